@@ -1,0 +1,210 @@
+"""Exact numerical conversions between zCDP, Renyi curves and (epsilon, delta).
+
+All of them use one bound, Canonne, Kamath, Steinke 2020 ("The Discrete Gaussian for Differential
+Privacy", Proposition 12): a mechanism whose Renyi divergence of order a is at most R(a) is
+(epsilon, delta)-DP for every a > 1 with
+
+    delta = exp((a - 1) * (R(a) - epsilon)) / (a - 1) * (1 - 1/a)**a,
+
+and zCDP is R(a) = a * rho. Every order is sound by itself, so a search that stops early is still
+an upper bound. Below, ``x`` stands for ``a - 1``: near order 1 that keeps the digits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from dpicl_rag.accounting import _check
+
+_LOG_ORDERS = range(-16, 42, 2)
+"""Coarse grid of log(a - 1). Between them lie the best orders for rho from 1e-30 to 1e13."""
+
+
+def rho_to_delta(rho: float, epsilon: float) -> float:
+    """Smallest delta for which rho-zCDP implies (epsilon, delta)-DP by the bound above.
+
+    The logarithm of the bound is convex in the order, so the best order is the only zero of its
+    derivative, ``(2x + 1) rho - epsilon - log(1 + 1/x)``.
+
+    Args:
+        rho: zCDP parameter, 0 or more.
+        epsilon: 0 or more.
+
+    Raises:
+        ConfigurationError: An argument is negative or not a number.
+    """
+    rho = _check.non_negative("rho", rho)
+    epsilon = _check.non_negative("epsilon", epsilon)
+    if rho == 0 or math.isinf(epsilon):
+        return 0.0
+    if math.isinf(rho):
+        return 1.0
+
+    def slope(log_x: float) -> float:
+        x = math.exp(log_x)
+        return (2 * x + 1) * rho - epsilon - math.log1p(1 / x)
+
+    log_x = _zero(slope, -690.0, 690.0)
+    return _delta_at(math.exp(log_x), rho * (1 + math.exp(log_x)), epsilon)
+
+
+def rho_to_epsilon(rho: float, delta: float) -> float:
+    """Smallest epsilon for which rho-zCDP implies (epsilon, delta)-DP by the bound above.
+
+    The best order is the only zero of an increasing function, ``rho x^2 + log(1 + x) -
+    log(1/delta)``.
+
+    Args:
+        rho: zCDP parameter, 0 or more.
+        delta: Strictly between 0 and 1.
+
+    Raises:
+        ConfigurationError: An argument is outside its range.
+    """
+    rho = _check.non_negative("rho", rho)
+    log_inverse = -math.log(_check.probability("delta", delta))
+    if rho == 0:
+        return 0.0
+    if math.isinf(rho):
+        return math.inf
+
+    def slope(log_x: float) -> float:
+        x = math.exp(log_x)
+        return rho * x * x + math.log1p(x) - log_inverse
+
+    # Both terms are positive, so neither alone may exceed the right-hand side.
+    high = min(0.5 * math.log(log_inverse / rho), _log_expm1(log_inverse))
+    x = math.exp(_zero(slope, high - 400.0, high))
+    return _epsilon_at(x, rho * (1 + x), log_inverse)
+
+
+def epsilon_to_rho(epsilon: float, delta: float) -> float:
+    """Largest rho such that rho-zCDP implies (epsilon, delta)-DP by the bound above.
+
+    The result is rounded down: ``rho_to_epsilon(result, delta) <= epsilon`` holds as computed.
+
+    Args:
+        epsilon: Finite, above 0.
+        delta: Strictly between 0 and 1.
+
+    Raises:
+        ConfigurationError: An argument is outside its range.
+    """
+    epsilon = _check.positive("epsilon", epsilon)
+    delta = _check.probability("delta", delta)
+    high = epsilon
+    while rho_to_epsilon(high, delta) <= epsilon:
+        high *= 2
+    low = high
+    while rho_to_epsilon(low, delta) > epsilon:
+        low /= 2
+    log_rho = _zero(
+        lambda log_rho: rho_to_epsilon(math.exp(log_rho), delta) - epsilon,
+        math.log(low),
+        math.log(high),
+    )
+    return largest_within(lambda rho: rho_to_epsilon(rho, delta) <= epsilon, math.exp(log_rho))
+
+
+def renyi_to_epsilon(curve: Callable[[float], float], delta: float) -> float:
+    """Smallest epsilon at ``delta`` of a mechanism with the given Renyi curve.
+
+    Args:
+        curve: Order (above 1) to Renyi divergence in nats; may return infinity.
+        delta: Strictly between 0 and 1.
+
+    Raises:
+        ConfigurationError: ``delta`` is outside its range.
+    """
+    log_inverse = -math.log(_check.probability("delta", delta))
+    return _least(lambda order: _epsilon_at(order - 1, curve(order), log_inverse))
+
+
+def renyi_to_delta(curve: Callable[[float], float], epsilon: float) -> float:
+    """Smallest delta at ``epsilon`` of a mechanism with the given Renyi curve.
+
+    Args:
+        curve: Order (above 1) to Renyi divergence in nats; may return infinity.
+        epsilon: 0 or more.
+
+    Raises:
+        ConfigurationError: ``epsilon`` is negative or not a number.
+    """
+    epsilon = _check.non_negative("epsilon", epsilon)
+    if math.isinf(epsilon):
+        return 0.0
+    return _least(lambda order: _delta_at(order - 1, curve(order), epsilon))
+
+
+def bounded_range_to_rho(epsilon: float, count: int = 1) -> float:
+    """Total zCDP rho of ``count`` epsilon-bounded-range draws: ``count * epsilon^2 / 8``.
+
+    Source: Cesar, Rogers 2021 ("Bounding, Concentrating, and Truncating", Lemma 3.2).
+
+    Raises:
+        ConfigurationError: ``epsilon`` is negative, or ``count`` is not a whole number above 0.
+    """
+    epsilon = _check.non_negative("epsilon", epsilon)
+    return _check.count("count", count) * (epsilon * epsilon / 8)
+
+
+def largest_within(fits: Callable[[float], bool], guess: float) -> float:
+    """Step ``guess`` down, by rounding errors first, until ``fits`` holds as computed."""
+    step = 2.0**-52
+    value = guess
+    while not fits(value):
+        value = guess * (1 - step)
+        step *= 2
+    return value
+
+
+def _epsilon_at(x: float, divergence: float, log_inverse: float) -> float:
+    """The bound solved for epsilon at order ``1 + x``; ``log_inverse`` is log(1/delta)."""
+    if math.isinf(divergence):
+        return math.inf
+    return max(0.0, divergence + (log_inverse - math.log1p(x)) / x - math.log1p(1 / x))
+
+
+def _delta_at(x: float, divergence: float, epsilon: float) -> float:
+    """The bound at order ``1 + x``, at most 1."""
+    if math.isinf(divergence):
+        return 1.0
+    log_delta = x * (divergence - epsilon - math.log1p(1 / x)) - math.log1p(x)
+    return math.exp(min(0.0, log_delta))
+
+
+def _least(bound: Callable[[float], float]) -> float:
+    """Least ``bound(order)`` over the orders above 1.
+
+    (a - 1) R(a) is convex, so the orders at which the bound is below any level form an interval:
+    the best order lies beside the best point of a coarse grid.
+    """
+    from scipy.optimize import minimize_scalar
+
+    def at(log_x: float) -> float:
+        return bound(1 + math.exp(log_x))
+
+    coarse, best = min((at(log_x), log_x) for log_x in _LOG_ORDERS)
+    if coarse == 0 or math.isinf(coarse):
+        return coarse
+    found = minimize_scalar(
+        at, bounds=(best - 2, best + 2), method="bounded", options={"xatol": 1e-9}
+    )
+    return min(coarse, float(found.fun))
+
+
+def _zero(function: Callable[[float], float], low: float, high: float) -> float:
+    """Zero of an increasing function, or the end of the interval that is nearest to it."""
+    from scipy.optimize import brentq
+
+    if function(low) >= 0:
+        return low
+    if function(high) <= 0:
+        return high
+    return float(brentq(function, low, high, xtol=1e-14, rtol=1e-14, maxiter=1000))
+
+
+def _log_expm1(value: float) -> float:
+    """log(exp(value) - 1) without overflow."""
+    return value + math.log(-math.expm1(-value))
