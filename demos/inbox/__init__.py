@@ -1,0 +1,1 @@
+"""A made-up mailbox of a customer support desk, and the generator that writes it."""
