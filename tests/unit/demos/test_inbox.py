@@ -61,6 +61,16 @@ def test_equal_seeds_give_equal_files(tmp_path: Path) -> None:
     assert first != (tmp_path / "other").read_bytes()
 
 
+def test_separator_lines_carry_the_date_of_the_message(made: Mailbox, tmp_path: Path) -> None:
+    made.write(tmp_path / "box")
+    lines = (tmp_path / "box").read_text().splitlines()
+    found = [line for line in lines if line.startswith("From ")]
+    dates = [message["Date"].datetime for message in made.messages]
+    assert [line.split(" ", 2)[2] for line in found] == [
+        f"{date:%a %b %e %H:%M:%S %Y}" for date in dates
+    ]
+
+
 def test_writing_again_replaces_the_file(made: Mailbox, tmp_path: Path) -> None:
     made.write(tmp_path / "box")
     first = (tmp_path / "box").read_bytes()
@@ -127,7 +137,7 @@ def test_messages_are_short(made: Mailbox) -> None:
         assert 20 <= sum(len(body(message).split()) for message in messages) <= 120
 
 
-@pytest.mark.parametrize("seed", [7, 8, 9])
+@pytest.mark.parametrize("seed", [7, 8])
 def test_each_secret_is_in_one_message(seed: int) -> None:
     made = generate(seed)
     for secret in made.secrets:
