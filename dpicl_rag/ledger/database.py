@@ -1,0 +1,205 @@
+"""The SQLite file: one connection per ledger, one transaction at a time, errors with a remedy."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from dpicl_rag.errors import LedgerError
+from dpicl_rag.ledger import schema
+
+T = TypeVar("T")
+
+_REMEDIES = {
+    "SQLITE_BUSY": "another process holds it; try again, or end that process",
+    "SQLITE_LOCKED": "another process holds it; try again, or end that process",
+    "SQLITE_FULL": "the disk is full; free some space and ask again",
+    "SQLITE_IOERR": "the disk cannot be read or written; check its space and health, and ask again",
+    "SQLITE_READONLY": "it cannot be written; give this user write access to it and its folder",
+    "SQLITE_PERM": "it cannot be opened; give this user access to it and its folder",
+    "SQLITE_CANTOPEN": "it cannot be opened; check that its folder exists and can be written",
+    "SQLITE_NOTADB": "it is not a ledger; choose another path or restore it from a backup",
+}
+_DAMAGED = "it is damaged; restore it from a backup (a new one would forget what was spent)"
+
+
+class Database:
+    """A connection that threads share and that survives a fork.
+
+    Args:
+        path: The file, absolute, with symbolic links resolved.
+        busy_timeout: Seconds to wait for another process before giving up.
+    """
+
+    def __init__(self, path: Path, *, busy_timeout: float) -> None:
+        self.path = path
+        self._busy_timeout = busy_timeout
+        # Not reentrant: a finaliser that runs inside a transaction must find it taken.
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._closed = False
+        _live.add(self)
+
+    def write(self, action: Callable[[sqlite3.Connection], T]) -> T:
+        """Run ``action`` in a transaction that holds the write lock; durable on return.
+
+        Raises:
+            LedgerError: The file cannot be used; nothing was changed.
+        """
+        return self._guarded(lambda: self._locked(action, "BEGIN IMMEDIATE"))
+
+    def read(self, action: Callable[[sqlite3.Connection], T]) -> T:
+        """Run ``action`` on one consistent state of the file."""
+        return self._guarded(lambda: self._locked(action, "BEGIN"))
+
+    def try_write(self, action: Callable[[sqlite3.Connection], None]) -> bool:
+        """``write`` for finalisers: False, with nothing done, where it would wait or fail."""
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            self._transact(action, "BEGIN IMMEDIATE")
+        except (LedgerError, sqlite3.Error, OSError):
+            return False
+        finally:
+            self._lock.release()
+        return True
+
+    def close(self) -> None:
+        """Close the connection; later calls raise LedgerError."""
+        with self._lock:
+            self._closed = True
+            self._disconnect()
+
+    def _locked(self, action: Callable[[sqlite3.Connection], T], begin: str) -> T:
+        # `with` on the lock itself: a Ctrl-C cannot fall between taking it and guarding it, as it
+        # could in a context manager written in Python.
+        with self._lock:
+            return self._transact(action, begin)
+
+    def _transact(self, action: Callable[[sqlite3.Connection], T], begin: str) -> T:
+        connection = self._connected()
+        try:
+            connection.execute(begin)
+            result = action(connection)
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.rollback()
+            raise
+        return result
+
+    def _connected(self) -> sqlite3.Connection:
+        if self._closed:
+            raise LedgerError(f"the ledger {self.path} is closed; open it again")
+        if self._connection is None:
+            self._connection = self._connect()
+        if self._connection.in_transaction:  # a second Ctrl-C cut the rollback short
+            self._connection.rollback()
+        return self._connection
+
+    def _connect(self) -> sqlite3.Connection:
+        # The umask must not decide who may read what units have spent.
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        connection = sqlite3.connect(
+            self.path,
+            timeout=self._busy_timeout,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        try:
+            self._prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        if schema.is_foreign(connection):
+            raise LedgerError(f"{self.path} belongs to another program; choose another path")
+        self._require_known_version(connection)
+        if self._write_ahead(connection) != "wal":
+            raise LedgerError(
+                f"the ledger {self.path} is on a file system without shared memory; "
+                "move it to a local disk"
+            )
+        # A commit returns after the disk has it. fullfsync matters on macOS only.
+        for setting in ("synchronous = FULL", "fullfsync = ON", "foreign_keys = ON"):
+            connection.execute(f"PRAGMA {setting}")
+
+    def _require_known_version(self, connection: sqlite3.Connection) -> None:
+        if schema.version(connection) > len(schema.MIGRATIONS):
+            raise LedgerError(
+                f"the ledger {self.path} was made by a newer version; upgrade dpicl-rag"
+            )
+
+    def _write_ahead(self, connection: sqlite3.Connection) -> str:
+        # Two processes that switch a new file at once collide without being made to wait.
+        deadline = time.monotonic() + self._busy_timeout
+        while True:
+            try:
+                (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            except sqlite3.OperationalError as error:
+                if _code(error) != "SQLITE_BUSY" or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+            else:
+                return str(mode)
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
+
+    def _guarded(self, work: Callable[[], T]) -> T:
+        try:
+            return work()
+        except sqlite3.Error as error:
+            raise LedgerError(f"the ledger {self.path} failed: {_remedy(error)}") from error
+        except OSError as error:
+            raise LedgerError(
+                f"the ledger {self.path} cannot be opened ({error.strerror}); "
+                "check the path and its permissions"
+            ) from error
+
+
+def _code(error: sqlite3.Error) -> str:
+    """Primary result code, for example SQLITE_IOERR for SQLITE_IOERR_WRITE."""
+    name = getattr(error, "sqlite_errorname", None) or ""
+    return "_".join(name.split("_")[:2])
+
+
+def _remedy(error: sqlite3.Error) -> str:
+    return _REMEDIES.get(_code(error), _DAMAGED)
+
+
+# SQLite keeps its locks in process memory, and a forked child would believe that it holds them.
+# So connections are closed before a fork and opened again by whoever needs one.
+_live: weakref.WeakSet[Database] = weakref.WeakSet()
+_forking: list[Database] = []
+
+
+def _before_fork() -> None:
+    _forking.extend(sorted(_live, key=id))
+    for database in _forking:
+        database._lock.acquire()
+        database._disconnect()
+
+
+def _after_fork() -> None:
+    while _forking:
+        _forking.pop()._lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
+    )

@@ -1,0 +1,271 @@
+"""Entries of the ledger: granting a reservation, committing to it, settling it.
+
+Each function runs in a transaction that holds the write lock, so what it reads stays true until
+it has written.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from dpicl_rag.errors import BudgetExceededError
+from dpicl_rag.ledger.fixed_point import to_rho
+from dpicl_rag.ledger.owner import Owner
+from dpicl_rag.ledger.scope import Scope
+
+_ADD_SPEND = (
+    "INSERT INTO spend (scope, day, fixed, individual, questions) VALUES (?, ?, ?, ?, ?)"
+    " ON CONFLICT (scope, day) DO UPDATE SET fixed = fixed + excluded.fixed,"
+    " individual = individual + excluded.individual, questions = questions + excluded.questions"
+)
+# A late answer may belong to a period that is over for the unit: then it counts for life only.
+_ADD_UNIT_SPEND = (
+    "UPDATE unit SET spent = spent + :amount,"
+    " period_spent = CASE WHEN period_start = :start THEN period_spent + :amount"
+    "   WHEN period_start < :start THEN :amount ELSE period_spent END,"
+    " period_start = max(period_start, :start) WHERE id = :unit"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What an answer asks for, in nano-rho.
+
+    Attributes:
+        id: A random number that names the reservation.
+        corpus: Scope of the corpus.
+        caller: Scope of the caller, if one is named.
+        rho: The most the answer may spend.
+        at_least: The least that is of use; ``rho`` if nothing less will do.
+        digests: Keyed hashes of the units under individual accounting, else None.
+        day: The UTC day it is charged to.
+        now: Unix time in seconds.
+        session: The open ledger that asks.
+        owner: The process that asks.
+    """
+
+    id: int
+    corpus: Scope
+    caller: Scope | None
+    rho: int
+    at_least: int
+    digests: Sequence[bytes] | None
+    day: int
+    now: int
+    session: int
+    owner: Owner
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What an answer got, in nano-rho: ``held`` is public, what is held for units is private."""
+
+    held: int
+    units: tuple[int, ...]
+    unit_holds: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        return f"Grant(held={self.held})"
+
+
+def grant(connection: sqlite3.Connection, request: Request) -> Grant:
+    """Hold what ``request`` may spend.
+
+    Raises:
+        BudgetExceededError: The corpus or the caller cannot pay ``at_least``. Units never cause it:
+            that one of them is exhausted is private.
+    """
+    held = request.rho
+    individual = request.digests is not None
+    for scope in (request.corpus, request.caller):
+        if scope is None:
+            continue
+        limits = scope.limits(request.day)
+        usage = scope.usage(connection, request.day, held=True)
+        if individual and scope.kind == "corpus":
+            if scope.unit_budget is not None:
+                held = min(held, scope.unit_budget)
+            room = limits.unit_room(usage.fixed)
+        else:
+            room = limits.remaining(usage)
+        if room is not None and room < held:
+            if room < request.at_least:
+                raise BudgetExceededError(to_rho(request.rho), to_rho(room), str(scope))
+            held = room
+    connection.execute(
+        "INSERT INTO reservation (id, corpus, caller, individual, day, period_start, held,"
+        " session, machine, pid, started, touched) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            request.id,
+            request.corpus.id,
+            None if request.caller is None else request.caller.id,
+            individual,
+            request.day,
+            request.corpus.period.start(request.day),
+            held,
+            request.session,
+            request.owner.machine,
+            request.owner.pid,
+            request.owner.started,
+            request.now,
+        ),
+    )
+    if request.digests is None:
+        return Grant(held, (), ())
+    return _hold_units(connection, request, request.digests, held)
+
+
+def _hold_units(
+    connection: sqlite3.Connection, request: Request, digests: Sequence[bytes], held: int
+) -> Grant:
+    scope = request.corpus
+    start = scope.period.start(request.day)
+    fixed = scope.usage(connection, request.day, held=True).fixed
+    room = scope.limits(request.day).unit_room(fixed)
+    keys = [(scope.id, digest) for digest in digests]
+    connection.executemany("INSERT OR IGNORE INTO unit (scope, hash) VALUES (?, ?)", keys)
+    units: list[int] = []
+    holds: list[int] = []
+    for key in keys:
+        unit, spent, since, in_period, on_hold = connection.execute(
+            "SELECT id, spent, period_start, period_spent,"
+            " (SELECT coalesce(sum(held), 0) FROM hold WHERE unit = unit.id)"
+            " FROM unit WHERE scope = ? AND hash = ?",
+            key,
+        ).fetchone()
+        units.append(unit)
+        if room is None:
+            holds.append(held)
+            continue
+        if start:
+            spent = in_period if since >= start else 0
+        holds.append(max(0, min(held, room - spent - on_hold)))
+    connection.executemany(
+        "INSERT INTO hold (reservation, unit, held) VALUES (?, ?, ?)",
+        [(request.id, unit, amount) for unit, amount in zip(units, holds, strict=True)],
+    )
+    return Grant(held, tuple(units), tuple(holds))
+
+
+def commit(
+    connection: sqlite3.Connection,
+    reservation: int,
+    *,
+    committed: int,
+    units: Iterable[tuple[int, int]],
+    now: int,
+) -> bool:
+    """Set the totals of a reservation to what its tokens have cost so far.
+
+    Args:
+        connection: In a transaction.
+        reservation: Its number.
+        committed: Public total, nano-rho.
+        units: Number and total of each unit whose total has changed.
+        now: Unix time in seconds; shows that the owner is alive.
+
+    Returns:
+        False if the reservation is gone: it was settled as stale and must not release anything.
+    """
+    changed = connection.execute(
+        "UPDATE reservation SET committed = ?, commits = commits + 1, touched = ? WHERE id = ?",
+        (committed, now, reservation),
+    ).rowcount
+    if changed != 1:
+        return False
+    connection.executemany(
+        "UPDATE hold SET committed = ? WHERE reservation = ? AND unit = ?",
+        [(amount, reservation, unit) for unit, amount in units],
+    )
+    return True
+
+
+def settle(connection: sqlite3.Connection, reservation: int) -> bool:
+    """Turn what was committed into spend and give the rest back; False if it is gone already."""
+    row = connection.execute(
+        "SELECT corpus, caller, individual, day, period_start, committed, commits"
+        " FROM reservation WHERE id = ?",
+        (reservation,),
+    ).fetchone()
+    if row is None:
+        return False
+    corpus, caller, individual, day, start, committed, commits = row
+    if commits:
+        amounts = (0, committed) if individual else (committed, 0)
+        connection.executemany(
+            _ADD_SPEND,
+            [(scope, day, *amounts, 1) for scope in (corpus, caller) if scope is not None],
+        )
+        charged = connection.execute(
+            "SELECT unit, committed FROM hold WHERE reservation = ? AND committed > 0",
+            (reservation,),
+        ).fetchall()
+        connection.executemany(
+            _ADD_UNIT_SPEND,
+            [{"unit": unit, "amount": amount, "start": start} for unit, amount in charged],
+        )
+    connection.execute("DELETE FROM hold WHERE reservation = ?", (reservation,))
+    connection.execute("DELETE FROM reservation WHERE id = ?", (reservation,))
+    return True
+
+
+def settle_session(connection: sqlite3.Connection, session: int, pid: int) -> None:
+    """Settle what one open ledger still holds. A forked child shares the session, not the pid."""
+    for (reservation,) in connection.execute(
+        "SELECT id FROM reservation WHERE session = ? AND pid = ?", (session, pid)
+    ).fetchall():
+        settle(connection, reservation)
+
+
+def settle_stale(connection: sqlite3.Connection, now: int, stale_after: float) -> int:
+    """Settle reservations whose process is gone; returns how many.
+
+    Where the process cannot be looked up (another container, another boot), it counts as gone
+    after ``stale_after`` seconds without a commit.
+    """
+    settled = 0
+    rows = connection.execute(
+        "SELECT id, machine, pid, started, touched FROM reservation"
+    ).fetchall()
+    for reservation, machine, pid, started, touched in rows:
+        alive = Owner(machine, pid, started).alive()
+        # A time in the future was written under a clock that has since been set back.
+        if alive is False or (alive is None and abs(now - touched) > stale_after):
+            settle(connection, reservation)
+            settled += 1
+    return settled
+
+
+def forget(
+    connection: sqlite3.Connection, corpus: Scope, digests: Sequence[bytes], day: int
+) -> None:
+    """Note that units have left the corpus. Their spend stays."""
+    connection.executemany(
+        "INSERT INTO unit (scope, hash, forgotten_on) VALUES (?, ?, ?)"
+        " ON CONFLICT (scope, hash) DO UPDATE SET forgotten_on = excluded.forgotten_on",
+        [(corpus.id, digest, day) for digest in digests],
+    )
+
+
+def observe_clock(connection: sqlite3.Connection, now: int) -> int:
+    """The latest time the ledger has seen, ``now`` included."""
+    (latest,) = connection.execute("SELECT latest FROM ledger").fetchone()
+    if now > latest:
+        connection.execute("UPDATE ledger SET latest = ?", (now,))
+    return int(max(now, latest))
+
+
+def redate(connection: sqlite3.Connection, now: int, day: int) -> None:
+    """Move entries that a wrong clock dated after ``day`` to ``day``, so the present pays them."""
+    late = connection.execute(
+        "SELECT scope, sum(fixed), sum(individual), sum(questions) FROM spend"
+        " WHERE day > ? GROUP BY scope",
+        (day,),
+    ).fetchall()
+    connection.execute("DELETE FROM spend WHERE day > ?", (day,))
+    connection.executemany(_ADD_SPEND, [(scope, day, *sums) for scope, *sums in late])
+    connection.execute("UPDATE reservation SET day = min(day, ?)", (day,))
+    connection.execute("UPDATE scope SET floor_day = min(floor_day, ?)", (day,))
+    connection.execute("UPDATE ledger SET latest = ?", (now,))

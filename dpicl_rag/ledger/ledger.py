@@ -1,0 +1,352 @@
+"""The ledger: budgets of corpora, callers and units in one file."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import secrets
+import sqlite3
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from dpicl_rag.errors import ConfigurationError, LedgerError
+from dpicl_rag.ledger import entries, schema, unit_key
+from dpicl_rag.ledger.database import Database
+from dpicl_rag.ledger.fixed_point import allowance, charge, exact
+from dpicl_rag.ledger.owner import current_owner
+from dpicl_rag.ledger.period import Period, day_of, instant
+from dpicl_rag.ledger.reservation import Reservation
+from dpicl_rag.ledger.scope import (
+    Kind,
+    Scope,
+    change_budget,
+    every_scope,
+    find_or_add,
+    require_name,
+)
+from dpicl_rag.ledger.status import ScopeStatus
+
+_CLOCK_SLACK = 3600
+"""Seconds by which the clock may go back unnoticed, as time servers make it do."""
+
+
+class Ledger:
+    """Keeps what was spent, in zCDP rho, for every corpus, caller and privacy unit.
+
+    An answer reserves the most it may spend, commits what each token costs before the token is
+    released, and gets the rest back. A kill at any instant leaves every released token paid for;
+    what a dead process still held is given back by the next one that opens the ledger or reserves.
+    Threads and processes may share a file; together they never spend more than a budget.
+
+    Budgets of a corpus bound what any one unit loses: fixed answers cost every unit the same,
+    individual answers cost each unit what it reveals. ``bound.py`` derives how the two add up.
+    A caller's budget is charged the public bound of each answer, over all corpora.
+
+    What a unit has spent is private. The file holds it under keyed hashes, is readable by its
+    owner only, and nothing here shows it, save `Reservation.limits` to the mechanism. Keep the key
+    (``<path>.key``) and the file together in backups: without either, budgets would start anew.
+
+    Args:
+        path: The SQLite file, on a local disk; made if missing, with its folder.
+        key: Secret of 16 bytes or more for the hashes of units. By default it is made and kept in
+            ``<path>.key`` with mode 0600.
+        stale_after: Seconds without a commit after which a reservation counts as abandoned, if its
+            process cannot be looked up: it ran in another container, or before a reboot.
+        busy_timeout: Seconds to wait for other processes before a call fails.
+        clock: Unix time in seconds; for tests.
+
+    Raises:
+        LedgerError: The file or its key cannot be used; the message says what to do.
+        ConfigurationError: A parameter is outside its range.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        key: bytes | None = None,
+        stale_after: float = 3600.0,
+        busy_timeout: float = 30.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._closed = True
+        if not stale_after > 0 or not 0 < busy_timeout < 1e6:
+            raise ConfigurationError("stale_after and busy_timeout must be positive seconds")
+        try:
+            self._path = Path(path).expanduser().resolve()
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+        except (OSError, ValueError, RuntimeError):
+            raise LedgerError(
+                "the folder of the ledger cannot be made; check the path and its permissions"
+            ) from None
+        self._stale_after = stale_after
+        self._clock = clock
+        self._session = secrets.randbits(62)
+        self._abandoned: deque[int] = deque()
+        self._database = Database(self._path, busy_timeout=busy_timeout)
+        try:
+            self._database.write(self._migrate)
+            self._database.read(self._check)
+            # After the tables: a key beside a file without tables then means that it was lost.
+            self._key = self._database.write(
+                lambda connection: unit_key.settle_key(connection, self._path, key)
+            )
+            self._closed = False
+            self.settle_stale()
+        except BaseException:
+            self._closed = True
+            self._database.close()
+            raise
+
+    def set_budget(
+        self,
+        *,
+        corpus: str | None = None,
+        caller: str | None = None,
+        rho: float,
+        unit_rho: float | None = None,
+        period: Period | str = Period.LIFETIME,
+    ) -> None:
+        """Set all budgets of one corpus or one caller, in place of those it had.
+
+        What was spent stays spent. A budget below that refuses answers until it renews.
+
+        Args:
+            corpus: The corpus; give either this or ``caller``.
+            caller: The caller.
+            rho: zCDP rho per period; ``math.inf`` for no limit (spend is recorded all the same).
+            unit_rho: The part of ``rho`` that a unit may spend on individual answers; all of it by
+                default. Only for a corpus.
+            period: ``lifetime``, or ``day``, ``month`` or ``year`` (UTC). A renewing budget
+                protects per period: over n periods a unit can lose n times as much.
+
+        Raises:
+            ConfigurationError: A parameter is outside its range.
+            LedgerError: The file cannot be written.
+        """
+        if (corpus is None) == (caller is None):
+            raise ConfigurationError("give a budget to one corpus or to one caller")
+        kind: Kind = "caller" if corpus is None else "corpus"
+        name = require_name(kind, caller if corpus is None else corpus)
+        budget = None if rho == math.inf else allowance(exact("rho", rho))
+        unit_budget = None if unit_rho is None else allowance(exact("unit_rho", unit_rho))
+        if unit_budget is not None and kind == "caller":
+            raise ConfigurationError("unit_rho belongs to a corpus; leave it out for a caller")
+        if unit_budget is not None and budget is not None and unit_budget > budget:
+            raise ConfigurationError("unit_rho must not be above rho")
+        try:
+            renewing = Period(period)
+        except ValueError:
+            raise ConfigurationError("period must be lifetime, day, month or year") from None
+
+        def change(connection: sqlite3.Connection) -> None:
+            now = int(self._clock())
+            today = day_of(now)
+            if now < entries.observe_clock(connection, now):
+                entries.redate(connection, now, today)
+            change_budget(
+                connection,
+                find_or_add(connection, kind, name),
+                today,
+                budget=budget,
+                unit_budget=unit_budget,
+                period=renewing,
+            )
+
+        self._database.write(change)
+
+    def reserve(
+        self,
+        *,
+        corpus: str,
+        caller: str | None = None,
+        rho: float,
+        at_least: float | None = None,
+        units: Sequence[str] | None = None,
+    ) -> Reservation:
+        """Hold what one answer may spend. Nothing is spent until it commits.
+
+        With ``units`` the answer is under individual accounting: each unit gets a limit, the less
+        of ``rho`` and what its own budget has left, and that much is held, so that answers at the
+        same time never overspend a unit together. A unit whose budget is used up gets the limit 0;
+        it never causes an error, which would tell that it is there. A unit's limit depends on its
+        own history and on public numbers only, as the privacy argument of the filter needs.
+
+        Args:
+            corpus: The corpus asked. One without a budget is not limited; its spend is recorded.
+            caller: Who asks, if callers have budgets.
+            rho: The most the answer may cost any unit, zCDP rho. Public.
+            at_least: Take what is left if it is less than ``rho`` but at least this, for example
+                the price of the first token. By default all of ``rho`` or nothing.
+            units: Privacy units of the experts, each once, for individual accounting.
+
+        Returns:
+            The reservation. Its ``rho`` is the bound of the answer; it is below the one asked for
+            if it is partial, or if the unit budget of the corpus is.
+
+        Raises:
+            BudgetExceededError: The corpus or the caller cannot pay.
+            ConfigurationError: A parameter is outside its range.
+            LedgerError: The file cannot be used, or the clock went back under a renewing budget.
+        """
+        corpus_name = require_name("corpus", corpus)
+        caller_name = None if caller is None else require_name("caller", caller)
+        most = exact("rho", rho)
+        least = most if at_least is None else exact("at_least", at_least)
+        if not 0 < least <= most and at_least is not None:
+            raise ConfigurationError("at_least must be above 0 and at most rho")
+        digests = None if units is None else self._key.digests(corpus_name, units)
+        number = secrets.randbits(62)
+        # Made first: if a Ctrl-C falls after the transaction, collecting it gives all back.
+        reservation = Reservation(
+            self._database, self._settle, self._clock, number, individual=digests is not None
+        )
+
+        def hold(connection: sqlite3.Connection) -> entries.Grant:
+            self._settle_abandoned(connection)
+            now = entries.observe_clock(connection, int(self._clock()))
+            entries.settle_stale(connection, now, self._stale_after)
+            corpus_scope = find_or_add(connection, "corpus", corpus_name)
+            caller_scope = None
+            if caller_name is not None:
+                caller_scope = find_or_add(connection, "caller", caller_name)
+            self._require_clock(now, corpus_scope, caller_scope)
+            request = entries.Request(
+                id=number,
+                corpus=corpus_scope,
+                caller=caller_scope,
+                rho=charge(most),
+                at_least=charge(least),
+                digests=digests,
+                day=day_of(now),
+                now=now,
+                session=self._session,
+                owner=current_owner(),
+            )
+            return entries.grant(connection, request)
+
+        reservation._start(self._database.write(hold))
+        return reservation
+
+    def status(self) -> list[ScopeStatus]:
+        """Every corpus, then every caller, by name. All of it is public.
+
+        Raises:
+            LedgerError: The file cannot be used.
+        """
+
+        def collect(connection: sqlite3.Connection) -> list[ScopeStatus]:
+            (latest,) = connection.execute("SELECT latest FROM ledger").fetchone()
+            day = day_of(max(int(self._clock()), latest))
+            return [scope.status(connection, day) for scope in every_scope(connection)]
+
+        return self._database.read(collect)
+
+    def forget_units(self, corpus: str, units: Sequence[str]) -> None:
+        """Note that units have left a corpus, for example because their owners asked.
+
+        The corpus deletes the text. The ledger keeps what was spent, under the keyed hash and with
+        today's date, because released answers cannot be taken back: a unit that returns goes on
+        with the budget it had. Nothing tells whether the ledger knew the units.
+
+        Raises:
+            ConfigurationError: A parameter is outside its range.
+            LedgerError: The file cannot be written.
+        """
+        name = require_name("corpus", corpus)
+        digests = self._key.digests(name, units)
+
+        def note(connection: sqlite3.Connection) -> None:
+            scope = find_or_add(connection, "corpus", name)
+            entries.forget(connection, scope, digests, day_of(self._clock()))
+
+        self._database.write(note)
+
+    def settle_stale(self) -> int:
+        """Settle what dead processes held; opening a ledger and `reserve` do so too.
+
+        Returns:
+            How many answers were settled. What they committed is spent, the rest given back.
+
+        Raises:
+            LedgerError: The file cannot be written.
+        """
+
+        def settle(connection: sqlite3.Connection) -> int:
+            self._settle_abandoned(connection)
+            return entries.settle_stale(connection, int(self._clock()), self._stale_after)
+
+        return self._database.write(settle)
+
+    def close(self) -> None:
+        """Settle the reservations made here and close the file. May be called again.
+
+        If the file cannot be written, they are settled once this process has ended.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        with contextlib.suppress(LedgerError):
+            self._database.write(
+                lambda connection: entries.settle_session(connection, self._session, os.getpid())
+            )
+        self._database.close()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True):
+            self.close()
+
+    def __repr__(self) -> str:
+        return f"Ledger({str(self._path)!r})"
+
+    def _migrate(self, connection: sqlite3.Connection) -> None:
+        if schema.version(connection) == 0 and unit_key.key_path(self._path).exists():
+            raise LedgerError(
+                f"the ledger {self._path} is gone but its key is there; restore the ledger, or "
+                "remove the key as well to start with nothing spent"
+            )
+        schema.migrate(connection)
+
+    def _check(self, connection: sqlite3.Connection) -> None:
+        (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        if verdict != "ok":
+            raise sqlite3.DatabaseError("quick_check failed")
+
+    def _require_clock(self, latest: int, *scopes: Scope | None) -> None:
+        if latest - self._clock() > _CLOCK_SLACK and any(
+            scope is not None and scope.period is not Period.LIFETIME for scope in scopes
+        ):
+            raise LedgerError(
+                f"the clock is behind the last entry of the ledger ({instant(latest)}); set the "
+                "clock right, then set the budget again"
+            )
+
+    def _settle(self, number: int, wait: bool) -> None:
+        self._abandoned.append(number)
+        if not wait:
+            self._database.try_write(self._settle_abandoned)
+            return
+        with contextlib.suppress(LedgerError):
+            self._database.write(self._settle_abandoned)
+
+    def _settle_abandoned(self, connection: sqlite3.Connection) -> None:
+        # Settling twice is harmless, so numbers leave the queue when next seen to be gone.
+        for number in list(self._abandoned):
+            if not entries.settle(connection, number):
+                with contextlib.suppress(ValueError):
+                    self._abandoned.remove(number)

@@ -1,0 +1,132 @@
+"""Tables of the ledger file and their versions.
+
+The file holds no text and no unit identifier: a unit is a keyed hash. What a unit has spent is
+private all the same, so the file is created for its owner alone.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+APPLICATION_ID = 0x44504C47
+"""Marks a file as a ledger ("DPLG")."""
+
+# One nano-rho amount: a whole number up to MAX_RHO times some slack for sums.
+_AMOUNT = (
+    "INTEGER NOT NULL DEFAULT 0"
+    " CHECK (typeof({0}) = 'integer' AND {0} BETWEEN 0 AND 1000000000000000000)"
+)
+_DAY = "INTEGER NOT NULL CHECK (typeof({0}) = 'integer' AND {0} BETWEEN 0 AND 4000000)"
+_LIMIT = (
+    "INTEGER"
+    " CHECK ({0} IS NULL OR (typeof({0}) = 'integer' AND {0} BETWEEN 0 AND 1000000000000000))"
+)
+
+
+def _amount(name: str) -> str:
+    return f"{name} {_AMOUNT.format(name)}"
+
+
+def _day(name: str) -> str:
+    return f"{name} {_DAY.format(name)}"
+
+
+def _limit(name: str) -> str:
+    return f"{name} {_LIMIT.format(name)}"
+
+
+_VERSION_1 = (
+    # One row: the check value of the key, and the latest time seen, in seconds since 1970.
+    """CREATE TABLE ledger (
+        id INTEGER PRIMARY KEY CHECK (id = 1),
+        key_check BLOB CHECK (key_check IS NULL OR typeof(key_check) = 'blob'),
+        latest INTEGER NOT NULL DEFAULT 0 CHECK (typeof(latest) = 'integer' AND latest >= 0)
+    )""",
+    "INSERT INTO ledger (id) VALUES (1)",
+    # floor, floor_day: see bound.py.
+    f"""CREATE TABLE scope (
+        id INTEGER PRIMARY KEY,
+        kind TEXT NOT NULL CHECK (kind IN ('corpus', 'caller')),
+        name TEXT NOT NULL CHECK (typeof(name) = 'text'),
+        {_limit("budget")},
+        {_limit("unit_budget")},
+        period TEXT NOT NULL DEFAULT 'lifetime'
+            CHECK (period IN ('lifetime', 'day', 'month', 'year')),
+        {_amount("floor")},
+        floor_day INTEGER NOT NULL DEFAULT 0 CHECK (typeof(floor_day) = 'integer'),
+        UNIQUE (kind, name)
+    )""",
+    # Closed answers, summed by the UTC day on which they were reserved.
+    f"""CREATE TABLE spend (
+        scope INTEGER NOT NULL REFERENCES scope (id),
+        {_day("day")},
+        {_amount("fixed")},
+        {_amount("individual")},
+        questions INTEGER NOT NULL DEFAULT 0 CHECK (typeof(questions) = 'integer'),
+        PRIMARY KEY (scope, day)
+    ) WITHOUT ROWID""",
+    # spent is for life, period_spent since the day period_start.
+    f"""CREATE TABLE unit (
+        id INTEGER PRIMARY KEY,
+        scope INTEGER NOT NULL REFERENCES scope (id),
+        hash BLOB NOT NULL CHECK (typeof(hash) = 'blob'),
+        {_amount("spent")},
+        period_start INTEGER NOT NULL DEFAULT 0 CHECK (typeof(period_start) = 'integer'),
+        {_amount("period_spent")},
+        forgotten_on INTEGER CHECK (forgotten_on IS NULL OR typeof(forgotten_on) = 'integer'),
+        UNIQUE (scope, hash)
+    )""",
+    # An answer in progress. held stays as it was granted; committed grows up to it.
+    f"""CREATE TABLE reservation (
+        id INTEGER PRIMARY KEY,
+        corpus INTEGER NOT NULL REFERENCES scope (id),
+        caller INTEGER REFERENCES scope (id),
+        individual INTEGER NOT NULL CHECK (individual IN (0, 1)),
+        {_day("day")},
+        period_start INTEGER NOT NULL CHECK (typeof(period_start) = 'integer'),
+        {_amount("held")},
+        {_amount("committed")},
+        commits INTEGER NOT NULL DEFAULT 0 CHECK (typeof(commits) = 'integer'),
+        session INTEGER NOT NULL CHECK (typeof(session) = 'integer'),
+        machine TEXT NOT NULL CHECK (typeof(machine) = 'text'),
+        pid INTEGER NOT NULL CHECK (typeof(pid) = 'integer' AND pid > 0),
+        started INTEGER NOT NULL CHECK (typeof(started) = 'integer'),
+        touched INTEGER NOT NULL CHECK (typeof(touched) = 'integer'),
+        CHECK (committed <= held)
+    )""",
+    f"""CREATE TABLE hold (
+        reservation INTEGER NOT NULL REFERENCES reservation (id),
+        unit INTEGER NOT NULL REFERENCES unit (id),
+        {_amount("held")},
+        {_amount("committed")},
+        PRIMARY KEY (reservation, unit),
+        CHECK (committed <= held)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX hold_of_unit ON hold (unit)",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1,)
+"""Statements that lead from each version to the next; the first starts from an empty file."""
+
+
+def version(connection: sqlite3.Connection) -> int:
+    """Schema version of the file; 0 if it is empty."""
+    (number,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(number)
+
+
+def is_foreign(connection: sqlite3.Connection) -> bool:
+    """Whether the file is a database that some other program made."""
+    (mark,) = connection.execute("PRAGMA application_id").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    return bool(mark != APPLICATION_ID and (mark or tables or version(connection)))
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring the file to the latest version, within the caller's transaction."""
+    for number in range(version(connection), len(MIGRATIONS)):
+        for statement in MIGRATIONS[number]:
+            connection.execute(statement)
+        # PRAGMA takes no parameters; both values are constants of this file.
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {number + 1}")

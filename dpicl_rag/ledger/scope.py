@@ -1,0 +1,176 @@
+"""Scopes: what a budget belongs to, and what its answers add up to."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from typing import Literal
+
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.ledger.bound import Limits, Usage
+from dpicl_rag.ledger.fixed_point import to_rho
+from dpicl_rag.ledger.period import Period
+from dpicl_rag.ledger.status import ScopeStatus
+
+Kind = Literal["corpus", "caller"]
+
+_COLUMNS = "id, kind, name, budget, unit_budget, period, floor, floor_day"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A corpus or a caller, with its budgets in nano-rho. Callers have no units."""
+
+    id: int
+    kind: Kind
+    name: str
+    budget: int | None
+    unit_budget: int | None
+    period: Period
+    floor: int
+    floor_day: int
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name!r}"
+
+    def limits(self, day: int) -> Limits:
+        """The budgets as they are on ``day``; the floor goes when the period ends."""
+        current = self.floor_day >= self.period.start(day)
+        return Limits(self.budget, self.unit_budget, self.floor if current else 0)
+
+    def usage(self, connection: sqlite3.Connection, day: int, *, held: bool) -> Usage:
+        """Sums over the period that holds ``day``.
+
+        Args:
+            connection: In a transaction.
+            day: Days since 1970-01-01 UTC.
+            held: Count answers in progress by what they may still spend, not by what they have.
+        """
+        start = self.period.start(day)
+        fixed, individual = connection.execute(
+            "SELECT coalesce(sum(fixed), 0), coalesce(sum(individual), 0)"
+            " FROM spend WHERE scope = ? AND day >= ?",
+            (self.id, start),
+        ).fetchone()
+        column = "held" if held else "committed"
+        for is_individual, amount in connection.execute(
+            f"SELECT individual, sum({column}) FROM reservation"  # noqa: S608 - one of two words
+            f" WHERE {self.kind} = ? AND day >= ? GROUP BY individual",
+            (self.id, start),
+        ):
+            if is_individual:
+                individual += amount
+            else:
+                fixed += amount
+        if self.kind == "caller":  # the bound of an answer is all a caller is charged
+            return Usage(fixed + individual, 0)
+        return Usage(fixed, individual)
+
+    def status(self, connection: sqlite3.Connection, day: int) -> ScopeStatus:
+        """The public state on ``day``."""
+        limits = self.limits(day)
+        committed = self.usage(connection, day, held=False)
+        held = self.usage(connection, day, held=True)
+        spent = limits.spent(committed)
+        return ScopeStatus(
+            kind=self.kind,
+            name=self.name,
+            budget=_optional(self.budget),
+            unit_budget=_optional(self.unit_budget),
+            spent=to_rho(spent),
+            reserved=to_rho(max(0, limits.spent(held) - spent)),
+            remaining=_optional(limits.remaining(held)),
+            period=self.period,
+            renews_on=self.period.renewal(day),
+            questions=self._questions(connection, day),
+        )
+
+    def _questions(self, connection: sqlite3.Connection, day: int) -> int:
+        start = self.period.start(day)
+        (closed,) = connection.execute(
+            "SELECT coalesce(sum(questions), 0) FROM spend WHERE scope = ? AND day >= ?",
+            (self.id, start),
+        ).fetchone()
+        (running,) = connection.execute(
+            f"SELECT count(*) FROM reservation"  # noqa: S608 - kind is one of two words
+            f" WHERE {self.kind} = ? AND day >= ? AND commits > 0",
+            (self.id, start),
+        ).fetchone()
+        return int(closed + running)
+
+
+def require_name(kind: Kind, name: object) -> str:
+    """``name`` if it can name a corpus or a caller.
+
+    Raises:
+        ConfigurationError: It is not a non-empty string of valid Unicode.
+    """
+    if not isinstance(name, str) or not name:
+        raise ConfigurationError(f"the name of a {kind} must be a non-empty string")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise ConfigurationError(f"the name of a {kind} must be valid Unicode") from None
+    return name
+
+
+def find_or_add(connection: sqlite3.Connection, kind: Kind, name: str) -> Scope:
+    """The scope of that name; a new one has no budget."""
+    connection.execute("INSERT OR IGNORE INTO scope (kind, name) VALUES (?, ?)", (kind, name))
+    row = connection.execute(
+        f"SELECT {_COLUMNS} FROM scope WHERE kind = ? AND name = ?",  # noqa: S608 - a constant
+        (kind, name),
+    ).fetchone()
+    return _scope(row)
+
+
+def every_scope(connection: sqlite3.Connection) -> list[Scope]:
+    """All scopes, corpora after callers, by name."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM scope ORDER BY kind DESC, name"  # noqa: S608 - a constant
+    )
+    return [_scope(row) for row in rows]
+
+
+def change_budget(
+    connection: sqlite3.Connection,
+    scope: Scope,
+    day: int,
+    *,
+    budget: int | None,
+    unit_budget: int | None,
+    period: Period,
+) -> None:
+    """Give ``scope`` new budgets. What was possible under the old ones stays counted.
+
+    Units keep no daily record, so when the period changes, all that a unit ever spent counts as
+    spent in the period that begins.
+    """
+    renewed = Scope(scope.id, scope.kind, scope.name, budget, unit_budget, period, 0, 0)
+    if period is scope.period:
+        floor = scope.limits(day).individual_bound(scope.usage(connection, day, held=True))
+    else:
+        floor = renewed.usage(connection, day, held=True).individual
+        start = period.start(day)
+        connection.execute(
+            "UPDATE unit SET period_spent = spent, period_start = ? WHERE scope = ?",
+            (start, scope.id),
+        )
+        if scope.kind == "corpus":
+            connection.execute(
+                "UPDATE reservation SET period_start = ? WHERE corpus = ?", (start, scope.id)
+            )
+    connection.execute(
+        "UPDATE scope SET budget = ?, unit_budget = ?, period = ?, floor = ?, floor_day = ?"
+        " WHERE id = ?",
+        (budget, unit_budget, period.value, floor, day, scope.id),
+    )
+
+
+def _scope(row: tuple[int, Kind, str, int | None, int | None, str, int, int]) -> Scope:
+    identity, kind, name, budget, unit_budget, period, floor, floor_day = row
+    return Scope(identity, kind, name, budget, unit_budget, Period(period), floor, floor_day)
+
+
+def _optional(nano: int | None) -> float | None:
+    return None if nano is None else to_rho(nano)

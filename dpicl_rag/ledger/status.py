@@ -1,0 +1,42 @@
+"""What anyone may know about a budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from typing import Literal
+
+from dpicl_rag.ledger.period import Period
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeStatus:
+    """The public state of one scope in its current period. All amounts are zCDP rho.
+
+    Attributes:
+        kind: ``corpus`` or ``caller``.
+        name: Name of the corpus or the caller.
+        budget: Rho per period, or None where the scope is not limited.
+        unit_budget: Rho per unit and period under individual accounting, or None if not set apart.
+        spent: The bound that holds for every unit: no unit has lost more to released tokens. Under
+            individual accounting it stops at the budget of a unit; what a unit has really lost is
+            private and is not here.
+        reserved: By how much answers in progress may still raise ``spent``.
+        remaining: What a fixed answer may still reserve; None where the scope is not limited.
+            Individual answers go on after it has reached 0, until ``spent`` by fixed answers alone
+            fills the budget.
+        period: How often the budget renews. A renewing budget protects per period.
+        renews_on: First UTC day of the next period; None for a lifetime.
+        questions: Answers in this period that released at least one token.
+    """
+
+    kind: Literal["corpus", "caller"]
+    name: str
+    budget: float | None
+    unit_budget: float | None
+    spent: float
+    reserved: float
+    remaining: float | None
+    period: Period
+    renews_on: date | None
+    questions: int

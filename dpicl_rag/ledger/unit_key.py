@@ -1,0 +1,110 @@
+"""The key under which privacy units are hashed."""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+from dpicl_rag.errors import ConfigurationError, LedgerError
+
+_BYTES = 32
+_SHORTEST = 16
+_CHECK = b"dpicl-rag ledger key check"
+
+
+class UnitKey:
+    """Hashes units with HMAC-SHA256, so that the file alone names nobody.
+
+    Args:
+        key: At least 16 secret bytes.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        if not isinstance(key, bytes) or len(key) < _SHORTEST:
+            raise ConfigurationError(f"the key of a ledger must be {_SHORTEST} bytes or more")
+        self._key = key
+
+    def __repr__(self) -> str:
+        return "UnitKey()"
+
+    @property
+    def check(self) -> bytes:
+        """Tells two keys apart without giving either away."""
+        return hmac.digest(self._key, _CHECK, "sha256")
+
+    def digests(self, corpus: str, units: Sequence[str]) -> list[bytes]:
+        """One 32-byte hash per unit; the same unit in two corpora has two.
+
+        Raises:
+            ConfigurationError: ``units`` is not a sequence of strings, or one occurs twice: a unit
+                has one expert.
+        """
+        if isinstance(units, (str, bytes)) or not all(isinstance(unit, str) for unit in units):
+            raise ConfigurationError("units must be a sequence of strings")
+        name = corpus.encode()
+        prefix = len(name).to_bytes(8, "big") + name
+        digests = [
+            hmac.digest(self._key, prefix + unit.encode("utf-8", "surrogatepass"), "sha256")
+            for unit in units
+        ]
+        if len(set(digests)) != len(digests):
+            raise ConfigurationError("a unit may occur only once; give one expert per unit")
+        return digests
+
+
+def key_path(path: Path) -> Path:
+    """Where the key of the ledger at ``path`` is kept."""
+    return path.with_name(path.name + ".key")
+
+
+def settle_key(connection: sqlite3.Connection, path: Path, key: bytes | None) -> UnitKey:
+    """The key of this ledger: the one given, the one in its file, or a new one.
+
+    Runs in a transaction that holds the write lock, so two processes cannot both make one.
+
+    Raises:
+        LedgerError: The key is lost or belongs to another ledger. Units would then be strangers
+            and get new budgets, so nothing is made up.
+    """
+    (check,) = connection.execute("SELECT key_check FROM ledger").fetchone()
+    file = key_path(path)
+    if key is not None:
+        unit_key = UnitKey(key)
+    elif check is None:
+        unit_key = UnitKey(_make(file))
+    else:
+        unit_key = _read(file)
+    if check is None:
+        connection.execute("UPDATE ledger SET key_check = ?", (unit_key.check,))
+    elif not hmac.compare_digest(check, unit_key.check):
+        raise LedgerError(
+            f"the key of the ledger {path} is not the one it was made with; restore it"
+        )
+    return unit_key
+
+
+def _read(file: Path) -> UnitKey:
+    try:
+        return UnitKey(file.read_bytes())
+    except FileNotFoundError:
+        raise LedgerError(f"the key {file} is missing; restore it from a backup") from None
+    except ConfigurationError:
+        raise LedgerError(f"the key {file} is damaged; restore it from a backup") from None
+
+
+def _make(file: Path) -> bytes:
+    """A key in ``file``, whole and on the disk before the ledger depends on it."""
+    key = secrets.token_bytes(_BYTES)
+    draft = file.with_name(file.name + ".new")
+    draft.unlink(missing_ok=True)  # left by a process that was killed here
+    descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(key)
+        stream.flush()
+        os.fsync(stream.fileno())
+    draft.replace(file)
+    return key
