@@ -1,11 +1,12 @@
-"""The largest strength lambda that a budget pays for."""
+"""The largest strength (lambda, or inverse noise) that a budget pays for."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
-from dpicl_rag.accounting import _check, bounded_range
-from dpicl_rag.accounting.conversion import largest_within, renyi_to_epsilon
+from dpicl_rag.accounting import _check, _search, bounded_range
+from dpicl_rag.accounting.conversion import renyi_to_epsilon
 
 _SUM_MARGIN = 1e-12
 """Relative. Token charges added in float64 stay within the budget for up to 4,000 tokens."""
@@ -57,18 +58,34 @@ def exact_strength_for(
     tokens = _check.count("tokens", tokens)
     reach = _reach(utility_range, factor)
 
-    def spend(per_token: float) -> float:
-        return renyi_to_epsilon(lambda alpha: tokens * bounded_range.renyi(per_token, alpha), delta)
+    def spend(strength: float) -> float:
+        return renyi_to_epsilon(
+            lambda alpha: tokens * bounded_range.renyi(strength * reach, alpha), delta
+        )
 
-    # One draw of an epsilon-BR mechanism is already epsilon-DP, and no token can cost less than
-    # its share of a plain sum.
-    low, high = epsilon / tokens, max(epsilon, 1.0)
-    while spend(high) <= epsilon:
-        high *= 2
-    while high - low > 1e-12 * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if spend(middle) <= epsilon else (low, middle)
-    return largest_within(lambda strength: spend(strength * reach) <= epsilon, low / reach)
+    return largest_strength(spend, epsilon)
+
+
+def largest_strength(spend: Callable[[float], float], epsilon: float) -> float:
+    """Largest parameter that a target pays for, for any mechanism and accountant.
+
+    For a noise multiplier search over its inverse, so that the cost increases::
+
+        def spend(strength):
+            event = PoissonSubsampled(0.1, Gaussian(1 / strength))
+            return PrivacyLossAccountant(adjacency).compose(event, 1000).epsilon(1e-5)
+
+    Args:
+        spend: Increasing, continuous cost of the parameter, 0 or more; must pass ``epsilon``.
+        epsilon: Target, above 0.
+
+    Returns:
+        The largest parameter found with ``spend(parameter) <= epsilon`` as computed.
+
+    Raises:
+        ConfigurationError: ``epsilon`` is not a finite number above 0.
+    """
+    return _search.largest_affordable(spend, _check.positive("epsilon", epsilon))
 
 
 def _reach(utility_range: float, factor: int) -> float:

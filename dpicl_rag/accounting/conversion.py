@@ -15,10 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from dpicl_rag.accounting import _check
-
-_LOG_ORDERS = range(-16, 42, 2)
-"""Coarse grid of log(a - 1). Between them lie the best orders for rho from 1e-30 to 1e13."""
+from dpicl_rag.accounting import _check, _search
 
 
 def rho_to_delta(rho: float, epsilon: float) -> float:
@@ -45,7 +42,7 @@ def rho_to_delta(rho: float, epsilon: float) -> float:
         x = math.exp(log_x)
         return (2 * x + 1) * rho - epsilon - math.log1p(1 / x)
 
-    log_x = _zero(slope, -690.0, 690.0)
+    log_x = _search.zero(slope, -690.0, 690.0)
     return _delta_at(math.exp(log_x), rho * (1 + math.exp(log_x)), epsilon)
 
 
@@ -75,7 +72,7 @@ def rho_to_epsilon(rho: float, delta: float) -> float:
 
     # Both terms are positive, so neither alone may exceed the right-hand side.
     high = min(0.5 * math.log(log_inverse / rho), _log_expm1(log_inverse))
-    x = math.exp(_zero(slope, high - 400.0, high))
+    x = math.exp(_search.zero(slope, high - 400.0, high))
     return _epsilon_at(x, rho * (1 + x), log_inverse)
 
 
@@ -93,18 +90,7 @@ def epsilon_to_rho(epsilon: float, delta: float) -> float:
     """
     epsilon = _check.positive("epsilon", epsilon)
     delta = _check.probability("delta", delta)
-    high = epsilon
-    while rho_to_epsilon(high, delta) <= epsilon:
-        high *= 2
-    low = high
-    while rho_to_epsilon(low, delta) > epsilon:
-        low /= 2
-    log_rho = _zero(
-        lambda log_rho: rho_to_epsilon(math.exp(log_rho), delta) - epsilon,
-        math.log(low),
-        math.log(high),
-    )
-    return largest_within(lambda rho: rho_to_epsilon(rho, delta) <= epsilon, math.exp(log_rho))
+    return _search.largest_affordable(lambda rho: rho_to_epsilon(rho, delta), epsilon)
 
 
 def renyi_to_epsilon(curve: Callable[[float], float], delta: float) -> float:
@@ -118,7 +104,9 @@ def renyi_to_epsilon(curve: Callable[[float], float], delta: float) -> float:
         ConfigurationError: ``delta`` is outside its range.
     """
     log_inverse = -math.log(_check.probability("delta", delta))
-    return _least(lambda order: _epsilon_at(order - 1, curve(order), log_inverse))
+    return _search.least_over_orders(
+        lambda order: _epsilon_at(order - 1, curve(order), log_inverse)
+    )
 
 
 def renyi_to_delta(curve: Callable[[float], float], epsilon: float) -> float:
@@ -134,29 +122,19 @@ def renyi_to_delta(curve: Callable[[float], float], epsilon: float) -> float:
     epsilon = _check.non_negative("epsilon", epsilon)
     if math.isinf(epsilon):
         return 0.0
-    return _least(lambda order: _delta_at(order - 1, curve(order), epsilon))
+    return _search.least_over_orders(lambda order: _delta_at(order - 1, curve(order), epsilon))
 
 
 def bounded_range_to_rho(epsilon: float, count: int = 1) -> float:
     """Total zCDP rho of ``count`` epsilon-bounded-range draws: ``count * epsilon^2 / 8``.
 
-    Source: Cesar, Rogers 2021 ("Bounding, Concentrating, and Truncating", Lemma 3.2).
+    Source: Cesar, Rogers 2021 ("Bounding, Concentrating, and Truncating").
 
     Raises:
         ConfigurationError: ``epsilon`` is negative, or ``count`` is not a whole number above 0.
     """
     epsilon = _check.non_negative("epsilon", epsilon)
     return _check.count("count", count) * (epsilon * epsilon / 8)
-
-
-def largest_within(fits: Callable[[float], bool], guess: float) -> float:
-    """Step ``guess`` down, by rounding errors first, until ``fits`` holds as computed."""
-    step = 2.0**-52
-    value = guess
-    while not fits(value):
-        value = guess * (1 - step)
-        step *= 2
-    return value
 
 
 def _epsilon_at(x: float, divergence: float, log_inverse: float) -> float:
@@ -172,37 +150,6 @@ def _delta_at(x: float, divergence: float, epsilon: float) -> float:
         return 1.0
     log_delta = x * (divergence - epsilon - math.log1p(1 / x)) - math.log1p(x)
     return math.exp(min(0.0, log_delta))
-
-
-def _least(bound: Callable[[float], float]) -> float:
-    """Least ``bound(order)`` over the orders above 1.
-
-    (a - 1) R(a) is convex, so the orders at which the bound is below any level form an interval:
-    the best order lies beside the best point of a coarse grid.
-    """
-    from scipy.optimize import minimize_scalar
-
-    def at(log_x: float) -> float:
-        return bound(1 + math.exp(log_x))
-
-    coarse, best = min((at(log_x), log_x) for log_x in _LOG_ORDERS)
-    if coarse == 0 or math.isinf(coarse):
-        return coarse
-    found = minimize_scalar(
-        at, bounds=(best - 2, best + 2), method="bounded", options={"xatol": 1e-9}
-    )
-    return min(coarse, float(found.fun))
-
-
-def _zero(function: Callable[[float], float], low: float, high: float) -> float:
-    """Zero of an increasing function, or the end of the interval that is nearest to it."""
-    from scipy.optimize import brentq
-
-    if function(low) >= 0:
-        return low
-    if function(high) <= 0:
-        return high
-    return float(brentq(function, low, high, xtol=1e-14, rtol=1e-14, maxiter=1000))
 
 
 def _log_expm1(value: float) -> float:

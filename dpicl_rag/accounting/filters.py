@@ -2,7 +2,7 @@
 
 zCDP is additive under adaptive choice as long as the sum stays within a bound fixed beforehand,
 also for each unit by itself (Feldman, Zrnic 2021, "Individual Privacy Accounting via a Renyi
-Filter", Theorem 4.5).
+Filter", section 4).
 """
 
 from __future__ import annotations

@@ -1,0 +1,281 @@
+"""Accountants: events in, (epsilon, delta) out.
+
+=========================  ===============================================  =====================
+accountant                 what it composes                                 how tight
+=========================  ===============================================  =====================
+PureAccountant             pure DP, bounded range; Poisson-subsampled       sums of epsilon
+ZeroConcentratedAccountant pure DP, bounded range, zCDP, Gaussian           sums of rho
+RenyiAccountant            all events                                       exact Renyi curves
+PrivacyLossAccountant      pure DP, Gaussian; Poisson-subsampled Gaussian   exact distributions
+=========================  ===============================================  =====================
+
+All hold under adaptive composition of events whose parameters are fixed beforehand.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Self
+
+from dpicl_rag.accounting import _check, conversion, pure_dp, subsampled
+from dpicl_rag.accounting.curves import gaussian_rho, renyi_curve
+from dpicl_rag.accounting.events import (
+    BoundedRange,
+    Event,
+    Gaussian,
+    PoissonSubsampled,
+    PureDP,
+    ZeroConcentrated,
+    leaves,
+)
+from dpicl_rag.accounting.stability import Adjacency
+from dpicl_rag.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+    from dpicl_rag.accounting.curves import Curve
+
+
+class Accountant(ABC):
+    """Adds up what events cost.
+
+    Args:
+        adjacency: The neighbours that the guarantee is about. Every event composed must state its
+            cost for the same ones.
+    """
+
+    def __init__(self, adjacency: Adjacency) -> None:
+        if not isinstance(adjacency, Adjacency):
+            raise ConfigurationError("adjacency must be an Adjacency")
+        self._adjacency = adjacency
+        self._counts: dict[Event, int] = {}
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The neighbours that the guarantee is about."""
+        return self._adjacency
+
+    def compose(self, event: Event, count: int = 1) -> Self:
+        """Add ``event``, ``count`` times. The whole tree is checked before anything is added.
+
+        Returns:
+            This accountant.
+
+        Raises:
+            ConfigurationError: A part of ``event`` is not supported; nothing was added.
+        """
+        _check.count("count", count)
+        parts = list(leaves(event, count))
+        for leaf, _ in parts:
+            if isinstance(leaf, PoissonSubsampled):
+                self._require_add_or_remove()
+            self._require_support(leaf)
+        for leaf, times in parts:
+            self._counts[leaf] = self._counts.get(leaf, 0) + times
+        return self
+
+    @abstractmethod
+    def epsilon(self, delta: float) -> float:
+        """Smallest epsilon found at ``delta``, strictly between 0 and 1.
+
+        Raises:
+            ConfigurationError: ``delta`` is outside its range.
+        """
+
+    @abstractmethod
+    def delta(self, epsilon: float) -> float:
+        """Smallest delta found at ``epsilon``, 0 or more.
+
+        Raises:
+            ConfigurationError: ``epsilon`` is outside its range.
+        """
+
+    @abstractmethod
+    def _require_support(self, leaf: Event) -> None:
+        """Raise ConfigurationError unless the leaf can be composed."""
+
+    def _require_add_or_remove(self) -> None:
+        if self._adjacency is not Adjacency.ADD_OR_REMOVE_ONE:
+            raise ConfigurationError(
+                "Poisson subsampling amplifies under add-or-remove adjacency only"
+            )
+
+    def _refuse(self, leaf: Event) -> ConfigurationError:
+        return ConfigurationError(
+            f"{type(self).__name__} cannot compose {type(leaf).__name__}; "
+            "RenyiAccountant composes every event"
+        )
+
+
+class PureAccountant(Accountant):
+    """Pure DP: epsilons add up. Supports PureDP, BoundedRange and Poisson subsamples of them."""
+
+    @property
+    def total(self) -> float:
+        """Pure epsilon: the guarantee at delta 0."""
+        return math.fsum(count * _pure_epsilon(leaf) for leaf, count in self._counts.items())
+
+    def epsilon(self, delta: float) -> float:
+        """Smallest epsilon at ``delta``, which may be 0 here."""
+        if delta != 0:
+            _check.probability("delta", delta)
+        return pure_dp.epsilon(self.total, delta)
+
+    def delta(self, epsilon: float) -> float:
+        """Smallest delta at ``epsilon``; 0 from ``total`` on."""
+        return pure_dp.delta(self.total, _check.non_negative("epsilon", epsilon))
+
+    def _require_support(self, leaf: Event) -> None:
+        parts = leaves(leaf.event) if isinstance(leaf, PoissonSubsampled) else [(leaf, 1)]
+        for part, _ in parts:
+            if isinstance(part, PoissonSubsampled):
+                self._require_support(part)
+            elif not isinstance(part, PureDP | BoundedRange):
+                raise self._refuse(part)
+
+
+class ZeroConcentratedAccountant(Accountant):
+    """zCDP: rhos add up. Supports PureDP, BoundedRange, ZeroConcentrated and Gaussian."""
+
+    @property
+    def rho(self) -> float:
+        """Total zCDP rho."""
+        return math.fsum(count * _rho(leaf) for leaf, count in self._counts.items())
+
+    def epsilon(self, delta: float) -> float:
+        """Smallest epsilon at ``delta``, see `conversion.rho_to_epsilon`."""
+        return conversion.rho_to_epsilon(self.rho, delta)
+
+    def delta(self, epsilon: float) -> float:
+        """Smallest delta at ``epsilon``, see `conversion.rho_to_delta`."""
+        return conversion.rho_to_delta(self.rho, epsilon)
+
+    def _require_support(self, leaf: Event) -> None:
+        if not isinstance(leaf, PureDP | BoundedRange | ZeroConcentrated | Gaussian):
+            raise self._refuse(leaf)
+
+
+class RenyiAccountant(Accountant):
+    """Exact Renyi curves, over all orders and not a list of them. Supports every event."""
+
+    def __init__(self, adjacency: Adjacency) -> None:
+        super().__init__(adjacency)
+        self._curves: dict[Event, Curve] = {}
+
+    def divergence(self, alpha: float) -> float:
+        """Bound on the Renyi divergence of order ``alpha`` (above 1), in nats."""
+        return math.fsum(count * self._curves[leaf](alpha) for leaf, count in self._counts.items())
+
+    def epsilon(self, delta: float) -> float:
+        """Smallest epsilon at ``delta``, see `conversion.renyi_to_epsilon`."""
+        return conversion.renyi_to_epsilon(self.divergence, delta)
+
+    def delta(self, epsilon: float) -> float:
+        """Smallest delta at ``epsilon``, see `conversion.renyi_to_delta`."""
+        return conversion.renyi_to_delta(self.divergence, epsilon)
+
+    def _require_support(self, leaf: Event) -> None:
+        # Kept from here on: subsampled curves remember their sums. A curve without a count is
+        # not a cost.
+        if leaf not in self._curves:
+            self._curves[leaf] = renyi_curve(leaf)
+
+
+class PrivacyLossAccountant(Accountant):
+    """Privacy loss distributions, by dp_accounting, rounded to the safe side.
+
+    The tightest here for Gaussian noise with and without Poisson subsampling, and for many pure
+    DP mechanisms (optimal composition). Bounded-range mechanisms have no single worst
+    distribution, and zCDP has none at all.
+
+    Args:
+        adjacency: See `Accountant`.
+        interval: Privacy losses are rounded up to multiples of it, in nats. Smaller is tighter
+            and slower.
+    """
+
+    def __init__(self, adjacency: Adjacency, interval: float = 1e-4) -> None:
+        super().__init__(adjacency)
+        self._interval = _check.positive("interval", interval)
+        self._composed: PrivacyLossDistribution | None = None
+
+    def compose(self, event: Event, count: int = 1) -> Self:
+        """Add ``event``, ``count`` times, see `Accountant.compose`."""
+        super().compose(event, count)
+        self._composed = None
+        return self
+
+    def epsilon(self, delta: float) -> float:
+        """Smallest epsilon at ``delta``."""
+        _check.probability("delta", delta)
+        return max(0.0, float(self._distribution().get_epsilon_for_delta(delta)))
+
+    def delta(self, epsilon: float) -> float:
+        """Smallest delta at ``epsilon``."""
+        _check.non_negative("epsilon", epsilon)
+        if math.isinf(epsilon):
+            return 0.0
+        return float(self._distribution().get_delta_for_epsilon(epsilon))
+
+    def _require_support(self, leaf: Event) -> None:
+        inner = leaf.event if isinstance(leaf, PoissonSubsampled) else leaf
+        if not isinstance(leaf, PureDP) and gaussian_rho(inner) is None:
+            raise self._refuse(leaf)
+
+    def _distribution(self) -> PrivacyLossDistribution:
+        if self._composed is None:
+            from dp_accounting.pld import privacy_loss_distribution
+
+            total = privacy_loss_distribution.identity(self._interval)
+            for leaf, count in self._counts.items():
+                total = total.compose(self._of(leaf).self_compose(count))
+            self._composed = total
+        return self._composed
+
+    def _of(self, leaf: Event) -> PrivacyLossDistribution:
+        from dp_accounting.pld import common, privacy_loss_distribution
+
+        if isinstance(leaf, PureDP):
+            return privacy_loss_distribution.from_privacy_parameters(
+                common.DifferentialPrivacyParameters(leaf.epsilon, 0.0), self._interval
+            )
+        rate, inner = (
+            (leaf.rate, leaf.event) if isinstance(leaf, PoissonSubsampled) else (1.0, leaf)
+        )
+        rho = gaussian_rho(inner)
+        if not rho or rate == 0:
+            return privacy_loss_distribution.identity(self._interval)
+        # The event's noise multiplier is for the accountant's own neighbours. dp_accounting would
+        # double the sensitivity under replacement, so it is always asked about add-or-remove.
+        return privacy_loss_distribution.from_gaussian_mechanism(
+            math.sqrt(1 / (2 * rho)),
+            sampling_prob=rate,
+            value_discretization_interval=self._interval,
+        )
+
+
+def _pure_epsilon(leaf: Event) -> float:
+    match leaf:
+        case PureDP(epsilon) | BoundedRange(epsilon):
+            return epsilon
+        case PoissonSubsampled(rate, inner):
+            total = math.fsum(count * _pure_epsilon(part) for part, count in leaves(inner))
+            return subsampled.amplified_epsilon(total, rate)
+        case _:
+            raise AssertionError("checked by compose")
+
+
+def _rho(leaf: Event) -> float:
+    match leaf:
+        case PureDP(epsilon):
+            return pure_dp.zcdp(epsilon)
+        case BoundedRange(epsilon):
+            return conversion.bounded_range_to_rho(epsilon)
+        case ZeroConcentrated(rho):
+            return rho
+        case Gaussian():
+            return gaussian_rho(leaf) or 0.0
+        case _:
+            raise AssertionError("checked by compose")
