@@ -1,0 +1,174 @@
+"""One mail: headers, text and what ties it to a thread."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from datetime import UTC
+from email import message_from_bytes
+from email.message import Message
+from email.policy import default as modern
+from email.utils import parseaddr, parsedate_to_datetime
+
+from dpicl_rag.loaders.markup import text_of_html
+from dpicl_rag.loaders.quotes import own_words
+from dpicl_rag.loaders.records import (
+    BROKEN_MESSAGE,
+    EMPTY,
+    MAX_RECORD_BYTES,
+    NO_HEADERS,
+    TOO_LARGE,
+    Entry,
+    Options,
+    Record,
+    ThreadKeys,
+    clean,
+    tidy,
+)
+from dpicl_rag.loaders.report import Skipped
+from dpicl_rag.loaders.sources import decode
+from dpicl_rag.loaders.subjects import is_forward
+
+_KNOWN_HEADERS = frozenset(
+    ["from", "to", "cc", "subject", "date", "message-id", "received", "return-path", "sender"]
+)
+_ID = re.compile(r"<([^<>\s]{1,998})>")
+# The header parser's time grows faster than a value's length; longer values are left as they are.
+_LONGEST_VALUE = 4_000
+_DEEPEST_PART = 20
+
+
+def read_mail(raw: bytes, position: str, options: Options) -> Entry:
+    """Make a record of one message.
+
+    Attachments are left out. Quoted mail and the signature are cut, unless nothing else is there
+    or the message is a forward, whose point is what it quotes.
+
+    Args:
+        raw: The message as it is stored.
+        position: Where it stands, for the report.
+        options: A ``unit`` that names a header adds that header to the metadata.
+
+    Returns:
+        A record, or why there is none. Whatever the bytes are, nothing is raised.
+    """
+    if len(raw) > MAX_RECORD_BYTES:
+        return Skipped(position, TOO_LARGE)
+    if not raw.strip():
+        return Skipped(position, EMPTY)
+    try:
+        return _read(raw, position, options)
+    except Exception:  # the parsers of the standard library fail in many ways on broken mail
+        return Skipped(position, BROKEN_MESSAGE)
+
+
+def _read(raw: bytes, position: str, options: Options) -> Entry:
+    # The tree of parts is read by the old policy: under the new one a malformed Content-Type
+    # raises in the middle. The headers that matter are read by the new one, in _value.
+    message = message_from_bytes(raw)
+    headers: dict[str, str] = {}
+    for name, value in message.raw_items():
+        headers.setdefault(name.lower(), _value(name, value))
+    if not _KNOWN_HEADERS & headers.keys():
+        return Skipped(position, NO_HEADERS)
+    subject = " ".join(headers.get("subject", "").split())
+    body = tidy("\n\n".join(_texts(message)))
+    if body and not is_forward(subject):
+        body = own_words(body) or body
+    if not body and not subject:
+        return Skipped(position, EMPTY)
+    shown = {"Subject": subject, "From": headers.get("from", ""), "Date": headers.get("date", "")}
+    top = "\n".join(f"{name}: {value}" for name, value in shown.items() if value)
+    identity = _ids(headers.get("message-id", ""))[:1]
+    own_id = identity[0] if identity else hashlib.sha256(raw).hexdigest()
+    answered = _ids(headers.get("references", "")) + _ids(headers.get("in-reply-to", ""))
+    metadata = {
+        "subject": subject,
+        "from": headers.get("from", ""),
+        "to": headers.get("to", ""),
+        "date": headers.get("date", ""),
+        "message_id": headers.get("message-id", ""),
+        "sender": sender(headers.get("from", "")),
+    }
+    fields: tuple[str, ...] = ()
+    if options.unit and options.unit not in (*metadata, "thread", "document"):
+        metadata[options.unit] = headers.get(options.unit.lower(), "")
+        # The names serve an error message only, so they are kept only where one may be due.
+        fields = () if metadata[options.unit] else (*list(metadata)[:-1], "thread", *headers)
+    return Record(
+        position=position,
+        text=tidy(f"{top}\n\n{body}"),
+        metadata=metadata,
+        identity=f"message {own_id}",
+        thread=ThreadKeys(own_id, answered, subject, _timestamp(metadata["date"])),
+        fields=fields,
+    )
+
+
+def sender(value: str) -> str:
+    """The address of a From header in lower case, or its text where it holds no address."""
+    address = parseaddr(value[:_LONGEST_VALUE])[1]
+    return " ".join((address if "@" in address else value).split()).lower()
+
+
+def _value(name: str, value: object) -> str:
+    """A header's characters, with encoded words and stray 8-bit characters decoded."""
+    text = str(value)
+    # The parser keeps bytes beyond ASCII as surrogates.
+    text = decode(text.encode("utf-8", "surrogateescape"))
+    text = "".join(text.splitlines())
+    if "=?" in text and len(text) <= _LONGEST_VALUE:
+        try:
+            text = str(modern.header_factory(name, text))
+        except Exception:  # a malformed value is kept as it stands
+            text = str(text)
+    return clean(text).strip()
+
+
+def _ids(value: str) -> tuple[str, ...]:
+    return tuple(_ID.findall(value)) or tuple(value.split()[:1])
+
+
+def _timestamp(date: str) -> float | None:
+    try:
+        when = parsedate_to_datetime(date)
+        # A date without a zone must not depend on this machine's.
+        return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError, TypeError, IndexError, OSError):
+        return None
+
+
+def _texts(part: Message, depth: int = 0) -> list[str]:
+    """The texts of a message in order; of alternatives the plain one, else the last, the best."""
+    kind = part.get_content_type()
+    payload = part.get_payload()
+    if isinstance(payload, list):
+        if part.get_content_maintype() != "multipart" or depth >= _DEEPEST_PART:
+            return []
+        children = [child for child in payload if isinstance(child, Message)]
+        found = [(child.get_content_type(), _texts(child, depth + 1)) for child in children]
+        filled = [(kind, texts) for kind, texts in found if any(text.strip() for text in texts)]
+        if kind == "multipart/alternative" and filled:
+            plain = [texts for kind, texts in filled if kind == "text/plain"]
+            return plain[0] if plain else filled[-1][1]
+        return [text for _, texts in filled for text in texts]
+    if depth and (part.get_content_disposition() == "attachment" or part.get_filename()):
+        return []
+    # A multipart without parts lost its boundary; its text is there all the same.
+    if kind not in ("text/plain", "text/html") and part.get_content_maintype() != "multipart":
+        return []
+    text = _decoded(part)
+    return [text_of_html(text) if kind == "text/html" else text]
+
+
+def _decoded(part: Message) -> str:
+    raw = part.get_payload(decode=True)
+    if not isinstance(raw, bytes):
+        return str(part.get_payload())
+    charset = part.get_content_charset()
+    if charset:
+        try:
+            return raw.decode(charset)
+        except (LookupError, ValueError):
+            pass
+    return decode(raw)

@@ -1,0 +1,77 @@
+"""Mailboxes: the mbox family, read as a stream."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+
+from dpicl_rag.loaders.mail import read_mail
+from dpicl_rag.loaders.records import MAX_RECORD_BYTES, Entry, Options
+from dpicl_rag.loaders.sources import lines_of
+
+# "From someone@example.org Mon Dec 13 07:05:00 2000", with a zone or the year before the time.
+_POSTMARK = re.compile(
+    rb"From .*\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b.*(?:\d:\d\d.*\b\d{4}\b|\b\d{4}\b.*\d:\d\d)"
+)
+_UNDATED = re.compile(rb"From \S+\s*$")
+_MAIL_HEADER = re.compile(
+    rb"(?:Return-Path|Received|Delivered-To|Message-ID|MIME-Version|Content-[\w-]+|X-[\w-]+|"
+    rb"Date|From|To|Subject|Status|Sender|Reply-To):",
+    re.I,
+)
+_LONGEST_POSTMARK = 200
+_ESCAPED = re.compile(rb"^>(>*From )", re.M)
+
+
+def read_mbox(stream: io.BufferedReader, prefix: str, options: Options) -> Iterator[Entry]:
+    """Read a mailbox, holding one message at a time.
+
+    A line "From ..." with a date begins a message if an empty line precedes it or a mail header
+    follows it; one without a date must be of one word and have both. So neither a body with a line
+    "From ..." that nobody escaped nor a missing empty line cuts or joins messages.
+
+    Args:
+        stream: The mailbox, decompressed.
+        prefix: Put before each position.
+        options: As in ``load``.
+
+    Yields:
+        A record for each message, or why there is none.
+    """
+    for number, (start, raw) in enumerate(_messages(stream), start=1):
+        position = f"{prefix}message {number} (byte {start})"
+        yield read_mail(_ESCAPED.sub(rb"\1", raw), position, options)
+
+
+def _messages(stream: io.BufferedReader) -> Iterator[tuple[int, bytes]]:
+    """Offset and bytes of each message, without its "From " line."""
+    parts: list[bytes] = []
+    size = offset = start = 0
+    begun = False
+    after_blank = True
+    lines = lines_of(stream)
+    line = next(lines, None)
+    while line is not None:
+        following = next(lines, None)
+        if line.startswith(b"From ") and _begins(line, following or b"", after_blank):
+            if begun or b"".join(parts).strip():
+                yield start, b"".join(parts)
+            parts, size, start, begun = [], 0, offset, True
+        elif size <= MAX_RECORD_BYTES:
+            # One piece beyond the limit is kept, so that the message is seen to be too large.
+            parts.append(line)
+            size += len(line)
+        after_blank = not line.strip()
+        offset += len(line)
+        line = following
+    if begun or b"".join(parts).strip():
+        yield start, b"".join(parts)
+
+
+def _begins(line: bytes, following: bytes, after_blank: bool) -> bool:
+    line = line[:_LONGEST_POSTMARK]
+    before_header = _MAIL_HEADER.match(following) is not None
+    if _POSTMARK.match(line):
+        return after_blank or before_header
+    return after_blank and before_header and _UNDATED.match(line) is not None

@@ -1,0 +1,90 @@
+"""One record of a source, before it has a privacy unit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dpicl_rag.loaders.report import Skipped
+
+#: A larger message, line or file is skipped: it would be a decompression bomb or no text.
+MAX_RECORD_BYTES = 64 * 2**20
+
+BINARY = "binary data"
+BROKEN_MESSAGE = "the message cannot be parsed"
+DAMAGED = "the file cannot be read from here on"
+EMPTY = "empty"
+NO_HEADERS = "no mail headers"
+NO_TEXT_FIELD = "no text in the text field"
+NO_UNIT = "no value for the privacy unit"
+NOT_AN_OBJECT = "not a JSON object"
+NOT_CSV = "not valid CSV"
+NOT_JSON = "not valid JSON"
+TOO_LARGE = "larger than 64 MiB"
+TOO_MANY_FIELDS = "more fields than the header has columns"
+UNCLOSED_QUOTE = "an unclosed quote reaches the end of the file"
+UNSUPPORTED = "not a supported kind of file"
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_BLANK_LINES = re.compile(r"\n{3,}")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ThreadKeys:
+    """What ties a message to others.
+
+    Attributes:
+        message_id: The message's own id, or a hash of its content where it has none.
+        references: Ids of the messages it answers, the root of the conversation first.
+        subject: Its subject, decoded.
+        timestamp: Seconds since 1970, or None where the date cannot be parsed.
+    """
+
+    message_id: str
+    references: tuple[str, ...]
+    subject: str
+    timestamp: float | None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Record:
+    """A message, row or text file.
+
+    Attributes:
+        position: Where it stands in the source, as in ``Skipped``.
+        text: The text of the future document.
+        metadata: Fields by name. An absent value is an empty string.
+        identity: Names the record when it is a unit of its own; empty where only its content can.
+        thread: Set for mail.
+        fields: Names that could be the privacy unit, where they are not those of ``metadata``.
+    """
+
+    position: str
+    text: str
+    metadata: Mapping[str, str]
+    identity: str = ""
+    thread: ThreadKeys | None = None
+    fields: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the caller asked for, as in ``load``."""
+
+    unit: str | None = None
+    text_field: str | None = None
+
+
+Entry = Record | Skipped
+
+
+def clean(text: str) -> str:
+    """Drop what later stages cannot store: lone surrogates and NUL characters."""
+    return _SURROGATES.sub("\ufffd", text).replace("\x00", "")
+
+
+def tidy(text: str) -> str:
+    """Clean a text, unify line ends, and drop trailing blanks and runs of empty lines."""
+    lines = clean(text).replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return _BLANK_LINES.sub("\n\n", "\n".join(line.rstrip() for line in lines)).strip()

@@ -1,0 +1,50 @@
+"""What came of a load: the documents, and an account of every record that was seen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from dpicl_rag.documents import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A record that was seen but did not become a document.
+
+    Attributes:
+        position: Where it stands, for example ``"message 17 (byte 10482)"``, ``"row 12 (line 13)"``
+            or a file's name inside the directory.
+        reason: One of a few fixed phrases. It never carries content.
+    """
+
+    position: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoadReport:
+    """The account of one load; ``read == loaded + len(skipped)`` always.
+
+    Attributes:
+        read: Records seen: messages, rows, lines, text files.
+        loaded: Records that became a document.
+        skipped: The others, in the order of the source.
+    """
+
+    read: int
+    loaded: int
+    skipped: tuple[Skipped, ...]
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """How many records were skipped for each reason, the most frequent first."""
+        return dict(Counter(item.reason for item in self.skipped).most_common())
+
+
+@dataclass(frozen=True, slots=True)
+class LoadResult:
+    """Documents in the order of the source, and the account of how they came about."""
+
+    documents: list[Document]
+    report: LoadReport

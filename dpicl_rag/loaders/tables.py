@@ -1,0 +1,192 @@
+"""Tables: CSV and JSON Lines, a record per row."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Mapping
+
+from dpicl_rag.loaders.records import (
+    EMPTY,
+    MAX_RECORD_BYTES,
+    NOT_AN_OBJECT,
+    NOT_CSV,
+    NOT_JSON,
+    TOO_LARGE,
+    TOO_MANY_FIELDS,
+    UNCLOSED_QUOTE,
+    Entry,
+    Options,
+    Record,
+    clean,
+    tidy,
+)
+from dpicl_rag.loaders.report import Skipped
+from dpicl_rag.loaders.sources import decode, lines_of
+
+# A column that is called so is the text. "request" and the like are not among them: in a record of
+# several fields such a column is one part of what there is to know.
+_TEXT_FIELDS = ("text", "body", "content", "message")
+_DELIMITERS = ",;\t|"
+_SAMPLE_LINES = 20
+_SAMPLE_CHARACTERS = 4_000
+
+
+def read_csv(stream: io.BufferedReader, prefix: str, options: Options) -> Iterator[Entry]:
+    """Read a table whose first row names the columns; the delimiter is found out.
+
+    Args:
+        stream: The table, decompressed.
+        prefix: Put before each position.
+        options: As in ``load``.
+
+    Yields:
+        A record for each row that is not blank, or why there is none. A row with fewer fields than
+        columns has empty ones; one with more is skipped, for it is likely cut in the wrong places.
+    """
+    limit = csv.field_size_limit(MAX_RECORD_BYTES)
+    try:
+        yield from _csv_rows(_Lines(stream), prefix, options)
+    finally:
+        csv.field_size_limit(limit)
+
+
+def read_jsonl(stream: io.BufferedReader, prefix: str, options: Options) -> Iterator[Entry]:
+    """Read a file of one JSON object per line. Arguments and yields as ``read_csv``."""
+    number = 0
+    for pieces in _whole_lines(lines_of(stream)):
+        number += 1
+        position = f"{prefix}line {number}"
+        if len(pieces) > 1:
+            yield Skipped(position, TOO_LARGE)
+            continue
+        line = decode(pieces[0]).strip()
+        if not line:
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            yield Skipped(position, NOT_JSON)
+            continue
+        if not isinstance(row, dict):
+            yield Skipped(position, NOT_AN_OBJECT)
+            continue
+        fields = {clean(name).strip(): _as_text(value) for name, value in row.items()}
+        yield _record(fields, position, options)
+
+
+def _csv_rows(lines: _Lines, prefix: str, options: Options) -> Iterator[Entry]:
+    reader = csv.reader(lines, delimiter=_delimiter(lines.sample))
+    columns: list[str] = []
+    number = 0
+    while True:
+        lines.start_row()
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error:
+            number += 1
+            yield Skipped(f"{prefix}row {number} (line {lines.row_start})", NOT_CSV)
+            continue
+        if not columns:
+            columns = [clean(name).strip() for name in row]
+            continue
+        if not row:
+            continue
+        number += 1
+        position = f"{prefix}row {number} (line {lines.row_start})"
+        if lines.ended and lines.quotes % 2:
+            yield Skipped(position, UNCLOSED_QUOTE)
+        elif len(row) > len(columns):
+            yield Skipped(position, TOO_MANY_FIELDS)
+        else:
+            pairs = itertools.zip_longest(columns, row, fillvalue="")
+            yield _record({name: tidy(value) for name, value in pairs}, position, options)
+
+
+def _record(fields: Mapping[str, str], position: str, options: Options) -> Entry:
+    if not any(fields.values()):
+        return Skipped(position, EMPTY)
+    name = options.text_field
+    if name is None:
+        by_name = {field.lower(): field for field in fields if fields[field]}
+        name = next((by_name[known] for known in _TEXT_FIELDS if known in by_name), None)
+    elif not fields.get(name):
+        # An entry that tells the loader which names there are.
+        return Record(position, "", fields)
+    if name is not None:
+        return Record(position, fields[name], fields)
+    text = "\n".join(f"{field}: {value}" for field, value in fields.items() if value)
+    return Record(position, text, fields)
+
+
+def _as_text(value: object) -> str:
+    """A JSON value in words: strings as they are, a list's items separated by commas."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return tidy(value)
+    if isinstance(value, list):
+        return ", ".join(item for item in map(_as_text, value) if item)
+    return clean(json.dumps(value, ensure_ascii=False))
+
+
+def _whole_lines(pieces: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Put the pieces of an over-long line together, keeping none but the first two."""
+    line: list[bytes] = []
+    for piece in pieces:
+        if len(line) < 2:
+            line.append(piece)
+        if piece.endswith(b"\n"):
+            yield line
+            line = []
+    if line:
+        yield line
+
+
+def _delimiter(sample: str) -> str:
+    """The delimiter of a table. Only one that stands in the first line is believed."""
+    header = sample.partition("\n")[0]
+    try:
+        found = csv.Sniffer().sniff(sample, _DELIMITERS).delimiter
+    except csv.Error:
+        found = ""
+    if found and found in header:
+        return found
+    return max(_DELIMITERS, key=header.count)
+
+
+class _Lines:
+    """Lines of a table as text, with what is needed to place a row and to see a lost quote."""
+
+    def __init__(self, stream: io.BufferedReader) -> None:
+        self._lines = lines_of(stream)
+        first = [decode(line) for line in itertools.islice(self._lines, _SAMPLE_LINES)]
+        self.sample = "".join(first)[:_SAMPLE_CHARACTERS]
+        self._first = iter(first)
+        self._number = 0
+        self.row_start = 1
+        self.quotes = 0
+        self.ended = False
+
+    def start_row(self) -> None:
+        self.row_start = self._number + 1
+        self.quotes = 0
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._first, None)
+        if line is None:
+            raw = next(self._lines, None)
+            if raw is None:
+                self.ended = True
+                raise StopIteration
+            line = decode(raw)
+        self._number += 1
+        self.quotes += line.count('"')
+        return line
