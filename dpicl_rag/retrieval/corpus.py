@@ -1,0 +1,469 @@
+"""A corpus of private passages in a Chroma collection."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dpicl_rag.chunking import split_text
+from dpicl_rag.documents import Document, as_documents
+from dpicl_rag.embeddings import Embedder, Progress, SentenceTransformerEmbedder
+from dpicl_rag.errors import CorpusError, DPICLError
+from dpicl_rag.retrieval.store import Store, Version, default_path
+from dpicl_rag.retrieval.vectors import Record, Snapshot
+
+if TYPE_CHECKING:
+    from chromadb.api import ClientAPI
+    from chromadb.api.models.Collection import Collection
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,510}[A-Za-z0-9]")
+_UNIT, _DOCUMENT, _POSITION = "dpicl_unit", "dpicl_document", "dpicl_position"
+_OWN = frozenset({_UNIT, _DOCUMENT, _POSITION})
+_EMBEDDER, _SIZE, _OVERLAP = "dpicl_embedder", "dpicl_chunk_size", "dpicl_chunk_overlap"
+_BATCH = 64  # passages embedded between two writes: what an interrupted ingest loses
+_PAGE = 1000  # records read at a time
+
+T = TypeVar("T")
+
+Where = Mapping[str, Any]
+"""A Chroma filter on metadata, for example ``{"owner": "ann"}``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """What `Corpus.add` did. For the owner of the documents: the counts are private.
+
+    Attributes:
+        documents: Documents given.
+        empty: Of these, documents without any text.
+        passages: Passages newly embedded and stored.
+        known: Passages that were stored before.
+    """
+
+    documents: int
+    empty: int
+    passages: int
+    known: int
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Size of a corpus. For the owner of the documents: the counts are private."""
+
+    units: int
+    documents: int
+    passages: int
+
+
+class Corpus:
+    """Passages, their embeddings and their privacy units; make one with `create` or `open`.
+
+    Retrieval needs every vector (`snapshot`), because Chroma's own search is approximate.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        embedder: Embedder,
+        *,
+        unit_field: str = _UNIT,
+        chunking: tuple[int, int] | None = None,
+        collection: Collection | None = None,
+    ) -> None:
+        self.name = name
+        self.embedder = embedder
+        self._store = store
+        self._unit_field = unit_field
+        self._chunking = chunking
+        self._given = collection
+        self._lock = threading.Lock()
+        self._cached: tuple[Version, Snapshot] | None = None
+
+    def __repr__(self) -> str:
+        return f"Corpus({self.name!r})"
+
+    @classmethod
+    def create(
+        cls,
+        name: str,
+        path: str | Path | None = None,
+        *,
+        client: ClientAPI | None = None,
+        embedder: Embedder | None = None,
+        chunk_size: int = 800,
+        chunk_overlap: int = 80,
+    ) -> Corpus:
+        """Open a corpus, making it first if there is none of this name.
+
+        Args:
+            name: 3 to 512 letters, digits, dots, underscores and hyphens. Public.
+            path: Folder of a local Chroma database; the user's data folder if None.
+            client: Chroma client to use in place of ``path``, for example an ``HttpClient``.
+            embedder: Embedding model; the packaged one if None.
+            chunk_size: Longest passage, in characters.
+            chunk_overlap: Characters repeated between neighbouring passages.
+
+        Raises:
+            CorpusError: The name is invalid, or a corpus of this name was made with another
+                embedding model.
+            ConfigurationError: A length is out of range.
+        """
+        _check_name(name)
+        split_text("", chunk_size, chunk_overlap)
+        store = _store(path, client)
+        embedder = embedder or SentenceTransformerEmbedder()
+        metadata = {
+            _EMBEDDER: embedder.fingerprint,
+            _SIZE: chunk_size,
+            _OVERLAP: chunk_overlap,
+        }
+        with _chroma(name), store.writing() as client:
+            if name not in _names(client):
+                client.create_collection(
+                    name,
+                    metadata=metadata,
+                    embedding_function=None,
+                    configuration={"hnsw": {"space": "cosine"}},
+                    get_or_create=True,
+                )
+        return cls._opened(store, name, embedder)
+
+    @classmethod
+    def open(
+        cls,
+        name: str,
+        path: str | Path | None = None,
+        *,
+        client: ClientAPI | None = None,
+        embedder: Embedder | None = None,
+    ) -> Corpus:
+        """Open an existing corpus; arguments as for `create`.
+
+        Raises:
+            CorpusError: There is none of this name (the message names those that are there), or
+                it was made with another embedding model.
+        """
+        _check_name(name)
+        return cls._opened(_store(path, client), name, embedder or SentenceTransformerEmbedder())
+
+    @classmethod
+    def _opened(cls, store: Store, name: str, embedder: Embedder) -> Corpus:
+        known = _names_in(store)
+        if name not in known:
+            there = f"there are: {', '.join(known)}" if known else "there is none yet"
+            raise CorpusError(
+                f"no corpus named {name!r}; {there}. Make it with `dpicl-rag ingest PATH "
+                f"--corpus {name}`"
+            )
+        with _chroma(name), store.reading() as client:
+            metadata = client.get_collection(name, embedding_function=None).metadata or {}
+        if _EMBEDDER not in metadata:
+            raise CorpusError(
+                f"collection {name!r} was not made by this library; open it with "
+                "Corpus.from_collection"
+            )
+        if metadata[_EMBEDDER] != embedder.fingerprint:
+            raise CorpusError(
+                f"corpus {name!r} was embedded with {metadata[_EMBEDDER]}, not with "
+                f"{embedder.fingerprint}; open it with that embedder, or ingest the documents "
+                "into a new corpus"
+            )
+        return cls(store, name, embedder, chunking=(metadata[_SIZE], metadata[_OVERLAP]))
+
+    @classmethod
+    def from_collection(
+        cls, collection: Collection, *, unit_field: str, embedder: Embedder | None = None
+    ) -> Corpus:
+        """A corpus over a collection that something else fills; it can be read and deleted from.
+
+        Args:
+            collection: A Chroma collection, for example ``Chroma._collection`` of
+                langchain_chroma or ``ChromaVectorStore._collection`` of LlamaIndex.
+            unit_field: Metadata field that holds the privacy unit, on every record. With
+                ``"document"`` each record is a unit of its own; only right where no document was
+                cut into several records. LlamaIndex keeps the document in ``"document_id"``.
+            embedder: The embedding model that the collection was filled with; the packaged one if
+                None.
+        """
+        # Chroma has no public way from a collection to its client.
+        store = Store.of_client(collection._client, collection.tenant, collection.database)
+        return cls(
+            store,
+            collection.name,
+            embedder or SentenceTransformerEmbedder(),
+            unit_field=unit_field,
+            collection=collection,
+        )
+
+    @staticmethod
+    def names(path: str | Path | None = None, *, client: ClientAPI | None = None) -> list[str]:
+        """Names of the corpora in a database, sorted; none if there is no database."""
+        return _names_in(_store(path, client))
+
+    def add(
+        self, documents: Iterable[Document | str], on_progress: Progress | None = None
+    ) -> Ingested:
+        """Cut documents into passages, embed and store them.
+
+        A passage's id is a hash of its unit, its document's text and its place in it. Adding the
+        same documents again adds nothing, and an ingest that was interrupted goes on where it
+        stopped; changed metadata is updated.
+
+        Args:
+            documents: Documents, or strings, each a unit of its own.
+            on_progress: Called with (passages done, passages in all).
+
+        Raises:
+            CorpusError: Chroma refuses the documents, or the corpus is another's collection.
+        """
+        if self._chunking is None:
+            raise CorpusError("a corpus from a collection is filled by what made the collection")
+        given = as_documents(documents)
+        passages: dict[str, Record] = {}
+        empty = 0
+        for document in given:
+            records = _passages(document, *self._chunking)
+            empty += not records
+            passages.update((record.id, record) for record in records)
+        stored = self._stored_metadata(list(passages))
+        new = [record for record in passages.values() if record.id not in stored]
+        changed = [
+            record
+            for record in passages.values()
+            if record.id in stored and stored[record.id] != record.metadata
+        ]
+        done = len(passages) - len(new)
+        for batch in _pages(changed, _PAGE):
+            with self._writing() as collection:
+                collection.update(
+                    [record.id for record in batch],
+                    metadatas=[
+                        # Chroma merges; a field that is gone is unset by None.
+                        {**dict.fromkeys(stored[record.id]), **record.metadata}
+                        for record in batch
+                    ],
+                )
+        if on_progress is not None:
+            on_progress(done, len(passages))
+        for batch in _pages(new, _BATCH):
+            vectors = self.embedder.embed([record.text for record in batch])
+            with self._writing() as collection:
+                collection.upsert(
+                    [record.id for record in batch],
+                    embeddings=vectors,
+                    documents=[record.text for record in batch],
+                    metadatas=[dict(record.metadata) for record in batch],
+                )
+            done += len(batch)
+            if on_progress is not None:
+                on_progress(done, len(passages))
+        return Ingested(len(given), empty, len(new), len(passages) - len(new))
+
+    def delete_unit(self, unit: str) -> None:
+        """Remove all passages of a privacy unit; nothing happens if there are none.
+
+        Chroma's files may hold traces of a deleted text until they are compacted
+        (``chroma vacuum``).
+        """
+        with self._writing() as collection:
+            if self._unit_field == "document":
+                collection.delete(ids=[unit])
+            else:
+                collection.delete(where={self._unit_field: unit})
+
+    def count(self) -> int:
+        """Number of passages. Private."""
+        with self._reading() as (collection, _):
+            return int(collection.count())
+
+    def statistics(self) -> Statistics:
+        """Number of units, documents and passages. Private."""
+        with self._reading() as (collection, _):
+            page = collection.get(include=["metadatas"])
+        fields = [field or {} for field in page["metadatas"] or []]
+        return Statistics(
+            units=len({self._unit(*row) for row in zip(page["ids"], fields, strict=True)}),
+            documents=len(
+                {field.get(_DOCUMENT, id) for id, field in zip(page["ids"], fields, strict=True)}
+            ),
+            passages=len(page["ids"]),
+        )
+
+    def embed_question(self, question: str) -> npt.NDArray[np.float32]:
+        """Embedding of a question, shape ``[dimension]``."""
+        vector: npt.NDArray[np.float32] = self.embedder.embed([question], query=True)[0]
+        return vector
+
+    def snapshot(self, where: Where | None = None) -> Snapshot:
+        """All passages as they are now.
+
+        Kept in memory and read again after any change to a local database, by whatever program
+        (see `Store.version`). Servers and in-memory databases have no such counter, so there it is
+        read anew each time.
+
+        Args:
+            where: Chroma metadata filter; a passage's own metadata decides on it. Public.
+
+        Raises:
+            CorpusError: The collection cannot be read, or lacks a text or the unit's field.
+        """
+        with self._lock:
+            version = self._store.version(self.name)
+            if version is None or self._cached is None or self._cached[0] != version:
+                version, whole = self._read()
+                self._cached = None if version is None else (version, whole)
+            else:
+                whole = self._cached[1]
+        if where is None:
+            return whole
+        with self._reading() as (collection, _):
+            return whole.where(collection.get(where=dict(where), include=[])["ids"])
+
+    def close(self) -> None:
+        """Forget what is in memory and release the files."""
+        with self._lock:
+            self._cached = None
+        self._store.close()
+
+    def _read(self) -> tuple[Version | None, Snapshot]:
+        records: list[Record] = []
+        vectors: list[npt.NDArray[np.float32]] = []
+        with self._reading() as (collection, version):
+            # Identifiers first, in one statement: pages by offset would slip under a writer.
+            for ids in _pages(collection.get(include=[])["ids"], _PAGE):
+                page = collection.get(ids=ids, include=["embeddings", "metadatas", "documents"])
+                rows = zip(
+                    page["ids"], page["metadatas"] or [], page["documents"] or [], strict=True
+                )
+                records.extend(self._record(*row) for row in rows)
+                vectors.append(np.asarray(page["embeddings"], dtype=np.float32))
+        whole = Snapshot(records, np.concatenate(vectors) if records else np.zeros((0, 0)))
+        return version, whole
+
+    def _record(self, id: str, fields: Mapping[str, Any] | None, text: str | None) -> Record:
+        if text is None:
+            raise CorpusError(f"a record of collection {self.name!r} has no text")
+        fields = fields or {}
+        metadata = {key: str(value) for key, value in fields.items() if key not in _OWN}
+        return Record(id, self._unit(id, fields), text, metadata)
+
+    def _unit(self, id: str, fields: Mapping[str, Any]) -> str:
+        if self._unit_field == "document":
+            return id
+        if self._unit_field not in fields:
+            raise CorpusError(
+                f"a record of collection {self.name!r} has no metadata field "
+                f"{self._unit_field!r}, which is the privacy unit; every record needs it"
+            )
+        return str(fields[self._unit_field])
+
+    def _stored_metadata(self, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+        stored: dict[str, Mapping[str, Any]] = {}
+        with self._reading() as (collection, _):
+            for page in _pages(ids, _PAGE):
+                found = collection.get(ids=page, include=["metadatas"])
+                stored.update(zip(found["ids"], found["metadatas"] or [], strict=True))
+        return stored
+
+    @contextmanager
+    def _reading(self) -> Iterator[tuple[Collection, Version | None]]:
+        """The collection, and the store's version before anything is read from it."""
+        with _chroma(self.name), self._store.reading() as client:
+            version = self._store.version(self.name)
+            yield self._collection(client, given=self._store.path is None), version
+
+    @contextmanager
+    def _writing(self) -> Iterator[Collection]:
+        with _chroma(self.name), self._store.writing() as client:
+            yield self._collection(client, given=True)
+
+    def _collection(self, client: ClientAPI, *, given: bool) -> Collection:
+        if given and self._given is not None:
+            return self._given
+        return client.get_collection(self.name, embedding_function=None)
+
+
+@contextmanager
+def _chroma(name: str) -> Iterator[None]:
+    """Keep Chroma's errors to their kind: their messages quote the values that it refuses."""
+    try:
+        yield
+    except DPICLError:
+        raise
+    except Exception as error:
+        raise CorpusError(
+            f"Chroma cannot carry out the operation on {name!r} ({type(error).__name__})"
+        ) from None
+
+
+def _passages(document: Document, size: int, overlap: int) -> list[Record]:
+    """Passages of a document with ids that depend on its unit and text alone."""
+    text = _storable(document.text)
+    unit = _storable(document.unit)
+    digest = hashlib.sha256(json.dumps([unit, text]).encode()).hexdigest()
+    metadata = {_storable(key): _storable(str(value)) for key, value in document.metadata.items()}
+    return [
+        Record(
+            id=f"{digest}-{position}",
+            unit=unit,
+            text=passage,
+            metadata={
+                **metadata,
+                _UNIT: unit,
+                _DOCUMENT: digest,
+                _POSITION: str(position),
+            },
+        )
+        for position, passage in enumerate(split_text(text, size, overlap))
+    ]
+
+
+def _storable(text: str) -> str:
+    """Replace lone surrogates, which broken mail has and no database takes."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise CorpusError(
+            "the name of a corpus is 3 to 512 letters, digits, dots, underscores and hyphens, "
+            "with a letter or a digit at both ends"
+        )
+
+
+def _store(path: str | Path | None, client: ClientAPI | None) -> Store:
+    if client is None:
+        return Store(Path(path) if path is not None else default_path())
+    if path is not None:
+        raise CorpusError("give a path or a client, not both")
+    return Store.of_client(client, client.tenant, client.database)
+
+
+def _names_in(store: Store) -> list[str]:
+    if not store.exists():
+        return []
+    with _chroma("names"), store.reading() as client:
+        return _names(client)
+
+
+def _names(client: ClientAPI) -> list[str]:
+    names: list[str] = []
+    while page := client.list_collections(limit=_PAGE, offset=len(names)):
+        names.extend(collection.name for collection in page)
+    return sorted(names)
+
+
+def _pages(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    for first in range(0, len(items), size):
+        yield items[first : first + size]

@@ -1,0 +1,172 @@
+"""Reaching a Chroma database so that what is read is what is there.
+
+A local Chroma client keeps its vector index in memory and does not see what another process wrote:
+it answers with old vectors, or fails with "Error finding id". So each read or write of a local
+database goes through a client of its own, opened for it (10 ms) and closed after it, one at a
+time across threads and processes.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from filelock import FileLock, Timeout
+from platformdirs import user_data_dir
+
+from dpicl_rag.errors import CorpusError
+
+if TYPE_CHECKING:
+    from chromadb.api import ClientAPI
+
+_LOCK_FILE = "dpicl-rag.lock"
+_LOCK_TIMEOUT_S = 120.0
+_DATABASE_FILE = "chroma.sqlite3"
+_LOGGED = "SELECT max(seq_id) FROM embeddings_queue"
+_SEGMENTS = """
+SELECT segments.id, max_seq_id.seq_id
+FROM collections
+JOIN segments ON segments.collection = collections.id
+LEFT JOIN max_seq_id ON max_seq_id.segment_id = segments.id
+WHERE collections.name = ?
+ORDER BY segments.id
+"""
+
+Version = tuple[object, ...]
+
+
+def default_path() -> Path:
+    """Folder of the local database if none is named."""
+    return Path(user_data_dir("dpicl-rag", appauthor=False)) / "chroma"
+
+
+class Store:
+    """A Chroma database: a local folder, or a client that the caller made.
+
+    Args:
+        path: Folder of a local database.
+        client: Client to use for writing, and for reading too where there is no folder.
+        tenant: Chroma tenant.
+        database: Chroma database of the tenant.
+    """
+
+    def __init__(
+        self,
+        path: Path | None,
+        client: ClientAPI | None = None,
+        tenant: str = "default_tenant",
+        database: str = "default_database",
+    ) -> None:
+        self.path = path.expanduser().resolve() if path is not None else None
+        self._client = client
+        self._tenant = tenant
+        self._database = database
+        self._watch: sqlite3.Connection | None = None
+        self._watch_lock = threading.Lock()
+
+    @classmethod
+    def of_client(cls, client: ClientAPI, tenant: str, database: str) -> Store:
+        """The store behind a client; its folder is found if it is a local one."""
+        settings = client.get_settings()
+        local = settings.is_persistent and not settings.chroma_server_host
+        path = Path(settings.persist_directory) if local else None
+        return cls(path, client, tenant, database)
+
+    def exists(self) -> bool:
+        """Whether there is a database; one that is reached through a client is taken to exist."""
+        return self.path is None or (self.path / _DATABASE_FILE).is_file()
+
+    @contextmanager
+    def reading(self) -> Iterator[ClientAPI]:
+        """A client that sees everything written so far."""
+        if self.path is None:
+            yield self._given()
+        else:
+            with self._locked(self.path), self._fresh(self.path) as client:
+                yield client
+
+    @contextmanager
+    def writing(self) -> Iterator[ClientAPI]:
+        """A client to write with: the caller's own, whose index would miss another's writes."""
+        if self.path is None:
+            yield self._given()
+        else:
+            with self._locked(self.path):
+                if self._client is not None:
+                    yield self._client
+                else:
+                    with self._fresh(self.path) as client:
+                        yield client
+
+    def version(self, name: str) -> Version | None:
+        """A value that differs after any write to a collection, whoever made it.
+
+        Chroma numbers its writes: those in the log, and the last that each segment of the
+        collection has taken in. Two reads of these tables cost less than a millisecond. The file
+        as a whole would not do: Chroma writes to it whenever a client opens it.
+
+        Returns:
+            None where it cannot be told; assume that everything changed.
+        """
+        if self.path is None:
+            return None
+        with self._watch_lock:
+            try:
+                if self._watch is None:
+                    uri = (self.path / _DATABASE_FILE).as_uri() + "?mode=ro"
+                    self._watch = sqlite3.connect(uri, uri=True, check_same_thread=False)
+                segments = self._watch.execute(_SEGMENTS, (name,)).fetchall()
+                ((logged,),) = self._watch.execute(_LOGGED).fetchall()
+            except sqlite3.Error:
+                return None
+        return (logged, *segments) if segments else None
+
+    def close(self) -> None:
+        """Release the file."""
+        with self._watch_lock:
+            if self._watch is not None:
+                self._watch.close()
+                self._watch = None
+
+    def _given(self) -> ClientAPI:
+        if self._client is None:
+            raise CorpusError("a corpus needs a folder or a Chroma client")
+        return self._client
+
+    @contextmanager
+    def _locked(self, path: Path) -> Iterator[None]:
+        try:
+            path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            lock = FileLock(path / _LOCK_FILE, timeout=_LOCK_TIMEOUT_S)
+            lock.acquire()
+        except Timeout:
+            raise CorpusError(
+                f"another process has held the database in {path} for {_LOCK_TIMEOUT_S:.0f} s; "
+                "wait for it to finish"
+            ) from None
+        except OSError as error:
+            raise CorpusError(f"the database in {path} cannot be opened: {error}") from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    @contextmanager
+    def _fresh(self, path: Path) -> Iterator[ClientAPI]:
+        import chromadb
+        from chromadb.config import Settings
+
+        # Chroma shares one index between clients of one spelling of a path. This spelling is
+        # nobody else's, so the client starts from the files.
+        with chromadb.PersistentClient(
+            str(path) + os.sep + os.curdir,
+            settings=Settings(anonymized_telemetry=False),
+            tenant=self._tenant,
+            database=self._database,
+        ) as client:
+            yield client

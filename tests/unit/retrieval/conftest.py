@@ -1,0 +1,42 @@
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from dpicl_rag.embeddings import Progress
+from dpicl_rag.retrieval import Corpus
+
+
+class HashingEmbedder:
+    """Words hashed into 16 buckets; deterministic, and counts the texts it was given."""
+
+    dimension = 16
+
+    def __init__(self, fingerprint: str = "hashing") -> None:
+        self.fingerprint = fingerprint
+        self.embedded = 0
+
+    def embed(
+        self, texts: Sequence[str], on_progress: Progress | None = None, *, query: bool = False
+    ) -> npt.NDArray[np.float32]:
+        self.embedded += len(texts)
+        vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        for row, text in enumerate(texts):
+            for word in text.lower().split():
+                digest = hashlib.sha256(word.encode()).digest()
+                vectors[row, digest[0] % self.dimension] += 1 if digest[1] % 2 else -1
+        length = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return np.divide(vectors, length, out=vectors, where=length > 0)
+
+
+@pytest.fixture
+def embedder() -> HashingEmbedder:
+    return HashingEmbedder()
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, embedder: HashingEmbedder) -> Corpus:
+    return Corpus.create("mail", tmp_path / "chroma", embedder=embedder)
