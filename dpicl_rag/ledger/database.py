@@ -184,19 +184,22 @@ def _remedy(error: sqlite3.Error) -> str:
 # SQLite keeps its locks in process memory, and a forked child would believe that it holds them.
 # So connections are closed before a fork and opened again by whoever needs one.
 _live: weakref.WeakSet[Database] = weakref.WeakSet()
+_fork_lock = threading.Lock()
 _forking: list[Database] = []
 
 
 def _before_fork() -> None:
-    _forking.extend(sorted(_live, key=id))
-    for database in _forking:
+    _fork_lock.acquire()
+    for database in sorted(_live, key=id):
         database._lock.acquire()
         database._disconnect()
+        _forking.append(database)
 
 
 def _after_fork() -> None:
     while _forking:
         _forking.pop()._lock.release()
+    _fork_lock.release()
 
 
 if hasattr(os, "register_at_fork"):

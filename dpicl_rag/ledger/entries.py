@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from dpicl_rag.errors import BudgetExceededError
 from dpicl_rag.ledger.fixed_point import to_rho
 from dpicl_rag.ledger.owner import Owner
-from dpicl_rag.ledger.scope import Scope
+from dpicl_rag.ledger.scope import Scope, every_scope
 
 _ADD_SPEND = (
     "INSERT INTO spend (scope, day, fixed, individual, questions) VALUES (?, ?, ?, ?, ?)"
@@ -38,7 +38,7 @@ class Request:
         corpus: Scope of the corpus.
         caller: Scope of the caller, if one is named.
         rho: The most the answer may spend.
-        at_least: The least that is of use; ``rho`` if nothing less will do.
+        at_least: The least that is of use; None if nothing less than ``rho`` will do.
         digests: Keyed hashes of the units under individual accounting, else None.
         day: The UTC day it is charged to.
         now: Unix time in seconds.
@@ -50,7 +50,7 @@ class Request:
     corpus: Scope
     caller: Scope | None
     rho: int
-    at_least: int
+    at_least: int | None
     digests: Sequence[bytes] | None
     day: int
     now: int
@@ -77,23 +77,25 @@ def grant(connection: sqlite3.Connection, request: Request) -> Grant:
         BudgetExceededError: The corpus or the caller cannot pay ``at_least``. Units never cause it:
             that one of them is exhausted is private.
     """
-    held = request.rho
     individual = request.digests is not None
+    held = request.rho
+    if individual and request.corpus.unit_budget is not None:
+        held = min(held, request.corpus.unit_budget)
+    least = held if request.at_least is None else request.at_least
     for scope in (request.corpus, request.caller):
         if scope is None:
             continue
         limits = scope.limits(request.day)
         usage = scope.usage(connection, request.day, held=True)
         if individual and scope.kind == "corpus":
-            if scope.unit_budget is not None:
-                held = min(held, scope.unit_budget)
             room = limits.unit_room(usage.fixed)
         else:
             room = limits.remaining(usage)
-        if room is not None and room < held:
-            if room < request.at_least:
-                raise BudgetExceededError(to_rho(request.rho), to_rho(room), str(scope))
-            held = room
+        if room is None:
+            continue
+        if room < least:
+            raise BudgetExceededError(to_rho(request.rho), to_rho(room), str(scope))
+        held = min(held, room)
     connection.execute(
         "INSERT INTO reservation (id, corpus, caller, individual, day, period_start, held,"
         " session, machine, pid, started, touched) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -267,5 +269,13 @@ def redate(connection: sqlite3.Connection, now: int, day: int) -> None:
     connection.execute("DELETE FROM spend WHERE day > ?", (day,))
     connection.executemany(_ADD_SPEND, [(scope, day, *sums) for scope, *sums in late])
     connection.execute("UPDATE reservation SET day = min(day, ?)", (day,))
+    for scope in every_scope(connection):
+        start = (scope.period.start(day), scope.id)
+        connection.execute(
+            "UPDATE unit SET period_start = min(period_start, ?) WHERE scope = ?", start
+        )
+        connection.execute(
+            "UPDATE reservation SET period_start = min(period_start, ?) WHERE corpus = ?", start
+        )
     connection.execute("UPDATE scope SET floor_day = min(floor_day, ?)", (day,))
     connection.execute("UPDATE ledger SET latest = ?", (now,))

@@ -196,8 +196,8 @@ class Ledger:
         corpus_name = require_name("corpus", corpus)
         caller_name = None if caller is None else require_name("caller", caller)
         most = exact("rho", rho)
-        least = most if at_least is None else exact("at_least", at_least)
-        if not 0 < least <= most and at_least is not None:
+        least = None if at_least is None else exact("at_least", at_least)
+        if least is not None and not 0 < least <= most:
             raise ConfigurationError("at_least must be above 0 and at most rho")
         digests = None if units is None else self._key.digests(corpus_name, units)
         number = secrets.randbits(62)
@@ -220,7 +220,7 @@ class Ledger:
                 corpus=corpus_scope,
                 caller=caller_scope,
                 rho=charge(most),
-                at_least=charge(least),
+                at_least=None if least is None else charge(least),
                 digests=digests,
                 day=day_of(now),
                 now=now,

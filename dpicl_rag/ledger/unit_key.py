@@ -107,4 +107,10 @@ def _make(file: Path) -> bytes:
         stream.flush()
         os.fsync(stream.fileno())
     draft.replace(file)
+    if os.name == "posix":  # the name, too, must be on the disk
+        folder = os.open(file.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
     return key
