@@ -139,13 +139,17 @@ def bounded_range_to_rho(epsilon: float, count: int = 1) -> float:
 
 def _epsilon_at(x: float, divergence: float, log_inverse: float) -> float:
     """The bound solved for epsilon at order ``1 + x``; ``log_inverse`` is log(1/delta)."""
+    if divergence == 0:
+        return 0.0
     if math.isinf(divergence):
         return math.inf
     return max(0.0, divergence + (log_inverse - math.log1p(x)) / x - math.log1p(1 / x))
 
 
 def _delta_at(x: float, divergence: float, epsilon: float) -> float:
-    """The bound at order ``1 + x``, at most 1."""
+    """The bound at order ``1 + x``, at most 1; a divergence of 0 means equal distributions."""
+    if divergence == 0:
+        return 0.0
     if math.isinf(divergence):
         return 1.0
     log_delta = x * (divergence - epsilon - math.log1p(1 / x)) - math.log1p(x)

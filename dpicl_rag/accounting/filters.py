@@ -15,9 +15,11 @@ import torch
 from dpicl_rag.accounting import _check
 from dpicl_rag.errors import ConfigurationError, DPICLError
 
-_MARGIN = 1e-6
-"""Relative margin on a scaled range. It covers the rounding of float32 utilities and of sums over
-millions of tokens, and costs nothing that could be measured in an answer."""
+_RANGE_MARGIN = 1e-6
+"""Relative margin on a scaled range, for the rounding of utilities down to float32."""
+
+_SUM_MARGIN = 1e-9
+"""Share of a limit that is never spent: float64 sums of millions of charges stay true to it."""
 
 
 class IndividualFilter:
@@ -62,8 +64,8 @@ class IndividualFilter:
             ``[n]`` float64 in [0, 1] with ``(weight * range)^2 / 8`` at most what is left.
         """
         ranges = self._accept(ranges)
-        left = (self._limits - self._spent).clamp_min(0)
-        payable = (8 * left).sqrt() * (1 - _MARGIN)
+        left = (self._limits * (1 - _SUM_MARGIN) - self._spent).clamp_min(0)
+        payable = (8 * left).sqrt() * (1 - _RANGE_MARGIN)
         # A range of 0 keeps the weight 1. NaN fails the comparison, and charge() then reports it.
         return torch.where(ranges <= payable, torch.ones_like(payable), payable / ranges)
 

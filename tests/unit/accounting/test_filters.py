@@ -1,0 +1,170 @@
+"""No unit and no budget ever passes its limit, and nothing tells how near it is."""
+
+import math
+from fractions import Fraction
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpicl_rag.accounting import FixedFilter, IndividualFilter
+from dpicl_rag.errors import ConfigurationError, DPICLError
+
+
+def ranges_of(utilities: torch.Tensor) -> torch.Tensor:
+    return utilities.amax(dim=1) - utilities.amin(dim=1)
+
+
+@given(
+    st.lists(st.floats(0, 5), min_size=1, max_size=6),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([torch.float32, torch.float64]),
+)
+@settings(max_examples=40, deadline=None)
+def test_the_exact_sum_never_passes_the_limit(
+    limits: list[float], seed: int, dtype: torch.dtype
+) -> None:
+    """Ranges are measured on the weighted utilities, in the dtype they are added up in."""
+    generator = torch.Generator().manual_seed(seed)
+    private = IndividualFilter(torch.tensor(limits, dtype=torch.float64))
+    sums = [Fraction(0)] * len(limits)
+    for _ in range(60):
+        utilities = torch.rand(len(limits), 7, generator=generator, dtype=dtype) * 3
+        weights = private.weights(ranges_of(utilities))
+        assert bool(((weights >= 0) & (weights <= 1)).all())
+        weighted = utilities * weights.to(dtype)[:, None]
+        charges = private.charge(ranges_of(weighted))
+        for unit, charge in enumerate(charges.tolist()):
+            sums[unit] += Fraction(charge)
+    for spent, limit in zip(sums, limits, strict=True):
+        assert spent <= Fraction(limit)
+
+
+def test_full_weight_until_the_budget_binds_then_what_is_left() -> None:
+    private = IndividualFilter(torch.tensor([1.0, 1.0, 0.0]))
+    ranges = torch.tensor([0.0, 2.0, 2.0], dtype=torch.float64)
+    assert private.weights(ranges).tolist() == [1.0, 1.0, 0.0]
+    charges = private.charge(ranges * private.weights(ranges))
+    assert charges.tolist() == [0.0, 0.5, 0.0]
+    assert private.weights(ranges).tolist() == pytest.approx([1.0, 1.0, 0.0], abs=2e-6)
+    private.charge(ranges * private.weights(ranges))
+    assert private.weights(ranges).tolist() == pytest.approx([1.0, 0.0, 0.0], abs=2e-3)
+    assert private.spent.tolist() == pytest.approx([0.0, 1.0, 0.0], rel=1e-5)
+
+
+def test_a_scaled_expert_spends_what_is_left() -> None:
+    private = IndividualFilter(torch.tensor([0.125]))
+    weights = private.weights(torch.tensor([4.0]))
+    assert weights.item() == pytest.approx(0.25, rel=1e-5)
+    assert private.charge(weights * 4.0).item() == pytest.approx(0.125, rel=1e-5)
+
+
+def test_one_units_ranges_do_not_move_anothers_weight() -> None:
+    alone, crowded = IndividualFilter(torch.ones(1)), IndividualFilter(torch.ones(3))
+    for step in range(20):
+        own = torch.tensor([0.3 * (step % 4)], dtype=torch.float64)
+        others = torch.tensor([5.0, float(step)], dtype=torch.float64)
+        everyone = torch.cat([own, others])
+        mine, all_weights = alone.weights(own), crowded.weights(everyone)
+        assert mine.item() == all_weights[0].item()
+        alone.charge(own * mine)
+        crowded.charge(everyone * all_weights)
+
+
+@pytest.mark.parametrize("bad", [10.0, math.nan, math.inf, -1.0])
+def test_a_charge_over_the_limit_raises_without_figures(bad: float) -> None:
+    private = IndividualFilter(torch.tensor([0.5, 0.5]))
+    with pytest.raises(DPICLError) as raised:
+        private.charge(torch.tensor([0.1, bad]))
+    assert not any(character.isdigit() for character in str(raised.value))
+    with pytest.raises(DPICLError):
+        private.verify()
+    with pytest.raises(DPICLError):
+        private.charge(torch.tensor([0.0, 0.0]))
+
+
+def test_an_unknown_range_is_not_let_through() -> None:
+    private = IndividualFilter(torch.tensor([1.0]))
+    unknown = torch.tensor([math.nan])
+    with pytest.raises(DPICLError):
+        private.charge(unknown * private.weights(unknown))
+    endless = torch.tensor([math.inf])
+    assert IndividualFilter(torch.tensor([1.0])).weights(endless).item() == 0
+
+
+def test_nothing_printed_tells_spend_or_numbers() -> None:
+    private = IndividualFilter(torch.tensor([0.5, 0.25, 0.125]))
+    private.charge(torch.tensor([0.1, 0.2, 0.3]))
+    fixed = FixedFilter(2.0)
+    fixed.charge(0.7)
+    for shown in (repr(private), str(private), repr(fixed), str(fixed)):
+        assert not any(character.isdigit() for character in shown)
+    with pytest.raises(ConfigurationError) as raised:
+        private.weights(torch.ones(4))
+    assert not any(character.isdigit() for character in str(raised.value))
+
+
+def test_spent_is_a_copy_and_limits_are_kept() -> None:
+    limits = torch.tensor([1.0], dtype=torch.float64)
+    private = IndividualFilter(limits)
+    limits.fill_(100.0)
+    private.spent.fill_(-100.0)
+    assert private.weights(torch.tensor([100.0])).item() < 0.03
+    assert private.spent.item() == 0
+
+
+def test_no_experts() -> None:
+    private = IndividualFilter(torch.zeros(0))
+    assert private.weights(torch.zeros(0)).shape == (0,)
+    assert private.charge(torch.zeros(0)).shape == (0,)
+
+
+@pytest.mark.parametrize("limits", [[-0.1], [math.nan], [math.inf], [[1.0]]])
+def test_limits_outside_their_range(limits: list[float]) -> None:
+    with pytest.raises(ConfigurationError, match="limits"):
+        IndividualFilter(torch.tensor(limits))
+
+
+def test_the_token_path_never_waits_for_the_device() -> None:
+    """On the meta device no value exists: anything that reads one raises."""
+    private = IndividualFilter(torch.ones(3))
+    for name in ("_limits", "_spent", "_broken"):
+        setattr(private, name, getattr(private, name).to("meta"))
+    ranges = torch.ones(3, device="meta", dtype=torch.float64)
+    charges = private.charge(ranges * private.weights(ranges))
+    assert charges.device.type == "meta"
+    assert charges.dtype == torch.float64
+
+
+@given(st.lists(st.floats(0, 1), max_size=50), st.floats(0, 10))
+def test_fixed_sums_are_exact(costs: list[float], budget: float) -> None:
+    fixed = FixedFilter(budget)
+    paid = Fraction(0)
+    for cost in costs:
+        assert fixed.can_pay(cost) == (paid + Fraction(cost) <= Fraction(budget))
+        if fixed.can_pay(cost):
+            fixed.charge(cost)
+            paid += Fraction(cost)
+    assert paid <= Fraction(fixed.spent) <= Fraction(budget)
+    assert Fraction(fixed.remaining) <= Fraction(budget) - paid
+
+
+def test_fixed_budget_refuses_and_keeps_its_state() -> None:
+    fixed = FixedFilter(1.0)
+    fixed.charge(0.75)
+    assert not fixed.can_pay(0.5)
+    with pytest.raises(DPICLError) as raised:
+        fixed.charge(0.5)
+    assert not any(character.isdigit() for character in str(raised.value))
+    assert fixed.spent == 0.75
+    assert fixed.remaining == 0.25
+    assert FixedFilter(0.0).can_pay(0.0)
+
+
+@pytest.mark.parametrize("value", [-1.0, math.nan, math.inf])
+def test_fixed_arguments_outside_their_range(value: float) -> None:
+    with pytest.raises(ConfigurationError, match="budget"):
+        FixedFilter(value)
+    with pytest.raises(ConfigurationError, match="cost"):
+        FixedFilter(1.0).can_pay(value)

@@ -1,0 +1,26 @@
+"""`dpicl_rag.accounting` offers its names without loading what they need."""
+
+import subprocess
+import sys
+
+import pytest
+
+from dpicl_rag import accounting
+
+
+def test_every_public_name_resolves() -> None:
+    for name in accounting.__all__:
+        assert getattr(accounting, name) is not None
+    assert sorted(accounting.__all__) == sorted(accounting._HOME)
+    assert dir(accounting) == sorted(accounting.__all__)
+    with pytest.raises(AttributeError, match="nothing_like_this"):
+        accounting.nothing_like_this  # noqa: B018
+
+
+def test_importing_it_loads_no_large_library() -> None:
+    code = (
+        "import sys, dpicl_rag.accounting\n"
+        "heavy = {'torch', 'scipy', 'dp_accounting', 'numpy'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
