@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from dpicl_rag.errors import LedgerError
+from dpicl_rag.ledger import Ledger, schema
+
+
+def test_a_new_file_has_the_latest_version(path: Path) -> None:
+    Ledger(path).close()
+    with sqlite3.connect(path) as connection:
+        assert schema.version(connection) == len(schema.MIGRATIONS)
+        assert not schema.is_foreign(connection)
+    connection.close()
+
+
+def test_an_older_file_is_migrated_and_keeps_what_was_spent(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Ledger(path) as ledger, ledger.reserve(corpus="mail", rho=0.5) as reservation:
+        reservation.commit(0.5)
+    step = ("ALTER TABLE unit ADD COLUMN note TEXT", "CREATE TABLE extra (id INTEGER)")
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, step))
+    for _ in range(2):
+        with Ledger(path) as ledger:
+            assert ledger.status()[0].spent == 0.5
+    with sqlite3.connect(path) as connection:
+        assert schema.version(connection) == 2
+        connection.execute("SELECT note FROM unit")
+    connection.close()
+
+
+def test_a_migration_that_fails_changes_nothing(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Ledger(path).close()
+    with monkeypatch.context() as patch:
+        broken = ("CREATE TABLE extra (id INTEGER)", "ALTER TABLE nothing ADD COLUMN note")
+        patch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, broken))
+        with pytest.raises(LedgerError):
+            Ledger(path)
+    with Ledger(path), sqlite3.connect(path) as connection:
+        assert schema.version(connection) == 1
+        assert not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'extra'").fetchall()
+    connection.close()
+
+
+def test_a_newer_file_asks_for_an_upgrade(path: Path) -> None:
+    Ledger(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(LedgerError, match="upgrade dpicl-rag"):
+        Ledger(path)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["CREATE TABLE t (x)", "PRAGMA user_version = 1", "PRAGMA application_id = 7"],
+)
+def test_a_database_of_another_program_is_left_alone(path: Path, statement: str) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute(statement)
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(LedgerError, match="another program"):
+        Ledger(path)
+    assert path.read_bytes() == before
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize(
+    ("table", "change"),
+    [
+        ("spend", "fixed = -1"),
+        ("spend", "fixed = 'many'"),
+        ("spend", "day = 1e300"),
+        ("reservation", "committed = held + 1"),
+        ("scope", "period = 'week'"),
+        ("scope", "budget = 1.5"),
+    ],
+)
+def test_values_outside_their_range_are_found_on_opening(
+    path: Path, table: str, change: str
+) -> None:
+    first = Ledger(path)
+    first.set_budget(corpus="mail", rho=1.0)
+    with first.reserve(corpus="mail", rho=0.1) as reservation:
+        reservation.commit(0.1)
+    running = first.reserve(corpus="mail", rho=0.1)
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        connection.execute(f"UPDATE {table} SET {change}")
+    connection.close()
+    with pytest.raises(LedgerError, match="restore it from a backup"):
+        Ledger(path)
+    running.close()
+    first.close()
