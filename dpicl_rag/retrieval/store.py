@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from filelock import FileLock, Timeout
 from platformdirs import user_data_dir
 
-from dpicl_rag.errors import CorpusError
+from dpicl_rag.errors import CorpusError, DPICLError
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _LOCK_FILE = "dpicl-rag.lock"
 _LOCK_TIMEOUT_S = 120.0
 _DATABASE_FILE = "chroma.sqlite3"
+_PAGE = 100  # collections named at a time
 _LOGGED = "SELECT max(seq_id) FROM embeddings_queue"
 _SEGMENTS = """
 SELECT segments.id, max_seq_id.seq_id
@@ -77,31 +78,35 @@ class Store:
         path = Path(settings.persist_directory) if local else None
         return cls(path, client, tenant, database)
 
-    def exists(self) -> bool:
-        """Whether there is a database; one that is reached through a client is taken to exist."""
-        return self.path is None or (self.path / _DATABASE_FILE).is_file()
-
     @contextmanager
     def reading(self) -> Iterator[ClientAPI]:
         """A client that sees everything written so far."""
-        if self.path is None:
-            yield self._given()
-        else:
-            with self._locked(self.path), self._fresh(self.path) as client:
-                yield client
+        with _guarded():
+            if self.path is None:
+                yield self._given()
+            else:
+                with self._locked(self.path), self._fresh(self.path) as client:
+                    yield client
 
     @contextmanager
     def writing(self) -> Iterator[ClientAPI]:
         """A client to write with: the caller's own, whose index would miss another's writes."""
-        if self.path is None:
-            yield self._given()
+        if self._client is None or self.path is None:
+            with self.reading() as client:
+                yield client
         else:
-            with self._locked(self.path):
-                if self._client is not None:
-                    yield self._client
-                else:
-                    with self._fresh(self.path) as client:
-                        yield client
+            with _guarded(), self._locked(self.path):
+                yield self._client
+
+    def names(self) -> list[str]:
+        """Names of the collections, sorted; none if there is no database."""
+        if self.path is not None and not (self.path / _DATABASE_FILE).is_file():
+            return []
+        names: list[str] = []
+        with self.reading() as client:
+            while page := client.list_collections(limit=_PAGE, offset=len(names)):
+                names.extend(collection.name for collection in page)
+        return sorted(names)
 
     def version(self, name: str) -> Version | None:
         """A value that differs after any write to a collection, whoever made it.
@@ -170,3 +175,16 @@ class Store:
             database=self._database,
         ) as client:
             yield client
+
+
+@contextmanager
+def _guarded() -> Iterator[None]:
+    """Keep Chroma's errors to their kind: their messages quote the values that it refuses."""
+    try:
+        yield
+    except DPICLError:
+        raise
+    except Exception as error:
+        raise CorpusError(
+            f"the Chroma database refused or failed ({type(error).__name__})"
+        ) from None

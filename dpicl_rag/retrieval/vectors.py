@@ -10,37 +10,17 @@ multiple of 2^-48 below 2^53 of them, which float64 holds exactly in any order o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from dpicl_rag.retrieval.base import unit_key
+from dpicl_rag.retrieval.passages import Record
 
 _GRID = float(2**24)
 _BLOCK = 16384  # rows converted to float64 at a time: 50 MB at 384 dimensions
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Record:
-    """One passage with its place in the corpus.
-
-    Attributes:
-        id: Identifier of the passage in its store.
-        unit: Privacy unit.
-        text: The passage.
-        metadata: Fields of the document it is from.
-    """
-
-    id: str
-    unit: str
-    text: str
-    metadata: Mapping[str, str] = field(default_factory=dict)
-
-    def __repr__(self) -> str:
-        return "Record(<private>)"
 
 
 def on_grid(vectors: npt.ArrayLike) -> npt.NDArray[np.float32]:

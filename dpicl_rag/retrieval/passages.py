@@ -1,0 +1,73 @@
+"""Passages: what a corpus stores of a document, and what identifies them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dpicl_rag.chunking import split_text
+from dpicl_rag.documents import Document
+
+UNIT_FIELD = "dpicl_unit"
+DOCUMENT_FIELD = "dpicl_document"
+POSITION_FIELD = "dpicl_position"
+OWN_FIELDS = frozenset({UNIT_FIELD, DOCUMENT_FIELD, POSITION_FIELD})
+"""Metadata fields of a stored passage that are not its document's."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Record:
+    """One passage with its place in the corpus.
+
+    Attributes:
+        id: Identifier of the passage in its store.
+        unit: Privacy unit.
+        text: The passage.
+        metadata: Fields of the document it is from.
+    """
+
+    id: str
+    unit: str
+    text: str
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return "Record(<private>)"
+
+
+def passages_of(document: Document, size: int, overlap: int) -> list[Record]:
+    """Cut a document into passages to store.
+
+    Args:
+        document: The document.
+        size: Longest passage, in characters.
+        overlap: Characters repeated between neighbours.
+
+    Returns:
+        Passages with the fields of `OWN_FIELDS` in their metadata, and ids that depend on the
+        document's unit and text alone. None if there is no text.
+    """
+    text, unit = _storable(document.text), _storable(document.unit)
+    digest = hashlib.sha256(json.dumps([unit, text]).encode()).hexdigest()
+    metadata = {_storable(key): _storable(str(value)) for key, value in document.metadata.items()}
+    return [
+        Record(
+            id=f"{digest}-{position}",
+            unit=unit,
+            text=passage,
+            metadata={
+                **metadata,
+                UNIT_FIELD: unit,
+                DOCUMENT_FIELD: digest,
+                POSITION_FIELD: str(position),
+            },
+        )
+        for position, passage in enumerate(split_text(text, size, overlap))
+    ]
+
+
+def _storable(text: str) -> str:
+    """Replace lone surrogates, which broken mail has and no database takes."""
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,134 @@
+import random
+from typing import Any
+
+import pytest
+
+from dpicl_rag.accounting.stability import Stability
+from dpicl_rag.documents import Document
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.retrieval import (
+    Corpus,
+    PoissonSampledRetriever,
+    ThresholdRetriever,
+    TopKRetriever,
+    refuse_approximate,
+)
+
+NOTES = [
+    Document("a refund takes five days", "thread 1", {"owner": "ann"}),
+    Document("a refund takes five days or more", "thread 2", {"owner": "bob"}),
+    Document("the warehouse opens at eight", "thread 3", {"owner": "ann"}),
+]
+QUESTION = "a refund takes"
+
+
+def units(documents: list[Document]) -> list[str]:
+    return sorted({document.unit for document in documents})
+
+
+def test_threshold_keeps_what_is_close(corpus: Corpus) -> None:
+    corpus.add(NOTES)
+    assert units(ThresholdRetriever(corpus, 0.5).retrieve(QUESTION)) == ["thread 1", "thread 2"]
+    assert units(ThresholdRetriever(corpus, -1).retrieve(QUESTION)) == [
+        "thread 1",
+        "thread 2",
+        "thread 3",
+    ]
+
+
+def test_top_k_keeps_the_closest(corpus: Corpus) -> None:
+    corpus.add(NOTES)
+    assert units(TopKRetriever(corpus, 1).retrieve(QUESTION)) == ["thread 1"]
+    assert len(TopKRetriever(corpus, 9).retrieve(QUESTION)) == 3
+
+
+def test_filter_applies_before_the_scores(corpus: Corpus) -> None:
+    corpus.add(NOTES)
+    bob = {"owner": "bob"}
+    assert units(TopKRetriever(corpus, 1, where=bob).retrieve(QUESTION)) == ["thread 2"]
+    assert units(ThresholdRetriever(corpus, -1, where=bob).retrieve(QUESTION)) == ["thread 2"]
+
+
+def test_documents_carry_their_metadata_and_nothing_of_the_store(corpus: Corpus) -> None:
+    corpus.add(NOTES[:1])
+    assert ThresholdRetriever(corpus, -1).retrieve(QUESTION) == NOTES[:1]
+
+
+def test_an_empty_corpus_gives_no_documents(corpus: Corpus) -> None:
+    for retriever in (
+        ThresholdRetriever(corpus),
+        TopKRetriever(corpus, 3),
+        PoissonSampledRetriever(TopKRetriever(corpus, 3), 0.5),
+        ThresholdRetriever(corpus, where={"owner": "ann"}),
+    ):
+        assert retriever.retrieve(QUESTION) == []
+
+
+def test_declared_stabilities(corpus: Corpus) -> None:
+    assert ThresholdRetriever(corpus).stability == Stability(1, 0)
+    assert TopKRetriever(corpus, 1).stability == Stability(0, 1)
+    assert PoissonSampledRetriever(TopKRetriever(corpus, 1), 0.5).stability == Stability(0, 1)
+
+
+@pytest.mark.parametrize("threshold", [-1.1, 1.1, float("nan")])
+def test_threshold_out_of_range(corpus: Corpus, threshold: float) -> None:
+    with pytest.raises(ConfigurationError, match="threshold must be between"):
+        ThresholdRetriever(corpus, threshold)
+
+
+@pytest.mark.parametrize("count", [0, -1, 2.5])
+def test_counts_out_of_range(corpus: Corpus, count: Any) -> None:
+    with pytest.raises(ConfigurationError, match="k must be a whole number"):
+        TopKRetriever(corpus, count)
+    with pytest.raises(ConfigurationError, match="passages_per_unit must be a whole number"):
+        ThresholdRetriever(corpus, passages_per_unit=count)
+
+
+@pytest.mark.parametrize("rate", [0, -0.1, 1.1, float("nan")])
+def test_rate_out_of_range(corpus: Corpus, rate: float) -> None:
+    with pytest.raises(ConfigurationError, match="rate must be above 0"):
+        PoissonSampledRetriever(TopKRetriever(corpus, 1), rate)
+
+
+class Many:
+    """A retriever of many units, for the coins."""
+
+    stability = Stability(1, 0)
+
+    def retrieve(self, question: str) -> list[Document]:
+        return [Document("", str(unit)) for unit in range(20_000)]
+
+
+def test_coins_come_at_the_rate_and_anew_each_time() -> None:
+    sampled = PoissonSampledRetriever(Many(), 0.3, seed=5)
+    first, second = sampled.retrieve("q"), sampled.retrieve("q")
+    assert first != second
+    # Six standard deviations of Binomial(20000, 0.3) are 389.
+    assert abs(len(first) - 6000) < 389
+    both = len({d.unit for d in first} & {d.unit for d in second})
+    assert abs(both - 1800) < 243
+
+
+def test_coins_are_secure_without_a_seed() -> None:
+    sampled = PoissonSampledRetriever(Many(), 0.3)
+    assert isinstance(sampled._coins, random.SystemRandom)
+
+
+def test_an_approximate_search_is_refused_with_the_reason() -> None:
+    with pytest.raises(ConfigurationError, match=r"FAISS cannot .* approximate .*from_collection"):
+        refuse_approximate("FAISS")
+
+
+def test_representations_are_public(corpus: Corpus) -> None:
+    corpus.add(NOTES)
+    text = repr(
+        [
+            corpus,
+            ThresholdRetriever(corpus, 0.4),
+            PoissonSampledRetriever(TopKRetriever(corpus, 2), 0.5),
+        ]
+    )
+    assert text == (
+        "[Corpus('mail'), ThresholdRetriever(Corpus('mail'), threshold=0.4), "
+        "PoissonSampledRetriever(TopKRetriever(Corpus('mail'), k=2), rate=0.5)]"
+    )
