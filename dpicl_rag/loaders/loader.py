@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import zlib
 from collections import Counter
@@ -23,12 +22,12 @@ from dpicl_rag.loaders.records import (
     Record,
 )
 from dpicl_rag.loaders.report import LoadReport, LoadResult, Skipped
-from dpicl_rag.loaders.sources import SUPPORTED, Kind, Source, find_sources, open_stream
+from dpicl_rag.loaders.sources import SUPPORTED, Kind, Source, Stream, find_sources, open_stream
 from dpicl_rag.loaders.tables import read_csv, read_jsonl
 from dpicl_rag.loaders.text import read_eml, read_html, read_text
 from dpicl_rag.loaders.threads import thread_ids
 
-_Reader = Callable[[io.BufferedReader, str, Options], Iterator[Entry]]
+_Reader = Callable[[Stream, str, Options], Iterator[Entry]]
 # Files that hold many records put their name before each record's position; the others are one.
 _MANY: dict[Kind, _Reader] = {"mbox": read_mbox, "csv": read_csv, "jsonl": read_jsonl}
 _ONE: dict[Kind, _Reader] = {"eml": read_eml, "text": read_text, "html": read_html}

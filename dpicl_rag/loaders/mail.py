@@ -27,7 +27,7 @@ from dpicl_rag.loaders.records import (
 )
 from dpicl_rag.loaders.report import Skipped
 from dpicl_rag.loaders.sources import decode
-from dpicl_rag.loaders.subjects import is_forward
+from dpicl_rag.loaders.subjects import is_forward, is_reply
 
 _KNOWN_HEADERS = frozenset(
     ["from", "to", "cc", "subject", "date", "message-id", "received", "return-path", "sender"]
@@ -41,8 +41,9 @@ _DEEPEST_PART = 20
 def read_mail(raw: bytes, position: str, options: Options) -> Entry:
     """Make a record of one message.
 
-    Attachments are left out. Quoted mail and the signature are cut, unless nothing else is there
-    or the message is a forward, whose point is what it quotes.
+    Attachments are left out. Quoted mail and the signature are cut, unless nothing else is there.
+    Under the unit "thread" they are cut from answers only: what an answer quotes stands elsewhere
+    in its thread, whereas the point of a forward is what it quotes.
 
     Args:
         raw: The message as it is stored.
@@ -73,7 +74,9 @@ def _read(raw: bytes, position: str, options: Options) -> Entry:
         return Skipped(position, NO_HEADERS)
     subject = " ".join(headers.get("subject", "").split())
     body = tidy("\n\n".join(_texts(message)))
-    if body and not is_forward(subject):
+    answered = _ids(headers.get("references", "")) + _ids(headers.get("in-reply-to", ""))
+    is_answer = is_reply(subject) or (answered and not is_forward(subject))
+    if body and (is_answer or options.unit not in (None, "thread")):
         body = own_words(body) or body
     if not body and not subject:
         return Skipped(position, EMPTY)
@@ -81,7 +84,6 @@ def _read(raw: bytes, position: str, options: Options) -> Entry:
     top = "\n".join(f"{name}: {value}" for name, value in shown.items() if value)
     identity = _ids(headers.get("message-id", ""))[:1]
     own_id = identity[0] if identity else hashlib.sha256(raw).hexdigest()
-    answered = _ids(headers.get("references", "")) + _ids(headers.get("in-reply-to", ""))
     metadata = {
         "subject": subject,
         "from": headers.get("from", ""),
@@ -107,7 +109,10 @@ def _read(raw: bytes, position: str, options: Options) -> Entry:
 
 def sender(value: str) -> str:
     """The address of a From header in lower case, or its text where it holds no address."""
-    address = parseaddr(value[:_LONGEST_VALUE])[1]
+    try:
+        address = parseaddr(value[:_LONGEST_VALUE])[1]
+    except Exception:  # nested comments exhaust the parser's stack
+        address = ""
     return " ".join((address if "@" in address else value).split()).lower()
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterator
 
 from dpicl_rag.loaders.mail import read_mail
 from dpicl_rag.loaders.records import MAX_RECORD_BYTES, Entry, Options
-from dpicl_rag.loaders.sources import lines_of
+from dpicl_rag.loaders.sources import Stream, lines_of
 
 # "From someone@example.org Mon Dec 13 07:05:00 2000", with a zone or the year before the time.
 _POSTMARK = re.compile(
@@ -24,7 +23,7 @@ _LONGEST_POSTMARK = 200
 _ESCAPED = re.compile(rb"^>(>*From )", re.M)
 
 
-def read_mbox(stream: io.BufferedReader, prefix: str, options: Options) -> Iterator[Entry]:
+def read_mbox(stream: Stream, prefix: str, options: Options) -> Iterator[Entry]:
     """Read a mailbox, holding one message at a time.
 
     A line "From ..." with a date begins a message if an empty line precedes it or a mail header
@@ -44,7 +43,7 @@ def read_mbox(stream: io.BufferedReader, prefix: str, options: Options) -> Itera
         yield read_mail(_ESCAPED.sub(rb"\1", raw), position, options)
 
 
-def _messages(stream: io.BufferedReader) -> Iterator[tuple[int, bytes]]:
+def _messages(stream: Stream) -> Iterator[tuple[int, bytes]]:
     """Offset and bytes of each message, without its "From " line."""
     parts: list[bytes] = []
     size = offset = start = 0

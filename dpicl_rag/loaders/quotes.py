@@ -12,8 +12,9 @@ from dpicl_rag.loaders.records import tidy
 # a single line that begins with "Data:") and would cut text that is no quote.
 _LANGUAGES = ("en", "de", "fr", "es", "it", "nl", "ja", "ko", "zh")
 # Patterns of the library take time to the fourth power of a line's length. No line that introduces
-# a quote is longer than this, so longer ones are hidden from it.
-_LONGEST_HEADER_LINE = 250
+# a quote is longer than this, so longer ones are hidden from it; so is a text of book length.
+_LONGEST_HEADER_LINE = 160
+_LONGEST_BODY = 500_000
 _MARK = "\ue000"
 _HIDDEN = re.compile(f"{_MARK}(\\d+){_MARK}")
 # "Thanks," may begin the writer's last words or the answer itself. It is a signature only if what
@@ -43,9 +44,11 @@ def own_words(body: str) -> str:
         hidden.append(line)
         return f"{_MARK}{len(hidden) - 1}{_MARK}"
 
-    lines = tidy(body).replace(_MARK, "").split("\n")
+    body = tidy(body).replace(_MARK, "")
+    if len(body) > _LONGEST_BODY:
+        return tidy(_unquoted(body))
     message = EmailMessage(
-        text="\n".join(hide(line) for line in lines),
+        text="\n".join(hide(line) for line in body.split("\n")),
         languages=list(_LANGUAGES),
         keep_hyphen_lists=True,
     ).read()

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal
 
 from dpicl_rag.loaders.records import MAX_RECORD_BYTES
 
@@ -98,20 +98,22 @@ def kind_of(path: Path) -> Kind | None:
         return None
 
 
-def open_stream(path: Path) -> io.BufferedReader:
+#: A file opened for reading, compressed or not.
+Stream = io.BufferedReader | gzip.GzipFile
+
+
+def open_stream(path: Path) -> Stream:
     """Open a file for reading, through gzip if its first two bytes say so."""
     with path.open("rb") as probe:
         zipped = probe.read(2) == _GZIP
-    if zipped:
-        return io.BufferedReader(cast(io.RawIOBase, gzip.open(path, "rb")))
-    return path.open("rb")
+    return gzip.GzipFile(path, "rb") if zipped else path.open("rb")
 
 
-def lines_of(stream: io.BufferedReader) -> Iterator[bytes]:
+def lines_of(stream: Stream) -> Iterator[bytes]:
     """Lines in a superset of ASCII, without a mark; an over-long one comes in several pieces."""
     if stream.peek(2)[:2] in _UTF16:
-        wrapper = io.TextIOWrapper(stream, encoding="utf-16", errors="replace", newline="\n")
-        yield from (line.encode("utf-8", "replace") for line in wrapper)
+        with io.TextIOWrapper(stream, "utf-16", errors="replace", newline="\n") as wrapper:
+            yield from (line.encode("utf-8", "replace") for line in wrapper)
         return
     first = stream.readline(MAX_RECORD_BYTES).removeprefix(codecs.BOM_UTF8)
     if first:

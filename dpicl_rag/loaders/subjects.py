@@ -8,7 +8,9 @@ import re
 _REPLY = r"re|r|aw|antw|antwort|sv|vs|ref|rif|res|odp|ynt|atb|回复|答复|返信|답장"
 _FORWARD = r"fw|fwd|wg|tr|rv|enc|i|doorst|vb|vl|pd|weitergeleitet|转发|転送|전달"
 _COUNT = r"\s*(?:\[\d+\]|\(\d+\))?\s*[:：]\s*"
-_FORWARD_PREFIX = re.compile(rf"\s*(?:\[[^\]]{{1,40}}\]\s*)?(?:{_FORWARD}){_COUNT}", re.I)
+_LIST_TAG = r"\s*(?:\[[^\]]{1,40}\]\s*)?"
+_REPLY_PREFIX = re.compile(rf"{_LIST_TAG}(?:{_REPLY}){_COUNT}", re.I)
+_FORWARD_PREFIX = re.compile(rf"{_LIST_TAG}(?:{_FORWARD}){_COUNT}", re.I)
 _PREFIX = re.compile(rf"(?:{_REPLY}|{_FORWARD}){_COUNT}|\[[^\]]{{1,40}}\]\s*", re.I)
 _SUFFIX = re.compile(r"\s*\((?:fwd|fw|wg)\)$", re.I)
 # Subjects that mail programs fill in when the writer gave none.
@@ -40,6 +42,11 @@ def normalise(subject: str) -> str:
         if shorter == rest:
             return "" if rest in _NO_SUBJECT else rest
         rest = shorter.strip()
+
+
+def is_reply(subject: str) -> bool:
+    """Whether the outermost mark of a subject is that of a reply."""
+    return _REPLY_PREFIX.match(subject) is not None
 
 
 def is_forward(subject: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,7 +23,7 @@ from dpicl_rag.loaders.records import (
     tidy,
 )
 from dpicl_rag.loaders.report import Skipped
-from dpicl_rag.loaders.sources import decode, lines_of
+from dpicl_rag.loaders.sources import Stream, decode, lines_of
 
 # A column that is called so is the text. "request" and the like are not among them: in a record of
 # several fields such a column is one part of what there is to know.
@@ -34,7 +33,7 @@ _SAMPLE_LINES = 20
 _SAMPLE_CHARACTERS = 4_000
 
 
-def read_csv(stream: io.BufferedReader, prefix: str, options: Options) -> Iterator[Entry]:
+def read_csv(stream: Stream, prefix: str, options: Options) -> Iterator[Entry]:
     """Read a table whose first row names the columns; the delimiter is found out.
 
     Args:
@@ -53,7 +52,7 @@ def read_csv(stream: io.BufferedReader, prefix: str, options: Options) -> Iterat
         csv.field_size_limit(limit)
 
 
-def read_jsonl(stream: io.BufferedReader, prefix: str, options: Options) -> Iterator[Entry]:
+def read_jsonl(stream: Stream, prefix: str, options: Options) -> Iterator[Entry]:
     """Read a file of one JSON object per line. Arguments and yields as ``read_csv``."""
     number = 0
     for pieces in _whole_lines(lines_of(stream)):
@@ -162,7 +161,7 @@ def _delimiter(sample: str) -> str:
 class _Lines:
     """Lines of a table as text, with what is needed to place a row and to see a lost quote."""
 
-    def __init__(self, stream: io.BufferedReader) -> None:
+    def __init__(self, stream: Stream) -> None:
         self._lines = lines_of(stream)
         first = [decode(line) for line in itertools.islice(self._lines, _SAMPLE_LINES)]
         self.sample = "".join(first)[:_SAMPLE_CHARACTERS]

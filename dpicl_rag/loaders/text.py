@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 
 from dpicl_rag.loaders.mail import read_mail
@@ -18,25 +17,25 @@ from dpicl_rag.loaders.records import (
     tidy,
 )
 from dpicl_rag.loaders.report import Skipped
-from dpicl_rag.loaders.sources import decode, is_binary
+from dpicl_rag.loaders.sources import Stream, decode, is_binary
 
 
-def read_text(stream: io.BufferedReader, name: str, options: Options) -> Iterator[Entry]:
+def read_text(stream: Stream, name: str, options: Options) -> Iterator[Entry]:
     """Read a text file. The file's name is its identity, so an edited file stays one unit."""
     return _read_file(stream, name, is_html=False)
 
 
-def read_html(stream: io.BufferedReader, name: str, options: Options) -> Iterator[Entry]:
+def read_html(stream: Stream, name: str, options: Options) -> Iterator[Entry]:
     """Read an HTML file as ``read_text`` does, as the text that a reader sees."""
     return _read_file(stream, name, is_html=True)
 
 
-def read_eml(stream: io.BufferedReader, name: str, options: Options) -> Iterator[Entry]:
+def read_eml(stream: Stream, name: str, options: Options) -> Iterator[Entry]:
     """Read a file that holds one message."""
     yield read_mail(stream.read(MAX_RECORD_BYTES + 1), name, options)
 
 
-def _read_file(stream: io.BufferedReader, name: str, *, is_html: bool) -> Iterator[Entry]:
+def _read_file(stream: Stream, name: str, *, is_html: bool) -> Iterator[Entry]:
     raw = stream.read(MAX_RECORD_BYTES + 1)
     if len(raw) > MAX_RECORD_BYTES:
         yield Skipped(name, TOO_LARGE)

@@ -1,0 +1,235 @@
+"""One message: encodings, parts, headers, and what is shown of it."""
+
+import base64
+import quopri
+
+import pytest
+
+from dpicl_rag.loaders.mail import read_mail, sender
+from dpicl_rag.loaders.records import Options, Record
+from dpicl_rag.loaders.report import Skipped
+
+GREETING = "Grüße aus Málaga, naïve café"
+
+
+def record(raw: bytes, unit: str | None = None) -> Record:
+    entry = read_mail(raw, "here", Options(unit))
+    assert isinstance(entry, Record)
+    return entry
+
+
+def body(raw: bytes, unit: str | None = None) -> str:
+    return record(raw, unit).text.partition("\n\n")[2]
+
+
+def test_text_and_metadata() -> None:
+    found = record(
+        b"Message-ID: <1@example.org>\r\nFrom: Ann Lee <Ann.Lee@Example.ORG>\r\n"
+        b"To: b@example.org,\r\n c@example.org\r\nSubject: Plans\r\n"
+        b"Date: Wed, 13 Dec 2000 07:05:00 -0800\r\n\r\nSee you at noon.\r\n"
+    )
+    assert found.text == (
+        "Subject: Plans\nFrom: Ann Lee <Ann.Lee@Example.ORG>\n"
+        "Date: Wed, 13 Dec 2000 07:05:00 -0800\n\nSee you at noon."
+    )
+    assert found.metadata == {
+        "subject": "Plans",
+        "from": "Ann Lee <Ann.Lee@Example.ORG>",
+        "to": "b@example.org, c@example.org",
+        "date": "Wed, 13 Dec 2000 07:05:00 -0800",
+        "message_id": "<1@example.org>",
+        "sender": "ann.lee@example.org",
+    }
+    assert found.thread is not None
+    assert found.thread.timestamp == 976719900
+
+
+@pytest.mark.parametrize(
+    ("charset", "encoding"),
+    [
+        ("utf-8", "8bit"),
+        ("utf-8", "base64"),
+        ("utf-8", "quoted-printable"),
+        ("iso-8859-1", "8bit"),
+        ("iso-8859-1", "base64"),
+        ("iso-8859-1", "quoted-printable"),
+        ("utf-16", "base64"),
+        ("windows-1252", "QUOTED-PRINTABLE"),
+    ],
+)
+def test_encodings(charset: str, encoding: str) -> None:
+    raw = GREETING.encode(charset)
+    coded = {"base64": base64.encodebytes, "quoted-printable": quopri.encodestring}
+    raw = coded.get(encoding.lower(), bytes)(raw)
+    head = f"From: a@b.c\nContent-Type: text/plain; charset={charset}\n"
+    head += f"Content-Transfer-Encoding: {encoding}\n\n"
+    assert body(head.encode() + raw) == GREETING
+
+
+@pytest.mark.parametrize("charset", ["no-such-charset", "us-ascii", "utf-8", "x-unknown"])
+def test_a_wrong_charset_is_read_all_the_same(charset: str) -> None:
+    head = f"From: a@b.c\nContent-Type: text/plain; charset={charset}\n\n".encode()
+    assert body(head + GREETING.encode("latin-1")) == GREETING
+    assert body(head + GREETING.encode()) == GREETING
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"=?utf-8?q?Gr=C3=BC=C3=9Fe?= an alle",
+        b"=?iso-8859-1?Q?Gr=FC=DFe?= an alle",
+        b"=?utf-8?b?R3LDvMOfZQ==?= an\r\n alle",
+        b"=?utf-8?q?Gr=C3=BC?=\r\n =?utf-8?q?=C3=9Fe?= an alle",
+        "Grüße an alle".encode(),
+        "Grüße an alle".encode("latin-1"),
+    ],
+)
+def test_encoded_headers(value: bytes) -> None:
+    found = record(b"Subject: " + value + b"\r\nFrom: a@b.c\r\n\r\nx")
+    assert found.metadata["subject"] == "Grüße an alle"
+
+
+def test_encoded_names_in_addresses() -> None:
+    found = record(b"From: =?utf-8?q?Zo=C3=AB?= <Zoe@B.C>\n\nx")
+    assert found.metadata["from"] == "Zoë <Zoe@B.C>"
+    assert found.metadata["sender"] == "zoe@b.c"
+
+
+def multipart(kind: str, *parts: str) -> bytes:
+    joined = "".join(f"--cut\n{part}\n" for part in parts)
+    return (
+        f"From: a@b.c\nContent-Type: multipart/{kind}; boundary=cut\n\n{joined}--cut--\n".encode()
+    )
+
+
+PLAIN = "Content-Type: text/plain\n\nplain words"
+HTML = "Content-Type: text/html\n\n<p>rich <b>words</b></p><p>second&nbsp;line</p>"
+
+
+def test_html_only() -> None:
+    assert body(b"From: a@b.c\n" + HTML.encode()).split() == ["rich", "words", "second", "line"]
+
+
+def test_an_alternative_gives_the_plain_part_once() -> None:
+    assert body(multipart("alternative", PLAIN, HTML)) == "plain words"
+    assert body(multipart("alternative", HTML, PLAIN)) == "plain words"
+
+
+def test_an_alternative_with_an_empty_plain_part_gives_the_other() -> None:
+    assert "rich words" in body(multipart("alternative", "Content-Type: text/plain\n\n \n", HTML))
+
+
+def test_all_inline_texts_are_read_and_attachments_are_not() -> None:
+    attached = "Content-Type: text/plain\nContent-Disposition: attachment\n\nhidden-words"
+    named = 'Content-Type: text/plain; name="a.txt"\n\nhidden-words'
+    image = "Content-Type: image/png\n\nhidden-words"
+    letter = "Content-Type: message/rfc822\n\nSubject: hidden-words\n\nhidden-words"
+    last = "Content-Type: text/plain\n\nlast words"
+    text = body(multipart("mixed", PLAIN, attached, named, image, letter, last))
+    assert text == "plain words\n\nlast words"
+
+
+def test_parts_inside_parts() -> None:
+    inner = (
+        f"Content-Type: multipart/alternative; boundary=in\n\n--in\n{PLAIN}\n--in\n{HTML}\n--in--"
+    )
+    assert body(multipart("mixed", inner)) == "plain words"
+
+
+def test_a_multipart_without_its_boundary_is_read_as_text() -> None:
+    raw = b"From: a@b.c\nContent-Type: multipart/mixed\n\nstill here"
+    assert body(raw) == "still here"
+
+
+def test_quotes_are_cut_from_answers_and_kept_in_forwards() -> None:
+    text = b"See below.\n\n-----Original Message-----\nFrom: b@b.c\nSent: Monday\n\nThe old text."
+    assert body(b"From: a@b.c\nSubject: Re: Plans\n\n" + text) == "See below."
+    assert body(b"From: a@b.c\nSubject: Plans\nIn-Reply-To: <1@b>\n\n" + text) == "See below."
+    for subject in (b"Plans", b"Fwd: Plans", b"FW: Re: Plans"):
+        assert "The old text." in body(b"From: a@b.c\nSubject: " + subject + b"\n\n" + text)
+
+
+@pytest.mark.parametrize("unit", ["sender", "document", "List-Id"])
+def test_quotes_are_cut_everywhere_where_the_thread_is_not_the_unit(unit: str) -> None:
+    raw = b"From: a@b.c\nSubject: Fwd: x\n\nSee below.\n\n-----Original Message-----\nOld text."
+    assert body(raw, unit) == "See below."
+
+
+def test_a_message_of_quotes_alone_keeps_them() -> None:
+    assert body(b"From: a@b.c\nSubject: Re: x\n\n> only\n> quotes") == "> only\n> quotes"
+
+
+def test_a_message_without_a_body_keeps_its_subject() -> None:
+    assert record(b"Subject: Lunch at one?\n\n").text == "Subject: Lunch at one?"
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (b"", "empty"),
+        (b" \n\n", "empty"),
+        (b"From: a@b.c\n\n \n", "empty"),
+        (b"just words\n\nand more", "no mail headers"),
+        (bytes(range(256)), "no mail headers"),
+        (b"X-Other: a\n\nwords", "no mail headers"),
+    ],
+)
+def test_what_is_no_message_is_skipped(raw: bytes, reason: str) -> None:
+    assert read_mail(raw, "here", Options()) == Skipped("here", reason)
+
+
+def test_a_message_beyond_the_limit_is_skipped() -> None:
+    raw = b"From: a@b.c\n\n" + b"x" * (64 * 2**20)
+    assert read_mail(raw, "here", Options()) == Skipped("here", "larger than 64 MiB")
+
+
+def test_what_the_parser_cannot_do_is_a_skipped_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(raw: bytes) -> None:
+        raise RecursionError(raw)
+
+    monkeypatch.setattr("dpicl_rag.loaders.mail.message_from_bytes", fail)
+    skipped = read_mail(b"From: a@b.c\n\nx", "here", Options())
+    assert skipped == Skipped("here", "the message cannot be parsed")
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"Content-Type: multipart/mixed; boundary*0*=x''%",
+        b"Content-Type: ;;;=",
+        b'Content-Type: text/plain; charset="\xff"',
+        b"Content-Transfer-Encoding: =?utf-8?q?x?=",
+        b"Date: Mon, 99 Foo 20000000000 25:61:61 +9999999",
+        b"Date: Mon, 1 Jan 0001 00:00:00 +2359",
+        b"From: " + b"(" * 3000 + b"=?utf-8?q?a?=",
+        b"To: =?utf-8?q?a?=, <<<>>>, a:b:c;;",
+        b"References: <<<< >>> <a",
+        b"Message-ID: " + b"<" * 5000,
+        b"Subject: =?utf-8?q?" + b"a" * 5000 + b"?=",
+        b"no colon in this line",
+    ],
+)
+def test_a_broken_header_loses_nothing_else(header: bytes) -> None:
+    assert record(b"Sender: a@b.c\n" + header + b"\n\nstill here").text.endswith("still here")
+
+
+def test_a_header_as_unit_joins_the_metadata() -> None:
+    raw = b"From: a@b.c\nX-Folder: Inbox\n\nx"
+    assert record(raw, "x-folder").metadata["x-folder"] == "Inbox"
+    lacking = record(raw, "X-Other")
+    assert lacking.metadata["X-Other"] == ""
+    assert "x-folder" in lacking.fields
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("A.B@Example.org", "a.b@example.org"),
+        ('"Lee, Ann" <ann@Example.org>', "ann@example.org"),
+        ("ann@example.org (Ann Lee)", "ann@example.org"),
+        ("Ann  Lee", "ann lee"),
+        ("", ""),
+    ],
+)
+def test_sender(value: str, expected: str) -> None:
+    assert sender(value) == expected

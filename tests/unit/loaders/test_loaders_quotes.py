@@ -1,0 +1,80 @@
+"""What is cut from a mail, and what must not be."""
+
+import pytest
+
+from dpicl_rag.loaders.quotes import own_words
+
+ANSWER = "Yes, noon is fine.\n\nBring the figures."
+
+
+@pytest.mark.parametrize(
+    "quote",
+    [
+        "-----Original Message-----\nFrom: Bob\nSent: Monday\nTo: Ann\nSubject: x\n\nOld text.",
+        " -----Original Message-----\nFrom: \tBob  \nSent:\tMonday\nTo:\tAnn\n\nOld text.",
+        "On Mon, Dec 13, 2000 at 7:05 AM, Bob <bob@example.org> wrote:\n> Old text.\n> More.",
+        "On Mon, Dec 13, 2000 at 7:05 AM, Bob\n<bob@example.org> wrote:\n\nOld text.",
+        "Am 13.12.2000 um 07:05 schrieb Bob Lee:\n> Old text.",
+        "Le 13 déc. 2000 à 07:05, Bob a écrit :\n> Old text.",
+        "From: Bob@EXAMPLE on 12/13/2000 07:05 AM\nTo: Ann@EXAMPLE\ncc:\n\nSubject: x\n\nOld text.",
+        "> Old text.\n>> Older text.\n>",
+        "On Monday, Bob wrote:\n> Old text.\n> On Sunday, Cy wrote:\n>> Older. Old text.",
+    ],
+)
+def test_quotes_below(quote: str) -> None:
+    assert own_words(f"{ANSWER}\n\n{quote}\n") == ANSWER
+
+
+def test_answers_below_and_between() -> None:
+    mail = "On Monday, Bob wrote:\n> Old text?\n\nYes.\n\n> More old text?\n\nNo."
+    assert own_words(mail) == "Yes.\n\nNo."
+
+
+@pytest.mark.parametrize(
+    "signature",
+    [
+        "-- \nAnn Lee\nExample Corp.",
+        "Best regards,\nAnn Lee\n+1 555 0100",
+        "Sent from my iPhone",
+        "Thank you,\nAnn",
+    ],
+)
+def test_signatures(signature: str) -> None:
+    assert own_words(f"{ANSWER}\n\n{signature}") == ANSWER
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Points:\n- one\n- two\n- three",
+        "Hello Bob.\nThanks, but the price of the house was not 40 but 45 thousand, I fear.",
+        "Hello.\nThank you,\n" + "\n".join(f"line {n} of what matters" for n in range(12)),
+        "Data: see below\nTo: be decided",
+        "Take care.\n/tmp is full",
+        "Hello.\n" + "On " + "a " * 3000 + "wrote:",
+        "x\ny\n\nz",
+    ],
+)
+def test_what_is_no_quote_stays(text: str) -> None:
+    assert own_words(text) == text.strip()
+
+
+def test_nothing_else() -> None:
+    assert own_words("> all\n> quoted") == ""
+    assert own_words("") == ""
+
+
+def test_long_lines_come_back_in_place() -> None:
+    lines = [f"{n} " + "word " * 100 + "end" for n in range(12)]
+    assert own_words("\n".join(lines)) == "\n".join(lines)
+
+
+def test_a_text_of_book_length_loses_only_marked_lines() -> None:
+    text = "a line of words\n" * 40_000
+    assert own_words(text + "> quoted\n") == text.strip()
+
+
+def test_a_hostile_line_takes_no_time() -> None:
+    # With the whole line the library's German pattern runs for a minute; a hang is the failure.
+    line = "Am " + "schrieb " * 2000
+    assert own_words(f"Hello.\n{line}") == f"Hello.\n{line.strip()}"
