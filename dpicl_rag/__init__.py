@@ -1,0 +1,100 @@
+"""Answers from private documents with a differential privacy guarantee.
+
+Names are imported when first used, so that ``import dpicl_rag`` loads no torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpicl_rag.accounting.stability import Adjacency, Stability
+    from dpicl_rag.answers import PrivateAnswer, PrivateLabel
+    from dpicl_rag.configuration import PrivacyConfig
+    from dpicl_rag.documents import Document
+    from dpicl_rag.errors import (
+        BudgetExceededError,
+        ConfigurationError,
+        ContextLengthError,
+        CorpusError,
+        DPICLError,
+        LedgerError,
+        LoaderError,
+        MissingDependencyError,
+        MissingDocumentsError,
+        ModelError,
+    )
+    from dpicl_rag.ledger import Ledger
+    from dpicl_rag.loaders import load
+    from dpicl_rag.private_context_llm import PrivateContextLLM
+    from dpicl_rag.private_stream import PrivateStream
+    from dpicl_rag.prompts import Example, PromptTemplate
+    from dpicl_rag.retrieval import Corpus, ThresholdRetriever, TopKRetriever
+
+_HOMES = {
+    "Adjacency": "accounting.stability",
+    "Stability": "accounting.stability",
+    "PrivateAnswer": "answers",
+    "PrivateLabel": "answers",
+    "PrivacyConfig": "configuration",
+    "Document": "documents",
+    "BudgetExceededError": "errors",
+    "ConfigurationError": "errors",
+    "ContextLengthError": "errors",
+    "CorpusError": "errors",
+    "DPICLError": "errors",
+    "LedgerError": "errors",
+    "LoaderError": "errors",
+    "MissingDependencyError": "errors",
+    "MissingDocumentsError": "errors",
+    "ModelError": "errors",
+    "Ledger": "ledger",
+    "load": "loaders",
+    "PrivateContextLLM": "private_context_llm",
+    "PrivateStream": "private_stream",
+    "Example": "prompts",
+    "PromptTemplate": "prompts",
+    "Corpus": "retrieval",
+    "ThresholdRetriever": "retrieval",
+    "TopKRetriever": "retrieval",
+}
+
+__version__ = "0.1.0"
+__all__ = [
+    "Adjacency",
+    "BudgetExceededError",
+    "ConfigurationError",
+    "ContextLengthError",
+    "Corpus",
+    "CorpusError",
+    "DPICLError",
+    "Document",
+    "Example",
+    "Ledger",
+    "LedgerError",
+    "LoaderError",
+    "MissingDependencyError",
+    "MissingDocumentsError",
+    "ModelError",
+    "PrivacyConfig",
+    "PrivateAnswer",
+    "PrivateContextLLM",
+    "PrivateLabel",
+    "PrivateStream",
+    "PromptTemplate",
+    "Stability",
+    "ThresholdRetriever",
+    "TopKRetriever",
+    "load",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""Language models as rows of log-probabilities."""

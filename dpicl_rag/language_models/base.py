@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     import torch
 
-Progress = Callable[[int, int], None]
-"""Called with (done, total) in rows of the padded batch; both are shown to a terminal only."""
+Progress = Callable[[float], None]
+"""Called with the part done, 0 to 1. No count: how many experts there are is private."""
 
 
 class Rows(Protocol):
@@ -76,8 +76,15 @@ class LanguageModel(Protocol):
         """Text of ``token_ids`` without control tokens."""
         ...
 
-    def chat(self, system: str, user: str) -> str | None:
-        """The model's chat template around one exchange, or None where it has none."""
+    def chat(self, messages: Sequence[dict[str, str]]) -> str | None:
+        """The messages in the model's chat template, the answer's turn opened.
+
+        Args:
+            messages: Dicts with ``role`` and ``content``, a system message first.
+
+        Returns:
+            The text, or None where the model has no chat template.
+        """
         ...
 
     def prefix(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -124,21 +124,24 @@ class TransformersModel:
         """Text of ``token_ids`` without control tokens."""
         return str(self._tokenizer.decode(list(token_ids), skip_special_tokens=True))
 
-    def chat(self, system: str, user: str) -> str | None:
-        """The tokenizer's chat template around one exchange, or None where it has none."""
+    def chat(self, messages: Sequence[dict[str, str]]) -> str | None:
+        """The messages in the tokenizer's chat template, or None where it has none."""
+        from jinja2 import TemplateError
+
         if not getattr(self._tokenizer, "chat_template", None):
             return None
-        messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
         try:
-            rendered = self._render(messages)
-        except Exception:  # some templates know no system role
-            rendered = self._render([{"role": "user", "content": f"{system}\n\n{user}"}])
-        return rendered
+            return self._render(messages)
+        except TemplateError:
+            # Some templates refuse a system role: its text then opens the first turn.
+            system, first, *rest = messages
+            joined = {**first, "content": f"{system['content']}\n\n{first['content']}"}
+            return self._render([joined, *rest])
 
-    def _render(self, messages: list[dict[str, str]]) -> str:
+    def _render(self, messages: Sequence[dict[str, str]]) -> str:
         return str(
             self._tokenizer.apply_chat_template(
-                messages, tokenize=False, add_generation_prompt=True
+                list(messages), tokenize=False, add_generation_prompt=True
             )
         )
 
@@ -154,7 +157,7 @@ class TransformersModel:
         Args:
             prompts: Token ids, one non-empty sequence per row; lengths may differ.
             room: How many tokens will be appended to every row at most.
-            on_progress: Told how many tokens of the padded batch are done.
+            on_progress: Told which part of the tokens is read.
 
         Raises:
             ContextLengthError: The longest prompt and the room exceed the context.
@@ -209,7 +212,7 @@ class TransformersRows:
             self._read(batch, width)
             done += sum(len(self._prompts[row]) for row in batch)
             if on_progress is not None:
-                on_progress(done, total)
+                on_progress(done / total)
 
     def _read(self, batch: list[int], width: int) -> None:
         ids = torch.zeros(len(batch), width, dtype=torch.long)

@@ -1,0 +1,117 @@
+"""How an answer pays: the same for every token, or each unit for what it revealed.
+
+Both settle with the ledger, where there is one, before a token is released.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+
+from dpicl_rag.accounting.filters import FixedFilter, IndividualFilter
+from dpicl_rag.ledger import Reservation
+
+
+class Charge(Protocol):
+    """Pays for the draws of one answer."""
+
+    @property
+    def rho(self) -> float:
+        """Rho of zCDP charged so far: a bound that holds for every unit. Public."""
+        ...
+
+    def can_pay(self) -> bool:
+        """Whether one more draw is covered. Depends on public numbers only."""
+        ...
+
+    def weights(self, ranges: torch.Tensor) -> torch.Tensor | None:
+        """Factor on each expert for the next draw, or None for one each.
+
+        Args:
+            ranges: lambda times each expert's realised range, float64 [n].
+        """
+        ...
+
+    def pay(self, ranges: torch.Tensor) -> None:
+        """Charge the next draw and make the charge durable. Call it before the release.
+
+        Args:
+            ranges: lambda times each expert's realised range before weighting, float64 [n].
+        """
+        ...
+
+
+class FixedCharge:
+    """Every draw costs the same, whatever the experts say.
+
+    Args:
+        budget: zCDP rho reserved for the answer.
+        cost: zCDP rho of one draw, for its worst case.
+        reservation: The ledger's hold, if there is a ledger.
+    """
+
+    def __init__(self, budget: float, cost: float, reservation: Reservation | None) -> None:
+        self._filter = FixedFilter(budget)
+        self._cost = cost
+        self._reservation = reservation
+
+    @property
+    def rho(self) -> float:
+        """Rho of zCDP of the draws so far."""
+        return self._filter.spent
+
+    def can_pay(self) -> bool:
+        """Whether the budget covers one more draw."""
+        return self._filter.can_pay(self._cost)
+
+    def weights(self, ranges: torch.Tensor) -> torch.Tensor | None:
+        """None: every expert counts in full."""
+        return None
+
+    def pay(self, ranges: torch.Tensor) -> None:
+        """Charge one draw."""
+        self._filter.charge(self._cost)
+        if self._reservation is not None:
+            self._reservation.commit(self._cost)
+
+
+class IndividualCharge:
+    """Each unit pays ``(w * lambda * range)^2 / 8`` for its own realised range.
+
+    Feldman, Zrnic 2021; privacy.md, section 4. A unit that has spent its share falls silent, and
+    nobody is told.
+
+    Args:
+        limits: zCDP rho each unit may spend in this answer, float64 [n].
+        bound: zCDP rho that no unit may pass in this answer. Public.
+        worst: zCDP rho of one draw for an expert that uses its whole range. Public.
+        reservation: The ledger's hold, if there is a ledger.
+    """
+
+    def __init__(
+        self, limits: torch.Tensor, bound: float, worst: float, reservation: Reservation | None
+    ) -> None:
+        self._filter = IndividualFilter(limits)
+        self._bound = bound
+        self._worst = worst
+        self._reservation = reservation
+
+    @property
+    def rho(self) -> float:
+        """The bound for every unit: fixed beforehand, whatever any unit has spent."""
+        return self._bound
+
+    def can_pay(self) -> bool:
+        """Always: an expert whose unit has nothing left is silent, which costs nothing."""
+        return True
+
+    def weights(self, ranges: torch.Tensor) -> torch.Tensor | None:
+        """Scale each expert to what its unit has left."""
+        return self._filter.weights(ranges)
+
+    def pay(self, ranges: torch.Tensor) -> None:
+        """Charge every unit for its weighted range."""
+        charges = self._filter.charge(self._filter.weights(ranges) * ranges)
+        if self._reservation is not None:
+            self._reservation.commit(self._worst, charges.tolist())

@@ -1,0 +1,85 @@
+"""The settings of the private path, checked where users write them. All of them are public."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from dpicl_rag.accounting.stability import Adjacency
+from dpicl_rag.errors import ConfigurationError
+
+UtilityName = Literal["log_prob", "log_ratio", "surplus", "vote"]
+Accounting = Literal["individual", "fixed"]
+
+_SAMPLERS = {"temperature", "top_k", "top_p", "min_p", "typical_p", "repetition_penalty"}
+
+
+class PrivacyConfig(BaseModel):
+    """What an answer may reveal, and how it is drawn.
+
+    Attributes:
+        epsilon: Privacy of one answer, above 0.
+        delta: Privacy of one answer, strictly between 0 and 1.
+        utility: ``surplus``, ``log_ratio``, ``log_prob`` or ``vote``; None takes ``surplus`` for
+            answers and ``log_prob`` for labels.
+        accounting: ``individual`` charges each unit what it revealed; ``fixed`` charges the same
+            for every token. None takes individual accounting where it is sound.
+        max_tokens: Most tokens of an answer.
+        privacy_unit: ``document``, or the metadata field whose value makes one unit.
+        adjacency: What makes two corpora neighbours.
+        strength: lambda, the weight of the experts; None derives it from the budget.
+        clip: Clip bound of ``log_prob`` (C) and ``log_ratio`` (c).
+        expert_power: Sharpening of each expert before it votes, for ``surplus``.
+        public_power: Exponent on the public model in the base measure.
+        public_top_k: Draw among the public model's k likeliest tokens only; None draws among all.
+        unit_tokens: Most document tokens that one expert reads.
+        groups: Merge units into this many random groups, one expert each; None keeps one each.
+        stop: Answers end before any of these strings.
+        seed: Repeatable draws for tests. Not private.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_enum_values=False)
+
+    epsilon: float = Field(8.0, gt=0, allow_inf_nan=False)
+    delta: float = Field(1e-5, gt=0, lt=1)
+    utility: UtilityName | None = None
+    accounting: Accounting | None = None
+    max_tokens: int = Field(32, ge=1)
+    privacy_unit: str = "document"
+    adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE
+    strength: float | None = Field(None, gt=0, allow_inf_nan=False)
+    clip: float | None = Field(None, gt=0, allow_inf_nan=False)
+    expert_power: float = Field(2.0, gt=0, allow_inf_nan=False)
+    public_power: float = Field(1.5, ge=0, allow_inf_nan=False)
+    public_top_k: int | None = Field(None, ge=1)
+    unit_tokens: int = Field(256, ge=8)
+    groups: int | None = Field(None, ge=1)
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_samplers(cls, values: Any) -> Any:
+        wrong = _SAMPLERS & set(values) if isinstance(values, dict) else set()
+        if wrong:
+            raise ValueError(
+                f"{', '.join(sorted(wrong))} would act on private scores, which voids the "
+                "guarantee; use public_power or public_top_k, which act on the public model"
+            )
+        return values
+
+    @classmethod
+    def create(cls, **settings: Any) -> PrivacyConfig:
+        """Build a configuration; a bad setting is one clear sentence.
+
+        Raises:
+            ConfigurationError: A setting is unknown, outside its range or of the wrong type.
+        """
+        try:
+            return cls(**settings)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            name = ".".join(map(str, first["loc"]))
+            reason = first["msg"].removeprefix("Value error, ")
+            raise ConfigurationError(f"{name}: {reason}" if name else reason) from None

@@ -1,0 +1,361 @@
+"""PrivateContextLLM: private answers from documents. The one place that sees text and budget."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dpicl_rag.accounting.calibration import strength_for
+from dpicl_rag.accounting.conversion import bounded_range_to_rho, epsilon_to_rho
+from dpicl_rag.accounting.stability import DIRECT, Stability, require_individual
+from dpicl_rag.answers import PrivateAnswer, PrivateLabel, StoppedBy
+from dpicl_rag.charging import Charge, FixedCharge, IndividualCharge
+from dpicl_rag.configuration import PrivacyConfig, UtilityName
+from dpicl_rag.decoding import decode, score
+from dpicl_rag.documents import Document, as_documents
+from dpicl_rag.errors import ConfigurationError, MissingDocumentsError
+from dpicl_rag.experts import ONE_EACH, RANDOM_GROUPS, Expert, one_each, random_groups
+from dpicl_rag.labels import label_tokens
+from dpicl_rag.language_models.base import LanguageModel, Progress, Rows
+from dpicl_rag.mechanisms.exponential import draw
+from dpicl_rag.mechanisms.randomness import Randomness, SeededRandomness
+from dpicl_rag.private_stream import PrivateStream
+from dpicl_rag.prompts import CutPrompt, PromptTemplate, document_tokens
+from dpicl_rag.retrieval.base import Retriever
+from dpicl_rag.utilities import LogProb, LogRatio, Surplus, Utility, Vote
+
+if TYPE_CHECKING:
+    from dpicl_rag.ledger import Ledger, Reservation
+
+Documents = Iterable[Document | str] | Retriever
+"""Documents, plain strings (one unit each), or a retriever to fetch them with."""
+
+# Full-range tokens that one unit can pay for under individual accounting. Few tokens of an answer
+# are news to the public model, so this is far below max_tokens; units that would need more are
+# scaled down, not dropped (privacy.md, section 4).
+_PIVOTAL_TOKENS = 12
+
+
+class PrivateContextLLM:
+    """Answers questions from private documents with a differential privacy guarantee.
+
+    Every answer is (epsilon, delta)-DP for every privacy unit, whatever else is in the corpus.
+
+    Args:
+        model: A Hugging Face id, a local folder, a loaded ``(model, tokenizer)`` pair, an object
+            with the ``LanguageModel`` protocol, or None for the packaged default.
+        template: How documents and questions become prompts.
+        ledger: Keeps the budgets over many answers; None accounts for each answer alone.
+        corpus: Name under which the ledger books the answers.
+        caller: Who asks, for the ledger's budgets per caller.
+        **settings: Fields of ``PrivacyConfig``: ``epsilon``, ``delta``, ``utility``,
+            ``accounting``, ``max_tokens``, ``privacy_unit`` and the others.
+
+    Raises:
+        ConfigurationError: A setting is unknown, outside its range, or contradicts another.
+        ModelError: The model cannot be loaded.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | tuple[Any, Any] | LanguageModel | None = None,
+        *,
+        template: PromptTemplate | None = None,
+        ledger: Ledger | None = None,
+        corpus: str = "default",
+        caller: str | None = None,
+        **settings: Any,
+    ) -> None:
+        self.config = PrivacyConfig.create(**settings)
+        self.template = template or PromptTemplate()
+        self._ledger = ledger
+        self._corpus = corpus
+        self._caller = caller
+        self._randomness = (
+            Randomness() if self.config.seed is None else SeededRandomness(self.config.seed)
+        )
+        self._model = _language_model(model)
+
+    def __repr__(self) -> str:
+        return f"PrivateContextLLM(epsilon={self.config.epsilon}, delta={self.config.delta})"
+
+    def answer(
+        self, question: str, documents: Documents, *, on_progress: Progress | None = None
+    ) -> PrivateAnswer:
+        """Answer a question from documents.
+
+        Args:
+            question: Public text.
+            documents: Private documents, strings, or a retriever. None at all gives the public
+                model's answer by the same path.
+            on_progress: Told which part of the documents is read, 0 to 1.
+
+        Raises:
+            BudgetExceededError: A budget of the ledger cannot pay for the first token.
+            ConfigurationError: The settings do not fit the retriever, or the question is too long.
+            MissingDocumentsError: ``documents`` is None.
+        """
+        with self.stream(question, documents, on_progress=on_progress) as stream:
+            for _ in stream:
+                pass
+            return stream.answer
+
+    def stream(
+        self, question: str, documents: Documents, *, on_progress: Progress | None = None
+    ) -> PrivateStream:
+        """Answer a question piece by piece; see ``answer`` for arguments and errors.
+
+        Returns:
+            An iterator over pieces of text; its ``answer`` holds the whole when it has ended.
+        """
+        config = self.config
+        prompt = self._cut(question)
+        allowance = prompt.allowance(self._model, config.unit_tokens, config.max_tokens)
+        utility = self._utility(config.utility or "surplus")
+        experts, stability = self._experts(question, documents)
+        factor = stability.factor(config.adjacency)
+        budget = epsilon_to_rho(config.epsilon, config.delta)
+        individual = self._individual(stability)
+        draws = min(_PIVOTAL_TOKENS, config.max_tokens) if individual else config.max_tokens
+        strength = config.strength or strength_for(budget, draws, utility.range, factor)
+        charge, close = self._charge(experts, individual, budget, strength, utility, factor)
+
+        def settle(text: str, tokens: int, stopped: StoppedBy) -> PrivateAnswer:
+            return PrivateAnswer(text, config.epsilon, config.delta, charge.rho, tokens, stopped)
+
+        def tokens() -> Iterable[int]:
+            # Runs when the first piece is asked for, inside the stream's own clean-up.
+            rows = self._rows(experts, prompt, allowance, config.max_tokens, on_progress)
+            yield from decode(
+                rows,
+                prompt.suffix,
+                utility,
+                strength,
+                charge,
+                self._randomness,
+                max_tokens=config.max_tokens,
+                stop_tokens=self._model.stop_tokens,
+                top_k=config.public_top_k,
+            )
+
+        return PrivateStream(
+            iter(tokens()),
+            decode=self._model.decode,
+            stop_tokens=self._model.stop_tokens,
+            stop=config.stop,
+            max_tokens=config.max_tokens,
+            start=self.template.answer_prefix,
+            finish=close,
+            settle=settle,
+        )
+
+    def classify(
+        self,
+        question: str,
+        documents: Documents,
+        labels: Sequence[str],
+        *,
+        on_progress: Progress | None = None,
+    ) -> PrivateLabel:
+        """Choose one of several labels; one draw, purely epsilon-DP.
+
+        Args:
+            question: Public text.
+            documents: As in ``answer``.
+            labels: At least two; each may be several tokens long.
+            on_progress: Told which part of the documents is read, 0 to 1.
+
+        Raises:
+            ConfigurationError: The labels cannot be told apart, or as in ``answer``.
+            BudgetExceededError: A budget of the ledger cannot pay.
+            MissingDocumentsError: ``documents`` is None.
+        """
+        config = self.config
+        prompt = self._cut(question)
+        tokens = label_tokens(self._model, labels, prompt.lead)
+        room = max(map(len, tokens))
+        allowance = prompt.allowance(self._model, config.unit_tokens, room)
+        utility = self._utility(config.utility or "log_prob")
+        experts, stability = self._experts(question, documents)
+        reach = utility.range * stability.factor(config.adjacency)
+        # One draw of a bounded-range mechanism: lambda * reach is its pure epsilon.
+        strength = config.strength or config.epsilon / reach
+        if strength * reach > config.epsilon * (1 + 1e-12):
+            raise ConfigurationError(
+                f"strength {strength:g} costs more than epsilon {config.epsilon:g} in one draw; "
+                "lower it or leave it out"
+            )
+        budget = bounded_range_to_rho(config.epsilon)
+        charge, close = self._charge(
+            experts,
+            self._individual(stability),
+            budget,
+            strength,
+            utility,
+            stability.factor(config.adjacency),
+        )
+        try:
+            rows = self._rows(experts, prompt, allowance, room, on_progress)
+            rows.extend(prompt.suffix)
+            log_probs = torch.log_softmax(rows.score(tokens), dim=-1)
+            scores, ranges = score(log_probs, utility, strength, charge)
+            charge.pay(ranges)
+            chosen = draw(scores, self._randomness)
+        finally:
+            close()
+        return PrivateLabel(labels[chosen], config.epsilon, 0.0, charge.rho)
+
+    async def aanswer(
+        self, question: str, documents: Documents, *, on_progress: Progress | None = None
+    ) -> PrivateAnswer:
+        """``answer`` in a worker thread."""
+        return await asyncio.to_thread(self.answer, question, documents, on_progress=on_progress)
+
+    async def astream(
+        self, question: str, documents: Documents, *, on_progress: Progress | None = None
+    ) -> AsyncIterator[str]:
+        """``stream`` with each draw in a worker thread."""
+        stream = await asyncio.to_thread(self.stream, question, documents, on_progress=on_progress)
+        try:
+            while (piece := await asyncio.to_thread(next, stream, None)) is not None:
+                yield piece
+        finally:
+            await asyncio.to_thread(stream.close)
+
+    async def aclassify(
+        self,
+        question: str,
+        documents: Documents,
+        labels: Sequence[str],
+        *,
+        on_progress: Progress | None = None,
+    ) -> PrivateLabel:
+        """``classify`` in a worker thread."""
+        return await asyncio.to_thread(
+            self.classify, question, documents, labels, on_progress=on_progress
+        )
+
+    def _cut(self, question: str) -> CutPrompt:
+        if not question.strip():
+            raise ConfigurationError("the question is empty")
+        return self.template.cut(self._model, question)
+
+    def _utility(self, name: UtilityName) -> Utility:
+        config = self.config
+        match name:
+            case "log_prob":
+                return LogProb(config.clip or 4.0)
+            case "log_ratio":
+                return LogRatio(config.clip or 1.0, config.public_power)
+            case "surplus":
+                return Surplus(config.expert_power, config.public_power)
+            case "vote":
+                return Vote(config.public_power)
+
+    def _experts(self, question: str, documents: Documents) -> tuple[list[Expert], Stability]:
+        """The experts and how far one unit of the corpus reaches into them."""
+        if documents is None:
+            raise MissingDocumentsError(
+                "no documents were given; pass a list (an empty one asks the public model)"
+            )
+        if isinstance(documents, str):
+            raise ConfigurationError("documents must be a list, not one string")
+        retrieved = DIRECT
+        if hasattr(documents, "retrieve"):
+            retrieved = documents.stability
+            documents = documents.retrieve(question)
+        found = as_documents(documents, self.config.privacy_unit)
+        if self.config.groups is None:
+            return one_each(found), retrieved.then(ONE_EACH)
+        return random_groups(found, self.config.groups), retrieved.then(RANDOM_GROUPS)
+
+    def _individual(self, stability: Stability) -> bool:
+        """Whether this answer is under individual accounting."""
+        sound = stability.individual and self.config.adjacency == "add_or_remove_one"
+        if self.config.accounting == "individual":
+            require_individual(stability, self.config.adjacency)
+        return sound and self.config.accounting != "fixed"
+
+    def _charge(
+        self,
+        experts: list[Expert],
+        individual: bool,
+        budget: float,
+        strength: float,
+        utility: Utility,
+        factor: int,
+    ) -> tuple[Charge, Callable[[], None]]:
+        """The way this answer pays, and what ends it."""
+        cost = bounded_range_to_rho(strength * utility.range * factor)
+        if not individual and cost > budget:
+            raise ConfigurationError(
+                f"strength {strength:g} costs more than the whole budget of an answer in one "
+                "token; lower it or leave it out"
+            )
+        reservation = self._reserve(experts if individual else None, budget, cost)
+        close = reservation.close if reservation is not None else _nothing
+        if not individual:
+            held = reservation.rho if reservation is not None else budget
+            return FixedCharge(held, cost, reservation), close
+        limits = [budget] * len(experts)
+        bound = budget
+        if reservation is not None:
+            limits = reservation.limits or []
+            bound = reservation.rho
+        return (
+            IndividualCharge(torch.tensor(limits, dtype=torch.float64), bound, cost, reservation),
+            close,
+        )
+
+    def _reserve(
+        self, experts: list[Expert] | None, budget: float, cost: float
+    ) -> Reservation | None:
+        if self._ledger is None:
+            return None
+        if experts is None:
+            return self._ledger.reserve(
+                corpus=self._corpus, caller=self._caller, rho=budget, at_least=cost
+            )
+        units = [unit for expert in experts for unit in expert.units]
+        return self._ledger.reserve(
+            corpus=self._corpus, caller=self._caller, rho=budget, units=units
+        )
+
+    def _rows(
+        self,
+        experts: list[Expert],
+        prompt: CutPrompt,
+        allowance: int,
+        max_tokens: int,
+        on_progress: Progress | None,
+    ) -> Rows:
+        """The public row and one row per expert, documents read."""
+        public = self._model.encode(self.template.no_document)
+        documents = [
+            document_tokens(self._model, expert.passages, allowance) or public for expert in experts
+        ]
+        prompts = [[*prompt.prefix, *document] for document in (public, *documents)]
+        room = len(prompt.suffix) + max_tokens
+        return self._model.prefix(prompts, room=room, on_progress=on_progress)
+
+
+def _language_model(model: str | Path | tuple[Any, Any] | LanguageModel | None) -> LanguageModel:
+    from dpicl_rag.language_models.transformers import TransformersModel
+
+    if model is None:
+        from dpicl_rag.language_models.defaults import default_model
+
+        return default_model()
+    if isinstance(model, (str, Path)):
+        return TransformersModel.load(model)
+    if isinstance(model, tuple):
+        return TransformersModel(*model)
+    return model
+
+
+def _nothing() -> None:
+    """End an answer that holds nothing."""

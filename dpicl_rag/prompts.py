@@ -1,0 +1,134 @@
+"""Prompts cut as public prefix | document | question, so that a document's state is reusable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dpicl_rag.errors import ConfigurationError, ContextLengthError
+from dpicl_rag.language_models.base import LanguageModel
+
+_DOCUMENT = "{document}"
+_QUESTION = "{question}"
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A public worked example. It must not come from the private corpus."""
+
+    document: str
+    question: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTemplate:
+    """How a document and a question become a prompt. Everything in it is public.
+
+    Attributes:
+        system: Instruction to the model.
+        user: One turn; holds ``{document}`` and then ``{question}``, each once.
+        examples: Worked examples, shown as earlier turns.
+        no_document: What the public row reads in a document's place.
+        answer_prefix: Words that every answer begins with; not drawn, so free.
+    """
+
+    system: str = "You answer the question from the document. Answer with one short sentence."
+    user: str = "Document:\n{document}\n\nQuestion: {question}"
+    examples: tuple[Example, ...] = (
+        Example(
+            "From: Ida Brandt\nSubject: Gate pass\nThe gate pass for the Quorvane site costs 35 "
+            "crowns. You can fetch it on Fridays.",
+            "How much does a gate pass cost?",
+            "A gate pass costs 35 crowns.",
+        ),
+    )
+    no_document: str = "(none)"
+    answer_prefix: str = ""
+
+    def __post_init__(self) -> None:
+        document, question = self.user.find(_DOCUMENT), self.user.find(_QUESTION)
+        once = self.user.count(_DOCUMENT) == 1 and self.user.count(_QUESTION) == 1
+        if not once or question < document:
+            raise ConfigurationError(
+                "the user turn of a prompt template holds {document} once and then {question} once"
+            )
+
+    def cut(self, model: LanguageModel, question: str) -> CutPrompt:
+        """Tokens around the document, for one question."""
+        # Control characters mark the two cuts: no template contains them.
+        head, tail = self._render(model, "\x01", "\x02").split("\x01")
+        middle, end = tail.split("\x02")
+        ending = end + self.answer_prefix
+        return CutPrompt(
+            lead="" if ending[-1:].isspace() else " ",
+            prefix=tuple(model.encode_template(head)),
+            suffix=(
+                *model.encode_template(middle),
+                *model.encode(question),
+                *model.encode_template(ending),
+            ),
+        )
+
+    def _render(self, model: LanguageModel, document: str, question: str) -> str:
+        turns = [(self._turn(e.document, e.question), e.answer) for e in self.examples]
+        last = self._turn(document, question)
+        messages = [{"role": "system", "content": self.system}]
+        for asked, answered in turns:
+            messages += [
+                {"role": "user", "content": asked},
+                {"role": "assistant", "content": answered},
+            ]
+        chat = model.chat([*messages, {"role": "user", "content": last}])
+        if chat is not None:
+            return chat
+        shown = "".join(f"{asked}\nAnswer: {answered}\n\n" for asked, answered in turns)
+        return f"{self.system}\n\n{shown}{last}\nAnswer:"
+
+    def _turn(self, document: str, question: str) -> str:
+        return self.user.replace(_DOCUMENT, document).replace(_QUESTION, question)
+
+
+@dataclass(frozen=True, slots=True)
+class CutPrompt:
+    """Token ids before and after the document.
+
+    Attributes:
+        prefix: Before the document.
+        suffix: After it, question and answer prefix included.
+        lead: What stands between the prompt and a label: a space, or nothing after white space.
+    """
+
+    prefix: tuple[int, ...]
+    suffix: tuple[int, ...]
+    lead: str
+
+    def allowance(self, model: LanguageModel, unit_tokens: int, max_tokens: int) -> int:
+        """Most document tokens that fit a row beside the public parts; a public number.
+
+        Raises:
+            ContextLengthError: The question and the template leave no room for a document.
+        """
+        public = len(self.prefix) + len(self.suffix) + max_tokens
+        left = model.context_length - public
+        if left < 1:
+            raise ContextLengthError(
+                f"the question, the template and the answer need {public} tokens, and the "
+                f"model's context holds {model.context_length}; shorten the question, lower "
+                "max_tokens or take a model with a longer context"
+            )
+        return min(unit_tokens, left)
+
+
+def document_tokens(model: LanguageModel, passages: Sequence[str], allowance: int) -> list[int]:
+    """Tokens of one expert's passages, the earliest first, at most ``allowance`` of them.
+
+    A function of the unit and of public numbers alone. Retrievers put a unit's best passage
+    first, so the best ones are used.
+    """
+    ids: list[int] = []
+    for passage in passages:
+        ids += model.encode(f"\n\n{passage}" if ids else passage)
+        if len(ids) >= allowance:
+            break
+    return ids[:allowance]
