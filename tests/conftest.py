@@ -1,0 +1,34 @@
+"""Fixtures that several rooms share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.tiny_model import build_tiny_model
+
+DATA = Path(os.environ.get("DPICL_RAG_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+@pytest.fixture(scope="session")
+def tiny_model():
+    """A two-layer random-weight model with a byte tokenizer."""
+    return build_tiny_model()
+
+
+@pytest.fixture(scope="session")
+def default_model():
+    """The packaged default model; tests that use it are marked ``model``."""
+    from dpicl_rag.language_models.defaults import default_model
+
+    return default_model()
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """Folder of the benchmark data; skips where it is absent."""
+    if not DATA.is_dir():
+        pytest.skip("no benchmark data here: set DPICL_RAG_DATA to its folder")
+    return DATA
