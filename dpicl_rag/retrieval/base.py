@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from dpicl_rag.accounting.stability import Stability
 from dpicl_rag.documents import Document
 
 
+@runtime_checkable
 class Retriever(Protocol):
     """Picks the passages that experts read for a question.
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from dpicl_rag.chunking import split_text
 from dpicl_rag.documents import Document
+from dpicl_rag.errors import CorpusError
 
 UNIT_FIELD = "dpicl_unit"
 DOCUMENT_FIELD = "dpicl_document"
@@ -48,7 +49,12 @@ def passages_of(document: Document, size: int, overlap: int) -> list[Record]:
     Returns:
         Passages with the fields of `OWN_FIELDS` in their metadata, and ids that depend on the
         document's unit and text alone. None if there is no text.
+
+    Raises:
+        CorpusError: A metadata field has an empty name, which no database takes.
     """
+    if "" in document.metadata:
+        raise CorpusError("a document has a metadata field without a name")
     text, unit = _storable(document.text), _storable(document.unit)
     digest = hashlib.sha256(json.dumps([unit, text]).encode()).hexdigest()
     metadata = {_storable(key): _storable(str(value)) for key, value in document.metadata.items()}
