@@ -1,5 +1,6 @@
 """Bytes from strangers: nothing crashes, nothing is lost without a word."""
 
+import gzip
 import tempfile
 from pathlib import Path
 
@@ -34,8 +35,6 @@ def test_any_directory(files: dict[str, bytes], unit: str | None, text_field: st
 
 @pytest.mark.parametrize("size", range(0, 260, 7))
 def test_a_truncated_archive_keeps_what_came_before(tmp_path: Path, size: int) -> None:
-    import gzip
-
     whole = gzip.compress(b"".join(b'{"text": "row %d"}\n' % n for n in range(300)))
     assert len(whole) > 260
     path = tmp_path / "a.jsonl.gz"

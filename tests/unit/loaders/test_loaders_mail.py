@@ -2,6 +2,7 @@
 
 import base64
 import quopri
+import time
 
 import pytest
 
@@ -233,3 +234,16 @@ def test_a_header_as_unit_joins_the_metadata() -> None:
 )
 def test_sender(value: str, expected: str) -> None:
     assert sender(value) == expected
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
+def test_a_date_without_a_zone_does_not_depend_on_the_machine(
+    monkeypatch: pytest.MonkeyPatch, zone: str
+) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    found = record(b"From: a@b.c\nDate: Wed, 13 Dec 2000 15:05:00 -0000\n\nx").thread
+    monkeypatch.undo()
+    time.tzset()
+    assert found is not None
+    assert found.timestamp == 976719900
