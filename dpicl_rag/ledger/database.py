@@ -65,7 +65,7 @@ class Database:
             return False
         try:
             self._transact(action, "BEGIN IMMEDIATE")
-        except (LedgerError, sqlite3.Error, OSError):
+        except (LedgerError, sqlite3.Error, UnicodeDecodeError, OSError):
             return False
         finally:
             self._lock.release()
@@ -164,6 +164,8 @@ class Database:
             return work()
         except sqlite3.Error as error:
             raise LedgerError(f"the ledger {self.path} failed: {_remedy(error)}") from error
+        except UnicodeDecodeError:  # SQLite quotes a damaged schema in its message
+            raise LedgerError(f"the ledger {self.path} failed: {_DAMAGED}") from None
         except OSError as error:
             raise LedgerError(
                 f"the ledger {self.path} cannot be opened ({error.strerror}); "

@@ -174,11 +174,15 @@ class Reservation:
         self, unit_rho: Sequence[float] | None, committed: int
     ) -> tuple[list[int], list[tuple[int, int]]]:
         """New totals of all units, and number and rounded total of those that changed."""
-        if unit_rho is None or len(unit_rho) != len(self._grant.units):
+        try:
+            charges = [] if unit_rho is None else list(unit_rho)
+        except TypeError:
+            charges = []
+        if unit_rho is None or len(charges) != len(self._grant.units):
             raise ConfigurationError("unit_rho must give one charge for each unit reserved")
         totals = [
             total + exact("unit_rho", amount)
-            for total, amount in zip(self._unit_totals, unit_rho, strict=True)
+            for total, amount in zip(self._unit_totals, charges, strict=True)
         ]
         changed: list[tuple[int, int]] = []
         for number, before, after, held in zip(

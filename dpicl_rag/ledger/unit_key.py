@@ -43,7 +43,8 @@ class UnitKey:
             ConfigurationError: ``units`` is not a sequence of strings, or one occurs twice: a unit
                 has one expert.
         """
-        if isinstance(units, (str, bytes)) or not all(isinstance(unit, str) for unit in units):
+        listed = isinstance(units, Sequence) and not isinstance(units, str)
+        if not listed or not all(isinstance(unit, str) for unit in units):
             raise ConfigurationError("units must be a sequence of strings")
         name = corpus.encode()
         prefix = len(name).to_bytes(8, "big") + name

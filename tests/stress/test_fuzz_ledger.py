@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpicl_rag.errors import DPICLError, LedgerError
+from dpicl_rag.errors import DPICLError
 from dpicl_rag.ledger import Ledger
 
 pytestmark = pytest.mark.stress
@@ -61,7 +61,8 @@ calls = st.one_of(
     st.tuples(
         st.just("commit"),
         st.fixed_dictionaries(
-            {"rho": odd_numbers}, optional={"unit_rho": st.none() | st.lists(odd_numbers)}
+            {"rho": odd_numbers},
+            optional={"unit_rho": st.none() | st.lists(odd_numbers) | odd_numbers},
         ),
     ),
     st.tuples(st.sampled_from(["status", "settle_stale", "close"]), st.just({})),
@@ -109,18 +110,22 @@ def test_any_call_answers_or_raises_an_error_of_the_library() -> None:
                 try:
                     result = getattr(target, name)(**arguments)
                 except DPICLError as error:
-                    counts["refused"] += 1
-                    assert "\n" not in str(error)
+                    counts["refused"] += _is_one_line(error)
                 else:
                     reservation = result if name == "reserve" else reservation
             for status in ledger.status():
                 assert status.spent >= 0.0
-                assert status.budget is None or status.spent <= max(status.budget, 0.0) + 1e9
+                assert status.reserved >= 0.0
             del reservation
 
     repeat(one)
     _say(f"{counts['calls']} calls, {counts['refused']} refused, none broke the ledger")
     assert 0 < counts["refused"] < counts["calls"]
+
+
+def _is_one_line(error: DPICLError) -> bool:
+    assert "\n" not in str(error)
+    return True
 
 
 def _spoil(data: bytes, blows: list[tuple[str, float, bytes]]) -> bytes:
@@ -183,8 +188,7 @@ def test_any_damage_is_an_error_of_the_library_or_goes_unnoticed() -> None:
                         reservation.commit(0.001, [0.0, 0.0])
                     ledger.status()
             except DPICLError as error:
-                counts["refused"] += isinstance(error, LedgerError)
-                assert "\n" not in str(error)
+                counts["refused"] += _is_one_line(error)
 
     repeat(one)
     _say(f"{counts['files']} damaged files, {counts['refused']} refused, none broke the ledger")

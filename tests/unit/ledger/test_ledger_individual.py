@@ -141,7 +141,8 @@ def test_a_unit_never_pays_more_than_the_public_bound(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize(
-    "unit_rho", [None, [], [0.1], [0.1] * 3, [0.1, -0.1], [0.1, math.nan], [0.1, "x"], [0.1, None]]
+    "unit_rho",
+    [None, [], 0.1, [0.1], [0.1] * 3, [0.1, -0.1], [0.1, math.nan], [0.1, "x"], [0.1, None]],
 )
 def test_charges_must_fit_the_units(ledger: Ledger, unit_rho: Any) -> None:
     with ledger.reserve(corpus="mail", rho=0.5, units=["a", "b"]) as reservation:

@@ -31,7 +31,9 @@ def test_any_string_can_be_a_unit() -> None:
     assert len(set(UnitKey(KEY).digests("mail", ["", "\0", "\ud800", "é"]))) == 4
 
 
-@pytest.mark.parametrize("units", ["abc", b"abc", [1], ["secret-unit", "secret-unit"]])
+@pytest.mark.parametrize(
+    "units", ["abc", b"abc", [1], None, 3, {"a": 1}, ["secret-unit", "secret-unit"]]
+)
 def test_units_must_be_distinct_strings(units: list[str]) -> None:
     with pytest.raises(ConfigurationError) as caught:
         UnitKey(KEY).digests("mail", units)
