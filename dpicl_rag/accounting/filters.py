@@ -16,7 +16,8 @@ from dpicl_rag.accounting import _check
 from dpicl_rag.errors import ConfigurationError, DPICLError
 
 _RANGE_MARGIN = 1e-6
-"""Relative margin on a scaled range, for the rounding of utilities down to float32."""
+"""Relative margin on a scaled range, for rounding when float64 utilities are scaled and measured
+again. Float32 has too few digits for that: a charge may then pass the limit, and raises."""
 
 _SUM_MARGIN = 1e-9
 """Share of a limit that is never spent: float64 sums of millions of charges stay true to it."""
@@ -29,8 +30,8 @@ class IndividualFilter:
     (``stability.require_individual``). A unit's weight depends on its own utilities and on
     released tokens only, so it tells nothing about other units.
 
-    For each token: ``w = weights(ranges)``, multiply the utilities by ``w``, measure their ranges
-    again on the very numbers that enter the sum, ``charge`` those, and only then draw.
+    For each token: ``w = weights(ranges)``, multiply the float64 utilities by ``w``, measure their
+    ranges again on the very numbers that enter the sum, ``charge`` those, and only then draw.
 
     Spend is private. Nothing here prints it, and no error carries it.
 
