@@ -40,7 +40,7 @@ def exact_strength_for(
 ) -> float:
     """Largest lambda for which ``tokens`` draws are (epsilon, delta)-DP by the exact Renyi curve.
 
-    About one part in a hundred above ``strength_for`` at the same target. Only for a budget of
+    At epsilon 8, 6 % above ``strength_for`` for 16 tokens and 1 % for 64. Only for a budget of
     one answer: in a sum of zCDP charges these draws cost slightly more than the target's rho.
 
     Args:
