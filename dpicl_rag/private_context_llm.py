@@ -265,7 +265,12 @@ class PrivateContextLLM:
         if isinstance(documents, str):
             raise ConfigurationError("documents must be a list, not one string")
         retrieved = DIRECT
-        if hasattr(documents, "retrieve"):
+        if isinstance(documents, Retriever):
+            if self.config.privacy_unit != "document":
+                raise ConfigurationError(
+                    "a retriever scores the units of its corpus, so the privacy unit is chosen "
+                    "when documents are put there; leave privacy_unit out"
+                )
             retrieved = documents.stability
             documents = documents.retrieve(question)
         found = as_documents(documents, self.config.privacy_unit)
@@ -338,9 +343,10 @@ class PrivateContextLLM:
         documents = [
             document_tokens(self._model, expert.passages, allowance) or public for expert in experts
         ]
-        prompts = [[*prompt.prefix, *document] for document in (public, *documents)]
         room = len(prompt.suffix) + max_tokens
-        return self._model.prefix(prompts, room=room, on_progress=on_progress)
+        return self._model.prefix(
+            prompt.prefix, [public, *documents], room=room, on_progress=on_progress
+        )
 
 
 def _language_model(model: str | Path | tuple[Any, Any] | LanguageModel | None) -> LanguageModel:

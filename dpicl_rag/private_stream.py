@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from types import TracebackType
 
 from dpicl_rag.answers import PrivateAnswer, StoppedBy
@@ -85,7 +85,7 @@ class PrivateStream(Iterator[str]):
     def __repr__(self) -> str:
         return "PrivateStream()"
 
-    def _draw(self) -> Iterator[str]:
+    def _draw(self) -> Generator[str]:
         try:
             if self._start:
                 self._released = self._start

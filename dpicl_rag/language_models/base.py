@@ -89,16 +89,18 @@ class LanguageModel(Protocol):
 
     def prefix(
         self,
-        prompts: Sequence[Sequence[int]],
+        common: Sequence[int],
+        documents: Sequence[Sequence[int]],
         *,
         room: int,
         on_progress: Progress | None = None,
     ) -> Rows:
-        """Run one prompt per row and keep its state.
+        """Read ``common + document`` for every row and keep the state.
 
         Args:
-            prompts: Token ids, one non-empty sequence per row; lengths may differ.
+            common: Token ids that every row begins with; read once.
+            documents: Token ids, one non-empty sequence per row; lengths may differ.
             room: How many tokens will be appended to every row at most.
-            on_progress: Told how much of the batch is done.
+            on_progress: Told which part of the tokens is read.
         """
         ...

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -67,14 +69,16 @@ def _convert(source: Path, folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _quiet() -> contextlib.AbstractContextManager[None]:  # type: ignore[misc]
+def _quiet() -> Iterator[None]:
     """Silence the progress bars of transformers; the caller shows its own."""
     from transformers.utils import logging
 
     enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
-        yield
+        # The reader of GGUF files draws a bar that this switch does not reach.
+        with contextlib.redirect_stderr(io.StringIO()):
+            yield
     finally:
         if enabled:
             logging.enable_progress_bar()

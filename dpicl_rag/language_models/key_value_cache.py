@@ -1,7 +1,6 @@
 """One preallocated key-value cache for a whole batch, written in slices of rows.
 
-Rows are right-aligned: a row's padding is on its left, so everything appended later stands in the
-same slot of every row. Rotary keys carry their own position, so a slot says nothing about it.
+Keys carry their own position (rotary or learned), so the slot they stand in says nothing about it.
 """
 
 from __future__ import annotations
@@ -76,11 +75,27 @@ class KeyValueCache:
         """A transformers cache over some rows whose first ``used`` slots are filled."""
         return Cache(layers=[_SlotLayer(self, i, rows, used) for i in range(self.depth)])
 
-    def place(self, part: KeyValueCache, rows: list[int], end: int) -> None:
-        """Copy a smaller cache's rows so that they end at slot ``end``."""
-        index = torch.tensor(rows)
-        for layer, (keys, values) in enumerate(part.layers):
+    def fan_out(self, head: KeyValueCache) -> None:
+        """Copy a one-row cache to the first slots of every row."""
+        for layer, (keys, values) in enumerate(head.layers):
             self.allocate(layer, keys, values)
             own_keys, own_values = self.layers[layer]
-            own_keys[index.to(keys.device), :, end - part.slots : end] = keys
-            own_values[index.to(values.device), :, end - part.slots : end] = values
+            own_keys[:, :, : head.slots] = keys
+            own_values[:, :, : head.slots] = values
+
+    def place(self, part: KeyValueCache, rows: list[int], *, shared: int, end: int) -> None:
+        """Copy a smaller cache's rows here.
+
+        Args:
+            part: Its first ``shared`` slots go to the first slots, the others end at ``end``.
+            rows: The rows here, in the order of the part's.
+            shared: Number of slots that all rows begin with.
+            end: Slot after the last one written.
+        """
+        index = torch.tensor(rows)
+        begin = end - (part.slots - shared)
+        for layer, (keys, values) in enumerate(part.layers):
+            self.allocate(layer, keys, values)
+            for own, new in zip(self.layers[layer], (keys, values), strict=True):
+                own[index.to(own.device), :, :shared] = new[:, :, :shared]
+                own[index.to(own.device), :, begin:end] = new[:, :, shared:]

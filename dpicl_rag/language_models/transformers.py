@@ -11,14 +11,10 @@ import torch
 
 from dpicl_rag.errors import ConfigurationError, ContextLengthError, ModelError
 from dpicl_rag.language_models.base import Progress
-from dpicl_rag.language_models.key_value_cache import KeyValueCache
+from dpicl_rag.language_models.rows import TransformersRows
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
-# Tokens of one forward pass while prompts are read. Larger passes are no faster on a CPU and
-# their activations grow with it.
-_PASS_TOKENS = 2048
 
 
 class TransformersModel:
@@ -43,6 +39,7 @@ class TransformersModel:
                 f"models with {', '.join(sorted(unsupported))} layers are not supported: their "
                 "state cannot be kept per token; use a model with attention layers only"
             )
+        self._windowed = kinds != {"full_attention"}
         self._depth = int(config.num_hidden_layers)
         self._vocabulary = int(config.vocab_size)
         self._context = int(getattr(config, "max_position_embeddings", 0) or 1 << 20)
@@ -147,151 +144,32 @@ class TransformersModel:
 
     def prefix(
         self,
-        prompts: Sequence[Sequence[int]],
+        common: Sequence[int],
+        documents: Sequence[Sequence[int]],
         *,
         room: int,
         on_progress: Progress | None = None,
     ) -> TransformersRows:
-        """Run one prompt per row and keep its keys and values.
+        """Read ``common + document`` for every row and keep keys and values.
 
         Args:
-            prompts: Token ids, one non-empty sequence per row; lengths may differ.
+            common: Token ids that every row begins with; read once.
+            documents: Token ids, one non-empty sequence per row; lengths may differ.
             room: How many tokens will be appended to every row at most.
             on_progress: Told which part of the tokens is read.
 
         Raises:
-            ContextLengthError: The longest prompt and the room exceed the context.
+            ContextLengthError: The longest row and the room exceed the context.
         """
-        rows = TransformersRows(
-            self._model, self._depth, [list(prompt) for prompt in prompts], room, self._context
-        )
-        rows.fill(on_progress)
-        return rows
-
-
-class TransformersRows:
-    """The running batch: one key-value cache, right-aligned prompts."""
-
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        depth: int,
-        prompts: list[list[int]],
-        room: int,
-        context: int,
-    ) -> None:
-        if not prompts or not all(prompts):
-            raise ConfigurationError("every row needs a prompt of at least one token")
-        self._model = model
-        self._prompts = prompts
-        self._device = model.device
-        longest = max(map(len, prompts))
-        if longest + room > context:
+        if not documents or not all(documents):
+            raise ConfigurationError("every row needs a document of at least one token")
+        head, rows = list(common), [list(document) for document in documents]
+        if len(head) + max(map(len, rows)) + room > self._context:
             raise ContextLengthError(
                 "the prompt and the answer do not fit the model's context of "
-                f"{context} tokens; shorten the question or lower max_tokens"
+                f"{self._context} tokens; shorten the question or lower max_tokens"
             )
-        self._lengths = torch.tensor([len(p) for p in prompts], device=self._device)
-        self._start = longest - self._lengths  # first slot in use, per row
-        self._used = longest
-        self._longest = longest
-        self._cache = KeyValueCache(len(prompts), longest + room, depth)
-        self._next: torch.Tensor | None = None
-
-    @torch.inference_mode()
-    def fill(self, on_progress: Progress | None = None) -> None:
-        """Read the prompts, shortest first, a pass of similar lengths at a time."""
-        order = sorted(range(len(self._prompts)), key=lambda row: len(self._prompts[row]))
-        total = sum(map(len, self._prompts))
-        done = 0
-        while order:
-            batch = [order.pop()]
-            width = len(self._prompts[batch[0]])
-            while order and (len(batch) + 1) * width <= _PASS_TOKENS:
-                batch.append(order.pop())
-            self._read(batch, width)
-            done += sum(len(self._prompts[row]) for row in batch)
-            if on_progress is not None:
-                on_progress(done / total)
-
-    def _read(self, batch: list[int], width: int) -> None:
-        ids = torch.zeros(len(batch), width, dtype=torch.long)
-        seen = torch.zeros(len(batch), width, dtype=torch.bool)
-        for i, row in enumerate(batch):
-            prompt = self._prompts[row]
-            ids[i, width - len(prompt) :] = torch.tensor(prompt)
-            seen[i, width - len(prompt) :] = True
-        positions = (seen.cumsum(1) - 1).clamp(min=0)
-        part = KeyValueCache(len(batch), width, self._cache.depth)
-        self._model(
-            input_ids=ids.to(self._device),
-            attention_mask=seen.to(self._device),
-            position_ids=positions.to(self._device),
-            past_key_values=part.view(slice(None), 0),
-            use_cache=True,
-            logits_to_keep=1,
-        )
-        self._cache.place(part, batch, end=self._longest)
-
-    @torch.inference_mode()
-    def extend(self, token_ids: Sequence[int]) -> torch.Tensor:
-        """Append the same tokens to every row.
-
-        Returns:
-            Log-probabilities of the next token, float32 [rows, vocabulary].
-        """
-        logits = self._forward(list(token_ids), keep=1)[:, -1]
-        self._used += len(token_ids)
-        self._next = torch.log_softmax(logits, dim=-1)
-        return self._next
-
-    @torch.inference_mode()
-    def score(self, continuations: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Log-probability of each continuation in each row; the rows stay as they were.
-
-        Args:
-            continuations: Non-empty sequences of token ids.
-
-        Returns:
-            Shape [rows, continuations], float64.
-        """
-        if self._next is None:
-            raise ConfigurationError("rows are scored after at least one call of extend")
-        columns = []
-        for ids in map(list, continuations):
-            total = self._next[:, ids[0]].double()
-            if len(ids) > 1:
-                # Runs past the end without moving it; the next call writes over these slots.
-                logits = self._forward(ids[:-1], keep=len(ids) - 1)
-                steps = torch.log_softmax(logits, dim=-1)
-                targets = torch.tensor(ids[1:], device=self._device)
-                picked = steps.gather(2, targets.expand(len(steps), -1).unsqueeze(2))
-                total = total + picked.squeeze(2).double().sum(1)
-            columns.append(total)
-        return torch.stack(columns, dim=1)
-
-    def _forward(self, token_ids: list[int], keep: int) -> torch.Tensor:
-        """Logits float32 of the last ``keep`` tokens [rows, keep, vocabulary]."""
-        width = len(token_ids)
-        if self._used + width > self._cache.slots:
-            raise ContextLengthError("more tokens were appended than room was made for")
-        end = self._used + width
-        offset = self._used - self._longest
-        ids = torch.tensor(token_ids, device=self._device)
-        steps = torch.arange(width, device=self._device)
-        slots = torch.arange(end, device=self._device)
-        parts = []
-        size = max(1, _PASS_TOKENS // width)
-        for first in range(0, len(self._prompts), size):
-            rows = slice(first, min(first + size, len(self._prompts)))
-            count = rows.stop - rows.start
-            output = self._model(
-                input_ids=ids.expand(count, -1),
-                attention_mask=slots >= self._start[rows, None],
-                position_ids=self._lengths[rows, None] + offset + steps,
-                past_key_values=self._cache.view(rows, self._used),
-                use_cache=True,
-                logits_to_keep=keep,
-            )
-            parts.append(output.logits.float())
-        return torch.cat(parts) if len(parts) > 1 else parts[0]
+        if self._windowed:
+            # A sliding window counts slots, so no row may have a gap between its tokens.
+            head, rows = [], [head + row for row in rows]
+        return TransformersRows(self._model, self._depth, head, rows, room, on_progress)

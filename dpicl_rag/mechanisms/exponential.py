@@ -38,8 +38,9 @@ def aggregate(
     if isinstance(weights, torch.Tensor):
         # Summed in float64 whatever the model's dtype, a slice of experts at a time.
         total = torch.zeros_like(base)
-        for part, weight in zip(utilities.split(32), weights.double().split(32), strict=True):
-            total += weight @ part.double()
+        for first in range(0, len(utilities), 32):
+            part = slice(first, first + 32)
+            total += weights[part].double() @ utilities[part].double()
         return base + total
     return base + weights * utilities.sum(dim=0, dtype=torch.float64)
 
