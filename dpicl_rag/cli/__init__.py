@@ -1,0 +1,49 @@
+"""The command line ``dpicl-rag``.
+
+One file per group of commands; this one only lists them. Commands import what they need when they
+run, so ``--help`` loads no torch.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dpicl_rag.cli import ask, budget, console, corpora, demo, ingest
+
+app = typer.Typer(
+    name="dpicl-rag",
+    help="Answers from private documents with a differential privacy guarantee.",
+    no_args_is_help=True,
+    # Typer's own tracebacks print local variables, which hold private texts.
+    pretty_exceptions_enable=False,
+    pretty_exceptions_show_locals=False,
+)
+
+
+@app.callback()
+def _settings(
+    debug: Annotated[
+        bool,
+        typer.Option(
+            "--debug", help="Show where an error came from. Messages and values are left out."
+        ),
+    ] = False,
+) -> None:
+    console.show_tracebacks(debug)
+
+
+# A new command is one more line here. `console.reported` on it keeps its errors to one line.
+app.command("ingest")(ingest.ingest)
+app.command("ask")(ask.ask)
+app.command("classify")(ask.classify)
+app.command("demo")(demo.demo)
+app.add_typer(budget.app, name="budget")
+app.add_typer(corpora.app, name="corpora")
+
+
+def main() -> None:
+    """Run the command line."""
+    console.quiet_libraries()
+    app(prog_name="dpicl-rag")

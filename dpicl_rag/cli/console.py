@@ -1,0 +1,210 @@
+"""What the terminal shows: progress, results, one line per error, and no private text."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import logging
+import os
+import sys
+import traceback
+import unicodedata
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ParamSpec, TextIO, TypeVar
+
+import typer
+
+from dpicl_rag.errors import DPICLError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+_tracebacks = False
+
+
+def show_tracebacks(wanted: bool) -> None:
+    """Whether an error is followed by the places in the code that it came through."""
+    global _tracebacks
+    _tracebacks = wanted
+
+
+def quiet_libraries() -> None:
+    """Silence warnings and logs of libraries: they may quote or count what they are given."""
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            # A paid token that the terminal's encoding lacks is shown as a question mark.
+            stream.reconfigure(errors="replace")
+
+
+def reported(interrupted: str = "interrupted") -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Turn the exceptions of a command into one line on stderr and an exit status.
+
+    Errors of this library end with status 1, an interrupt with 130. Of any other exception only
+    the type is named: its message may quote a private text.
+
+    Args:
+        interrupted: What Ctrl-C is answered with.
+    """
+
+    def wrap(command: Callable[P, T]) -> Callable[P, T]:
+        @functools.wraps(command)
+        def run(*args: P.args, **kwargs: P.kwargs) -> T:
+            try:
+                return command(*args, **kwargs)
+            except (typer.Exit, typer.Abort, typer.BadParameter, BrokenPipeError):
+                raise  # Typer knows what to do
+            except KeyboardInterrupt:
+                complain(interrupted)
+                raise typer.Exit(_INTERRUPTED) from None
+            except DPICLError as error:
+                complain(f"error: {error}", error)
+                raise typer.Exit(1) from None
+            except Exception as error:
+                complain(
+                    f"internal error ({type(error).__name__}); run with --debug for a traceback "
+                    "(dpicl-rag --debug COMMAND)",
+                    error,
+                )
+                raise typer.Exit(1) from None
+
+        return run
+
+    return wrap
+
+
+def complain(message: str, error: BaseException | None = None) -> None:
+    """Print one line to stderr, after the way an error took if tracebacks are wanted."""
+    if _tracebacks and error is not None:
+        typer.echo(_way(error), err=True, nl=False)
+    typer.echo(printable(" ".join(message.split())), err=True)
+
+
+def note(message: str) -> None:
+    """Print one line to stderr that is no error."""
+    typer.echo(printable(message), err=True)
+
+
+def printable(text: str) -> str:
+    """The text without control characters, which could steer a terminal."""
+    return "".join(c for c in text if c in "\n\t" or unicodedata.category(c) != "Cc")
+
+
+def write_piece(text: str) -> None:
+    """Print a piece of an answer at once."""
+    typer.echo(printable(text), nl=False)
+
+
+def write_json(result: Mapping[str, Any]) -> None:
+    """Print one JSON object to stdout."""
+    typer.echo(json.dumps(result, allow_nan=False))
+
+
+def stdout() -> Console:
+    """Where results go; made anew, since tests replace the stream."""
+    from rich.console import Console
+
+    return Console(file=sys.stdout, highlight=False, emoji=False, markup=False)
+
+
+@contextlib.contextmanager
+def status(message: str, *, quiet: bool) -> Iterator[None]:
+    """Show that something slow is going on, if somebody watches."""
+    if not _watched(sys.stderr, quiet):
+        yield
+        return
+    with _stderr().status(message):
+        yield
+
+
+class Bar:
+    """A progress bar on stderr, there from the first update on and gone at the end.
+
+    Args:
+        label: What is going on.
+        quiet: Never show it.
+        counts: Show how many are done beside the bar. Only for the owner of what is counted:
+            where others ask, a bar shows a part and nothing else.
+    """
+
+    def __init__(self, label: str, *, quiet: bool, counts: bool = False) -> None:
+        self._label = label
+        self._counts = counts
+        self._shown = _watched(sys.stderr, quiet)
+        self._progress: Progress | None = None
+
+    def update(self, done: float, total: float | None = 1.0) -> None:
+        """Move the bar; ``total`` is None where it is not known."""
+        if not self._shown:
+            return
+        if self._progress is None:
+            self._progress = self._made()
+            self._progress.start()
+            self._progress.add_task(self._label, total=total)
+        self._progress.update(self._progress.task_ids[0], completed=done, total=total)
+
+    def stop(self) -> None:
+        """Take the bar away; a later update does not bring it back."""
+        self._shown = False
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _made(self) -> Progress:
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TaskProgressColumn,
+            TextColumn,
+        )
+
+        amount = MofNCompleteColumn() if self._counts else TaskProgressColumn()
+        return Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            amount,
+            console=_stderr(),
+            transient=True,
+        )
+
+
+def _stderr() -> Console:
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False)
+
+
+def _watched(stream: TextIO, quiet: bool) -> bool:
+    return not quiet and stream.isatty()
+
+
+def _way(error: BaseException) -> str:
+    """Files and lines, and the types of the errors. Neither messages nor values."""
+    lines = [*traceback.format_tb(error.__traceback__), f"{type(error).__name__}\n"]
+    before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if before is None:
+        return "".join(lines)
+    return _way(before) + "which led to\n" + "".join(lines)

@@ -1,0 +1,73 @@
+"""``corpora``: list and delete corpora, and forget a unit of one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dpicl_rag.cli import console, options, stores
+from dpicl_rag.errors import CorpusError
+
+app = typer.Typer(help="List and delete corpora, forget a unit.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the corpus.")]
+
+
+@app.command("list")
+@console.reported()
+def list_corpora(path: options.StorePath = None, as_json: options.AsJson = False) -> None:
+    """Name the corpora of a store."""
+    from dpicl_rag.retrieval import Corpus
+
+    names = Corpus.names(path)
+    if as_json:
+        console.write_json({"corpora": names})
+        return
+    for name in names:
+        typer.echo(name)
+    if not names:
+        console.note("There is no corpus yet; make one with `dpicl-rag ingest PATH --corpus NAME`.")
+
+
+@app.command()
+@console.reported()
+def delete(
+    name: Name,
+    path: options.StorePath = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete a corpus. What its answers have spent stays in the ledger."""
+    from dpicl_rag.retrieval import Corpus
+    from dpicl_rag.retrieval.store import Store, default_path
+
+    if name not in Corpus.names(path):
+        raise CorpusError(f"no corpus named {name!r}; `dpicl-rag corpora list` names them")
+    if not yes:
+        typer.confirm(f"Delete the corpus {name} and all its texts?", abort=True)
+    store = Store(path or default_path())
+    try:
+        with store.writing() as client:
+            client.delete_collection(name)
+    finally:
+        store.close()
+    typer.echo(f"deleted corpus {name}; its budget and what was spent stay in the ledger")
+
+
+@app.command()
+@console.reported()
+def forget(
+    name: Name,
+    unit: Annotated[
+        str, typer.Option(help="The privacy unit, for example a thread or an address.")
+    ],
+    path: options.StorePath = None,
+    embedder: options.Embedding = None,
+    ledger: options.LedgerPath = None,
+) -> None:
+    """Delete the texts of a privacy unit. What it has spent stays, should it come back."""
+    with stores.open_corpus(name, path, embedder) as corpus:
+        corpus.delete_unit(unit)
+    with stores.open_ledger(ledger) as book:
+        book.forget_units(name, [unit])
+    typer.echo(f"nothing of that unit is in corpus {name}")

@@ -1,0 +1,126 @@
+"""``ingest``: documents from disk into a corpus."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpicl_rag.cli import console, options, stores
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from dpicl_rag.loaders import LoadReport
+    from dpicl_rag.retrieval.corpus import Ingested
+
+_POSITIONS = 10
+
+
+@console.reported("interrupted; run the same command again to go on")
+def ingest(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PATH",
+            help="Mailbox, table, text file or a directory of these. Read are mbox, maildir, "
+            ".eml, CSV, TSV, JSON Lines, text and HTML, and each of them as .gz.",
+        ),
+    ],
+    corpus: options.Name,
+    unit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="thread|sender|document|FIELD",
+            help="What is protected as one: everything with the same value. By default the thread "
+            "for mail and the document for the others.",
+            show_default=False,
+        ),
+    ] = None,
+    text_field: Annotated[
+        str | None,
+        typer.Option(metavar="FIELD", help="Column that holds the text.", show_default=False),
+    ] = None,
+    path: options.StorePath = None,
+    embedder: options.Embedding = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Name every skipped record.")
+    ] = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Read documents into a corpus. Running it again adds what is new and nothing twice."""
+    from dpicl_rag.loaders import load
+    from dpicl_rag.retrieval import Corpus
+
+    with console.Bar("Reading", quiet=quiet, counts=True) as bar:
+        loaded = load(
+            source,
+            unit=unit,
+            text_field=text_field,
+            on_progress=lambda seen: bar.update(seen, None),
+        )
+    with console.status("Opening the corpus", quiet=quiet):
+        target = Corpus.create(corpus, path, embedder=stores.load_embedder(embedder))
+    try:
+        with console.Bar("Embedding", quiet=quiet, counts=True) as bar:
+            added = target.add(loaded.documents, on_progress=bar.update)
+    finally:
+        target.close()
+    units = len({document.unit for document in loaded.documents})
+    if as_json:
+        console.write_json(_summary(corpus, loaded.report, units, added))
+        return
+    console.stdout().print(_table(corpus, loaded.report, units, added))
+    _print_skipped(loaded.report, every=verbose)
+
+
+def _summary(corpus: str, report: LoadReport, units: int, added: Ingested) -> dict[str, Any]:
+    return {
+        "corpus": corpus,
+        "read": report.read,
+        "loaded": report.loaded,
+        "empty": added.empty,
+        "skipped": [{"position": item.position, "reason": item.reason} for item in report.skipped],
+        "units": units,
+        "chunks": added.passages + added.known,
+        "new": added.passages,
+        "already_there": added.known,
+    }
+
+
+def _table(corpus: str, report: LoadReport, units: int, added: Ingested) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE, title=f"Corpus {corpus}", show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    rows = {
+        "records read": report.read,
+        "  loaded": report.loaded,
+        "  skipped": len(report.skipped),
+        "privacy units": units,
+        "chunks": added.passages + added.known,
+        "  embedded now": added.passages,
+        "  already there": added.known,
+    }
+    if added.empty:
+        rows["loaded without any text"] = added.empty
+    for label, count in rows.items():
+        table.add_row(label, f"{count:,}")
+    return table
+
+
+def _print_skipped(report: LoadReport, *, every: bool) -> None:
+    if not report.skipped:
+        return
+    shown = report.skipped if every else report.skipped[:_POSITIONS]
+    out = console.stdout()
+    out.print("Skipped:")
+    for item in shown:
+        out.print(console.printable(f"  {item.position}: {item.reason}"), soft_wrap=True)
+    left = len(report.skipped) - len(shown)
+    if left:
+        out.print(f"  and {left:,} more; --verbose names them all")
