@@ -1,0 +1,361 @@
+"""A LlamaIndex language model that takes its context as documents, not in the prompt."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from contextlib import aclosing, closing
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+from llama_index.core.base.llms.generic_utils import (
+    astream_completion_response_to_chat_response,
+    completion_response_to_chat_response,
+    stream_completion_response_to_chat_response,
+)
+from llama_index.core.base.llms.types import (
+    ChatMessage,
+    ChatResponse,
+    ChatResponseAsyncGen,
+    ChatResponseGen,
+    CompletionResponse,
+    CompletionResponseAsyncGen,
+    CompletionResponseGen,
+    LLMMetadata,
+    TextBlock,
+)
+from llama_index.core.bridge.pydantic import Field, PrivateAttr
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.llms.callbacks import llm_chat_callback, llm_completion_callback
+from llama_index.core.llms.custom import CustomLLM
+
+from dpicl_rag.answers import PrivateAnswer
+from dpicl_rag.errors import ConfigurationError, DPICLError, MissingDocumentsError
+from dpicl_rag.private_context_llm import Documents
+from dpicl_rag.private_context_llm import PrivateContextLLM as Core
+from llama_index_dpicl_rag.recording import Unrecorded
+from llama_index_dpicl_rag.responses import apieces, pieces, public_numbers
+
+R = TypeVar("R")
+
+_CONTEXT_VARIABLES = {"context_str", "context_msg"}
+"""Template variables by which LlamaIndex's own synthesizers put retrieved text into a prompt."""
+
+
+class PromptContextError(DPICLError, NotImplementedError):
+    """Private text would have gone into a prompt, where nothing protects it.
+
+    Not a ValueError: LlamaIndex's synthesizers catch those and answer "Empty Response".
+    """
+
+
+def _without_context(method: Callable[..., R]) -> Callable[..., R]:
+    """Refuse a call that fills a template before LlamaIndex records what it is filled with."""
+
+    @wraps(method)
+    def guarded(self: PrivateContextLLM, *args: Any, **kwargs: Any) -> R:
+        if not self.allow_public or _CONTEXT_VARIABLES & kwargs.keys():
+            raise PromptContextError(
+                "this call puts its context into the prompt, where nothing protects it; use "
+                "PrivateQueryEngine in place of index.as_query_engine, or pass documents= to "
+                "complete or chat"
+            )
+        return method(self, *args, **kwargs)
+
+    return guarded
+
+
+def _completion(core: Core, answer: PrivateAnswer) -> CompletionResponse:
+    return CompletionResponse(text=answer.text, additional_kwargs=public_numbers(core, answer))
+
+
+class PrivateContextLLM(Unrecorded, CustomLLM):
+    """``dpicl_rag.PrivateContextLLM`` as a LlamaIndex ``LLM``.
+
+    The prompt is the public question. Private context goes in ``documents=`` of every call:
+    strings (a unit each), ``dpicl_rag.Document``, or a retriever of ``dpicl_rag.retrieval``. A
+    call without documents raises MissingDocumentsError; an empty list asks the public model.
+    Events and callbacks carry the question and the answer, never the documents.
+
+    LlamaIndex's own query engines put retrieved text into the prompt, which no language model can
+    undo; such calls (``predict``, ``stream``, structured ones) raise PromptContextError before
+    they record anything. Use ``PrivateQueryEngine``.
+
+    Args:
+        core: The private language model.
+        allow_public: Whether calls without documents are answered by the public model alone, for
+            agents and the like. All that is in their prompts is then public.
+        callback_manager: LlamaIndex's callbacks.
+        **fields: Further fields of LlamaIndex's ``LLM``.
+    """
+
+    allow_public: bool = Field(
+        default=False, description="Answer calls without documents by the public model alone."
+    )
+    _core: Core = PrivateAttr()
+
+    def __init__(
+        self,
+        core: Core,
+        *,
+        allow_public: bool = False,
+        callback_manager: CallbackManager | None = None,
+        **fields: Any,
+    ) -> None:
+        super().__init__(
+            allow_public=allow_public,
+            callback_manager=callback_manager or CallbackManager([]),
+            **fields,
+        )
+        self._core = core
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Name of the class in LlamaIndex's records."""
+        return "PrivateContextLLM"
+
+    @property
+    def core(self) -> Core:
+        """The private language model."""
+        return self._core
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        """Public facts about the model."""
+        return LLMMetadata(num_output=self._core.config.max_tokens, model_name="dpicl-rag")
+
+    predict = _without_context(CustomLLM.predict)
+    apredict = _without_context(CustomLLM.apredict)
+    stream = _without_context(CustomLLM.stream)
+    astream = _without_context(CustomLLM.astream)
+    structured_predict = _without_context(CustomLLM.structured_predict)
+    astructured_predict = _without_context(CustomLLM.astructured_predict)
+    stream_structured_predict = _without_context(CustomLLM.stream_structured_predict)
+    astream_structured_predict = _without_context(CustomLLM.astream_structured_predict)
+
+    def complete(
+        self,
+        prompt: str,
+        formatted: bool = False,
+        *,
+        documents: Documents | None = None,
+        **kwargs: Any,
+    ) -> CompletionResponse:
+        """Answer a question from documents.
+
+        Args:
+            prompt: The question. Public.
+            formatted: Without effect: the core has its own template.
+            documents: Private documents; see the class.
+            **kwargs: None are known. Sampling parameters would act on private scores.
+
+        Raises:
+            BudgetExceededError: A budget cannot pay for the first token.
+            ConfigurationError: There are further arguments, or as in the core's ``answer``.
+            MissingDocumentsError: There are no documents and ``allow_public`` is not set.
+        """
+        found = self._documents(documents, kwargs)
+
+        # A call of its own, because LlamaIndex hands its keyword arguments to every handler.
+        @llm_completion_callback()
+        def recorded(_self: PrivateContextLLM, prompt: str) -> CompletionResponse:
+            return _completion(_self.core, _self.core.answer(prompt, found))
+
+        return cast(CompletionResponse, recorded(self, prompt))
+
+    async def acomplete(
+        self,
+        prompt: str,
+        formatted: bool = False,
+        *,
+        documents: Documents | None = None,
+        **kwargs: Any,
+    ) -> CompletionResponse:
+        """``complete`` in a worker thread."""
+        found = self._documents(documents, kwargs)
+
+        @llm_completion_callback()
+        async def recorded(_self: PrivateContextLLM, prompt: str) -> CompletionResponse:
+            return _completion(_self.core, await _self.core.aanswer(prompt, found))
+
+        return cast(CompletionResponse, await recorded(self, prompt))
+
+    def stream_complete(
+        self,
+        prompt: str,
+        formatted: bool = False,
+        *,
+        documents: Documents | None = None,
+        **kwargs: Any,
+    ) -> CompletionResponseGen:
+        """``complete`` piece by piece. The answer begins, and budgets are asked, with the first.
+
+        Closing the generator ends the answer; only what was released is paid for.
+        """
+        return self._completions(prompt, self._documents(documents, kwargs))
+
+    async def astream_complete(
+        self,
+        prompt: str,
+        formatted: bool = False,
+        *,
+        documents: Documents | None = None,
+        **kwargs: Any,
+    ) -> CompletionResponseAsyncGen:
+        """``stream_complete`` with each piece drawn in a worker thread."""
+        return self._acompletions(prompt, self._documents(documents, kwargs))
+
+    def chat(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        documents: Documents | None = None,
+        **kwargs: Any,
+    ) -> ChatResponse:
+        """``complete`` for messages; a lone message is the question, several are joined to it."""
+        found, question = self._documents(documents, kwargs), self._question(messages)
+
+        @llm_chat_callback()
+        def recorded(_self: PrivateContextLLM, messages: Sequence[ChatMessage]) -> ChatResponse:
+            return completion_response_to_chat_response(_self.complete(question, documents=found))
+
+        return cast(ChatResponse, recorded(self, messages))
+
+    async def achat(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        documents: Documents | None = None,
+        **kwargs: Any,
+    ) -> ChatResponse:
+        """``chat`` in a worker thread."""
+        found, question = self._documents(documents, kwargs), self._question(messages)
+
+        @llm_chat_callback()
+        async def recorded(
+            _self: PrivateContextLLM, messages: Sequence[ChatMessage]
+        ) -> ChatResponse:
+            return completion_response_to_chat_response(
+                await _self.acomplete(question, documents=found)
+            )
+
+        return cast(ChatResponse, await recorded(self, messages))
+
+    def stream_chat(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        documents: Documents | None = None,
+        **kwargs: Any,
+    ) -> ChatResponseGen:
+        """``stream_complete`` for messages."""
+        found, question = self._documents(documents, kwargs), self._question(messages)
+
+        def chats() -> ChatResponseGen:
+            with closing(self._completions(question, found)) as completions:
+
+                @llm_chat_callback()
+                def recorded(
+                    _self: PrivateContextLLM, messages: Sequence[ChatMessage]
+                ) -> ChatResponseGen:
+                    return stream_completion_response_to_chat_response(completions)
+
+                yield from recorded(self, messages)
+
+        return chats()
+
+    async def astream_chat(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        documents: Documents | None = None,
+        **kwargs: Any,
+    ) -> ChatResponseAsyncGen:
+        """``astream_complete`` for messages."""
+        found, question = self._documents(documents, kwargs), self._question(messages)
+
+        async def chats() -> ChatResponseAsyncGen:
+            async with aclosing(self._acompletions(question, found)) as completions:
+
+                @llm_chat_callback()
+                async def recorded(
+                    _self: PrivateContextLLM, messages: Sequence[ChatMessage]
+                ) -> ChatResponseAsyncGen:
+                    return astream_completion_response_to_chat_response(completions)
+
+                async with aclosing(await recorded(self, messages)) as responses:
+                    async for response in responses:
+                        yield response
+
+        return chats()
+
+    def _completions(
+        self, prompt: str, documents: Documents
+    ) -> Generator[CompletionResponse, None, None]:
+        # The stream is closed here, whatever a handler does with the generator that it sees.
+        with closing(pieces(self._core, prompt, documents)) as stream:
+
+            @llm_completion_callback()
+            def recorded(_self: PrivateContextLLM, prompt: str) -> CompletionResponseGen:
+                text = ""
+                for piece in stream:
+                    text += piece
+                    yield CompletionResponse(text=text, delta=piece)
+
+            yield from recorded(self, prompt)
+
+    async def _acompletions(
+        self, prompt: str, documents: Documents
+    ) -> AsyncGenerator[CompletionResponse, None]:
+        async with aclosing(apieces(self._core, prompt, documents)) as stream:
+
+            async def completions() -> CompletionResponseAsyncGen:
+                text = ""
+                async for piece in stream:
+                    text += piece
+                    yield CompletionResponse(text=text, delta=piece)
+
+            @llm_completion_callback()
+            async def recorded(_self: PrivateContextLLM, prompt: str) -> CompletionResponseAsyncGen:
+                return completions()
+
+            async with aclosing(await recorded(self, prompt)) as responses:
+                async for response in responses:
+                    yield response
+
+    def _documents(self, documents: Documents | None, unknown: dict[str, Any]) -> Documents:
+        if unknown:
+            raise ConfigurationError(
+                f"{', '.join(sorted(unknown))}: not known here; settings belong to the private "
+                "language model, and sampling parameters would act on private scores"
+            )
+        if documents is not None:
+            return documents
+        if not self.allow_public:
+            raise MissingDocumentsError(
+                "no documents were given; pass documents= (an empty list asks the public model), "
+                "or set allow_public=True where every prompt is public"
+            )
+        return []
+
+    def _question(self, messages: Sequence[ChatMessage]) -> str:
+        if not all(isinstance(block, TextBlock) for m in messages for block in m.blocks):
+            raise ConfigurationError("messages hold text only; pass documents in documents=")
+        if len(messages) == 1:
+            return messages[0].content or ""
+        assert self.messages_to_prompt is not None
+        return self.messages_to_prompt(messages)
+
+
+def core_of(llm: Core | PrivateContextLLM) -> Core:
+    """The private language model behind either of the two that bear its name.
+
+    Raises:
+        ConfigurationError: It is neither.
+    """
+    core = llm.core if isinstance(llm, PrivateContextLLM) else llm
+    if not isinstance(core, Core):
+        raise ConfigurationError(
+            f"llm must be a PrivateContextLLM, not {type(llm).__name__}: only its way of drawing "
+            "has a guarantee"
+        )
+    return core

@@ -1,0 +1,99 @@
+"""A LlamaIndex query engine that owns retrieval."""
+
+from __future__ import annotations
+
+from llama_index.core import VectorStoreIndex
+from llama_index.core.base.base_query_engine import BaseQueryEngine
+from llama_index.core.base.response.schema import RESPONSE_TYPE
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.prompts.mixin import PromptMixinType
+from llama_index.core.schema import QueryBundle
+
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.private_context_llm import PrivateContextLLM as Core
+from dpicl_rag.retrieval import Retriever
+from dpicl_rag.retrieval.corpus import Where
+from llama_index_dpicl_rag.index_retriever import exact_retriever
+from llama_index_dpicl_rag.llm import PrivateContextLLM, core_of
+from llama_index_dpicl_rag.nodes import SOURCE_FIELD
+from llama_index_dpicl_rag.responses import arespond, respond
+
+
+class PrivateQueryEngine(BaseQueryEngine):
+    """Answers queries about private documents; nodes never cross a LlamaIndex edge.
+
+    Retrieval scans the vectors exactly, inside the guarantee. Responses have no source nodes, and
+    an index without a match is asked like any other, so the answer does not tell. Put it in a
+    ``QueryEngineTool`` or call it in a Workflow step. ``retrieve`` raises NotImplementedError.
+
+    The question is public: what LlamaIndex embeds and records of it is its text. Only
+    ``query_str`` of a ``QueryBundle`` is used.
+
+    Args:
+        llm: The private language model: that of ``dpicl_rag`` or the one made of it here.
+        retriever: A retriever of ``dpicl_rag.retrieval``, or a ``VectorStoreIndex`` on a
+            ``ChromaVectorStore`` or a ``SimpleVectorStore``. LlamaIndex's own retrievers are
+            refused: their search is approximate, or cut to the nearest nodes.
+        unit_field: For an index: metadata field of the nodes that holds the privacy unit. By
+            default the ``privacy_unit`` of ``llm``, and where that is ``"document"`` the source
+            document of the node (nodes without one are a single unit). ``"document"`` makes each
+            node a unit of its own; only right where no document was cut into several nodes.
+        threshold: For an index: least cosine of a unit's best node with the question. 0.5 if
+            neither this nor ``top_k`` is given.
+        top_k: For an index: the nearest units in place of a threshold. Costs twice as much, and
+            individual accounting does not apply.
+        where: For an index on Chroma: filter on metadata, for example ``{"owner": "ann"}``.
+        streaming: Respond with ``StreamingResponse``, or ``AsyncStreamingResponse`` to ``aquery``.
+            The answer begins, and budgets are asked, with the first piece.
+        callback_manager: LlamaIndex's callbacks.
+
+    Raises:
+        ConfigurationError: The retriever is refused, or an option does not go with it.
+    """
+
+    def __init__(
+        self,
+        llm: Core | PrivateContextLLM,
+        retriever: Retriever | VectorStoreIndex,
+        *,
+        unit_field: str | None = None,
+        threshold: float | None = None,
+        top_k: int | None = None,
+        where: Where | None = None,
+        streaming: bool = False,
+        callback_manager: CallbackManager | None = None,
+    ) -> None:
+        super().__init__(callback_manager)
+        self._core = core_of(llm)
+        self._streaming = streaming
+        self._retriever = exact_retriever(
+            retriever,
+            unit_field=_unit_field(self._core.config.privacy_unit, unit_field),
+            threshold=threshold,
+            top_k=top_k,
+            where=where,
+        )
+
+    def _get_prompt_modules(self) -> PromptMixinType:
+        return {}
+
+    def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
+        return respond(
+            self._core, query_bundle.query_str, self._retriever, streaming=self._streaming
+        )
+
+    async def _aquery(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
+        return await arespond(
+            self._core, query_bundle.query_str, self._retriever, streaming=self._streaming
+        )
+
+
+def _unit_field(configured: str, given: str | None) -> str:
+    """The field that holds the privacy unit of an index's nodes."""
+    if configured == "document":
+        return given or SOURCE_FIELD
+    if given not in (None, configured):
+        raise ConfigurationError(
+            f"unit_field {given!r} contradicts the model's privacy_unit {configured!r}; give one"
+        )
+    return configured

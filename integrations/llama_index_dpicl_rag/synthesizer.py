@@ -1,0 +1,207 @@
+"""A LlamaIndex response synthesizer, for engines that retrieve by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llama_index.core.base.response.schema import RESPONSE_TYPE
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.callbacks.schema import CBEventType, EventPayload
+from llama_index.core.instrumentation.events.synthesis import (
+    SynthesizeEndEvent,
+    SynthesizeStartEvent,
+)
+from llama_index.core.prompts.mixin import PromptDictType
+from llama_index.core.response_synthesizers import BaseSynthesizer
+from llama_index.core.schema import NodeWithScore, QueryType
+from llama_index.core.types import RESPONSE_TEXT_TYPE
+from llama_index_instrumentation import get_dispatcher
+
+from dpicl_rag.accounting.stability import Stability
+from dpicl_rag.documents import Document
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.private_context_llm import PrivateContextLLM as Core
+from llama_index_dpicl_rag.llm import PrivateContextLLM, core_of
+from llama_index_dpicl_rag.nodes import as_documents
+from llama_index_dpicl_rag.recording import Unrecorded
+from llama_index_dpicl_rag.responses import apieces, arespond, pieces, respond
+
+_dispatcher = get_dispatcher(__name__)
+
+TOP_K = Stability(added=0, changed=1)
+"""What one unit's arrival does to the k nearest nodes, where no unit has more than one node."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Given:
+    """What an outer engine has retrieved, with the stability that the caller declares for it."""
+
+    documents: list[Document]
+    stability: Stability
+
+    def retrieve(self, question: str) -> list[Document]:
+        return self.documents
+
+
+class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
+    """Takes the place of the response synthesizer in a ``RetrieverQueryEngine``.
+
+    The synthesizer records nothing private, returns no source nodes, and answers zero nodes like
+    any other. **The engine around it still exposes the documents**: its retriever passes nodes
+    with text and scores to span handlers, event handlers (``RetrievalEndEvent``), callbacks
+    (``RETRIEVE``) and debug logs, ``engine.retrieve`` returns them, and node postprocessors see
+    them. Its search is approximate in most stores, which no stability covers, so the guarantee is
+    about the nodes that it hands over. Use ``PrivateQueryEngine``, which has none of this, unless
+    an engine must retrieve by itself.
+
+    Args:
+        llm: The private language model: that of ``dpicl_rag`` or the one made of it here.
+        unit_field: Metadata field of the nodes that holds the privacy unit. ``"document_id"`` is
+            the source document of a node, ``"document"`` makes each node a unit of its own.
+        stability: How many of the retrieved units one unit's arrival adds and changes. The
+            default holds for the k nearest nodes with one node per unit. With several nodes per
+            unit, one arrival can displace k others: ``Stability(added=0, changed=k)``.
+        streaming: Respond with ``StreamingResponse``, or ``AsyncStreamingResponse`` to async
+            calls.
+        callback_manager: LlamaIndex's callbacks.
+    """
+
+    def __init__(
+        self,
+        llm: Core | PrivateContextLLM,
+        *,
+        unit_field: str,
+        stability: Stability = TOP_K,
+        streaming: bool = False,
+        callback_manager: CallbackManager | None = None,
+    ) -> None:
+        self._core = core_of(llm)
+        # Without one the base class would look for the global model.
+        shown = llm if isinstance(llm, PrivateContextLLM) else PrivateContextLLM(llm)
+        super().__init__(llm=shown, callback_manager=callback_manager, streaming=streaming)
+        self._unit_field = unit_field
+        self._stability = stability
+
+    def _get_prompts(self) -> PromptDictType:
+        return {}
+
+    def _update_prompts(self, prompts: PromptDictType) -> None:
+        """Nothing: the template belongs to the private language model."""
+
+    def synthesize(
+        self,
+        query: QueryType,
+        nodes: list[NodeWithScore],
+        additional_source_nodes: Sequence[NodeWithScore] | None = None,
+        **response_kwargs: Any,
+    ) -> RESPONSE_TYPE:
+        """Answer from nodes; ``additional_source_nodes`` are neither read nor returned.
+
+        Raises:
+            ConfigurationError: A node lacks the unit's field, or there are further arguments.
+        """
+        found = self._retrieved(nodes, response_kwargs)
+        question = _text(query)
+        _dispatcher.event(SynthesizeStartEvent(query=query))
+        with self._callback_manager.event(
+            CBEventType.SYNTHESIZE, payload={EventPayload.QUERY_STR: question}
+        ) as event:
+            response = respond(self._core, question, found, streaming=self._streaming)
+            event.on_end(payload={EventPayload.RESPONSE: response})
+        _dispatcher.event(SynthesizeEndEvent(query=query, response=response))
+        return response
+
+    async def asynthesize(
+        self,
+        query: QueryType,
+        nodes: list[NodeWithScore],
+        additional_source_nodes: Sequence[NodeWithScore] | None = None,
+        **response_kwargs: Any,
+    ) -> RESPONSE_TYPE:
+        """``synthesize`` without blocking the event loop."""
+        found = self._retrieved(nodes, response_kwargs)
+        question = _text(query)
+        _dispatcher.event(SynthesizeStartEvent(query=query))
+        with self._callback_manager.event(
+            CBEventType.SYNTHESIZE, payload={EventPayload.QUERY_STR: question}
+        ) as event:
+            response = await arespond(self._core, question, found, streaming=self._streaming)
+            event.on_end(payload={EventPayload.RESPONSE: response})
+        _dispatcher.event(SynthesizeEndEvent(query=query, response=response))
+        return response
+
+    def get_response(
+        self,
+        query_str: str,
+        text_chunks: Sequence[str],
+        *,
+        units: Sequence[str] | None = None,
+        **response_kwargs: Any,
+    ) -> RESPONSE_TEXT_TYPE:
+        """Answer from texts.
+
+        Args:
+            query_str: The question.
+            text_chunks: Private texts.
+            units: Privacy unit of each text. Without it all texts are one unit, so one expert
+                reads them all: texts alone do not say which of them belong together.
+            **response_kwargs: None are known.
+
+        Raises:
+            ConfigurationError: There is not one unit per text, or there are further arguments.
+        """
+        found = self._chunks(text_chunks, units, response_kwargs)
+        if self._streaming:
+            return pieces(self._core, query_str, found)
+        return self._core.answer(query_str, found).text
+
+    async def aget_response(
+        self,
+        query_str: str,
+        text_chunks: Sequence[str],
+        *,
+        units: Sequence[str] | None = None,
+        **response_kwargs: Any,
+    ) -> RESPONSE_TEXT_TYPE:
+        """``get_response`` without blocking the event loop."""
+        found = self._chunks(text_chunks, units, response_kwargs)
+        if self._streaming:
+            return apieces(self._core, query_str, found)
+        return (await self._core.aanswer(query_str, found)).text
+
+    def _prepare_response_output(
+        self, response_str: RESPONSE_TEXT_TYPE | None, source_nodes: list[NodeWithScore]
+    ) -> RESPONSE_TYPE:
+        return super()._prepare_response_output(response_str, [])
+
+    def _retrieved(self, nodes: Sequence[NodeWithScore], unknown: dict[str, Any]) -> _Given:
+        _refuse(unknown)
+        documents = as_documents((scored.node for scored in nodes), self._unit_field)
+        return _Given(documents, self._stability)
+
+    def _chunks(
+        self, texts: Sequence[str], units: Sequence[str] | None, unknown: dict[str, Any]
+    ) -> _Given:
+        _refuse(unknown)
+        units = ["all"] * len(texts) if units is None else units
+        if len(units) != len(texts):
+            raise ConfigurationError("units needs one unit per text")
+        documents = [
+            Document(text, unit, {self._unit_field: unit})
+            for text, unit in zip(texts, units, strict=True)
+        ]
+        return _Given(documents, self._stability)
+
+
+def _text(query: QueryType) -> str:
+    return query if isinstance(query, str) else query.query_str
+
+
+def _refuse(unknown: dict[str, Any]) -> None:
+    if unknown:
+        raise ConfigurationError(
+            f"{', '.join(sorted(unknown))}: not known here; settings belong to the private "
+            "language model"
+        )
