@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from dpicl_rag.errors import CorpusError
 from dpicl_rag.retrieval.base import unit_key
 from dpicl_rag.retrieval.passages import Record
 
@@ -98,8 +99,16 @@ class Snapshot:
         Returns:
             float64 of shape ``[n]``. Each depends on the question and its own passage alone, bit
             for bit.
+
+        Raises:
+            CorpusError: The question was embedded by another model than the passages.
         """
         query = on_grid(np.reshape(question, (1, -1)))[0].astype(np.float64)
+        if self.records and self.vectors.shape[1] != len(query):
+            raise CorpusError(
+                f"the corpus has vectors of length {self.vectors.shape[1]}, not {len(query)} as "
+                "its embedder makes them; use the embedder that the corpus was made with"
+            )
         scores = np.zeros(len(self.records))
         for first in range(0, len(scores), _BLOCK):
             block = self.vectors[first : first + _BLOCK].astype(np.float64)

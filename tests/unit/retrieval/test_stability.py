@@ -80,6 +80,9 @@ def test_threshold(pair: tuple[Units, Units], data: st.DataObject) -> None:
         for source in (before, after)
     )
     assert within(ThresholdRetriever.stability, old, new)
+    passing = after.whole.scores(QUESTION) >= threshold
+    expected = {r.unit for r, passes in zip(after.whole.records, passing, strict=True) if passes}
+    assert {document.unit for document in new} == expected
     # Stronger, and what individual accounting rests on: the others stay where they were.
     assert [d.text for d in new if d.unit != "newcomer"] == [d.text for d in old]
 

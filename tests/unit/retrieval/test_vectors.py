@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from dpicl_rag.retrieval.base import unit_key
 from dpicl_rag.retrieval.passages import Record
 from dpicl_rag.retrieval.vectors import Snapshot, on_grid
 
@@ -83,6 +84,13 @@ def test_rows_of_a_unit_stand_together_in_an_order_that_no_insertion_changes() -
     without = [row for row in range(40) if row % 7 != 3]
     part = Snapshot([records[row] for row in without], vectors[without])
     assert part.units == [unit for unit in whole.units if unit != "unit 3"]
+
+
+def test_the_order_of_units_does_not_follow_their_names() -> None:
+    names = [f"2001-05-{day:02d}" for day in range(1, 31)]
+    order = sorted(names, key=unit_key)
+    assert order != names
+    assert sorted(names[::-1], key=unit_key) == order
 
 
 def test_a_filtered_snapshot_is_the_snapshot_of_its_rows() -> None:

@@ -1,0 +1,151 @@
+"""Collections that something else fills, read in place."""
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import chromadb
+import numpy as np
+import pytest
+from chromadb.config import Settings
+
+from dpicl_rag.errors import CorpusError
+from dpicl_rag.retrieval import Corpus, ThresholdRetriever, TopKRetriever
+from tests.unit.retrieval.conftest import HashingEmbedder
+
+TEXTS = ["a refund takes five days", "ask for a refund by mail", "the warehouse opens at eight"]
+THREADS = ["thread 1", "thread 1", "thread 2"]
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[chromadb.ClientAPI]:
+    with chromadb.PersistentClient(tmp_path, Settings(anonymized_telemetry=False)) as client:
+        yield client
+
+
+@pytest.fixture
+def collection(client: chromadb.ClientAPI, embedder: HashingEmbedder) -> chromadb.Collection:
+    collection = client.create_collection("theirs", embedding_function=None)
+    collection.add(
+        ["r1", "r2", "r3"],
+        embeddings=embedder.embed(TEXTS) * np.float32(3),  # not of length 1
+        documents=TEXTS,
+        metadatas=[{"thread": thread, "page": 1} for thread in THREADS],
+    )
+    return collection
+
+
+def test_the_unit_is_a_metadata_field(
+    collection: chromadb.Collection, embedder: HashingEmbedder
+) -> None:
+    corpus = Corpus.from_collection(collection, unit_field="thread", embedder=embedder)
+    (document,) = TopKRetriever(corpus, 1, passages_per_unit=1).retrieve("a refund takes")
+    assert (document.unit, document.text) == ("thread 1", TEXTS[0])
+    assert document.metadata == {"thread": "thread 1", "page": "1"}
+    assert corpus.statistics().units == 2
+    corpus.delete_unit("thread 1")
+    assert [record.text for record in corpus.snapshot().records] == TEXTS[2:]
+
+
+def test_or_the_record_itself(collection: chromadb.Collection, embedder: HashingEmbedder) -> None:
+    corpus = Corpus.from_collection(collection, unit_field="document", embedder=embedder)
+    assert {record.unit for record in corpus.snapshot().records} == {"r1", "r2", "r3"}
+    corpus.delete_unit("r2")
+    assert {record.unit for record in corpus.snapshot().records} == {"r1", "r3"}
+
+
+def test_it_is_not_added_to(collection: chromadb.Collection, embedder: HashingEmbedder) -> None:
+    corpus = Corpus.from_collection(collection, unit_field="thread", embedder=embedder)
+    with pytest.raises(CorpusError, match="filled by what made the collection"):
+        corpus.add(["text"])
+
+
+def test_every_record_needs_a_unit_and_a_text(
+    collection: chromadb.Collection, embedder: HashingEmbedder
+) -> None:
+    corpus = Corpus.from_collection(collection, unit_field="thread", embedder=embedder)
+    collection.add(["r4"], embeddings=np.ones((1, 16)), documents=["private words"])
+    with pytest.raises(CorpusError, match=r"no metadata field 'thread', .* every record") as caught:
+        corpus.snapshot()
+    assert "private" not in str(caught.value)
+    collection.delete(["r4"])
+    collection.add(["r5"], embeddings=np.ones((1, 16)), metadatas=[{"thread": "thread 3"}])
+    with pytest.raises(CorpusError, match="has no text"):
+        corpus.snapshot()
+
+
+def test_vectors_of_another_model_are_refused(collection: chromadb.Collection) -> None:
+    class Wide(HashingEmbedder):
+        dimension = 24
+
+    corpus = Corpus.from_collection(collection, unit_field="thread", embedder=Wide())
+    with pytest.raises(CorpusError, match=r"vectors of length 16.* not 24"):
+        ThresholdRetriever(corpus).retrieve("question")
+
+
+def test_it_cannot_be_opened_as_a_corpus(
+    collection: chromadb.Collection, tmp_path: Path, embedder: HashingEmbedder
+) -> None:
+    with pytest.raises(CorpusError, match=r"Corpus\.from_collection"):
+        Corpus.open("theirs", tmp_path, embedder=embedder)
+
+
+def test_another_tenant_and_database(tmp_path: Path, embedder: HashingEmbedder) -> None:
+    admin = chromadb.AdminClient(
+        Settings(is_persistent=True, persist_directory=str(tmp_path), anonymized_telemetry=False)
+    )
+    admin.create_tenant("tenant")
+    admin.create_database("database", "tenant")
+    settings = Settings(anonymized_telemetry=False)
+    with chromadb.PersistentClient(tmp_path, settings, "tenant", "database") as client:
+        corpus = Corpus.create("mail", client=client, embedder=embedder)
+        corpus.add(["one"])
+        assert len(corpus.snapshot().records) == 1
+        collection = client.get_collection("mail", embedding_function=None)
+        found = Corpus.from_collection(collection, unit_field="dpicl_unit", embedder=embedder)
+        assert len(found.snapshot().records) == 1
+    assert Corpus.names(tmp_path) == []
+
+
+def test_langchain_chroma(tmp_path: Path, embedder: HashingEmbedder) -> None:
+    langchain_chroma = pytest.importorskip("langchain_chroma")
+    from langchain_core.embeddings import Embeddings
+
+    class Adapter(Embeddings):
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            return embedder.embed(texts).tolist()
+
+        def embed_query(self, text: str) -> list[float]:
+            return embedder.embed([text])[0].tolist()
+
+    store = langchain_chroma.Chroma("theirs", Adapter(), persist_directory=str(tmp_path))
+    fields = [{"thread": thread} for thread in THREADS]
+    store.add_texts(TEXTS, fields, ids=["r1", "r2", "r3"])
+    corpus = Corpus.from_collection(store._collection, unit_field="thread", embedder=embedder)
+    found = ThresholdRetriever(corpus, 0.5).retrieve("a refund takes")
+    assert {document.unit for document in found} == {"thread 1"}
+    store.delete(["r1", "r2"])
+    assert ThresholdRetriever(corpus, 0.5).retrieve("a refund takes") == []
+
+
+def test_llama_index(client: chromadb.ClientAPI, embedder: HashingEmbedder) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its own deprecations at import
+        chroma = pytest.importorskip("llama_index.vector_stores.chroma")
+        from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
+    collection = client.create_collection("theirs", embedding_function=None)
+    nodes = [
+        TextNode(
+            text=text,
+            embedding=vector.tolist(),
+            relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=thread)},
+        )
+        for text, vector, thread in zip(TEXTS, embedder.embed(TEXTS), THREADS, strict=True)
+    ]
+    chroma.ChromaVectorStore(chroma_collection=collection).add(nodes)
+    corpus = Corpus.from_collection(collection, unit_field="document_id", embedder=embedder)
+    found = ThresholdRetriever(corpus, 0.3).retrieve("refund")
+    assert {(document.unit, document.text) for document in found} == {
+        ("thread 1", TEXTS[0]),
+        ("thread 1", TEXTS[1]),
+    }
