@@ -88,9 +88,7 @@ def test_rows_of_a_unit_stand_together_in_an_order_that_no_insertion_changes() -
 
 def test_the_order_of_units_does_not_follow_their_names() -> None:
     names = [f"2001-05-{day:02d}" for day in range(1, 31)]
-    order = sorted(names, key=unit_key)
-    assert order != names
-    assert sorted(names[::-1], key=unit_key) == order
+    assert sorted(names, key=unit_key) != names
 
 
 def test_a_filtered_snapshot_is_the_snapshot_of_its_rows() -> None:
