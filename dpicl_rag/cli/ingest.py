@@ -81,7 +81,6 @@ def _summary(corpus: str, report: LoadReport, units: int, added: Ingested) -> di
         "corpus": corpus,
         "read": report.read,
         "loaded": report.loaded,
-        "empty": added.empty,
         "skipped": [{"position": item.position, "reason": item.reason} for item in report.skipped],
         "units": units,
         "chunks": added.passages + added.known,
@@ -106,8 +105,6 @@ def _table(corpus: str, report: LoadReport, units: int, added: Ingested) -> Tabl
         "  embedded now": added.passages,
         "  already there": added.known,
     }
-    if added.empty:
-        rows["loaded without any text"] = added.empty
     for label, count in rows.items():
         table.add_row(label, f"{count:,}")
     return table

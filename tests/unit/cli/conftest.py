@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from dpicl_rag.cli import app, ask, console, stores
+from dpicl_rag.ledger import Ledger, ScopeStatus
+
+SECRET = "zanzibar-4471"
+
+
+class BucketEmbedder:
+    """Words hashed into 16 buckets."""
+
+    dimension = 16
+    fingerprint = "buckets"
+
+    def embed(self, texts: Sequence[str], on_progress=None, *, query: bool = False):
+        vectors = np.full((len(texts), self.dimension), 1e-3, dtype=np.float32)
+        for row, text in enumerate(texts):
+            for word in text.lower().split():
+                vectors[row, hashlib.sha256(word.encode()).digest()[0] % self.dimension] += 1
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_model) -> Path:
+    """A user's data folder that is empty, and models that are small."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("DPICL_RAG_STORE", raising=False)
+    monkeypatch.delenv("DPICL_RAG_LEDGER", raising=False)
+    monkeypatch.setattr(stores, "load_embedder", lambda name: BucketEmbedder())
+    monkeypatch.setattr(ask, "load_model", lambda name: tiny_model)
+    console.show_tracebacks(False)
+    return tmp_path
+
+
+@pytest.fixture
+def cli():
+    """Run a command; ``.output`` is stdout and stderr together."""
+
+    def run(*words: str, input: str | None = None):
+        return CliRunner().invoke(app, list(words), input=input)
+
+    return run
+
+
+@pytest.fixture
+def secret() -> str:
+    """What every document of ``mail`` says and no other output may."""
+    return SECRET
+
+
+@pytest.fixture
+def mail(cli, home: Path) -> str:
+    """A corpus of three documents, each with a secret."""
+    source = home / "mail.jsonl"
+    lines = [{"text": f"The code is {SECRET}, entry {n}.", "owner": f"o{n % 2}"} for n in range(3)]
+    source.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert cli("ingest", str(source), "--corpus", "mail").exit_code == 0
+    return "mail"
+
+
+@pytest.fixture
+def spending():
+    """What the default ledger says of a corpus, or of a caller."""
+
+    def find(name: str, kind: str = "corpus") -> ScopeStatus:
+        with Ledger(stores.default_ledger()) as ledger:
+            (status,) = [s for s in ledger.status() if (s.kind, s.name) == (kind, name)]
+        return status
+
+    return find

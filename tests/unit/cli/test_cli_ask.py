@@ -1,0 +1,314 @@
+"""`ask` and `classify`: answers, what they spent, and what goes wrong."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import signal
+import typing
+
+import pytest
+
+from dpicl_rag import configuration
+from dpicl_rag.accounting import bounded_range_to_rho, epsilon_to_rho
+from dpicl_rag.cli import ask as room
+from dpicl_rag.cli import stores
+from dpicl_rag.decoding import decode
+from dpicl_rag.language_models.rows import TransformersRows
+from dpicl_rag.language_models.transformers import TransformersModel
+from dpicl_rag.private_context_llm import PrivateContextLLM
+from dpicl_rag.retrieval import ThresholdRetriever
+
+ANSWER_FIELDS = ["answer", "epsilon", "delta", "rho", "tokens", "stopped_by"]
+
+
+def test_json_is_one_object_with_the_six_fields(cli, mail):
+    result = cli("ask", "What is the code?", "--corpus", mail, "--max-tokens", "4", "--json")
+    assert result.exit_code == 0
+    assert result.stdout.count("\n") == 1
+    answer = json.loads(result.stdout)
+    assert list(answer) == ANSWER_FIELDS
+    assert (answer["epsilon"], answer["delta"]) == (8.0, 1e-5)
+    assert answer["rho"] == pytest.approx(epsilon_to_rho(8.0, 1e-5))
+    assert 1 <= answer["tokens"] <= 4
+    assert result.stderr == ""
+
+
+def test_an_answer_is_shown_whole_and_ends_with_what_it_spent(cli, mail, monkeypatch):
+    streams = []
+    drain = room._drain
+
+    def keep(stream, *rest, **options):
+        streams.append(stream)
+        drain(stream, *rest, **options)
+
+    monkeypatch.setattr(room, "_drain", keep)
+    words = ("--max-tokens", "8", "--epsilon", "1", "--quiet")
+    result = cli("ask", "What is the code?", "--corpus", mail, *words)
+    assert result.exit_code == 0
+    shown, spent = result.stdout.rstrip("\n").rsplit("\n", 1)
+    (stream,) = streams
+    assert shown.strip() == room.console.printable(stream.answer.text).strip()
+    assert spent.startswith("spent: epsilon 1, delta 1e-05, rho 0.0")
+    assert spent.endswith(f"{stream.answer.tokens} tokens, stopped by {stream.answer.stopped_by}")
+
+
+def test_pieces_are_printed_as_they_come_after_the_prefix(cli, mail, monkeypatch):
+    written = []
+    monkeypatch.setattr(room.console, "write_piece", written.append)
+    words = ("--max-tokens", "8", "--prefix", "The code is", "--epsilon", "1")
+    assert cli("ask", "What is the code?", "--corpus", mail, *words).exit_code == 0
+    assert written[0].startswith("The code is")
+    assert len(written) > 2
+    assert written[-1].endswith("\n")
+
+
+def test_the_settings_reach_the_answer(cli, mail, monkeypatch):
+    seen = {}
+
+    def stream(self, question, retriever, **_):
+        seen.update(config=self.config, template=self.template, retriever=retriever)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(PrivateContextLLM, "stream", stream)
+    options = "--epsilon 2 --delta 1e-6 --max-tokens 7 --top-k 3 --accounting fixed --utility vote"
+    words = [*options.split(), "--unit-tokens", "99", "--prefix", "So"]
+    cli("ask", "What?", "--corpus", mail, *words)
+    config = seen["config"]
+    assert (config.epsilon, config.delta, config.max_tokens) == (2.0, 1e-6, 7)
+    assert (config.accounting, config.utility, config.unit_tokens) == ("fixed", "vote", 99)
+    assert seen["template"].answer_prefix == "So"
+    assert seen["retriever"].k == 3
+    cli("ask", "What?", "--corpus", mail, "--threshold", "0.25")
+    assert seen["retriever"].threshold == 0.25
+
+
+def test_the_ledger_records_the_corpus_and_the_caller(cli, mail, spending):
+    words = ("--corpus", mail, "--caller", "ann", "--max-tokens", "2")
+    assert cli("ask", "What is the code?", *words).exit_code == 0
+    assert spending(mail).spent == pytest.approx(epsilon_to_rho(8.0, 1e-5))
+    assert spending("ann", "caller").questions == 1
+
+
+def test_without_a_ledger_nothing_is_recorded_and_the_line_says_so(cli, mail):
+    result = cli("ask", "What?", "--corpus", mail, "--max-tokens", "2", "--no-ledger")
+    assert "(not recorded)" in result.stdout
+    assert not stores.default_ledger().exists()
+
+
+def test_a_named_ledger_is_used_alone(cli, mail, home):
+    own = home / "own.sqlite"
+    result = cli("ask", "What?", "--corpus", mail, "--max-tokens", "2", "--ledger", str(own))
+    assert result.exit_code == 0
+    assert own.exists()
+    assert not stores.default_ledger().exists()
+
+
+def test_classify_prints_the_label_and_what_it_spent(cli, mail):
+    words = ("--label", "yes", "--label", "no", "--epsilon", "2")
+    result = cli("classify", "Is there a code?", "--corpus", mail, *words)
+    assert result.exit_code == 0
+    label, spent = result.stdout.splitlines()
+    assert label in {"yes", "no"}
+    assert spent == f"spent: epsilon 2, delta 0, rho {bounded_range_to_rho(2.0):.4g}"
+
+
+def test_classify_json(cli, mail):
+    words = ("--label", "yes", "--label", "no", "--json")
+    result = cli("classify", "Is there a code?", "--corpus", mail, *words)
+    assert list(json.loads(result.stdout)) == ["label", "epsilon", "delta", "rho"]
+
+
+def test_an_empty_corpus_is_answered_by_the_ordinary_path(cli, home):
+    from dpicl_rag.retrieval import Corpus
+
+    Corpus.create("empty", embedder=stores.load_embedder(None)).close()
+    result = cli("ask", "What is the code?", "--corpus", "empty", "--max-tokens", "3", "--json")
+    assert result.exit_code == 0, result.output
+    assert list(json.loads(result.stdout)) == ANSWER_FIELDS
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--epsilon", "0"], "epsilon"),
+        (["--epsilon", "-1"], "epsilon"),
+        (["--epsilon", "inf"], "epsilon"),
+        (["--delta", "0"], "delta"),
+        (["--delta", "1"], "delta"),
+        (["--max-tokens", "0"], "max_tokens"),
+        (["--threshold", "2"], "threshold"),
+        (["--top-k", "0"], "k must"),
+        (["--top-k", "2", "--accounting", "individual"], "individual"),
+    ],
+)
+def test_a_bad_setting_is_one_line(cli, mail, words, told):
+    result = cli("ask", "What is the code?", "--corpus", mail, *words)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    assert told in result.stderr
+
+
+def test_an_unknown_corpus_names_those_there_are(cli, mail):
+    result = cli("ask", "What?", "--corpus", "mial")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: no corpus named 'mial'; there are: mail")
+
+
+def test_settings_are_checked_before_the_model_is_loaded(cli, mail, monkeypatch):
+    monkeypatch.setattr(room, "load_model", lambda name: pytest.fail("loaded"))
+    assert cli("ask", "What?", "--corpus", mail, "--epsilon", "0").exit_code == 1
+    assert cli("ask", "What?", "--corpus", "mial").exit_code == 1
+
+
+def test_a_question_longer_than_the_context(cli, mail, spending):
+    result = cli("ask", "why " * 2000, "--corpus", mail)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: ")
+    assert "context" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--top-p", "0.9"],
+        ["--temperature", "1"],
+        ["--top-k", "2", "--threshold", "0.5"],
+        ["--no-ledger", "--ledger", "x.sqlite"],
+        ["--accounting", "none"],
+    ],
+)
+def test_a_wrong_option_is_a_usage_error(cli, mail, words):
+    result = cli("ask", "What?", "--corpus", mail, *words)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+
+
+def test_one_label_is_a_usage_error(cli, mail):
+    assert cli("classify", "What?", "--corpus", mail, "--label", "yes").exit_code == 2
+
+
+def test_a_budget_that_cannot_pay_refuses_before_the_model_reads(cli, mail, monkeypatch):
+    assert cli("budget", "set", "--corpus", mail, "--rho", "1e-6").exit_code == 0
+    monkeypatch.setattr(TransformersModel, "prefix", lambda *_, **__: pytest.fail("read"))
+    result = cli("ask", "What?", "--corpus", mail, "--accounting", "fixed")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: the budget of corpus 'mail' cannot pay")
+
+
+def test_a_budget_that_runs_out_midway_ends_the_answer(cli, mail, spending, endless):
+    whole = epsilon_to_rho(8.0, 1e-5)
+    assert cli("budget", "set", "--corpus", mail, "--rho", str(whole * 0.55)).exit_code == 0
+    words = ("--accounting", "fixed", "--max-tokens", "8", "--json")
+    answer = json.loads(cli("ask", "What?", "--corpus", mail, *words).stdout)
+    assert (answer["tokens"], answer["stopped_by"]) == (4, "budget")
+    assert answer["rho"] == pytest.approx(whole / 2, rel=1e-6)
+    assert spending(mail).spent == pytest.approx(whole / 2, rel=1e-6)
+
+
+@pytest.fixture
+def endless(monkeypatch):
+    """No token ends an answer."""
+    monkeypatch.setattr(TransformersModel, "stop_tokens", property(lambda self: frozenset()))
+
+
+@pytest.fixture
+def drawn(monkeypatch, endless):
+    """Tokens drawn so far, across all answers."""
+    tokens = []
+
+    def counted(*args, **kwargs):
+        for token in decode(*args, **kwargs):
+            tokens.append(token)
+            yield token
+
+    monkeypatch.setattr("dpicl_rag.private_context_llm.decode", counted)
+    return tokens
+
+
+def ask_of_twelve_tokens(cli, mail):
+    words = ("--accounting", "fixed", "--max-tokens", "12")
+    return cli("ask", "What is the code?", "--corpus", mail, *words)
+
+
+def assert_charged(status, tokens):
+    paid = epsilon_to_rho(8.0, 1e-5) * tokens / 12
+    assert status.spent == pytest.approx(paid, rel=1e-6)
+    assert status.reserved == 0.0
+    assert status.questions == 1
+
+
+def test_ctrl_c_in_the_model_charges_what_was_released(cli, mail, monkeypatch, spending, drawn):
+    extend = TransformersRows.extend
+
+    def interrupted(self, token_ids):
+        if len(drawn) == 3:
+            signal.raise_signal(signal.SIGINT)
+        return extend(self, token_ids)
+
+    monkeypatch.setattr(TransformersRows, "extend", interrupted)
+    result = ask_of_twelve_tokens(cli, mail)
+    assert result.exit_code == 130
+    assert result.stderr == "interrupted; what was released is paid for\n"
+    assert_charged(spending(mail), 3)
+
+
+@pytest.mark.parametrize(("stop", "status"), [(KeyboardInterrupt, 130), (BrokenPipeError, 1)])
+def test_a_stop_while_printing_charges_what_was_released(
+    cli, mail, monkeypatch, spending, drawn, stop, status
+):
+    def interrupted(text):
+        if len(drawn) >= 2:
+            raise stop
+
+    monkeypatch.setattr(room.console, "write_piece", interrupted)
+    result = ask_of_twelve_tokens(cli, mail)
+    assert result.exit_code == status
+    assert 2 <= len(drawn) < 12
+    assert_charged(spending(mail), len(drawn))
+
+
+def test_ctrl_c_while_documents_are_read_charges_nothing(cli, mail, monkeypatch, spending):
+    def interrupted(*_, **__):
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(TransformersModel, "prefix", interrupted)
+    assert ask_of_twelve_tokens(cli, mail).exit_code == 130
+    assert (spending(mail).spent, spending(mail).reserved) == (0.0, 0.0)
+
+
+def test_an_unexpected_error_tells_its_type_and_no_text(cli, mail, secret, monkeypatch):
+    def fail(self, question, documents, **_):
+        texts = [document.text for document in documents.retrieve(question)]
+        raise RuntimeError(f"cannot read {texts} {secret}")
+
+    monkeypatch.setattr(PrivateContextLLM, "stream", fail)
+    words = ("ask", "The code is", "--corpus", mail, "--threshold", "-1")
+    plain = cli(*words)
+    assert plain.exit_code == 1
+    assert plain.output.startswith("internal error (RuntimeError); run with --debug")
+    assert plain.output.count("\n") == 1
+    debug = cli("--debug", *words)
+    assert debug.exit_code == 1
+    assert "in fail" in debug.output
+    assert secret not in plain.output + debug.output
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs"),
+    [(room.Utility, configuration.UtilityName), (room.Accounting, configuration.Accounting)],
+)
+def test_the_choices_are_those_of_the_library(mine, theirs):
+    optional = typing.get_args(mine)[0]
+    assert set(typing.get_args(typing.get_args(optional)[0])) == set(typing.get_args(theirs))
+
+
+def test_the_defaults_are_those_of_the_library():
+    fields = configuration.PrivacyConfig.model_fields
+    parameters = inspect.signature(room.ask).parameters
+    for name in ("epsilon", "delta", "max_tokens", "unit_tokens"):
+        assert parameters[name].default == fields[name].default, name
+    default = inspect.signature(ThresholdRetriever).parameters["threshold"].default
+    assert f"{default:g} by default" in typing.get_args(room.Threshold)[1].help

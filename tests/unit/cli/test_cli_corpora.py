@@ -1,0 +1,95 @@
+"""`corpora` and `demo`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+
+import pytest
+
+from dpicl_rag.cli import demo as demo_room
+from dpicl_rag.cli import stores
+from dpicl_rag.ledger import Ledger
+from dpicl_rag.retrieval import Corpus
+
+
+def texts(name):
+    corpus = Corpus.open(name, embedder=stores.load_embedder(None))
+    try:
+        return [record.text for record in corpus.snapshot().records]
+    finally:
+        corpus.close()
+
+
+def test_list(cli, mail):
+    assert cli("corpora", "list").stdout == "mail\n"
+    assert json.loads(cli("corpora", "list", "--json").stdout) == {"corpora": ["mail"]}
+
+
+def test_list_of_an_empty_store(cli):
+    result = cli("corpora", "list")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "no corpus yet" in result.stderr
+
+
+def test_delete_asks_first(cli, mail):
+    assert cli("corpora", "delete", mail, input="n\n").exit_code == 1
+    assert Corpus.names() == ["mail"]
+    assert cli("corpora", "delete", mail, input="y\n").exit_code == 0
+    assert Corpus.names() == []
+
+
+def test_delete_keeps_what_was_spent(cli, mail, spending):
+    words = ("--corpus", mail, "--max-tokens", "1")
+    assert cli("ask", "What is the code?", *words).exit_code == 0
+    spent = spending(mail).spent
+    assert cli("corpora", "delete", mail, "--yes").exit_code == 0
+    assert spending(mail).spent == spent > 0
+
+
+def test_delete_of_an_unknown_corpus(cli, mail):
+    result = cli("corpora", "delete", "mial", "--yes")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: no corpus named 'mial'")
+    assert Corpus.names() == ["mail"]
+
+
+def test_forget_deletes_the_unit_and_tells_the_ledger(cli, home, secret, monkeypatch):
+    assert cli("ingest", str(home / "m.jsonl"), "--corpus", "mail").exit_code == 1
+    lines = [{"text": f"{secret} of {name}", "owner": name} for name in ("ann", "bob")]
+    (home / "m.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    cli("ingest", str(home / "m.jsonl"), "--corpus", "mail", "--unit", "owner")
+    told = []
+    note = Ledger.forget_units
+
+    def keep(self, corpus, units):
+        told.append((corpus, list(units)))
+        note(self, corpus, units)
+
+    monkeypatch.setattr(Ledger, "forget_units", keep)
+    result = cli("corpora", "forget", "mail", "--unit", "ann")
+    assert result.exit_code == 0, result.output
+    assert texts("mail") == [f"{secret} of bob"]
+    assert told == [("mail", ["ann"])]
+    # Whether the unit was there is not told.
+    assert cli("corpora", "forget", "mail", "--unit", "nobody").output == result.output
+
+
+def test_the_demo_runs_what_the_checkout_has(cli, monkeypatch):
+    ran = []
+    module = types.ModuleType("demos_stand_in")
+    module.main = lambda: ran.append(True)
+    module.__spec__ = types.SimpleNamespace()
+    monkeypatch.setitem(sys.modules, "demos_stand_in", module)
+    monkeypatch.setattr(demo_room, "_MODULE", "demos_stand_in")
+    assert cli("demo").exit_code == 0
+    assert ran == [True]
+
+
+@pytest.mark.parametrize("module", ["no_such_package.email_assistant", "no_such_module"])
+def test_the_demo_without_a_checkout_is_one_line(cli, monkeypatch, module):
+    monkeypatch.setattr(demo_room, "_MODULE", module)
+    result = cli("demo")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: the demo is part of the source")

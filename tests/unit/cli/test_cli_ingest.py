@@ -1,0 +1,125 @@
+"""`ingest`: every record is accounted for, twice is once, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dpicl_rag.cli import stores
+from dpicl_rag.retrieval import Corpus
+
+
+@pytest.fixture
+def rows(home):
+    """A table of 20 rows, 12 of which are broken."""
+    path = home / "rows.jsonl"
+    lines = [json.dumps({"text": f"fact number {n}", "owner": f"o{n % 4}"}) for n in range(8)]
+    path.write_text("\n".join(["{broken"] * 12 + lines) + "\n")
+    return path
+
+
+def counts(result):
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_json_accounts_for_every_record(cli, rows):
+    found = counts(cli("ingest", str(rows), "--corpus", "facts", "--unit", "owner", "--json"))
+    assert found["read"] == 20
+    assert found["loaded"] == 8
+    assert len(found["skipped"]) == 12
+    assert set(found["skipped"][0]) == {"position", "reason"}
+    assert (found["units"], found["chunks"], found["new"], found["already_there"]) == (4, 8, 8, 0)
+
+
+def test_twice_is_once(cli, rows):
+    first = counts(cli("ingest", str(rows), "--corpus", "facts", "--json"))
+    second = counts(cli("ingest", str(rows), "--corpus", "facts", "--json"))
+    assert (first["new"], first["already_there"]) == (8, 0)
+    assert (second["new"], second["already_there"]) == (0, 8)
+
+
+def test_an_interrupted_ingest_goes_on(cli, rows, monkeypatch):
+    add = Corpus.add
+
+    def interrupted(self, documents, on_progress=None):
+        add(self, documents[:3])
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Corpus, "add", interrupted)
+        result = cli("ingest", str(rows), "--corpus", "facts")
+    assert result.exit_code == 130
+    assert result.stderr == "interrupted; run the same command again to go on\n"
+    found = counts(cli("ingest", str(rows), "--corpus", "facts", "--json"))
+    assert (found["new"], found["already_there"]) == (5, 3)
+
+
+def numbers(table):
+    rows = (line.rsplit(maxsplit=1) for line in table.splitlines() if line.strip())
+    return {row[0].strip(): row[1] for row in rows if len(row) == 2}
+
+
+def test_the_summary_names_the_first_ten_skipped(cli, rows):
+    result = cli("ingest", str(rows), "--corpus", "facts")
+    found = numbers(result.stdout)
+    assert (found["records read"], found["loaded"], found["skipped"]) == ("20", "8", "12")
+    assert (found["privacy units"], found["chunks"]) == ("8", "8")
+    assert (found["embedded now"], found["already there"]) == ("8", "0")
+    assert result.stdout.count("  row ") + result.stdout.count("  line ") == 10
+    assert "and 2 more; --verbose names them all" in result.stdout
+
+
+def test_verbose_names_all_skipped(cli, rows):
+    result = cli("ingest", str(rows), "--corpus", "facts", "--verbose")
+    assert result.stdout.count("  row ") + result.stdout.count("  line ") == 12
+    assert "more;" not in result.stdout
+
+
+def test_a_message_without_text_is_skipped_and_named(cli, home):
+    path = home / "mail.mbox"
+    messages = [f"From a@b Thu Jan  1 00:00:00 2026\nMessage-ID: <{n}@b>\n\n" for n in range(2)]
+    path.write_text(messages[0] + "words here\n\n" + messages[1] + "\n")
+    found = counts(cli("ingest", str(path), "--corpus", "mail", "--json"))
+    assert (found["read"], found["loaded"], found["chunks"]) == (2, 1, 1)
+    assert [item["reason"] for item in found["skipped"]] == ["empty"]
+
+
+def test_the_text_field_is_passed_on(cli, home):
+    path = home / "rows.csv"
+    path.write_text("note,text\nkept words,other\n")
+    cli("ingest", str(path), "--corpus", "rows", "--text-field", "note")
+    corpus = Corpus.open("rows", embedder=stores.load_embedder(None))
+    assert [record.text for record in corpus.snapshot().records] == ["kept words"]
+    corpus.close()
+
+
+@pytest.mark.parametrize(
+    ("source", "words", "told"),
+    [
+        ("nowhere.mbox", ["--corpus", "mail"], "does not exist"),
+        ("empty", ["--corpus", "mail"], "no records"),
+        ("rows.jsonl", ["--corpus", "a b"], "the name of a corpus"),
+        ("rows.jsonl", ["--corpus", "mail", "--unit", "owners"], "owners"),
+        ("rows.jsonl", ["--corpus", "mail", "--path", "rows.jsonl"], "database"),
+    ],
+)
+def test_bad_input_is_one_line(cli, rows, home, monkeypatch, source, words, told):
+    monkeypatch.chdir(home)
+    (home / "empty").mkdir()
+    result = cli("ingest", source, *words)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    assert told in result.stderr
+
+
+def test_a_corpus_of_another_embedder_is_refused(cli, rows, monkeypatch):
+    assert cli("ingest", str(rows), "--corpus", "facts").exit_code == 0
+    other = type("Other", (type(stores.load_embedder(None)),), {"fingerprint": "other"})
+    monkeypatch.setattr(stores, "load_embedder", lambda name: other())
+    result = cli("ingest", str(rows), "--corpus", "facts")
+    assert result.exit_code == 1
+    assert "was embedded with buckets, not with other" in result.stderr
