@@ -1,0 +1,38 @@
+"""What the LangChain tests share."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from langchain_core.embeddings import Embeddings
+
+from dpicl_rag import Ledger, PrivateContextLLM, PromptTemplate
+
+QUESTION = "What is the disease?"
+TEMPLATE = PromptTemplate(system="Answer.", examples=(), answer_prefix="It is")
+"""Short, and with a public beginning, so that no answer of a random model is empty."""
+
+
+class WordEmbeddings(Embeddings):
+    """Bags of words hashed to a few dimensions; a text's vector depends on that text alone."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return [self.embed_query(text) for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        vector = np.zeros(64)
+        for word in text.casefold().split():
+            vector[int.from_bytes(hashlib.sha256(word.encode()).digest()[:2], "big") % 64] += 1.0
+        return list(map(float, vector / (np.linalg.norm(vector) or 1.0)))
+
+
+def make_engine(model: Any, **settings: Any) -> PrivateContextLLM:
+    """An engine on the tiny model with short answers."""
+    return PrivateContextLLM(model, template=TEMPLATE, **{"max_tokens": 8, **settings})
+
+
+def spent(ledger: Ledger, corpus: str = "default") -> float:
+    """Rho of zCDP that a corpus was charged."""
+    return next(s.spent for s in ledger.status() if s.kind == "corpus" and s.name == corpus)
