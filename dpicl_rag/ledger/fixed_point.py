@@ -1,7 +1,7 @@
 """Rho as whole numbers, so that sums are exact and never drift past a budget.
 
 The file holds nano-rho (10^-9 rho) as 64-bit integers. Charges round up and budgets round down.
-Within one answer, increments are summed at 2^-80 rho and only their total is rounded, so an answer
+Within one answer, increments are summed at 2^-120 rho and only their total is rounded, so an answer
 of many tokens is not charged a nano-rho for each.
 
 A float is a neighbour of the number that was meant: 0.1 lies above one tenth. A value that is
@@ -19,13 +19,13 @@ NANO = 10**9
 MAX_RHO = 1e6
 """Largest rho that a budget or a charge may have; far beyond any that protects."""
 
-_SCALE_BITS = 80
+_SCALE_BITS = 120
 _SCALE = 2.0**_SCALE_BITS
 _TOLERANCE_BITS = 40
 
 
 def exact(name: str, rho: float) -> int:
-    """``rho`` as a whole number of 2^-80 rho, rounded up.
+    """``rho`` as a whole number of 2^-120 rho, rounded up.
 
     Args:
         name: What the value is called in an error.
@@ -48,13 +48,13 @@ def exact(name: str, rho: float) -> int:
 
 
 def charge(amount: int) -> int:
-    """Nano-rho that pay for ``amount`` (in 2^-80 rho): rounded up."""
+    """Nano-rho that pay for ``amount`` (in 2^-120 rho): rounded up."""
     meant = amount - (amount >> _TOLERANCE_BITS)
     return -((-meant * NANO) >> _SCALE_BITS)
 
 
 def allowance(amount: int) -> int:
-    """Nano-rho that ``amount`` (in 2^-80 rho) allows to spend: rounded down."""
+    """Nano-rho that ``amount`` (in 2^-120 rho) allows to spend: rounded down."""
     meant = amount + (amount >> _TOLERANCE_BITS)
     return (meant * NANO) >> _SCALE_BITS
 

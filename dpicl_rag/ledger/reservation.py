@@ -46,7 +46,7 @@ class Reservation:
         self._open = True
         self._usable = True
         self._grant = Grant(0, (), ())
-        # Totals in 2^-80 rho; only totals are rounded. See fixed_point.py.
+        # Totals in 2^-120 rho; only totals are rounded. See fixed_point.py.
         self._total = 0
         self._unit_totals: list[int] = []
 

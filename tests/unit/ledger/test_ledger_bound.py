@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpicl_rag.ledger.bound import Limits, Usage
@@ -37,6 +37,7 @@ def test_what_was_possible_before_a_cut_stays_counted() -> None:
     assert Limits(budget=100, unit_budget=10, floor=60).remaining(usage) == 40
 
 
+@settings(deadline=None)
 @given(usages)
 def test_no_limit_means_no_bound_but_the_caps(usage: Usage) -> None:
     limits = Limits(None, None)
@@ -44,6 +45,7 @@ def test_no_limit_means_no_bound_but_the_caps(usage: Usage) -> None:
     assert limits.remaining(usage) is None
 
 
+@settings(deadline=None)
 @given(amounts, optional, st.lists(st.tuples(st.booleans(), amounts, amounts)))
 def test_whatever_is_asked_no_unit_loses_more_than_the_budget(
     budget: int, unit_budget: int | None, asked: list[tuple[bool, int, int]]

@@ -228,6 +228,18 @@ def test_a_wrong_clock_does_not_hide_what_units_spent(ledger: Ledger, clock: Any
     assert mail(ledger).spent == 0.8
     clock.pass_days(31)
     assert limits(ledger, "a") == [1.0]
+    assert mail(ledger).spent == 0.0
+
+
+def test_a_longer_period_counts_all_that_units_may_have_lost(ledger: Ledger, clock: Any) -> None:
+    ledger.set_budget(corpus="mail", rho=1.0, period="day")
+    for _ in range(2):
+        charge(ledger, 1.0, a=1.0)
+        clock.pass_days(1)
+    ledger.set_budget(corpus="mail", rho=1.5)
+    assert mail(ledger).spent == 2.0
+    assert mail(ledger).remaining == 0.0
+    assert limits(ledger, "a", "b") == [0.0, 1.5]
 
 
 def test_lowering_budgets_keeps_what_was_possible_counted(ledger: Ledger) -> None:

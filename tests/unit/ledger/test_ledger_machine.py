@@ -297,7 +297,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
 
 LedgerMachine.TestCase.settings = settings(
-    max_examples=40,
+    max_examples=25,
     stateful_step_count=25,
     deadline=None,
     derandomize=True,

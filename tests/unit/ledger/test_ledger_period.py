@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpicl_rag.ledger import Period
@@ -36,6 +36,7 @@ def test_a_lifetime_starts_at_zero_and_never_renews() -> None:
     assert Period.LIFETIME.renewal(20_000) is None
 
 
+@settings(deadline=None)
 @given(days, st.sampled_from([Period.DAY, Period.MONTH, Period.YEAR]))
 def test_periods_follow_each_other_without_gaps(day: int, period: Period) -> None:
     renewal = period.renewal(day)
@@ -46,6 +47,7 @@ def test_periods_follow_each_other_without_gaps(day: int, period: Period) -> Non
     assert period.start(following - 1) == period.start(day)
 
 
+@settings(deadline=None)
 @given(st.datetimes(datetime(1970, 1, 2), datetime(2100, 1, 1)))
 def test_days_change_at_midnight_utc(moment: datetime) -> None:
     seconds = moment.replace(tzinfo=UTC).timestamp()
