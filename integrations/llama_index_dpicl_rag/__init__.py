@@ -4,8 +4,15 @@ The objects here hold no privacy logic. They hand questions and documents to
 `dpicl_rag.PrivateContextLLM` and give back what it releases.
 """
 
+from llama_index_dpicl_rag.embedding import PrivateEmbedding
 from llama_index_dpicl_rag.llm import PrivateContextLLM, PromptContextError
 from llama_index_dpicl_rag.query_engine import PrivateQueryEngine
 from llama_index_dpicl_rag.synthesizer import PrivateSynthesizer
 
-__all__ = ["PrivateContextLLM", "PrivateQueryEngine", "PrivateSynthesizer", "PromptContextError"]
+__all__ = [
+    "PrivateContextLLM",
+    "PrivateEmbedding",
+    "PrivateQueryEngine",
+    "PrivateSynthesizer",
+    "PromptContextError",
+]

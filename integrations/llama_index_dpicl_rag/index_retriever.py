@@ -26,7 +26,7 @@ from dpicl_rag.retrieval.corpus import Where
 from dpicl_rag.retrieval.exact import VectorSource
 from dpicl_rag.retrieval.passages import Record
 from dpicl_rag.retrieval.vectors import Snapshot
-from llama_index_dpicl_rag.nodes import fields_of, unit_of
+from llama_index_dpicl_rag.nodes import unit_of
 
 
 class IndexEmbedder:
@@ -105,7 +105,6 @@ class SimpleVectors:
                 node.node_id,
                 unit_of(node, self._unit_field),
                 node.get_content(metadata_mode=MetadataMode.NONE),
-                fields_of(node),
             )
             for node in nodes
         ]
@@ -135,12 +134,11 @@ def exact_retriever(
             an option does not go with it.
     """
     if not isinstance(source, VectorStoreIndex):
-        if not (hasattr(source, "stability") and hasattr(source, "retrieve")):
+        if not isinstance(source, Retriever):
             refuse_approximate(type(source).__name__)
         if (threshold, top_k, where) != (None, None, None):
             raise ConfigurationError("threshold, top_k and where belong to the retriever given")
-        given: Retriever = source
-        return given
+        return source
     if threshold is not None and top_k is not None:
         raise ConfigurationError("give a threshold or top_k, not both")
     vectors = _vectors(source, unit_field)

@@ -31,7 +31,6 @@ def as_documents(nodes: Iterable[BaseNode], unit_field: str) -> list[Document]:
         Document(
             node.get_content(metadata_mode=MetadataMode.NONE),
             unit_of(node, unit_field),
-            fields_of(node),
         )
         for node in nodes
     ]
@@ -41,16 +40,11 @@ def unit_of(node: BaseNode, unit_field: str) -> str:
     """Privacy unit of a node; see ``as_documents``."""
     if unit_field == NODE_UNIT:
         return node.node_id
-    fields = fields_of(node)
-    if unit_field not in fields:
+    if unit_field == SOURCE_FIELD:
+        return node.ref_doc_id or "None"  # as LlamaIndex's vector stores write it
+    if unit_field not in node.metadata:
         raise ConfigurationError(
             f"a node has no metadata field {unit_field!r}, which is the privacy unit; every node "
             "needs it"
         )
-    return fields[unit_field]
-
-
-def fields_of(node: BaseNode) -> dict[str, str]:
-    """Metadata of a node, its source document included as LlamaIndex's vector stores write it."""
-    fields = {key: str(value) for key, value in node.metadata.items()}
-    return {**fields, SOURCE_FIELD: node.ref_doc_id or "None"}
+    return str(node.metadata[unit_field])

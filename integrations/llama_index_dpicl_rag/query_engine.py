@@ -9,7 +9,6 @@ from llama_index.core.callbacks import CallbackManager
 from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.schema import QueryBundle
 
-from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.private_context_llm import PrivateContextLLM as Core
 from dpicl_rag.retrieval import Retriever
 from dpicl_rag.retrieval.corpus import Where
@@ -34,10 +33,10 @@ class PrivateQueryEngine(BaseQueryEngine):
         retriever: A retriever of ``dpicl_rag.retrieval``, or a ``VectorStoreIndex`` on a
             ``ChromaVectorStore`` or a ``SimpleVectorStore``. LlamaIndex's own retrievers are
             refused: their search is approximate, or cut to the nearest nodes.
-        unit_field: For an index: metadata field of the nodes that holds the privacy unit. By
-            default the ``privacy_unit`` of ``llm``, and where that is ``"document"`` the source
-            document of the node (nodes without one are a single unit). ``"document"`` makes each
-            node a unit of its own; only right where no document was cut into several nodes.
+        unit_field: For an index: metadata field of the nodes that holds the privacy unit; by
+            default the source document of the node (nodes without one are a single unit).
+            ``"document"`` makes each node a unit of its own; only right where no document was cut
+            into several nodes.
         threshold: For an index: least cosine of a unit's best node with the question. 0.5 if
             neither this nor ``top_k`` is given.
         top_k: For an index: the nearest units in place of a threshold. Costs twice as much, and
@@ -56,7 +55,7 @@ class PrivateQueryEngine(BaseQueryEngine):
         llm: Core | PrivateContextLLM,
         retriever: Retriever | VectorStoreIndex,
         *,
-        unit_field: str | None = None,
+        unit_field: str = SOURCE_FIELD,
         threshold: float | None = None,
         top_k: int | None = None,
         where: Where | None = None,
@@ -68,7 +67,7 @@ class PrivateQueryEngine(BaseQueryEngine):
         self._streaming = streaming
         self._retriever = exact_retriever(
             retriever,
-            unit_field=_unit_field(self._core.config.privacy_unit, unit_field),
+            unit_field=unit_field,
             threshold=threshold,
             top_k=top_k,
             where=where,
@@ -86,14 +85,3 @@ class PrivateQueryEngine(BaseQueryEngine):
         return await arespond(
             self._core, query_bundle.query_str, self._retriever, streaming=self._streaming
         )
-
-
-def _unit_field(configured: str, given: str | None) -> str:
-    """The field that holds the privacy unit of an index's nodes."""
-    if configured == "document":
-        return given or SOURCE_FIELD
-    if given not in (None, configured):
-        raise ConfigurationError(
-            f"unit_field {given!r} contradicts the model's privacy_unit {configured!r}; give one"
-        )
-    return configured

@@ -188,10 +188,7 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
         units = ["all"] * len(texts) if units is None else units
         if len(units) != len(texts):
             raise ConfigurationError("units needs one unit per text")
-        documents = [
-            Document(text, unit, {self._unit_field: unit})
-            for text, unit in zip(texts, units, strict=True)
-        ]
+        documents = [Document(text, unit) for text, unit in zip(texts, units, strict=True)]
         return _Given(documents, self._stability)
 
 

@@ -1,0 +1,259 @@
+"""Every LlamaIndex adapter in every mode, for the leak test."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.llms import ChatMessage
+from llama_index.core.schema import NodeWithScore
+from llama_index.core.tools import QueryEngineTool
+from llama_index_dpicl_rag import (
+    PrivateContextLLM,
+    PrivateQueryEngine,
+    PrivateSynthesizer,
+    PromptContextError,
+)
+from workflows import Workflow, step
+from workflows.events import StartEvent, StopEvent
+
+from tests.integrations.leak_probe import Drive, Stage
+from tests.integrations.llama_index.support import (
+    chroma_index,
+    instrumented,
+    nodes_of,
+    private_llm,
+    simple_index,
+)
+
+
+@contextmanager
+def _observed(stage: Stage) -> Iterator[CallbackManager]:
+    with instrumented(stage.probe.see) as callbacks:
+        yield CallbackManager([callbacks])
+
+
+@contextmanager
+def _language_model(stage: Stage) -> Iterator[PrivateContextLLM]:
+    with _observed(stage) as manager:
+        llm = PrivateContextLLM(private_llm(stage.model, seed=1), callback_manager=manager)
+        stage.object("language model", llm)
+        stage.probe.see("dump of language model", [llm.to_dict(), llm.to_payload()])
+        yield llm
+
+
+@contextmanager
+def _engine(stage: Stage, index: Any = None, **options: Any) -> Iterator[PrivateQueryEngine]:
+    index = index or chroma_index(stage.folder, nodes_of(stage.documents))
+    with _observed(stage) as manager:
+        engine = PrivateQueryEngine(
+            private_llm(stage.model, seed=1),
+            index,
+            threshold=-1,
+            callback_manager=manager,
+            **options,
+        )
+        stage.object("engine", engine)
+        yield engine
+
+
+@contextmanager
+def _synthesizer(stage: Stage, **options: Any) -> Iterator[tuple[PrivateSynthesizer, list[Any]]]:
+    nodes = [NodeWithScore(node=node, score=0.5) for node in nodes_of(stage.documents)]
+    with _observed(stage) as manager:
+        synthesizer = PrivateSynthesizer(
+            private_llm(stage.model, seed=1),
+            unit_field="document_id",
+            callback_manager=manager,
+            **options,
+        )
+        stage.object("synthesizer", synthesizer)
+        yield synthesizer, nodes
+
+
+def _complete(stage: Stage) -> Any:
+    with _language_model(stage) as llm:
+        return llm.complete(stage.question, documents=stage.documents)
+
+
+async def _acomplete(stage: Stage) -> Any:
+    with _language_model(stage) as llm:
+        return await llm.acomplete(stage.question, documents=stage.documents)
+
+
+def _stream_complete(stage: Stage) -> Any:
+    with _language_model(stage) as llm:
+        return list(llm.stream_complete(stage.question, documents=stage.documents))
+
+
+async def _astream_complete(stage: Stage) -> Any:
+    with _language_model(stage) as llm:
+        stream = await llm.astream_complete(stage.question, documents=stage.documents)
+        return [response async for response in stream]
+
+
+def _closed_early(stage: Stage) -> Any:
+    with _language_model(stage) as llm:
+        stream = llm.stream_complete(stage.question, documents=stage.documents)
+        first = next(stream)
+        stream.close()
+        return [first, repr(stream)]
+
+
+def _chat(stage: Stage) -> Any:
+    with _language_model(stage) as llm:
+        return llm.chat([ChatMessage(stage.question)], documents=stage.documents)
+
+
+async def _achat(stage: Stage) -> Any:
+    with _language_model(stage) as llm:
+        return await llm.achat([ChatMessage(stage.question)], documents=stage.documents)
+
+
+def _stream_chat(stage: Stage) -> Any:
+    with _language_model(stage) as llm:
+        return list(llm.stream_chat([ChatMessage(stage.question)], documents=stage.documents))
+
+
+async def _astream_chat(stage: Stage) -> Any:
+    with _language_model(stage) as llm:
+        stream = await llm.astream_chat([ChatMessage(stage.question)], documents=stage.documents)
+        return [response async for response in stream]
+
+
+async def _at_once(stage: Stage) -> Any:
+    with _language_model(stage) as llm:
+        calls = [llm.acomplete(stage.question, documents=stage.documents) for _ in range(3)]
+        return await asyncio.gather(*calls)
+
+
+def _refused(stage: Stage) -> Any:
+    """Calls that fail: the errors must be as silent as the answers."""
+    from llama_index.core import PromptTemplate
+
+    template = PromptTemplate("{context_str} {query_str}")
+    found: list[BaseException] = []
+    with _language_model(stage) as llm:
+        calls: list[Callable[[], Any]] = [
+            lambda: llm.complete(stage.question, documents=stage.documents, temperature=1.0),
+            lambda: llm.complete(stage.question, documents="".join(stage.documents)),
+            lambda: llm.complete("", documents=stage.documents),
+            lambda: llm.complete("x" * 5000, documents=stage.documents),
+            lambda: llm.predict(template, context_str=stage.documents[0], query_str=stage.question),
+            lambda: llm.stream(template, context_str=stage.documents[0], query_str=stage.question),
+        ]
+        for call in calls:
+            try:
+                call()
+            except (ValueError, PromptContextError) as error:
+                stage.probe.see_error("refusal", error)
+                found.append(error)
+    assert len(found) == len(calls)
+    return [repr(error) for error in found]
+
+
+def _query(stage: Stage) -> Any:
+    with _engine(stage) as engine:
+        return engine.query(stage.question)
+
+
+def _query_simple_store(stage: Stage) -> Any:
+    with _engine(stage, simple_index(nodes_of(stage.documents))) as engine:
+        return engine.query(stage.question)
+
+
+async def _aquery(stage: Stage) -> Any:
+    with _engine(stage) as engine:
+        return await engine.aquery(stage.question)
+
+
+def _query_stream(stage: Stage) -> Any:
+    with _engine(stage, streaming=True) as engine:
+        response = engine.query(stage.question)
+        return [*response.response_gen, response]
+
+
+async def _aquery_stream(stage: Stage) -> Any:
+    with _engine(stage, streaming=True) as engine:
+        response = await engine.aquery(stage.question)
+        return [*[piece async for piece in response.async_response_gen()], response]
+
+
+async def _tool(stage: Stage) -> Any:
+    with _engine(stage) as engine:
+        tool = QueryEngineTool.from_defaults(engine, name="notes", description="Notes.")
+        return [tool.call(stage.question), await tool.acall(stage.question), tool.metadata]
+
+
+class _Ask(Workflow):
+    def __init__(self, engine: PrivateQueryEngine) -> None:
+        super().__init__(timeout=60)
+        self.engine = engine
+
+    @step
+    async def ask(self, event: StartEvent) -> StopEvent:
+        return StopEvent(result=await self.engine.aquery(event.question))
+
+
+async def _workflow(stage: Stage) -> Any:
+    with _engine(stage) as engine:
+        handler = _Ask(engine).run(question=stage.question)
+        shown = [event async for event in handler.stream_events()]
+        return [await handler, shown]
+
+
+def _synthesize(stage: Stage) -> Any:
+    with _synthesizer(stage) as (synthesizer, nodes):
+        return synthesizer.synthesize(stage.question, nodes, additional_source_nodes=nodes)
+
+
+async def _asynthesize(stage: Stage) -> Any:
+    with _synthesizer(stage) as (synthesizer, nodes):
+        return await synthesizer.asynthesize(stage.question, nodes, additional_source_nodes=nodes)
+
+
+def _synthesize_stream(stage: Stage) -> Any:
+    with _synthesizer(stage, streaming=True) as (synthesizer, nodes):
+        response = synthesizer.synthesize(stage.question, nodes)
+        return [*response.response_gen, response]
+
+
+async def _asynthesize_stream(stage: Stage) -> Any:
+    with _synthesizer(stage, streaming=True) as (synthesizer, nodes):
+        response = await synthesizer.asynthesize(stage.question, nodes)
+        return [*[piece async for piece in response.async_response_gen()], response]
+
+
+def _get_response(stage: Stage) -> Any:
+    with _synthesizer(stage) as (synthesizer, _):
+        return synthesizer.get_response(stage.question, stage.documents)
+
+
+DRIVES = [
+    Drive("language model: complete", _complete),
+    Drive("language model: acomplete", _acomplete),
+    Drive("language model: stream_complete", _stream_complete),
+    Drive("language model: astream_complete", _astream_complete),
+    Drive("language model: stream closed early", _closed_early),
+    Drive("language model: chat", _chat),
+    Drive("language model: achat", _achat),
+    Drive("language model: stream_chat", _stream_chat),
+    Drive("language model: astream_chat", _astream_chat),
+    Drive("language model: many at once", _at_once),
+    Drive("language model: refused calls", _refused, reads=False),
+    Drive("query engine: query", _query),
+    Drive("query engine: query over a SimpleVectorStore", _query_simple_store),
+    Drive("query engine: aquery", _aquery),
+    Drive("query engine: streaming query", _query_stream),
+    Drive("query engine: streaming aquery", _aquery_stream),
+    Drive("query engine: QueryEngineTool", _tool),
+    Drive("query engine: Workflow step", _workflow),
+    Drive("synthesizer: synthesize", _synthesize),
+    Drive("synthesizer: asynthesize", _asynthesize),
+    Drive("synthesizer: streaming synthesize", _synthesize_stream),
+    Drive("synthesizer: streaming asynthesize", _asynthesize_stream),
+    Drive("synthesizer: get_response", _get_response),
+]

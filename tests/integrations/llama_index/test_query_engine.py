@@ -1,0 +1,305 @@
+"""The query engine over retrievers and indexes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from llama_index.core import VectorStoreIndex
+from llama_index.core.base.base_query_engine import BaseQueryEngine
+from llama_index.core.base.response.schema import (
+    AsyncStreamingResponse,
+    Response,
+    StreamingResponse,
+)
+from llama_index.core.schema import QueryBundle
+from llama_index.core.tools import QueryEngineTool
+from llama_index.core.vector_stores.types import BasePydanticVectorStore
+from llama_index_dpicl_rag import PrivateContextLLM, PrivateQueryEngine
+from llama_index_dpicl_rag.index_retriever import IndexEmbedder
+from workflows import Context, Workflow, step
+from workflows.events import Event, StartEvent, StopEvent
+
+from dpicl_rag.accounting.stability import Stability
+from dpicl_rag.documents import Document
+from dpicl_rag.errors import ConfigurationError, CorpusError
+from dpicl_rag.retrieval import Corpus, ThresholdRetriever, TopKRetriever
+from tests.integrations.llama_index.support import (
+    QUESTION,
+    TEXTS,
+    HashEmbedding,
+    Reader,
+    chroma_index,
+    nodes_of,
+    private_llm,
+    simple_index,
+)
+
+SENDERS = [{"sender": name} for name in ("ann", "bob", "ann", "bob")]
+
+
+@pytest.fixture
+def index(tmp_path) -> VectorStoreIndex:
+    return chroma_index(tmp_path, nodes_of(TEXTS, SENDERS))
+
+
+class Fixed:
+    """A retriever of the core that knows its answer."""
+
+    stability = Stability(added=1, changed=0)
+
+    def __init__(self, *documents: Document) -> None:
+        self.documents = list(documents)
+
+    def retrieve(self, question: str) -> list[Document]:
+        return self.documents
+
+
+def test_class_is_a_llama_index_query_engine(tiny_model, index) -> None:
+    assert isinstance(PrivateQueryEngine(private_llm(tiny_model), index), BaseQueryEngine)
+
+
+def test_response_holds_the_answer_and_public_numbers(tiny_model, index) -> None:
+    retriever = ThresholdRetriever(
+        Corpus.from_collection(
+            index.vector_store.client,
+            unit_field="document_id",
+            embedder=IndexEmbedder(HashEmbedding()),
+        ),
+        -1,
+    )
+    answer = private_llm(tiny_model, seed=5).answer(QUESTION, retriever)
+    response = PrivateQueryEngine(private_llm(tiny_model, seed=5), index, threshold=-1).query(
+        QUESTION
+    )
+    assert isinstance(response, Response)
+    assert response.response == answer.text
+    assert response.source_nodes == []
+    assert response.metadata == {
+        "epsilon": 8.0,
+        "delta": 1e-5,
+        "budget_left": None,
+        "output_tokens": answer.tokens,
+        "stopped_by": answer.stopped_by,
+    }
+
+
+async def test_sync_async_and_streams_agree(tiny_model, index) -> None:
+    def engine(**options: Any) -> PrivateQueryEngine:
+        return PrivateQueryEngine(private_llm(tiny_model, seed=5), index, threshold=-1, **options)
+
+    response = engine().query(QUESTION)
+    assert await engine().aquery(QueryBundle(QUESTION)) == response
+    stream = engine(streaming=True).query(QUESTION)
+    assert isinstance(stream, StreamingResponse)
+    pieces = list(stream.response_gen)
+    assert "".join(pieces).strip() == response.response
+    assert stream.source_nodes == []
+    astream = await engine(streaming=True).aquery(QUESTION)
+    assert isinstance(astream, AsyncStreamingResponse)
+    assert [piece async for piece in astream.async_response_gen()] == pieces
+    assert astream.source_nodes == []
+
+
+@pytest.mark.parametrize("store", ["chroma", "simple"])
+def test_each_source_document_is_a_unit(tiny_model, tmp_path, store: str) -> None:
+    nodes = nodes_of(TEXTS, SENDERS)
+    index = chroma_index(tmp_path, nodes) if store == "chroma" else simple_index(nodes)
+    model = Reader(tiny_model)
+    PrivateQueryEngine(private_llm(model), index, threshold=-1).query(QUESTION)
+    assert model.documents == sorted(TEXTS)
+
+
+@pytest.mark.parametrize("store", ["chroma", "simple"])
+def test_a_metadata_field_is_the_unit(tiny_model, tmp_path, store: str) -> None:
+    nodes = nodes_of(TEXTS, SENDERS)
+    index = chroma_index(tmp_path, nodes) if store == "chroma" else simple_index(nodes)
+    model = Reader(tiny_model)
+    engine = PrivateQueryEngine(private_llm(model), index, unit_field="sender", threshold=-1)
+    engine.query(QUESTION)
+    first, second = model.documents
+    assert {text in first for text in TEXTS} == {True, False}
+    assert all((text in first) != (text in second) for text in TEXTS)
+    assert all((TEXTS[n] in first) == (TEXTS[n + 2] in first) for n in (0, 1))
+
+
+@pytest.mark.parametrize("store", ["chroma", "simple"])
+def test_metadata_is_never_read_by_the_model(tiny_model, tmp_path, store: str) -> None:
+    nodes = nodes_of(TEXTS, [{"diagnosis": "quillon"}] * len(TEXTS))
+    index = chroma_index(tmp_path, nodes) if store == "chroma" else simple_index(nodes)
+    model = Reader(tiny_model)
+    PrivateQueryEngine(private_llm(model), index, threshold=-1).query(QUESTION)
+    assert len(model.rows) == len(TEXTS) + 1
+    assert not [row for row in model.rows if "quillon" in row]
+
+
+@pytest.mark.parametrize("store", ["chroma", "simple"])
+def test_threshold_and_top_k_scan_exactly(tiny_model, tmp_path, store: str) -> None:
+    import numpy as np
+
+    nodes = nodes_of(TEXTS)
+    index = chroma_index(tmp_path, nodes) if store == "chroma" else simple_index(nodes)
+    embed = HashEmbedding()
+    question = np.array(embed.get_query_embedding(QUESTION))
+    vectors = np.array([embed.get_text_embedding(text) for text in TEXTS])
+    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(question)
+    scores = dict(zip(TEXTS, vectors @ question / lengths, strict=True))
+    ranked = sorted(TEXTS, key=scores.__getitem__, reverse=True)
+
+    model = Reader(tiny_model)
+    between = (scores[ranked[1]] + scores[ranked[2]]) / 2
+    PrivateQueryEngine(private_llm(model), index, threshold=between).query(QUESTION)
+    assert model.documents == sorted(ranked[:2])
+    model = Reader(tiny_model)
+    PrivateQueryEngine(private_llm(model), index, top_k=3).query(QUESTION)
+    assert model.documents == sorted(ranked[:3])
+
+
+def test_changes_of_the_index_are_seen(tiny_model, index) -> None:
+    model = Reader(tiny_model)
+    engine = PrivateQueryEngine(private_llm(model), index, threshold=-1)
+    engine.query(QUESTION)
+    index.insert_nodes(nodes_of([*TEXTS, "The office is gone."])[-1:])
+    model.rows.clear()
+    engine.query(QUESTION)
+    assert "The office is gone." in model.documents
+
+
+def test_where_filters_before_scoring(tiny_model, index) -> None:
+    model = Reader(tiny_model)
+    engine = PrivateQueryEngine(private_llm(model), index, threshold=-1, where={"sender": "ann"})
+    engine.query(QUESTION)
+    assert model.documents == sorted([TEXTS[0], TEXTS[2]])
+
+
+def test_zero_nodes_take_the_ordinary_path(tiny_model, index) -> None:
+    public = private_llm(tiny_model, seed=5).answer(QUESTION, []).text
+    response = PrivateQueryEngine(private_llm(tiny_model, seed=5), index, threshold=1).query(
+        QUESTION
+    )
+    assert response.response == public
+    assert response.metadata["output_tokens"] > 0
+    stream = PrivateQueryEngine(
+        private_llm(tiny_model, seed=5), index, threshold=1, streaming=True
+    ).query(QUESTION)
+    assert "".join(stream.response_gen).strip() == public
+
+
+def test_retriever_of_the_core_is_used_as_it_is(tiny_model) -> None:
+    model = Reader(tiny_model)
+    retriever = Fixed(Document("Elm", "a"), Document("Oak", "b"))
+    PrivateQueryEngine(private_llm(model), retriever).query(QUESTION)
+    assert model.documents == ["Elm", "Oak"]
+    with pytest.raises(ConfigurationError, match="belong to the retriever"):
+        PrivateQueryEngine(private_llm(model), retriever, threshold=0.1)
+
+
+def test_either_language_model_can_be_given(tiny_model, index) -> None:
+    core = private_llm(tiny_model, seed=5)
+    retriever = Fixed(Document("Elm", "a"))
+    answer = private_llm(tiny_model, seed=5).answer(QUESTION, retriever).text
+    assert PrivateQueryEngine(PrivateContextLLM(core), retriever).query(QUESTION).response == answer
+    with pytest.raises(ConfigurationError, match="object"):
+        PrivateQueryEngine(object(), retriever)  # type: ignore[arg-type]
+
+
+class OtherStore(BasePydanticVectorStore):
+    """A vector store that this library does not know."""
+
+    stores_text: bool = True
+
+    @property
+    def client(self) -> None:
+        return None
+
+    def add(self, nodes, **kwargs):
+        return [node.node_id for node in nodes]
+
+    def delete(self, ref_doc_id, **kwargs):
+        return None
+
+    def query(self, query, **kwargs):
+        raise AssertionError("not to be searched")
+
+
+def test_approximate_search_is_refused(tiny_model, index) -> None:
+    core = private_llm(tiny_model)
+    other = VectorStoreIndex.from_vector_store(OtherStore(), embed_model=HashEmbedding())
+    sources = [index.as_retriever(), index.vector_store, other, [Document("Elm", "a")]]
+    for source in sources:
+        with pytest.raises(ConfigurationError, match="approximate"):
+            PrivateQueryEngine(core, source)
+
+
+def test_options_that_contradict_are_refused(tiny_model, index) -> None:
+    core = private_llm(tiny_model)
+    with pytest.raises(ConfigurationError, match="not both"):
+        PrivateQueryEngine(core, index, threshold=0.2, top_k=2)
+    with pytest.raises(ConfigurationError, match="privacy_unit"):
+        PrivateQueryEngine(private_llm(tiny_model, privacy_unit="sender"), index).query(QUESTION)
+    with pytest.raises(ConfigurationError, match="Chroma"):
+        PrivateQueryEngine(core, simple_index(nodes_of(TEXTS)), where={"a": "b"}).query(QUESTION)
+    with pytest.raises(ConfigurationError, match="individual"):
+        PrivateQueryEngine(private_llm(tiny_model, accounting="individual"), index, top_k=2).query(
+            QUESTION
+        )
+
+
+def test_node_without_the_unit_is_an_error_that_quotes_nothing(tiny_model, tmp_path) -> None:
+    nodes = nodes_of(TEXTS)
+    for source in (chroma_index(tmp_path, nodes), simple_index(nodes)):
+        engine = PrivateQueryEngine(private_llm(tiny_model), source, unit_field="patient")
+        with pytest.raises((ConfigurationError, CorpusError), match="'patient'") as caught:
+            engine.query(QUESTION)
+        assert "Elm" not in str(caught.value)
+
+
+def test_questions_only_are_embedded() -> None:
+    embedder = IndexEmbedder(HashEmbedding())
+    assert embedder.dimension == 16
+    with pytest.raises(ConfigurationError):
+        embedder.embed(TEXTS)
+
+
+async def test_works_as_a_tool(tiny_model) -> None:
+    retriever = Fixed(Document("Elm", "a"))
+    text = private_llm(tiny_model, seed=5).answer(QUESTION, retriever).text
+    for use in ("call", "acall"):
+        engine = PrivateQueryEngine(private_llm(tiny_model, seed=5), retriever)
+        tool = QueryEngineTool.from_defaults(engine, name="notes", description="Notes.")
+        output = tool.call(QUESTION) if use == "call" else await tool.acall(QUESTION)
+        assert output.content == text
+        assert output.raw_output.source_nodes == []
+
+
+async def test_works_in_a_workflow_step(tiny_model) -> None:
+    retriever = Fixed(Document("Elm", "a"))
+    text = private_llm(tiny_model, seed=5).answer(QUESTION, retriever).text
+
+    class Piece(Event):
+        text: str
+
+    class Ask(Workflow):
+        @step
+        async def ask(self, ctx: Context, event: StartEvent) -> StopEvent:
+            engine = PrivateQueryEngine(private_llm(tiny_model, seed=5), retriever, streaming=True)
+            response = await engine.aquery(event.question)
+            async for piece in response.async_response_gen():
+                ctx.write_event_to_stream(Piece(text=piece))
+            return StopEvent(result=(await response.get_response()).response)
+
+    handler = Ask(timeout=60).run(question=QUESTION)
+    pieces = [event.text async for event in handler.stream_events() if isinstance(event, Piece)]
+    assert (await handler).strip() == text
+    assert "".join(pieces).strip() == text
+
+
+def test_top_k_costs_twice_a_threshold(tiny_model, index) -> None:
+    from llama_index_dpicl_rag.index_retriever import exact_retriever
+
+    threshold = exact_retriever(index, unit_field="document_id")
+    assert isinstance(threshold, ThresholdRetriever)
+    assert threshold.threshold == 0.5
+    top_k = exact_retriever(index, unit_field="document_id", top_k=2)
+    assert isinstance(top_k, TopKRetriever)
+    assert top_k.stability == Stability(added=0, changed=1)
