@@ -111,9 +111,9 @@ def documents_of(arguments: dict[str, Any], *, allow_public: bool) -> Documents:
 
 def core_documents(documents: Any) -> Documents:
     """LangChain documents become core documents; retrievers and all else go to the core as is."""
-    if isinstance(documents, str) or hasattr(documents, "retrieve"):
-        return documents  # type: ignore[no-any-return] # the core says what is wrong with a string
-    if not isinstance(documents, Iterable):
+    if hasattr(documents, "retrieve"):
+        return documents  # type: ignore[no-any-return]
+    if isinstance(documents, str) or not isinstance(documents, Iterable):
         raise ConfigurationError(f"documents must be a list, not {type(documents).__name__}")
     seen: Counter[str] = Counter()
     return [_core_document(item, seen) for item in documents]

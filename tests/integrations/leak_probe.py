@@ -10,13 +10,12 @@ from __future__ import annotations
 import base64
 import dataclasses
 import io
-import json
 import logging
 import sys
 import traceback
 import types
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
@@ -121,9 +120,16 @@ class SpyModel:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
 
-    def prefix(self, prompts: Sequence[Sequence[int]], **options: Any) -> Any:
-        self.prompts += [self._model.decode(list(prompt)) for prompt in prompts]
-        return self._model.prefix(prompts, **options)
+    def prefix(self, *token_ids: Any, **options: Any) -> Any:
+        self._read(token_ids)
+        return self._model.prefix(*token_ids, **options)
+
+    def _read(self, token_ids: Any) -> None:
+        if token_ids and isinstance(token_ids[0], int):
+            self.prompts.append(self._model.decode(list(token_ids)))
+        else:
+            for part in token_ids:
+                self._read(part)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -204,14 +210,15 @@ def _texts(value: Any, seen: set[int], depth: int) -> Iterator[str]:
     if value is None or isinstance(value, _LEAVES) or depth == 0 or id(value) in seen:
         return
     seen.add(id(value))
-    yield from _shown(value)
+    if not isinstance(value, (dict, list, tuple, set, frozenset)):
+        yield from _shown(value)
     for part in _parts(value):
         yield from _texts(part, seen, depth - 1)
 
 
 def _shown(value: Any) -> Iterator[str]:
     """What an object tells about itself."""
-    for show in (repr, str, _model_dump, _as_json):
+    for show in (repr, str, _model_dump):
         try:
             yield str(show(value))
         except Exception as error:  # an object that cannot be shown shows its error instead
@@ -221,10 +228,6 @@ def _shown(value: Any) -> Iterator[str]:
 def _model_dump(value: Any) -> Any:
     dump = getattr(value, "model_dump", None)
     return dump() if callable(dump) else ""
-
-
-def _as_json(value: Any) -> str:
-    return json.dumps(value, default=repr) if isinstance(value, (dict, list, tuple)) else ""
 
 
 def _parts(value: Any) -> Iterable[Any]:

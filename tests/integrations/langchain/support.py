@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from typing import Any
 
 import numpy as np
@@ -36,3 +37,17 @@ def make_engine(model: Any, **settings: Any) -> PrivateContextLLM:
 def spent(ledger: Ledger, corpus: str = "default") -> float:
     """Rho of zCDP that a corpus was charged."""
     return next(s.spent for s in ledger.status() if s.kind == "corpus" and s.name == corpus)
+
+
+def chroma_store(folder: Any, texts: list[str], patients: list[str] | None = None) -> Any:
+    """A collection as a LangChain user makes it; making it logs nothing."""
+    from langchain_chroma import Chroma
+
+    logging.disable(logging.CRITICAL)
+    try:
+        store = Chroma("notes", WordEmbeddings(), persist_directory=str(folder))
+        names = patients or [f"patient {number}" for number in range(len(texts))]
+        store.add_texts(texts, [{"patient": name} for name in names])
+    finally:
+        logging.disable(logging.NOTSET)
+    return store
