@@ -19,7 +19,7 @@ from dpicl_rag.errors import BudgetExceededError, ConfigurationError
 from dpicl_rag.private_context_llm import Documents
 from dpicl_rag.retrieval.corpus import Where
 from langchain_dpicl_rag.documents import Given, SealedDocuments
-from langchain_dpicl_rag.drawing import adrawn, aended, drawn
+from langchain_dpicl_rag.drawing import Drawing, aended
 from langchain_dpicl_rag.engines import engine_from
 from langchain_dpicl_rag.stores import private_retriever
 
@@ -88,8 +88,9 @@ class _PrivateChain(RunnableSerializable[Question, str]):
 
             def pieces(questions: Iterator[Question]) -> Iterator[str]:
                 for question in questions:
-                    stream = self.engine.stream(self._question(question), documents)
-                    yield from drawn(stream, box)
+                    drawing = Drawing(self.engine.stream(self._question(question), documents))
+                    box.keep(drawing)
+                    yield from drawing
 
             asked: Iterator[Question] = iter([self._question(whole)])
             yield from self._transform_stream_with_config(asked, pieces, config)
@@ -105,7 +106,7 @@ class _PrivateChain(RunnableSerializable[Question, str]):
             async for question in questions:
                 asked = self._question(question)
                 stream = await asyncio.to_thread(self.engine.stream, asked, documents)
-                async with aended(adrawn(stream)) as drawing:
+                async with aended(Drawing(stream).pieces()) as drawing:
                     async for piece in drawing:
                         yield piece
 

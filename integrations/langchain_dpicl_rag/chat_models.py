@@ -27,7 +27,7 @@ from langchain_dpicl_rag.documents import (
     seal,
     unseal,
 )
-from langchain_dpicl_rag.drawing import adrawn, aended, drawn, ended
+from langchain_dpicl_rag.drawing import Drawing, aended, ended
 from langchain_dpicl_rag.engines import (
     adapted,
     answer_metadata,
@@ -171,11 +171,10 @@ class ChatPrivateContext(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        engine, question, documents = self._ask(messages, stop, kwargs)
-        stream = engine.stream(question, documents)
-        for piece in drawn(stream, kwargs.get(DOCUMENTS)):
+        drawing = self._draw(messages, stop, kwargs)
+        for piece in drawing:
             yield ChatGenerationChunk(message=AIMessageChunk(content=piece))
-        yield self._last(stream.answer)
+        yield self._last(drawing.answer)
 
     async def _astream(
         self,
@@ -184,11 +183,10 @@ class ChatPrivateContext(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
-        engine, question, documents = self._ask(messages, stop, kwargs)
-        stream = await asyncio.to_thread(engine.stream, question, documents)
-        async for piece in adrawn(stream, kwargs.get(DOCUMENTS)):
+        drawing = await asyncio.to_thread(self._draw, messages, stop, kwargs)
+        async for piece in drawing.pieces():
             yield ChatGenerationChunk(message=AIMessageChunk(content=piece))
-        yield self._last(stream.answer)
+        yield self._last(drawing.answer)
 
     def _ask(
         self, messages: Sequence[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any]
@@ -201,6 +199,16 @@ class ChatPrivateContext(BaseChatModel):
             kwargs = {**kwargs, DOCUMENTS: blocks}
         documents = documents_of(kwargs, allow_public=self.allow_public)
         return adapted(self.engine, stop, system), question, documents
+
+    def _draw(
+        self, messages: Sequence[BaseMessage], stop: list[str] | None, kwargs: dict[str, Any]
+    ) -> Drawing:
+        engine, question, documents = self._ask(messages, stop, kwargs)
+        drawing = Drawing(engine.stream(question, documents))
+        box = kwargs.get(DOCUMENTS)
+        if isinstance(box, SealedDocuments):
+            box.keep(drawing)
+        return drawing
 
     def _result(self, answer: PrivateAnswer) -> ChatResult:
         message = AIMessage(

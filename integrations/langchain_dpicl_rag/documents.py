@@ -15,7 +15,7 @@ from dpicl_rag.accounting.stability import Stability
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError, MissingDocumentsError
 from dpicl_rag.private_context_llm import Documents
-from dpicl_rag.private_stream import PrivateStream
+from langchain_dpicl_rag.drawing import Drawing
 
 DOCUMENTS = "documents"
 """The keyword under which callers pass documents."""
@@ -31,12 +31,12 @@ class SealedDocuments:
         documents: Anything that the core takes, LangChain documents, or None for none.
     """
 
-    __slots__ = ("_streams", "_unseal")
+    __slots__ = ("_drawings", "_unseal")
 
     def __init__(self, documents: Any) -> None:
         # A closure: nothing that walks over attributes comes upon the documents.
         self._unseal: Callable[[], Any] = lambda: documents
-        self._streams: list[PrivateStream] = []
+        self._drawings: list[Drawing] = []
 
     def __repr__(self) -> str:
         return "<private documents>"
@@ -50,9 +50,9 @@ class SealedDocuments:
     def __reduce__(self) -> NoReturn:
         raise TypeError("private documents are not serialised")
 
-    def keep(self, stream: PrivateStream) -> None:
+    def keep(self, drawing: Drawing) -> None:
         """Remember an answer that is being drawn from these documents."""
-        self._streams.append(stream)
+        self._drawings.append(drawing)
 
     def close(self) -> None:
         """End the answers that are being drawn.
@@ -60,11 +60,11 @@ class SealedDocuments:
         LangChain leaves the generators inside its own to the garbage collector, which may come
         late: a callback that keeps an error keeps them alive too.
         """
-        for stream in self._streams:
-            stream.close()
+        for drawing in self._drawings:
+            drawing.close()
 
     async def aclose(self) -> None:
-        """``close`` in a worker thread: the ledger may have to wait for its file."""
+        """``close`` in a worker thread: it may have to wait for a draw or for the ledger."""
         await asyncio.to_thread(self.close)
 
 

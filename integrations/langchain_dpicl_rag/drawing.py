@@ -1,14 +1,15 @@
-"""Drawing the pieces of an answer."""
+"""Drawing an answer piece by piece."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from contextlib import aclosing, closing
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
+from dpicl_rag.answers import PrivateAnswer
 from dpicl_rag.private_stream import PrivateStream
-from langchain_dpicl_rag.documents import SealedDocuments
 
 T = TypeVar("T")
 
@@ -23,36 +24,38 @@ def aended(pieces: AsyncIterator[T]) -> aclosing[AsyncGenerator[T]]:
     return aclosing(cast("AsyncGenerator[T]", pieces))
 
 
-def drawn(stream: PrivateStream, box: Any = None) -> Iterator[str]:
-    """Pieces of an answer; the stream is closed at the end.
+class Drawing(Iterator[str]):
+    """An answer being drawn, which another thread may close: it then waits for the draw.
+
+    Async streams need it. The task that is cancelled leaves a draw running in a worker thread, and
+    the event loop may close a generator while its owner closes the answer.
 
     Args:
         stream: The answer.
-        box: Sealed documents whose owner closes the stream, should this generator be left behind.
     """
-    if isinstance(box, SealedDocuments):
-        box.keep(stream)
-    with stream:
-        yield from stream
 
+    def __init__(self, stream: PrivateStream) -> None:
+        self._stream = stream
+        self._lock = threading.Lock()
 
-async def adrawn(stream: PrivateStream, box: Any = None) -> AsyncIterator[str]:
-    """``drawn`` with each draw in a worker thread.
+    def __next__(self) -> str:
+        with self._lock:
+            return next(self._stream)
 
-    A draw cannot be interrupted, so a cancelled caller waits for the one in progress.
-    """
-    if isinstance(box, SealedDocuments):
-        box.keep(stream)
-    try:
-        while True:
-            draw = asyncio.ensure_future(asyncio.to_thread(next, stream, None))
-            try:
-                piece = await asyncio.shield(draw)
-            except asyncio.CancelledError:
-                await asyncio.wait([draw])
-                raise
-            if piece is None:
-                return
-            yield piece
-    finally:
-        await asyncio.to_thread(stream.close)
+    @property
+    def answer(self) -> PrivateAnswer:
+        """The whole answer, once the stream has ended or was closed."""
+        return self._stream.answer
+
+    def close(self) -> None:
+        """End the answer. May be called again."""
+        with self._lock:
+            self._stream.close()
+
+    async def pieces(self) -> AsyncIterator[str]:
+        """The pieces, each drawn in a worker thread; the answer is closed at the end."""
+        try:
+            while (piece := await asyncio.to_thread(next, self, None)) is not None:
+                yield piece
+        finally:
+            await asyncio.to_thread(self.close)

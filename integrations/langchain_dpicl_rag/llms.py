@@ -23,7 +23,7 @@ from langchain_dpicl_rag.documents import (
     seal,
     unseal,
 )
-from langchain_dpicl_rag.drawing import adrawn, aended, drawn, ended
+from langchain_dpicl_rag.drawing import Drawing, aended, ended
 from langchain_dpicl_rag.engines import (
     adapted,
     answer_metadata,
@@ -151,14 +151,13 @@ class PrivateContextLLM(LLM):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[GenerationChunk]:
-        documents = documents_of(kwargs, allow_public=self.allow_public)
-        stream = adapted(self.engine, stop).stream(prompt, documents)
-        for piece in drawn(stream, kwargs.get(DOCUMENTS)):
+        drawing = self._draw(prompt, stop, kwargs)
+        for piece in drawing:
             chunk = GenerationChunk(text=piece)
             if run_manager is not None:
                 run_manager.on_llm_new_token(piece, chunk=chunk)
             yield chunk
-        yield self._last(stream.answer)
+        yield self._last(drawing.answer)
 
     async def _astream(
         self,
@@ -167,18 +166,25 @@ class PrivateContextLLM(LLM):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[GenerationChunk]:
-        documents = documents_of(kwargs, allow_public=self.allow_public)
-        stream = await asyncio.to_thread(adapted(self.engine, stop).stream, prompt, documents)
-        async for piece in adrawn(stream, kwargs.get(DOCUMENTS)):
+        drawing = await asyncio.to_thread(self._draw, prompt, stop, kwargs)
+        async for piece in drawing.pieces():
             chunk = GenerationChunk(text=piece)
             if run_manager is not None:
                 await run_manager.on_llm_new_token(piece, chunk=chunk)
             yield chunk
-        yield self._last(stream.answer)
+        yield self._last(drawing.answer)
 
     def _answer(self, prompt: str, stop: list[str] | None, kwargs: dict[str, Any]) -> PrivateAnswer:
         documents = documents_of(kwargs, allow_public=self.allow_public)
         return adapted(self.engine, stop).answer(prompt, documents)
+
+    def _draw(self, prompt: str, stop: list[str] | None, kwargs: dict[str, Any]) -> Drawing:
+        documents = documents_of(kwargs, allow_public=self.allow_public)
+        drawing = Drawing(adapted(self.engine, stop).stream(prompt, documents))
+        box = kwargs.get(DOCUMENTS)
+        if isinstance(box, SealedDocuments):
+            box.keep(drawing)
+        return drawing
 
     def _generation(self, answer: PrivateAnswer) -> Generation:
         return Generation(text=answer.text, generation_info=answer_metadata(self.engine, answer))

@@ -1,0 +1,65 @@
+"""Sync and async are one path: the same seed gives the same answer."""
+
+from __future__ import annotations
+
+import pytest
+from langchain_dpicl_rag import (
+    ChatPrivateContext,
+    PrivateCombineDocuments,
+    PrivateContextLLM,
+    PrivateRetrievalChain,
+)
+
+from dpicl_rag.mechanisms.randomness import NotPrivateWarning
+from tests.integrations.langchain.support import QUESTION, chroma_store, make_engine
+
+DOCUMENTS = ["Ann has zingpocket.", "Bob has zingpocket.", "Eve has zingpocket."]
+
+MODELS = {
+    "llm": lambda engine, folder: (PrivateContextLLM(engine).bind(documents=DOCUMENTS), QUESTION),
+    "chat": lambda engine, folder: (ChatPrivateContext(engine).bind(documents=DOCUMENTS), QUESTION),
+    "chain": lambda engine, folder: (
+        PrivateRetrievalChain(
+            chroma_store(folder, DOCUMENTS), unit_field="patient", threshold=-1, engine=engine
+        ),
+        QUESTION,
+    ),
+    "combine": lambda engine, folder: (
+        PrivateCombineDocuments(engine),
+        {"input": QUESTION, "context": DOCUMENTS},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+async def test_all_ways_give_the_same_answer(name, tiny_model, tmp_path):
+    def fresh(way: str):
+        with pytest.warns(NotPrivateWarning):
+            engine = make_engine(tiny_model, seed=7, max_tokens=12)
+        return MODELS[name](engine, tmp_path / way)
+
+    adapter, asked = fresh("invoke")
+    expected = _text(adapter.invoke(asked))
+    assert expected.startswith("It is")
+
+    adapter, asked = fresh("ainvoke")
+    assert _text(await adapter.ainvoke(asked)) == expected
+
+    adapter, asked = fresh("stream")
+    pieces = [_text(piece) for piece in adapter.stream(asked)]
+    assert "".join(pieces).strip() == expected
+
+    adapter, asked = fresh("astream")
+    apieces = [_text(piece) async for piece in adapter.astream(asked)]
+    assert apieces == pieces
+    assert sum(map(bool, pieces)) > 2, "the stream came in one piece"
+
+    adapter, asked = fresh("batch")
+    assert _text(adapter.batch([asked])[0]) == expected
+
+    adapter, asked = fresh("abatch")
+    assert _text((await adapter.abatch([asked]))[0]) == expected
+
+
+def _text(output: object) -> str:
+    return output if isinstance(output, str) else output.content
