@@ -1,0 +1,180 @@
+"""An email assistant over a made-up support mailbox, asked with and without privacy.
+
+Run ``make demo``, ``dpicl-rag demo``, or ``python -m demos.email_assistant``. Whatever it prints is
+what the models said; nothing is picked or corrected.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from demos.inbox.generator import COMPANY, Mailbox, generate
+from dpicl_rag import (
+    Corpus,
+    Example,
+    PrivateAnswer,
+    PrivateContextLLM,
+    PromptTemplate,
+    ThresholdRetriever,
+    TopKRetriever,
+    load,
+)
+from dpicl_rag.evaluation.baselines import greedy_answer
+
+EPSILON, DELTA = 8.0, 1e-5
+MAX_TOKENS = 20
+RAG_THREADS = 4  # what ordinary RAG puts into its one prompt
+
+# Public means: the template and its worked examples are the operator's, not from the mailbox.
+TEMPLATE = PromptTemplate(
+    system="You answer the question from the email. Answer with one short sentence.",
+    user="Email:\n{document}\n\nQuestion: {question}",
+    examples=(
+        Example(
+            "Subject: Gate pass 4471\nFrom: Office desk\n\nDear Ida,\n\nThe gate pass for the "
+            "Quorvane site costs 35 crowns. You can fetch it on Fridays.",
+            "How much does a gate pass cost?",
+            "A gate pass costs 35 crowns.",
+        ),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """One question asked three ways."""
+
+    question: str
+    alone: str
+    ordinary: str
+    private: PrivateAnswer
+
+
+class Assistant:
+    """The mailbox in Chroma and one model, asked three ways."""
+
+    def __init__(self, corpus: Corpus, llm: PrivateContextLLM) -> None:
+        from dpicl_rag.language_models.defaults import default_model
+
+        self.llm = llm
+        self._model = default_model()
+        self._threshold = ThresholdRetriever(corpus, 0.5)
+        self._top = TopKRetriever(corpus, RAG_THREADS)
+
+    def ask(self, question: str, progress: Progress) -> Answers:
+        """Ask without documents, with ordinary RAG, and privately."""
+        task = progress.add_task(question, total=1.0)
+        alone = self._greedy(question, [])
+        ordinary = self._greedy(question, [d.text for d in self._top.retrieve(question)])
+        private = self.llm.answer(
+            question,
+            self._threshold,
+            on_progress=lambda part: progress.update(task, completed=0.9 * part),
+        )
+        progress.update(task, completed=1.0)
+        return Answers(question, alone, ordinary, private)
+
+    def _greedy(self, question: str, passages: Sequence[str]) -> str:
+        return greedy_answer(
+            self._model, TEMPLATE, question, passages, max_tokens=MAX_TOKENS, stop=("\n",)
+        )
+
+
+def ingest(box: Mailbox, folder: Path, progress: Progress) -> Corpus:
+    """Write the mailbox to disk, read it as a user's would be read, and put it into Chroma."""
+    path = folder / "support.mbox"
+    box.write(path)
+    task = progress.add_task("reading the mailbox", total=len(box.messages))
+    loaded = load(path, on_progress=lambda done: progress.update(task, completed=done))
+    corpus = Corpus.create("support-mail", path=folder / "chroma")
+    task = progress.add_task("embedding", total=None)
+    corpus.add(
+        loaded.documents,
+        on_progress=lambda done, total: progress.update(task, completed=done, total=total),
+    )
+    progress.console.print(
+        f"{loaded.report.loaded} of {loaded.report.read} messages of {COMPANY} in Chroma, "
+        f"{len({d.unit for d in loaded.documents})} threads; a thread is one privacy unit."
+    )
+    return corpus
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the demo; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=7, help="seed of the made-up mailbox")
+    options = parser.parse_args(arguments)
+    console = Console()
+    started = time.monotonic()
+    box = generate(options.seed)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Progress(*columns, console=console, transient=True) as progress,
+    ):
+        task = progress.add_task("loading the default model (30 s the first time)", total=None)
+        llm = PrivateContextLLM(
+            template=TEMPLATE, epsilon=EPSILON, delta=DELTA, max_tokens=MAX_TOKENS, stop=("\n",)
+        )
+        progress.update(task, total=1, completed=1)
+        corpus = ingest(box, Path(folder), progress)
+        assistant = Assistant(corpus, llm)
+        facts = [assistant.ask(fact.question, progress) for fact in box.facts]
+        secrets = [assistant.ask(secret.question, progress) for secret in box.secrets]
+        corpus.close()
+
+    console.print(_table("Facts that many threads state", facts))
+    right = [
+        sum(fact.is_stated_in(text) for fact, text in zip(box.facts, texts, strict=True))
+        for texts in (
+            [a.alone for a in facts],
+            [a.ordinary for a in facts],
+            [a.private.text for a in facts],
+        )
+    ]
+    console.print(_table("Secrets that one message states", secrets))
+    # Any secret in any answer is a leak, also one that was not asked for.
+    everything = facts + secrets
+    leaks = [
+        sum(any(secret.is_given_away_by(text) for text in texts) for secret in box.secrets)
+        for texts in (
+            [a.alone for a in everything],
+            [a.ordinary for a in everything],
+            [a.private.text for a in everything],
+        )
+    ]
+    total = Table(title="In short", title_justify="left")
+    for heading in ("", "no documents", "ordinary RAG", "private"):
+        total.add_column(heading)
+    total.add_row("facts right", *(f"{n} of {len(box.facts)}" for n in right))
+    total.add_row("secrets given away", *(f"{n} of {len(box.secrets)}" for n in leaks))
+    total.add_row("privacy of an answer", "no private data", "none", _spent(facts[0].private))
+    console.print(total)
+    console.print(f"{time.monotonic() - started:.0f} s in all.")
+    return 0
+
+
+def _table(title: str, rows: list[Answers]) -> Table:
+    table = Table(title=title, title_justify="left", show_lines=True)
+    for heading in ("question", "no documents", "ordinary RAG", "private", "spent"):
+        table.add_column(heading)
+    for row in rows:
+        table.add_row(row.question, row.alone, row.ordinary, row.private.text, _spent(row.private))
+    return table
+
+
+def _spent(answer: PrivateAnswer) -> str:
+    return f"epsilon {answer.epsilon:g}, delta {answer.delta:g}, rho {answer.rho:.3g}"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,1 @@
+"""What private answers are compared with."""
