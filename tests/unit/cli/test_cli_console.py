@@ -72,6 +72,11 @@ def test_the_commands_are_all_here_and_report_their_errors():
         assert getattr(callback, "__wrapped__", None), f"{words} lacks console.reported"
 
 
+def test_tracebacks_with_local_variables_are_off():
+    assert not app.pretty_exceptions_enable
+    assert not app.pretty_exceptions_show_locals
+
+
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_every_command_has_help(cli, words):
     result = cli(*words, "--help")
