@@ -23,6 +23,7 @@ from dpicl_rag.retrieval.passages import (
     UNIT_FIELD,
     Record,
     passages_of,
+    stored_unit,
 )
 from dpicl_rag.retrieval.store import Store, Version, default_path
 from dpicl_rag.retrieval.vectors import Snapshot
@@ -279,11 +280,18 @@ class Corpus:
         Chroma's files may hold traces of a deleted text until they are compacted
         (``chroma vacuum``).
         """
+        wanted = stored_unit(unit)
         with self._writing() as collection:
-            if self._unit_field == "document":
-                collection.delete(ids=[unit])
-            else:
-                collection.delete(where={self._unit_field: unit})
+            page = collection.get(include=["metadatas"])
+            fields = page["metadatas"] or []
+            # Not by a filter on the field: that tells the number 1 from the string, units do not.
+            ids = [
+                id
+                for id, field in zip(page["ids"], fields, strict=True)
+                if self._unit(id, field or {}) == wanted
+            ]
+            for batch in _pages(ids, _PAGE):
+                collection.delete(ids=list(batch))
 
     def count(self) -> int:
         """Number of passages. Private."""

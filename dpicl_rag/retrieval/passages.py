@@ -55,7 +55,7 @@ def passages_of(document: Document, size: int, overlap: int) -> list[Record]:
     """
     if "" in document.metadata:
         raise CorpusError("a document has a metadata field without a name")
-    text, unit = _storable(document.text), _storable(document.unit)
+    text, unit = _storable(document.text), stored_unit(document.unit)
     digest = hashlib.sha256(json.dumps([unit, text]).encode()).hexdigest()
     metadata = {_storable(key): _storable(str(value)) for key, value in document.metadata.items()}
     return [
@@ -74,6 +74,19 @@ def passages_of(document: Document, size: int, overlap: int) -> list[Record]:
     ]
 
 
+def stored_unit(unit: str) -> str:
+    """The name under which a unit is stored: its own, or a hash if no database takes that.
+
+    Broken mail has lone surrogates. Replacing them would make one unit of two, which then changes
+    when one of them arrives.
+    """
+    try:
+        unit.encode()
+    except UnicodeEncodeError:
+        return "sha256:" + hashlib.sha256(unit.encode("utf-8", "surrogatepass")).hexdigest()
+    return unit
+
+
 def _storable(text: str) -> str:
-    """Replace lone surrogates, which broken mail has and no database takes."""
+    """Replace lone surrogates."""
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -47,6 +47,13 @@ def test_the_unit_is_a_metadata_field(
     assert [record.text for record in corpus.snapshot().records] == TEXTS[2:]
 
 
+def test_units_that_are_numbers(collection: chromadb.Collection, embedder: HashingEmbedder) -> None:
+    corpus = Corpus.from_collection(collection, unit_field="page", embedder=embedder)
+    assert corpus.snapshot().units == ["1"]
+    corpus.delete_unit("1")
+    assert corpus.snapshot().units == []
+
+
 def test_or_the_record_itself(collection: chromadb.Collection, embedder: HashingEmbedder) -> None:
     corpus = Corpus.from_collection(collection, unit_field="document", embedder=embedder)
     assert {record.unit for record in corpus.snapshot().records} == {"r1", "r2", "r3"}

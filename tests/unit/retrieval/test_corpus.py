@@ -212,8 +212,16 @@ def test_a_damaged_database_is_one_clear_error(tmp_path: Path, embedder: Hashing
 
 
 def test_broken_text_is_stored_with_replacements(corpus: Corpus) -> None:
-    corpus.add([Document("caf\udce9", "thread\udce9", {"owner": "\udce9"})])
-    assert texts(corpus) == {"thread?": ["caf?"]}
+    corpus.add([Document("caf\udce9", "thread 1", {"owner": "\udce9"})])
+    assert texts(corpus) == {"thread 1": ["caf?"]}
+
+
+def test_units_with_broken_names_stay_apart(corpus: Corpus) -> None:
+    units = ["a\udce9", "a\udcea", "a?"]
+    corpus.add([Document(f"note {number}", unit) for number, unit in enumerate(units)])
+    assert len(corpus.snapshot().units) == 3
+    corpus.delete_unit(units[0])
+    assert sorted(record.text for record in corpus.snapshot().records) == ["note 1", "note 2"]
 
 
 def test_errors_carry_no_text(corpus: Corpus, caplog: pytest.LogCaptureFixture) -> None:
