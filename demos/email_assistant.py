@@ -7,6 +7,7 @@ what the models said; nothing is picked or corrected.
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -108,7 +109,7 @@ def ingest(box: Mailbox, folder: Path, progress: Progress) -> Corpus:
     return corpus
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] = ()) -> int:
     """Run the demo; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=7, help="seed of the made-up mailbox")
@@ -177,4 +178,4 @@ def _spent(answer: PrivateAnswer) -> str:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(sys.argv[1:]))

@@ -17,8 +17,9 @@ class PrivateAnswer:
         text: The released text.
         epsilon: The answer as a whole is (epsilon, delta)-DP for every privacy unit.
         delta: See ``epsilon``.
-        rho: zCDP rho charged for the answer. Under individual accounting it is the bound that
-            holds for every unit, not what any unit has spent.
+        rho: zCDP rho charged for the answer. Under individual accounting it is a bound that
+            holds for every unit (its worst cost per token, up to the answer's budget), not what
+            any unit has spent.
         tokens: Number of released tokens, the end token included.
         stopped_by: Why it ended.
     """

@@ -41,6 +41,10 @@ class Charge(Protocol):
         """
         ...
 
+    def verify(self) -> None:
+        """Raise if a charge passed its limit. Call it before the drawn token is released."""
+        ...
+
 
 class FixedCharge:
     """Every draw costs the same, whatever the experts say.
@@ -75,6 +79,9 @@ class FixedCharge:
         if self._reservation is not None:
             self._reservation.commit(self._cost)
 
+    def verify(self) -> None:
+        """Nothing: ``pay`` raises by itself."""
+
 
 class IndividualCharge:
     """Each unit pays ``(w * lambda * range)^2 / 8`` for its own realised range.
@@ -92,15 +99,17 @@ class IndividualCharge:
     def __init__(
         self, limits: torch.Tensor, bound: float, worst: float, reservation: Reservation | None
     ) -> None:
-        self._filter = IndividualFilter(limits)
+        self._limits = limits
+        self._filter: IndividualFilter | None = None
+        self._draws = 0
         self._bound = bound
         self._worst = worst
         self._reservation = reservation
 
     @property
     def rho(self) -> float:
-        """The bound for every unit: fixed beforehand, whatever any unit has spent."""
-        return self._bound
+        """The draws so far at their worst cost, up to the bound; the same for every unit."""
+        return min(self._draws * self._worst, self._bound)
 
     def can_pay(self) -> bool:
         """Always: an expert whose unit has nothing left is silent, which costs nothing."""
@@ -108,10 +117,23 @@ class IndividualCharge:
 
     def weights(self, ranges: torch.Tensor) -> torch.Tensor | None:
         """Scale each expert to what its unit has left."""
-        return self._filter.weights(ranges)
+        return self._at(ranges).weights(ranges)
 
     def pay(self, ranges: torch.Tensor) -> None:
         """Charge every unit for its weighted range."""
-        charges = self._filter.charge(self._filter.weights(ranges) * ranges)
+        self._draws += 1
+        units = self._at(ranges)
+        charges = units.charge(units.weights(ranges) * ranges)
         if self._reservation is not None:
             self._reservation.commit(self._worst, charges.tolist())
+
+    def verify(self) -> None:
+        """Raise if a unit passed its limit; on an accelerator ``pay`` cannot tell by itself."""
+        if self._filter is not None:
+            self._filter.verify()
+
+    def _at(self, ranges: torch.Tensor) -> IndividualFilter:
+        """The filter, on the device of the utilities."""
+        if self._filter is None:
+            self._filter = IndividualFilter(self._limits.to(ranges.device))
+        return self._filter

@@ -81,6 +81,7 @@ def decode(
         scores, ranges = score(rows.extend(step), utility, strength, charge, top_k)
         charge.pay(ranges)
         token = draw(scores, randomness)
+        charge.verify()
         yield token
         if token in stop_tokens:
             return

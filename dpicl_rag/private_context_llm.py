@@ -122,7 +122,8 @@ class PrivateContextLLM:
         individual = self._individual(stability)
         draws = min(_PIVOTAL_TOKENS, config.max_tokens) if individual else config.max_tokens
         strength = config.strength or strength_for(budget, draws, utility.range, factor)
-        charge, close = self._charge(experts, individual, budget, strength, utility, factor)
+        cost = bounded_range_to_rho(strength * utility.range * factor)
+        charge, close = self._charge(experts, individual, budget, cost)
 
         def settle(text: str, tokens: int, stopped: StoppedBy) -> PrivateAnswer:
             return PrivateAnswer(text, config.epsilon, config.delta, charge.rho, tokens, stopped)
@@ -189,15 +190,8 @@ class PrivateContextLLM:
                 f"strength {strength:g} costs more than epsilon {config.epsilon:g} in one draw; "
                 "lower it or leave it out"
             )
-        budget = bounded_range_to_rho(config.epsilon)
-        charge, close = self._charge(
-            experts,
-            self._individual(stability),
-            budget,
-            strength,
-            utility,
-            stability.factor(config.adjacency),
-        )
+        cost = bounded_range_to_rho(min(strength * reach, config.epsilon))
+        charge, close = self._charge(experts, self._individual(stability), cost, cost)
         try:
             rows = self._rows(experts, prompt, allowance, room, on_progress)
             rows.extend(prompt.suffix)
@@ -205,6 +199,7 @@ class PrivateContextLLM:
             scores, ranges = score(log_probs, utility, strength, charge)
             charge.pay(ranges)
             chosen = draw(scores, self._randomness)
+            charge.verify()
         finally:
             close()
         return PrivateLabel(labels[chosen], config.epsilon, 0.0, charge.rho)
@@ -286,20 +281,20 @@ class PrivateContextLLM:
         return sound and self.config.accounting != "fixed"
 
     def _charge(
-        self,
-        experts: list[Expert],
-        individual: bool,
-        budget: float,
-        strength: float,
-        utility: Utility,
-        factor: int,
+        self, experts: list[Expert], individual: bool, budget: float, cost: float
     ) -> tuple[Charge, Callable[[], None]]:
-        """The way this answer pays, and what ends it."""
-        cost = bounded_range_to_rho(strength * utility.range * factor)
+        """The way this answer pays, and what ends it.
+
+        Args:
+            experts: Whose units pay.
+            individual: Whether each unit pays for itself.
+            budget: zCDP rho of the answer.
+            cost: zCDP rho of one draw in its worst case.
+        """
         if not individual and cost > budget:
             raise ConfigurationError(
-                f"strength {strength:g} costs more than the whole budget of an answer in one "
-                "token; lower it or leave it out"
+                "strength is so high that one token costs more than the whole budget of an "
+                "answer; lower it or leave it out"
             )
         reservation = self._reserve(experts if individual else None, budget, cost)
         close = reservation.close if reservation is not None else _nothing

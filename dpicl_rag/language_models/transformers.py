@@ -39,7 +39,9 @@ class TransformersModel:
                 f"models with {', '.join(sorted(unsupported))} layers are not supported: their "
                 "state cannot be kept per token; use a model with attention layers only"
             )
-        self._windowed = kinds != {"full_attention"}
+        self._windowed = kinds != {"full_attention"} or bool(
+            getattr(config, "sliding_window", None)  # Mistral sets it without naming layer types
+        )
         self._depth = int(config.num_hidden_layers)
         self._vocabulary = int(config.vocab_size)
         self._context = int(getattr(config, "max_position_embeddings", 0) or 1 << 20)

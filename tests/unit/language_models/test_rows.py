@@ -1,0 +1,127 @@
+import pytest
+import torch
+
+from dpicl_rag.errors import ConfigurationError, ContextLengthError
+from dpicl_rag.language_models import rows as rows_module
+from tests.support.tiny_model import build_tiny_model
+
+DOCUMENTS = ["abc", "a longer document than the others", "x"]
+
+
+def reference(model, ids):
+    with torch.inference_mode():
+        return torch.log_softmax(model._model(torch.tensor([ids])).logits[0, -1].float(), -1)
+
+
+@pytest.mark.parametrize("head", ["a public prefix: ", ""])
+@pytest.mark.parametrize("pass_tokens", [16, 2048])
+@pytest.mark.parametrize("heads", [2, 4])
+def test_every_row_equals_its_own_forward_pass(monkeypatch, head, pass_tokens, heads):
+    monkeypatch.setattr(rows_module, "_PASS_TOKENS", pass_tokens)
+    model = build_tiny_model(num_key_value_heads=heads)
+    common, documents = model.encode(head), [model.encode(text) for text in DOCUMENTS]
+    suffix = model.encode(" and the question?")
+    rows = model.prefix(common, documents, room=40)
+    first = rows.extend(suffix)
+    second = rows.extend([7])
+    for row, document in enumerate(documents):
+        ids = [*common, *document, *suffix]
+        assert torch.allclose(first[row], reference(model, ids), atol=1e-5)
+        assert torch.allclose(second[row], reference(model, [*ids, 7]), atol=1e-5)
+
+
+def test_scoring_a_continuation_leaves_the_rows_as_they_were(tiny_model):
+    documents = [tiny_model.encode(text) for text in DOCUMENTS]
+    suffix = tiny_model.encode("?")
+    rows = tiny_model.prefix([], documents, room=20)
+    rows.extend(suffix)
+    scores = rows.score([[5], [6, 7, 8]])
+    for row, document in enumerate(documents):
+        ids = [*document, *suffix]
+        one = reference(tiny_model, ids)[5]
+        three = (
+            reference(tiny_model, ids)[6]
+            + reference(tiny_model, [*ids, 6])[7]
+            + reference(tiny_model, [*ids, 6, 7])[8]
+        )
+        assert scores[row].tolist() == pytest.approx([one.item(), three.item()], abs=1e-4)
+    after = rows.extend([9])
+    assert torch.allclose(after[0], reference(tiny_model, [*documents[0], *suffix, 9]), atol=1e-5)
+
+
+def test_a_sliding_window_model_is_read_without_gaps():
+    from transformers import MistralConfig, MistralForCausalLM
+
+    from dpicl_rag.language_models.transformers import TransformersModel
+    from tests.support.tiny_model import build_tiny_tokenizer
+
+    tokenizer = build_tiny_tokenizer()
+    torch.manual_seed(0)
+    config = MistralConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        sliding_window=8,
+        max_position_embeddings=512,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.eos_token_id,
+    )
+    model = TransformersModel(MistralForCausalLM(config), tokenizer)
+    common, documents = model.encode("a public prefix"), [model.encode(t) for t in DOCUMENTS]
+    rows = model.prefix(common, documents, room=30)
+    found = rows.extend(model.encode(" question?"))
+    for row, document in enumerate(documents):
+        ids = [*common, *document, *model.encode(" question?")]
+        assert torch.allclose(found[row], reference(model, ids), atol=1e-5)
+
+
+def test_a_model_with_learned_positions_works():
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    from dpicl_rag.language_models.transformers import TransformersModel
+    from tests.support.tiny_model import build_tiny_tokenizer
+
+    tokenizer = build_tiny_tokenizer(chat=False)
+    torch.manual_seed(0)
+    config = GPT2Config(
+        vocab_size=len(tokenizer),
+        n_embd=32,
+        n_layer=2,
+        n_head=4,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+    )
+    model = TransformersModel(GPT2LMHeadModel(config), tokenizer)
+    documents = [model.encode(text) for text in DOCUMENTS]
+    rows = model.prefix(model.encode("head "), documents, room=10)
+    found = rows.extend(model.encode("?"))
+    for row, document in enumerate(documents):
+        ids = [*model.encode("head "), *document, *model.encode("?")]
+        assert torch.allclose(found[row], reference(model, ids), atol=1e-5)
+
+
+def test_more_tokens_than_room_or_context_are_refused(tiny_model):
+    rows = tiny_model.prefix([], [[1, 2]], room=2)
+    with pytest.raises(ContextLengthError):
+        rows.extend([1, 2, 3])
+    with pytest.raises(ContextLengthError, match="2048"):
+        tiny_model.prefix([1] * 2000, [[1] * 60], room=0)
+
+
+def test_an_empty_row_and_scoring_too_early_are_refused(tiny_model):
+    with pytest.raises(ConfigurationError):
+        tiny_model.prefix([1], [[]], room=1)
+    with pytest.raises(ConfigurationError):
+        tiny_model.prefix([1], [[1]], room=1).score([[1]])
+
+
+def test_progress_is_a_part_and_ends_at_one(tiny_model, monkeypatch):
+    monkeypatch.setattr(rows_module, "_PASS_TOKENS", 4)
+    seen = []
+    tiny_model.prefix([], [[1, 2], [3], [4, 5, 6]], room=1, on_progress=seen.append)
+    assert seen == sorted(seen)
+    assert seen[-1] == 1.0

@@ -1,0 +1,46 @@
+import pytest
+
+from dpicl_rag.documents import Document, as_documents, group_by_unit
+from dpicl_rag.errors import ConfigurationError
+
+
+def test_strings_are_units_of_their_own_whatever_else_is_there():
+    alone = as_documents(["x"])
+    among = as_documents(["a", "x", "b"])
+    assert alone[0].unit == among[1].unit
+    assert len({document.unit for document in among}) == 3
+
+
+def test_equal_strings_are_different_units():
+    first, second = as_documents(["x", "x"])
+    assert first.unit != second.unit
+    # Removing either leaves the same corpus.
+    assert as_documents(["x"])[0].unit == first.unit
+
+
+def test_a_metadata_field_can_be_the_unit():
+    documents = [Document("a", "1", {"patient": "p"}), Document("b", "2", {"patient": "p"})]
+    assert {d.unit for d in as_documents(documents, "patient")} == {"p"}
+    assert {d.unit for d in as_documents(documents)} == {"1", "2"}
+
+
+def test_a_missing_field_is_named_and_no_text_is():
+    with pytest.raises(ConfigurationError, match="patient") as caught:
+        as_documents([Document("SECRET", "1", {"name": "SECRET"})], "patient")
+    assert "SECRET" not in str(caught.value)
+
+
+def test_other_types_are_refused():
+    with pytest.raises(ConfigurationError, match="int"):
+        as_documents([3])  # type: ignore[list-item]
+
+
+def test_repr_shows_nothing():
+    assert "SECRET" not in repr(Document("SECRET", "SECRET", {"a": "SECRET"}))
+
+
+def test_grouping_keeps_order():
+    documents = [Document("1", "b"), Document("2", "a"), Document("3", "b")]
+    grouped = group_by_unit(documents)
+    assert list(grouped) == ["b", "a"]
+    assert [d.text for d in grouped["b"]] == ["1", "3"]

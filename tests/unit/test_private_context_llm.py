@@ -1,0 +1,249 @@
+import asyncio
+import dataclasses
+import gc
+import logging
+
+import pytest
+
+from dpicl_rag import (
+    BudgetExceededError,
+    ConfigurationError,
+    ContextLengthError,
+    Document,
+    Ledger,
+    MissingDocumentsError,
+    PrivateContextLLM,
+)
+from dpicl_rag.accounting.conversion import epsilon_to_rho
+from dpicl_rag.accounting.stability import Stability
+from dpicl_rag.mechanisms.randomness import NotPrivateWarning
+
+SECRET = "xyzzy-4417"
+DOCUMENTS = [f"document {i} {SECRET}" for i in range(4)]
+
+
+class Found:
+    """A retriever that returns what it was given."""
+
+    def __init__(self, documents, stability):
+        self.documents, self.stability = documents, stability
+
+    def retrieve(self, question):
+        return self.documents
+
+
+def seeded(model, **settings):
+    with pytest.warns(NotPrivateWarning):
+        return PrivateContextLLM(model, seed=1, max_tokens=6, **settings)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        yield ledger
+
+
+def spent(ledger):
+    return {status.scope: status.spent for status in ledger.status()}
+
+
+@pytest.mark.parametrize("utility", ["surplus", "log_ratio", "log_prob", "vote"])
+@pytest.mark.parametrize("accounting", ["individual", "fixed"])
+def test_an_answer_stays_within_its_budget(tiny_model, utility, accounting):
+    llm = PrivateContextLLM(tiny_model, utility=utility, accounting=accounting, max_tokens=5)
+    answer = llm.answer("question?", DOCUMENTS)
+    assert (answer.epsilon, answer.delta) == (8.0, 1e-5)
+    assert 0 < answer.rho <= epsilon_to_rho(8.0, 1e-5)
+    assert 1 <= answer.tokens <= 5
+    assert answer.stopped_by in ("end", "length")
+
+
+def test_the_fields_of_an_answer_are_the_public_ones(tiny_model):
+    answer = PrivateContextLLM(tiny_model, max_tokens=2).answer("q", DOCUMENTS)
+    assert {field.name for field in dataclasses.fields(answer)} == {
+        "text",
+        "epsilon",
+        "delta",
+        "rho",
+        "tokens",
+        "stopped_by",
+    }
+
+
+def test_streams_answers_and_async_twins_agree(tiny_model):
+    answer = seeded(tiny_model).answer("q?", DOCUMENTS)
+    streamed = seeded(tiny_model).stream("q?", DOCUMENTS)
+    assert "".join(streamed).strip() == answer.text
+    assert streamed.answer == answer
+
+    async def collect():
+        pieces = [piece async for piece in seeded(tiny_model).astream("q?", DOCUMENTS)]
+        return pieces, await seeded(tiny_model).aanswer("q?", DOCUMENTS)
+
+    pieces, twin = asyncio.run(collect())
+    assert "".join(pieces).strip() == answer.text
+    assert twin == answer
+
+
+def test_classify_and_its_twin_agree(tiny_model):
+    labels = ["yes", "no", "nobody"]
+    label = seeded(tiny_model).classify("q?", DOCUMENTS, labels)
+    assert label.label in labels
+    assert (label.epsilon, label.delta, label.rho) == (8.0, 0.0, 8.0)
+    twin = asyncio.run(seeded(tiny_model).aclassify("q?", DOCUMENTS, labels))
+    assert twin == label
+
+
+@pytest.mark.parametrize("utility", ["surplus", "log_ratio", "log_prob", "vote"])
+@pytest.mark.parametrize("accounting", ["individual", "fixed"])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.3, 8.0])
+def test_every_utility_can_classify(tiny_model, utility, accounting, epsilon):
+    llm = PrivateContextLLM(tiny_model, utility=utility, accounting=accounting, epsilon=epsilon)
+    label = llm.classify("q?", DOCUMENTS, ["a", "b"])
+    assert label.rho <= epsilon**2 / 8 * (1 + 1e-9)
+
+
+def test_no_documents_take_the_ordinary_path(tiny_model):
+    answer = PrivateContextLLM(tiny_model, max_tokens=3).answer("q?", [])
+    assert answer.tokens >= 1
+    assert answer.epsilon == 8.0
+
+
+def test_no_documents_argument_is_an_error(tiny_model):
+    llm = PrivateContextLLM(tiny_model)
+    with pytest.raises(MissingDocumentsError):
+        llm.answer("q?", None)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="list"):
+        llm.answer("q?", "one string")  # type: ignore[arg-type]
+
+
+def test_individual_accounting_is_refused_where_it_is_unsound(tiny_model):
+    top = Found([Document("a", "1")], Stability(0, 1))
+    llm = PrivateContextLLM(tiny_model, accounting="individual", max_tokens=2)
+    with pytest.raises(ConfigurationError, match="fixed"):
+        llm.answer("q?", top)
+    for settings in ({"groups": 2}, {"adjacency": "replace_one"}):
+        llm = PrivateContextLLM(tiny_model, accounting="individual", **settings)
+        with pytest.raises(ConfigurationError, match="fixed"):
+            llm.answer("q?", DOCUMENTS)
+
+
+def test_the_automatic_choice_falls_back_to_fixed_charges(tiny_model, ledger):
+    top = Found([Document("a", "1")], Stability(0, 1))
+    llm = PrivateContextLLM(tiny_model, max_tokens=4, ledger=ledger)
+    answer = llm.answer("q?", top)
+    cost = epsilon_to_rho(8.0, 1e-5) / 4
+    assert answer.rho == pytest.approx(answer.tokens * cost)
+
+
+def test_a_retriever_and_a_privacy_unit_do_not_go_together(tiny_model):
+    found = Found([Document("a", "1", {"p": "x"})], Stability(1, 0))
+    with pytest.raises(ConfigurationError, match="privacy_unit"):
+        PrivateContextLLM(tiny_model, privacy_unit="p").answer("q?", found)
+
+
+def test_a_question_longer_than_the_context_is_one_clear_error(tiny_model):
+    with pytest.raises(ContextLengthError, match="shorten the question"):
+        PrivateContextLLM(tiny_model).answer("word " * 2000, DOCUMENTS)
+
+
+def test_a_long_document_is_cut_to_its_allowance(tiny_model):
+    llm = PrivateContextLLM(tiny_model, max_tokens=2, unit_tokens=20)
+    assert llm.answer("q?", ["word " * 5000]).tokens >= 1
+
+
+@pytest.mark.parametrize("question", ["", "  \n"])
+def test_an_empty_question_is_refused(tiny_model, question):
+    with pytest.raises(ConfigurationError, match="empty"):
+        PrivateContextLLM(tiny_model).answer(question, DOCUMENTS)
+
+
+@pytest.mark.parametrize("accounting", ["fixed", "individual"])
+def test_the_ledger_is_charged_for_what_was_released(tiny_model, ledger, accounting):
+    ledger.set_budget(corpus="default", rho=100.0)
+    llm = PrivateContextLLM(tiny_model, max_tokens=8, ledger=ledger, accounting=accounting)
+    answer = llm.answer("q?", DOCUMENTS)
+    [status] = ledger.status()
+    assert status.spent == pytest.approx(answer.rho, rel=1e-6)
+    assert status.reserved == 0
+
+
+def test_a_stream_closed_midway_pays_for_what_was_released(tiny_model, ledger):
+    ledger.set_budget(corpus="default", rho=100.0)
+    llm = PrivateContextLLM(tiny_model, max_tokens=8, ledger=ledger, accounting="fixed")
+    stream = llm.stream("q?", DOCUMENTS)
+    next(stream)
+    stream.close()
+    [status] = ledger.status()
+    cost = epsilon_to_rho(8.0, 1e-5) / 8
+    assert status.spent == pytest.approx(stream.answer.tokens * cost, rel=1e-6)
+    assert status.reserved == 0
+
+
+def test_a_stream_that_is_dropped_gives_its_hold_back(tiny_model, ledger):
+    ledger.set_budget(corpus="default", rho=100.0)
+    llm = PrivateContextLLM(tiny_model, max_tokens=8, ledger=ledger, accounting="fixed")
+    stream = llm.stream("q?", DOCUMENTS)
+    del stream
+    gc.collect()
+    [status] = ledger.status()
+    assert (status.spent, status.reserved) == (0, 0)
+
+
+def test_an_error_while_reading_refunds(tiny_model, ledger, monkeypatch):
+    ledger.set_budget(corpus="default", rho=100.0)
+    llm = PrivateContextLLM(tiny_model, max_tokens=8, ledger=ledger, accounting="fixed")
+
+    def fail(*_, **__):
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(type(tiny_model), "prefix", fail)
+    with pytest.raises(RuntimeError, match="planted"):
+        llm.answer("q?", DOCUMENTS)
+    with pytest.raises(RuntimeError, match="planted"):
+        llm.classify("q?", DOCUMENTS, ["a", "b"])
+    [status] = ledger.status()
+    assert (status.spent, status.reserved) == (0, 0)
+
+
+def test_a_budget_that_ends_midway_stops_the_answer(tiny_model, ledger):
+    cost = epsilon_to_rho(8.0, 1e-5) / 8
+    ledger.set_budget(corpus="default", rho=2.5 * cost)
+    llm = PrivateContextLLM(tiny_model, max_tokens=8, ledger=ledger, accounting="fixed")
+    answer = llm.answer("q?", DOCUMENTS)
+    assert answer.tokens <= 2
+    assert answer.stopped_by in ("budget", "end")
+
+
+def test_a_budget_that_cannot_pay_refuses_before_any_model_call(tiny_model, ledger, monkeypatch):
+    ledger.set_budget(corpus="default", rho=1e-6)
+    llm = PrivateContextLLM(tiny_model, max_tokens=8, ledger=ledger, accounting="fixed")
+
+    def fail(*_, **__):
+        raise AssertionError("the model was called")
+
+    monkeypatch.setattr(type(tiny_model), "prefix", fail)
+    with pytest.raises(BudgetExceededError):
+        llm.answer("q?", DOCUMENTS)
+    with pytest.raises(BudgetExceededError):
+        llm.classify("q?", DOCUMENTS, ["a", "b"])
+
+
+def test_spent_units_fall_silent_and_nobody_is_told(tiny_model, ledger):
+    ledger.set_budget(corpus="default", rho=1000.0, unit_rho=0.01)
+    llm = PrivateContextLLM(tiny_model, max_tokens=6, ledger=ledger)
+    for _ in range(5):
+        assert llm.answer("q?", DOCUMENTS).stopped_by in ("end", "length")
+    # Every unit is at its end, so the answer is the public model's, drawn with the same seed.
+    silent = seeded(tiny_model, ledger=ledger).answer("q?", DOCUMENTS)
+    assert silent.text == seeded(tiny_model).answer("q?", []).text
+    assert silent.text != seeded(tiny_model).answer("q?", DOCUMENTS).text
+
+
+def test_nothing_private_is_logged_or_shown(tiny_model, caplog, capfd):
+    caplog.set_level(logging.DEBUG)
+    llm = PrivateContextLLM(tiny_model, max_tokens=3)
+    stream = llm.stream("q?", [Document(SECRET, SECRET, {"a": SECRET})])
+    list(stream)
+    shown = [repr(llm), str(llm), repr(stream), caplog.text, *capfd.readouterr()]
+    assert not any(SECRET in text for text in shown)

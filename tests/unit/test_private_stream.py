@@ -1,0 +1,107 @@
+import pytest
+
+from dpicl_rag.answers import PrivateAnswer
+from dpicl_rag.errors import DPICLError
+from dpicl_rag.private_stream import PrivateStream
+
+
+def stream(text, *, stop=(), max_tokens=100, start="", stopped=None, ending=b""):
+    """A stream whose tokens are the bytes of ``text``; 0 is the stop token."""
+    closed = [] if stopped is None else stopped
+    return PrivateStream(
+        iter(text.encode() + ending),
+        decode=lambda ids: bytes(ids).decode(errors="replace"),
+        stop_tokens=frozenset({0}),
+        stop=stop,
+        max_tokens=max_tokens,
+        start=start,
+        finish=lambda: closed.append(True),
+        settle=lambda text, tokens, why: PrivateAnswer(text, 1.0, 1e-5, 0.1, tokens, why),
+    )
+
+
+def test_the_pieces_add_up_to_the_answer():
+    with stream("It is nine.", ending=b"\0") as pieces:
+        assert "".join(pieces) == "It is nine."
+    assert pieces.answer.text == "It is nine."
+    assert pieces.answer.tokens == 12
+    assert pieces.answer.stopped_by == "end"
+
+
+def test_public_words_come_first():
+    pieces = list(stream("nine", start="It is "))
+    assert pieces[0] == "It is "
+    assert "".join(pieces) == "It is nine"
+
+
+def test_tokens_that_run_out_before_the_limit_mean_the_budget():
+    pieces = stream("abc", max_tokens=10)
+    list(pieces)
+    assert pieces.answer.stopped_by == "budget"
+
+
+def test_the_limit_is_told_as_length():
+    pieces = stream("abc", max_tokens=3)
+    list(pieces)
+    assert pieces.answer.stopped_by == "length"
+
+
+@pytest.mark.parametrize("stop", [("\n",), ("\n\n", "nd"), (". X",)])
+def test_a_stop_string_ends_the_answer_and_is_never_shown(stop):
+    text = "First.\nSecond. X\n\nThird"
+    expected = text[: min(text.find(s) for s in stop if s in text)]
+    pieces = stream(text, stop=stop)
+    assert "".join(pieces) == expected
+    assert pieces.answer.stopped_by == "end"
+    assert pieces.answer.text == expected.strip()
+
+
+def test_what_only_looks_like_a_stop_string_is_shown_in_the_end():
+    assert "".join(stream("a. b. ", stop=(". X",))) == "a. b. "
+
+
+def test_half_a_character_waits_for_its_rest():
+    pieces = list(stream("zwölf €"))
+    assert "".join(pieces) == "zwölf €"
+    assert not any("\ufffd" in piece for piece in pieces)
+
+
+def test_closing_early_settles_what_was_released():
+    stopped = []
+    pieces = stream("abcdef", stopped=stopped)
+    assert next(pieces) == "a"
+    assert next(pieces) == "b"
+    pieces.close()
+    assert stopped
+    assert pieces.answer.text == "ab"
+    assert pieces.answer.tokens == 2
+    assert list(pieces) == []
+    pieces.close()
+
+
+def test_closing_before_the_first_piece_settles_too():
+    stopped = []
+    stream("abc", stopped=stopped).close()
+    assert stopped
+
+
+def test_an_exception_while_drawing_settles():
+    stopped = []
+
+    def broken():
+        yield 65
+        raise RuntimeError("planted")
+
+    pieces = stream("", stopped=stopped)
+    pieces._tokens = broken()
+    with pytest.raises(RuntimeError, match="planted"):
+        list(pieces)
+    assert stopped
+
+
+def test_the_answer_is_not_there_before_the_end():
+    pieces = stream("abc")
+    next(pieces)
+    with pytest.raises(DPICLError, match="read it to its end"):
+        _ = pieces.answer
+    assert repr(pieces) == "PrivateStream()"

@@ -1,0 +1,58 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpicl_rag.mechanisms.exponential import utility_ranges
+from dpicl_rag.utilities import LogProb, LogRatio, Surplus, Vote
+
+UTILITIES = [LogProb(4.0), LogRatio(1.0), Surplus(), Surplus(1.0, 1.0), Vote(), Vote(0.0)]
+
+
+@pytest.mark.parametrize("utility", UTILITIES, ids=repr)
+@settings(max_examples=60, derandomize=True, deadline=None)
+@given(
+    logits=st.lists(st.lists(st.floats(-300, 300), min_size=4, max_size=4), min_size=2, max_size=5)
+)
+def test_no_input_passes_the_stated_range(utility, logits):
+    log_probs = torch.log_softmax(torch.tensor(logits), dim=-1)
+    utilities = utility(log_probs[1:], log_probs[0])
+    assert torch.isfinite(utilities).all()
+    assert (utility_ranges(utilities) <= utility.range).all()
+
+
+@pytest.mark.parametrize("utility", UTILITIES, ids=repr)
+def test_the_range_is_reached(utility):
+    """A stated range that is too large would waste budget; this one is tight."""
+    public = torch.log_softmax(torch.tensor([0.0, 0.0, 30.0]), dim=-1)
+    expert = torch.log_softmax(torch.tensor([[100.0, 0.0, -100.0]]), dim=-1)
+    assert utility_ranges(utility(expert, public)).item() == pytest.approx(utility.range, rel=1e-6)
+
+
+@pytest.mark.parametrize("utility", UTILITIES, ids=repr)
+def test_impossible_tokens_do_no_harm(utility):
+    public = torch.tensor([-math.inf, 0.0, -math.inf])
+    expert = torch.tensor([[-math.inf, -math.inf, 0.0]])
+    utilities = utility(expert, public)
+    assert torch.isfinite(utilities).all()
+    assert (utility_ranges(utilities) <= utility.range).all()
+
+
+def test_clipping_saturates():
+    """The paper's text sets values below -C to zero, which would make them the best ones."""
+    values = LogProb(4.0)(torch.tensor([[-10.0, -4.0, -1.0, 0.0]]), torch.zeros(4))
+    assert values.tolist() == [[-4.0, -4.0, -1.0, 0.0]]
+
+
+def test_a_document_that_says_nothing_new_has_no_range():
+    public = torch.log_softmax(torch.tensor([1.0, 2.0, 3.0]), dim=-1)
+    assert utility_ranges(Surplus(1.0, 1.0)(public[None], public)).item() < 1e-6
+    assert utility_ranges(LogRatio(1.0)(public[None], public)).item() < 1e-6
+
+
+def test_the_base_measure_depends_on_the_public_row_alone():
+    public = torch.log_softmax(torch.tensor([1.0, 2.0, 3.0]), dim=-1)
+    assert torch.equal(LogProb().base(public), torch.zeros(3, dtype=torch.float64))
+    assert torch.equal(Surplus(2.0, 1.5).base(public), 1.5 * public.double())
