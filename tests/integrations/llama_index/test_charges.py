@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -247,3 +248,39 @@ def test_budget_that_cannot_pay_is_an_error_at_the_first_piece(tiny_model, ledge
     with pytest.raises(BudgetExceededError):
         next(stream.response_gen)
     assert account.status().spent == 0
+
+
+class Slow:
+    """A language model that waits before it reads, and tells that it is about to.
+
+    Args:
+        model: The model that does the work.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self.reading, self.go = threading.Event(), threading.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def prefix(self, *args: Any, **kwargs: Any) -> Any:
+        self.reading.set()
+        assert self.go.wait(60)
+        return self._model.prefix(*args, **kwargs)
+
+
+async def test_cancelled_stream_is_settled(tiny_model, ledger) -> None:
+    """A draw in a worker thread cannot be stopped; the stream ends when it is done."""
+    model = Slow(tiny_model)
+    account = Account(model, ledger, max_tokens=8)
+    stream = await account.astream("complete")
+    reader = asyncio.ensure_future(anext(stream))
+    await asyncio.to_thread(model.reading.wait, 60)
+    reader.cancel()
+    await asyncio.sleep(0)
+    model.go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await reader
+    assert account.released < 8
+    account.check()
