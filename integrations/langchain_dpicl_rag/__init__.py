@@ -7,11 +7,13 @@ and keep them out of everything that LangChain records about their own run.
 
 from langchain_dpicl_rag.chains import PrivateCombineDocuments, PrivateRetrievalChain
 from langchain_dpicl_rag.chat_models import ChatPrivateContext
+from langchain_dpicl_rag.embeddings import PrivateEmbeddings
 from langchain_dpicl_rag.llms import PrivateContextLLM
 
 __all__ = [
     "ChatPrivateContext",
     "PrivateCombineDocuments",
     "PrivateContextLLM",
+    "PrivateEmbeddings",
     "PrivateRetrievalChain",
 ]

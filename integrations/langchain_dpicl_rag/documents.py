@@ -57,8 +57,8 @@ class SealedDocuments:
     def close(self) -> None:
         """End the answers that are being drawn.
 
-        LangChain leaves the generators inside its own to the garbage collector, which may come
-        late: a callback that keeps an error keeps them alive too.
+        LangChain leaves the generators inside its own to the garbage collector and the event loop,
+        which may come late.
         """
         for drawing in self._drawings:
             drawing.close()

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore, VectorStoreRetriever
 
-from dpicl_rag.embeddings import Progress
 from dpicl_rag.errors import ConfigurationError, CorpusError
 from dpicl_rag.retrieval import (
     Corpus,
@@ -24,6 +21,7 @@ from dpicl_rag.retrieval.corpus import Where
 from dpicl_rag.retrieval.exact import VectorSource
 from dpicl_rag.retrieval.passages import Record
 from dpicl_rag.retrieval.vectors import Snapshot
+from langchain_dpicl_rag.embeddings import embedder_of
 
 _RECORD = "document"  # the unit field that makes each record a unit
 
@@ -75,52 +73,13 @@ def private_retriever(
     return ThresholdRetriever(vectors, where=where)
 
 
-class LangChainEmbedder:
-    """LangChain embeddings as a core embedder; one text at a time, so that texts stay apart.
-
-    Args:
-        embeddings: The embeddings that the store was filled with.
-    """
-
-    def __init__(self, embeddings: Embeddings) -> None:
-        self._embeddings = embeddings
-
-    def __repr__(self) -> str:
-        return f"LangChainEmbedder({type(self._embeddings).__name__})"
-
-    @property
-    def fingerprint(self) -> str:
-        """The class; LangChain tells no more."""
-        return f"langchain/{type(self._embeddings).__qualname__}"
-
-    @property
-    def dimension(self) -> int:
-        """Length of a vector."""
-        return len(self._embeddings.embed_query("."))
-
-    def embed(
-        self, texts: Sequence[str], on_progress: Progress | None = None, *, query: bool = False
-    ) -> npt.NDArray[np.float32]:
-        """Embed texts; see the core's ``Embedder.embed``."""
-        rows = []
-        for text in texts:
-            rows.append(
-                self._embeddings.embed_query(text)
-                if query
-                else self._embeddings.embed_documents([text])[0]
-            )
-            if on_progress is not None:
-                on_progress(len(rows), len(texts))
-        return np.asarray(rows, dtype=np.float32)
-
-
 class _InMemoryVectors:
     """All vectors of an ``InMemoryVectorStore``."""
 
     def __init__(self, store: InMemoryVectorStore, unit_field: str) -> None:
         self._store = store
         self._unit_field = unit_field
-        self._embedder = LangChainEmbedder(store.embedding)
+        self._embedder = embedder_of(store.embedding)
 
     def __repr__(self) -> str:
         return "InMemoryVectorStore(<private>)"
@@ -172,7 +131,7 @@ def _vectors(store: Any, unit_field: str | None) -> VectorSource:
             "with the one that it was filled with"
         )
     return Corpus.from_collection(
-        store._collection, unit_field=unit_field, embedder=LangChainEmbedder(store.embeddings)
+        store._collection, unit_field=unit_field, embedder=embedder_of(store.embeddings)
     )
 
 

@@ -1,0 +1,72 @@
+"""docs/langchain.md: its diff makes a private app of a LangChain app, its code is the demo."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.prompts import ChatPromptTemplate
+
+from dpicl_rag import private_context_llm
+from tests.integrations.langchain.support import QUESTION, WordEmbeddings, chroma_store
+
+ROOT = Path(__file__).parents[3]
+DOCUMENT = (ROOT / "docs" / "langchain.md").read_text("utf-8")
+TEXTS = [f"Patient {number} has zingpocket." for number in range(4)]
+
+
+def blocks(kind: str) -> list[str]:
+    return re.findall(rf"^```{kind}\n(.*?)^```$", DOCUMENT, flags=re.M | re.S)
+
+
+def changed(text: str, diff: str) -> tuple[str, int]:
+    """A text with the one hunk of a unified diff applied, and the number of lines put in."""
+    lines = diff.splitlines(keepends=True)[3:]
+    before = "".join(line[1:] for line in lines if line[0] in " -")
+    after = "".join(line[1:] for line in lines if line[0] in " +")
+    assert text.count(before) == 1
+    return text.replace(before, after), sum(line[0] == "+" for line in lines)
+
+
+def ask(program: str, folder: Path) -> dict[str, Any]:
+    """Run the app of the document on a collection that its user already has."""
+    chroma_store(folder, TEXTS)
+    names: dict[str, Any] = {}
+    exec(compile(program, "app.py", "exec"), names)
+    prompt = ChatPromptTemplate.from_template("{context} {input}")
+    llm = FakeListChatModel(responses=["Zingpocket."])
+    return names["build"](str(folder), WordEmbeddings(), llm, prompt).invoke({"input": QUESTION})
+
+
+def test_app_before_the_change_leaks(tmp_path):
+    answer = ask(blocks("python")[1], tmp_path)
+    assert answer["answer"] == "Zingpocket."
+    assert {document.page_content for document in answer["context"]} <= set(TEXTS)
+
+
+def test_app_after_the_change_is_private(tmp_path, monkeypatch, tiny_model):
+    (diff,) = blocks("diff")
+    program, lines = changed(blocks("python")[1], diff)
+    assert lines == 3
+    monkeypatch.setattr(private_context_llm, "_language_model", lambda model: tiny_model)
+    answer = ask(program, tmp_path)
+    assert set(answer) == {"input", "answer"}
+    assert isinstance(answer["answer"], str)
+
+
+def test_first_example_is_the_demo():
+    demo = (ROOT / "demos" / "langchain_chain.py").read_text("utf-8")
+    lines = {line.strip() for line in demo.splitlines()}
+    assert {line.strip() for line in blocks("python")[0].splitlines()} <= lines
+
+
+@pytest.mark.model
+def test_demo_answers(tmp_path, capsys):
+    from demos.langchain_chain import main
+
+    answer = main(str(tmp_path))
+    assert answer
+    assert answer in capsys.readouterr().out
