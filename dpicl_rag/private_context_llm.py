@@ -17,7 +17,11 @@ from dpicl_rag.charging import Charge, FixedCharge, IndividualCharge
 from dpicl_rag.configuration import PrivacyConfig, UtilityName
 from dpicl_rag.decoding import decode, score
 from dpicl_rag.documents import Document, as_documents
-from dpicl_rag.errors import ConfigurationError, MissingDocumentsError
+from dpicl_rag.errors import (
+    ConfigurationError,
+    MissingDependencyError,
+    MissingDocumentsError,
+)
 from dpicl_rag.experts import ONE_EACH, RANDOM_GROUPS, Expert, one_each, random_groups
 from dpicl_rag.labels import label_tokens
 from dpicl_rag.language_models.base import LanguageModel, Progress, Rows
@@ -29,6 +33,9 @@ from dpicl_rag.retrieval.base import Retriever
 from dpicl_rag.utilities import LogProb, LogRatio, Surplus, Utility, Vote
 
 if TYPE_CHECKING:
+    import langchain_dpicl_rag
+    import llama_index_dpicl_rag
+
     from dpicl_rag.ledger import Ledger, Reservation
 
 Documents = Iterable[Document | str] | Retriever
@@ -234,6 +241,32 @@ class PrivateContextLLM:
             self.classify, question, documents, labels, on_progress=on_progress
         )
 
+    def as_langchain(self) -> langchain_dpicl_rag.PrivateContextLLM:
+        """This model as a LangChain ``LLM``.
+
+        Raises:
+            MissingDependencyError: LangChain is not installed.
+        """
+        try:
+            from langchain_dpicl_rag import PrivateContextLLM as LangChainLLM
+        except ImportError as error:
+            raise _missing("LangChain", "langchain") from error
+        return LangChainLLM(self)
+
+    def as_query_engine(
+        self, retriever: Retriever, *, streaming: bool = False
+    ) -> llama_index_dpicl_rag.PrivateQueryEngine:
+        """A LlamaIndex query engine that answers with this model from a retriever's documents.
+
+        Raises:
+            MissingDependencyError: LlamaIndex is not installed.
+        """
+        try:
+            from llama_index_dpicl_rag import PrivateQueryEngine
+        except ImportError as error:
+            raise _missing("LlamaIndex", "llama-index") from error
+        return PrivateQueryEngine(self, retriever, streaming=streaming)
+
     def _cut(self, question: str) -> CutPrompt:
         if not question.strip():
             raise ConfigurationError("the question is empty")
@@ -356,6 +389,12 @@ def _language_model(model: str | Path | tuple[Any, Any] | LanguageModel | None) 
     if isinstance(model, tuple):
         return TransformersModel(*model)
     return model
+
+
+def _missing(framework: str, extra: str) -> MissingDependencyError:
+    return MissingDependencyError(
+        f"{framework} is not installed; run `pip install 'dpicl-rag[{extra}]'`"
+    )
 
 
 def _nothing() -> None:
