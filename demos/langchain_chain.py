@@ -6,6 +6,7 @@ Run it with ``python -m demos.langchain_chain``.
 import tempfile
 
 from langchain_chroma import Chroma
+
 from langchain_dpicl_rag import PrivateEmbeddings, PrivateRetrievalChain
 
 NOTES = [

@@ -8,9 +8,9 @@ import tempfile
 import chromadb
 from llama_index.core import Document, StorageContext, VectorStoreIndex
 from llama_index.vector_stores.chroma import ChromaVectorStore
-from llama_index_dpicl_rag import PrivateEmbedding, PrivateQueryEngine
 
 from dpicl_rag import PrivateContextLLM
+from llama_index_dpicl_rag import PrivateEmbedding, PrivateQueryEngine
 
 NOTES = [
     Document(text=f"Hi team, {news} Regards, {name}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from dpicl_rag.ledger import Ledger, Reservation
 
+T = TypeVar("T")
 Documents = Iterable[Document | str] | Retriever
 """Documents, plain strings (one unit each), or a retriever to fetch them with."""
 
@@ -221,9 +222,9 @@ class PrivateContextLLM:
         self, question: str, documents: Documents, *, on_progress: Progress | None = None
     ) -> AsyncIterator[str]:
         """``stream`` with each draw in a worker thread."""
-        stream = await asyncio.to_thread(self.stream, question, documents, on_progress=on_progress)
+        stream = await _in_thread(self.stream, question, documents, on_progress=on_progress)
         try:
-            while (piece := await asyncio.to_thread(next, stream, None)) is not None:
+            while (piece := await _in_thread(next, stream, None)) is not None:
                 yield piece
         finally:
             await asyncio.to_thread(stream.close)
@@ -241,6 +242,21 @@ class PrivateContextLLM:
             self.classify, question, documents, labels, on_progress=on_progress
         )
 
+    def budget_left(self) -> float | None:
+        """Rho (zCDP) left to the corpus or the caller, whichever is less; None without a limit.
+
+        Public: it follows from the questions asked, not from what any unit has spent.
+        """
+        if self._ledger is None:
+            return None
+        mine = {("corpus", self._corpus), ("caller", self._caller)}
+        left = [
+            status.remaining
+            for status in self._ledger.status()
+            if (status.kind, status.name) in mine and status.remaining is not None
+        ]
+        return min(left, default=None)
+
     def as_langchain(self) -> langchain_dpicl_rag.PrivateContextLLM:
         """This model as a LangChain ``LLM``.
 
@@ -254,9 +270,13 @@ class PrivateContextLLM:
         return LangChainLLM(self)
 
     def as_query_engine(
-        self, retriever: Retriever, *, streaming: bool = False
+        self, retriever: Any, **options: Any
     ) -> llama_index_dpicl_rag.PrivateQueryEngine:
-        """A LlamaIndex query engine that answers with this model from a retriever's documents.
+        """A LlamaIndex query engine that answers with this model.
+
+        Args:
+            retriever: A retriever of this library, or a ``VectorStoreIndex``.
+            **options: See ``llama_index_dpicl_rag.PrivateQueryEngine``.
 
         Raises:
             MissingDependencyError: LlamaIndex is not installed.
@@ -265,7 +285,7 @@ class PrivateContextLLM:
             from llama_index_dpicl_rag import PrivateQueryEngine
         except ImportError as error:
             raise _missing("LlamaIndex", "llama-index") from error
-        return PrivateQueryEngine(self, retriever, streaming=streaming)
+        return PrivateQueryEngine(self, retriever, **options)
 
     def _cut(self, question: str) -> CutPrompt:
         if not question.strip():
@@ -389,6 +409,19 @@ def _language_model(model: str | Path | tuple[Any, Any] | LanguageModel | None) 
     if isinstance(model, tuple):
         return TransformersModel(*model)
     return model
+
+
+async def _in_thread(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """Run in a worker thread; whoever is cancelled meanwhile waits for it to end.
+
+    Otherwise a stream would be closed beside a draw that still runs, and keep its reservation.
+    """
+    task = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
 
 
 def _missing(framework: str, extra: str) -> MissingDependencyError:

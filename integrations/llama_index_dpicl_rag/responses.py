@@ -22,7 +22,7 @@ def public_numbers(core: Core, answer: PrivateAnswer) -> dict[str, Any]:
     return {
         "epsilon": answer.epsilon,
         "delta": answer.delta,
-        "budget_left": _budget_left(core),
+        "budget_left": core.budget_left(),
         "output_tokens": answer.tokens,
         "stopped_by": answer.stopped_by,
     }
@@ -67,16 +67,3 @@ async def arespond(
 def _stream(core: Core, question: str, documents: Documents) -> AsyncGenerator[str, None]:
     # It is an async generator, so that it can be closed; the core promises an iterator only.
     return cast(AsyncGenerator[str, None], core.astream(question, documents))
-
-
-def _budget_left(core: Core) -> float | None:
-    """Rho (zCDP) left to the corpus or the caller, whichever is less; None without a limit."""
-    if core._ledger is None:
-        return None
-    mine = {("corpus", core._corpus), ("caller", core._caller)}
-    left = [
-        status.remaining
-        for status in core._ledger.status()
-        if (status.kind, status.name) in mine and status.remaining is not None
-    ]
-    return min(left, default=None)

@@ -11,15 +11,15 @@ from llama_index.core.callbacks import CallbackManager
 from llama_index.core.llms import ChatMessage
 from llama_index.core.schema import NodeWithScore
 from llama_index.core.tools import QueryEngineTool
+from workflows import Workflow, step
+from workflows.events import StartEvent, StopEvent
+
 from llama_index_dpicl_rag import (
     PrivateContextLLM,
     PrivateQueryEngine,
     PrivateSynthesizer,
     PromptContextError,
 )
-from workflows import Workflow, step
-from workflows.events import StartEvent, StopEvent
-
 from tests.integrations.leak_probe import Drive, Stage
 from tests.integrations.llama_index.support import (
     chroma_index,

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from llama_index.core.llms import ChatMessage
-from llama_index_dpicl_rag import PrivateContextLLM, PrivateQueryEngine, PrivateSynthesizer
 from workflows import Workflow, step
 from workflows.events import StartEvent, StopEvent
 from workflows.retry_policy import retry_policy, stop_after_attempt, wait_fixed
@@ -22,6 +21,7 @@ from dpicl_rag.documents import Document
 from dpicl_rag.errors import BudgetExceededError
 from dpicl_rag.ledger import Ledger, ScopeStatus
 from dpicl_rag.private_stream import PrivateStream
+from llama_index_dpicl_rag import PrivateContextLLM, PrivateQueryEngine, PrivateSynthesizer
 from tests.integrations.llama_index.support import (
     FIXED,
     QUESTION,

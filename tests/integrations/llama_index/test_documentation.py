@@ -11,9 +11,9 @@ from typing import Any
 import chromadb
 import pytest
 from llama_index.core.llms import MockLLM
-from llama_index_dpicl_rag import PrivateQueryEngine
 
 from dpicl_rag import MissingDependencyError, private_context_llm
+from llama_index_dpicl_rag import PrivateQueryEngine
 from tests.integrations.llama_index.support import (
     QUESTION,
     TEXTS,

@@ -7,10 +7,10 @@ from llama_index.core import PromptTemplate
 from llama_index.core.base.llms.base import BaseLLM
 from llama_index.core.llms import ChatMessage, CustomLLM, DocumentBlock, TextBlock
 from llama_index.core.response_synthesizers import ResponseMode
-from llama_index_dpicl_rag import PrivateContextLLM, PromptContextError
 from pydantic import BaseModel
 
 from dpicl_rag.errors import ConfigurationError, MissingDocumentsError
+from llama_index_dpicl_rag import PrivateContextLLM, PromptContextError
 from tests.integrations.llama_index.support import (
     QUESTION,
     TEXTS,

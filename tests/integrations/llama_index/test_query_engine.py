@@ -15,8 +15,6 @@ from llama_index.core.base.response.schema import (
 from llama_index.core.schema import QueryBundle
 from llama_index.core.tools import QueryEngineTool
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
-from llama_index_dpicl_rag import PrivateContextLLM, PrivateQueryEngine
-from llama_index_dpicl_rag.index_retriever import IndexEmbedder
 from workflows import Context, Workflow, step
 from workflows.events import Event, StartEvent, StopEvent
 
@@ -24,6 +22,8 @@ from dpicl_rag.accounting.stability import Stability
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError, CorpusError
 from dpicl_rag.retrieval import Corpus, ThresholdRetriever, TopKRetriever
+from llama_index_dpicl_rag import PrivateContextLLM, PrivateQueryEngine
+from llama_index_dpicl_rag.index_retriever import IndexEmbedder
 from tests.integrations.llama_index.support import (
     QUESTION,
     TEXTS,

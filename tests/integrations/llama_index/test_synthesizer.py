@@ -9,11 +9,11 @@ from llama_index.core.base.response.schema import Response
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers import BaseSynthesizer
 from llama_index.core.schema import NodeWithScore, QueryBundle
-from llama_index_dpicl_rag import PrivateContextLLM, PrivateSynthesizer
 
 from dpicl_rag.accounting.stability import Stability
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.ledger import Ledger
+from llama_index_dpicl_rag import PrivateContextLLM, PrivateSynthesizer
 from tests.integrations.llama_index.support import (
     FIXED,
     QUESTION,

@@ -16,8 +16,8 @@ from llama_index.core import Document, Settings, VectorStoreIndex
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata, MockLLM
 from llama_index.core.llms.callbacks import llm_completion_callback
-from llama_index_dpicl_rag import PrivateContextLLM, PrivateEmbedding, PrivateQueryEngine
 
+from llama_index_dpicl_rag import PrivateContextLLM, PrivateEmbedding, PrivateQueryEngine
 from tests.integrations.leak_probe import SECRET, LeakProbe
 from tests.integrations.llama_index.support import (
     QUESTION,
