@@ -1,0 +1,86 @@
+"""A threshold that lets about a wanted number of units pass, found from the top down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpicl_rag.accounting.stability import Adjacency
+from dpicl_rag.retrieval.corpus import Where
+from dpicl_rag.retrieval.exact import VectorSource, _check_count
+from dpicl_rag.retrieval.private import Choice, CountingRetriever
+
+THRESHOLDS = tuple(hundredths / 100 for hundredths in range(80, 35, -5))
+"""0.80, 0.75, ..., 0.40: chosen without a corpus, for cosines of sentence embeddings."""
+
+
+class PrivateThresholdRetriever(CountingRetriever):
+    """About ``target`` units, those closest to the question, by a noisy threshold.
+
+    Counts the units between neighbouring thresholds, from the top down, with Gaussian noise on
+    each count, until the counts add up to ``target`` or the lowest threshold is met. A unit is in
+    one bin, so it pays for one count at most, 1 / (2 sigma^2) of zCDP; and the bins that were
+    counted are those at or above the chosen threshold, so **exactly the units that reach it have
+    paid**. Units further away pay nothing.
+
+    Finer thresholds cost no more, but the noise of all counts adds up: the total at the n-th
+    threshold has standard deviation ``sigma * sqrt(n)``.
+
+    Args:
+        corpus: Where the vectors are.
+        target: Number of units to aim for. Public.
+        sigma: Standard deviation of the noise on one count.
+        thresholds: Cosines to choose from, falling. Choose them without looking at the corpus. At
+            the last one the search ends, however few units were found.
+        capacity: Thin what passes to about this number, each unit by its own coin, at a rate from
+            the noisy counts. Not a cap: "the best n" would be a top-n. All pass if None.
+        where: Chroma filter on metadata, applied first. Public.
+        passages_per_unit: Most passages returned per unit, the best; all if None.
+        seed: For tests. With a seed the noise is predictable, and nothing is private.
+
+    Raises:
+        ConfigurationError: A parameter is out of range.
+    """
+
+    def __init__(
+        self,
+        corpus: VectorSource,
+        target: int = 64,
+        sigma: float = 3.0,
+        *,
+        thresholds: Sequence[float] = THRESHOLDS,
+        capacity: int | None = None,
+        where: Where | None = None,
+        passages_per_unit: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        _check_count("target", target)
+        super().__init__(
+            corpus,
+            thresholds,
+            sigma,
+            capacity=capacity,
+            where=where,
+            passages_per_unit=passages_per_unit,
+            seed=seed,
+        )
+        self.target = target
+
+    def __repr__(self) -> str:
+        return (
+            f"PrivateThresholdRetriever({self.corpus!r}, target={self.target}, "
+            f"sigma={self.sigma:g})"
+        )
+
+    def rho(self, adjacency: Adjacency) -> float:
+        """Rho of zCDP that one call costs any unit at most. Public.
+
+        A replaced unit leaves one bin and enters another: two counts move.
+        """
+        return self.count_rho * (2 if adjacency is Adjacency.REPLACE_ONE else 1)
+
+    def _choose(self, counts: Sequence[int]) -> Choice:
+        total, place = 0, -1
+        while place + 1 < len(counts) and total < self.target:
+            place += 1
+            total += counts[place] + self._noise.draw()
+        return Choice(place, total, [int(bin_ <= place) for bin_ in range(len(counts))])

@@ -1,0 +1,81 @@
+"""Units with given scores, and the exact distribution of a random search."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dpicl_rag.retrieval.corpus import Where
+from dpicl_rag.retrieval.passages import Record
+from dpicl_rag.retrieval.vectors import Snapshot
+
+Outcome = TypeVar("Outcome", bound=Hashable)
+Choose = Callable[[Sequence[tuple[int, float]]], int]
+
+
+class ScoredUnits:
+    """A source of vectors in which each unit's passages have given cosines with any question."""
+
+    def __init__(self, units: Mapping[str, Sequence[float]]) -> None:
+        records = [
+            Record(f"{unit}/{place}", unit, f"{unit}/{place}")
+            for unit, scores in units.items()
+            for place in range(len(scores))
+        ]
+        scores = [score for own in units.values() for score in own]
+        vectors = [[score, math.sqrt(1 - score * score)] for score in scores]
+        self.whole = Snapshot(records, np.array(vectors).reshape(-1, 2))
+        self.scans = 0
+
+    def embed_question(self, question: str) -> npt.NDArray[np.float32]:
+        return np.array([1, 0], dtype=np.float32)
+
+    def snapshot(self, where: Where | None = None) -> Snapshot:
+        self.scans += 1
+        return self.whole
+
+
+class _Undecided(Exception):
+    def __init__(self, options: Sequence[tuple[int, float]]) -> None:
+        self.options = options
+
+
+def distribution(run: Callable[[Choose], Outcome], least: float = 0.0) -> dict[Outcome, float]:
+    """Exact distribution of what ``run`` returns, by trying every outcome of every choice.
+
+    Args:
+        run: Takes its random choices from a function of (value, probability) pairs.
+        least: Paths no likelier than this are left out, so the result is a lower bound.
+    """
+    found: dict[Outcome, float] = defaultdict(float)
+    waiting: list[tuple[tuple[int, ...], float]] = [((), 1.0)]
+    while waiting:
+        script, probability = waiting.pop()
+        decided = iter(script)
+
+        def choose(options: Sequence[tuple[int, float]], decided=decided) -> int:
+            for value in decided:
+                return value
+            raise _Undecided(options)
+
+        try:
+            found[run(choose)] += probability
+        except _Undecided as undecided:
+            waiting += [
+                ((*script, value), probability * chance)
+                for value, chance in undecided.options
+                if probability * chance > least
+            ]
+    return dict(found)
+
+
+def gaussian_pmf(sigma: float, reach: int) -> dict[int, float]:
+    """The discrete Gaussian on -reach..reach."""
+    weights = {x: math.exp(-x * x / (2 * sigma * sigma)) for x in range(-reach, reach + 1)}
+    total = math.fsum(weights.values())
+    return {x: weight / total for x, weight in weights.items()}

@@ -1,0 +1,163 @@
+"""The noise has the distribution that its charge is computed for."""
+
+import math
+import random
+import secrets
+from collections import Counter
+from collections.abc import Callable
+from fractions import Fraction
+
+import pytest
+from scipy import stats
+
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.mechanisms import gaussian
+from dpicl_rag.mechanisms.gaussian import (
+    Below,
+    DiscreteGaussian,
+    bernoulli_exp,
+    discrete_laplace,
+)
+from tests.support.scored_units import Choose, distribution, gaussian_pmf
+
+
+def uniform(choose: Choose) -> Below:
+    return lambda bound: choose([(value, 1 / bound) for value in range(bound)])
+
+
+@pytest.mark.parametrize(
+    "exponent", [Fraction(0), Fraction(1, 3), Fraction(1), Fraction(5, 4), Fraction(2)]
+)
+def test_bernoulli_exactly(exponent: Fraction) -> None:
+    found = distribution(lambda choose: bernoulli_exp(exponent, uniform(choose)), 1e-4)
+    missing = 1 - math.fsum(found.values())
+    assert missing < 0.02
+    assert -1e-12 <= math.exp(-exponent) - found[True] <= missing + 1e-12
+
+
+AGAIN = 10**9
+"""Stands for a round that ends without a number; the sampler then starts afresh."""
+
+
+class _Again(Exception):
+    pass
+
+
+def one_round(run: Callable[[Choose], int], choose: Choose) -> int:
+    try:
+        return run(choose)
+    except _Again:
+        return AGAIN
+
+
+def given_an_end(found: dict[int, float]) -> dict[int, float]:
+    """Distribution of a sampler that repeats rounds, from that of one round."""
+    ends = 1 - found[AGAIN]
+    return {value: chance / ends for value, chance in found.items() if value != AGAIN}
+
+
+def ideal_bernoulli(monkeypatch: pytest.MonkeyPatch, choose: Choose) -> None:
+    """Replace the Bernoulli draws, tested above, by single choices of the right probability."""
+
+    def bernoulli(exponent: Fraction, below: Below) -> bool:
+        chance = math.exp(-exponent)
+        return bool(choose([(1, chance), (0, 1 - chance)]))
+
+    monkeypatch.setattr(gaussian, "bernoulli_exp", bernoulli)
+
+
+@pytest.mark.parametrize("scale", [1, 3, 4])
+def test_laplace_exactly(scale: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(choose: Choose) -> int:
+        ideal_bernoulli(monkeypatch, choose)
+        rounds = 0
+
+        def below(bound: int) -> int:
+            nonlocal rounds
+            rounds += bound == scale
+            if rounds > 1:
+                raise _Again
+            return uniform(choose)(bound)
+
+        return discrete_laplace(scale, below)
+
+    found = given_an_end(distribution(lambda choose: one_round(run, choose), 1e-13))
+    weight = math.tanh(1 / (2 * scale))
+    for x in range(-5 * scale, 5 * scale + 1):
+        assert found[x] == pytest.approx(weight * math.exp(-abs(x) / scale), abs=1e-11)
+
+
+@pytest.mark.parametrize("sigma", [0.3, 0.7, 1.0, 2.5, 3.0])
+def test_gaussian_exactly(sigma: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(choose: Choose) -> int:
+        ideal_bernoulli(monkeypatch, choose)
+        rounds = 0
+
+        def laplace(scale: int, below: Below) -> int:
+            nonlocal rounds
+            rounds += 1
+            if rounds > 1:
+                raise _Again
+            weight = math.tanh(1 / (2 * scale))
+            return choose(
+                [(x, weight * math.exp(-abs(x) / scale)) for x in range(-40 * scale, 40 * scale)]
+            )
+
+        monkeypatch.setattr(gaussian, "discrete_laplace", laplace)
+        return DiscreteGaussian(sigma, uniform(choose)).draw()
+
+    found = given_an_end(distribution(lambda choose: one_round(run, choose)))
+    pmf = gaussian_pmf(sigma, math.ceil(12 * sigma))
+    for x in range(-math.ceil(6 * sigma), math.ceil(6 * sigma) + 1):
+        assert found[x] == pytest.approx(pmf[x], rel=1e-9)
+
+
+@pytest.mark.parametrize("sigma", [1.0, 3.0, 7.5])
+def test_gaussian_by_chi_square(sigma: float) -> None:
+    draws = 4_000
+    noise = DiscreteGaussian(sigma, random.Random(7).randrange)
+    counts = Counter(noise.draw() for _ in range(draws))
+    pmf = gaussian_pmf(sigma, math.ceil(12 * sigma))
+    inside = [x for x in pmf if pmf[x] * draws >= 5]
+    observed = [counts[x] for x in inside]
+    expected = [pmf[x] * draws for x in inside]
+    observed.append(draws - sum(observed))
+    expected.append(draws - sum(expected))
+    if expected[-1] < 5:
+        observed[-2:] = [sum(observed[-2:])]
+        expected[-2:] = [sum(expected[-2:])]
+    # The seed is fixed; a sampler with a tenth too large fails.
+    assert stats.chisquare(observed, expected).pvalue > 1e-2
+
+
+@pytest.mark.parametrize("sigma", [0.5, 1.0, 3.0])
+def test_rho_bounds_the_divergence_of_neighbours_and_is_met(sigma: float) -> None:
+    reach = range(-60, 61)
+    log_total = math.log(math.fsum(math.exp(-x * x / (2 * sigma**2)) for x in reach))
+    rho = DiscreteGaussian(sigma).rho
+    for order in (1.01, 2.0, 4.0):
+        logs = [-(order * x * x + (1 - order) * (x - 1) ** 2) / (2 * sigma**2) for x in reach]
+        divergence = (math.log(math.fsum(map(math.exp, logs))) - log_total) / (order - 1)
+        assert divergence <= order * rho + 1e-9
+    # At a whole order the bound is met: the shifted sum runs over the same whole numbers.
+    assert divergence == pytest.approx(4 * rho, rel=1e-6)
+
+
+@pytest.mark.parametrize("sigma", [0.1, 1 / 3, 3.0, 7.5, 1e6])
+def test_rho_is_rounded_up(sigma: float) -> None:
+    value = Fraction(1) / (2 * Fraction(sigma) ** 2)
+    rho = DiscreteGaussian(sigma).rho
+    assert value <= Fraction(rho) <= value * (1 + Fraction(1, 2**50))
+
+
+@pytest.mark.parametrize("sigma", [0, -1, math.inf, math.nan])
+def test_sigma_out_of_range(sigma: float) -> None:
+    with pytest.raises(ConfigurationError, match="sigma must be above 0 and finite"):
+        DiscreteGaussian(sigma)
+
+
+def test_numbers_come_from_the_operating_system() -> None:
+    noise = DiscreteGaussian(3.0)
+    assert noise._below is secrets.randbelow
+    assert len({noise.draw() for _ in range(50)}) > 3
+    assert repr(noise) == "DiscreteGaussian(sigma=3)"
