@@ -35,7 +35,6 @@ from dpicl_rag.utilities import LogProb, LogRatio, Surplus, Utility, Vote
 if TYPE_CHECKING:
     import langchain_dpicl_rag
     import llama_index_dpicl_rag
-
     from dpicl_rag.ledger import Ledger, Reservation
 
 T = TypeVar("T")
