@@ -31,9 +31,7 @@ class Document:
         return "Document(<private>)"
 
 
-def as_documents(
-    items: Iterable[Document | str], privacy_unit: str = "document"
-) -> list[Document]:
+def as_documents(items: Iterable[Document | str], privacy_unit: str = "document") -> list[Document]:
     """Turn plain strings and documents into documents with a privacy unit.
 
     Args:
