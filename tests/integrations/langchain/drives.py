@@ -18,15 +18,15 @@ from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
+
+from dpicl_rag.errors import DPICLError
+from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 from langchain_dpicl_rag import (
     ChatPrivateContext,
     PrivateCombineDocuments,
     PrivateContextLLM,
     PrivateRetrievalChain,
 )
-
-from dpicl_rag.errors import DPICLError
-from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 from tests.integrations.langchain.recorders import (
     async_recording_handler,
     observed,

@@ -10,6 +10,9 @@ from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import ConfigurableField
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
+
+from dpicl_rag import ConfigurationError, CorpusError, MissingDocumentsError, Stability
+from dpicl_rag.retrieval import ThresholdRetriever, TopKRetriever
 from langchain_dpicl_rag import (
     ChatPrivateContext,
     PrivateCombineDocuments,
@@ -19,9 +22,6 @@ from langchain_dpicl_rag import (
 from langchain_dpicl_rag.conversations import read
 from langchain_dpicl_rag.documents import SealedDocuments, core_documents
 from langchain_dpicl_rag.stores import private_retriever
-
-from dpicl_rag import ConfigurationError, CorpusError, MissingDocumentsError, Stability
-from dpicl_rag.retrieval import ThresholdRetriever, TopKRetriever
 from tests.integrations.langchain.support import (
     QUESTION,
     WordEmbeddings,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
+
+from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 from langchain_dpicl_rag import (
     ChatPrivateContext,
     PrivateCombineDocuments,
     PrivateContextLLM,
     PrivateRetrievalChain,
 )
-
-from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 from tests.integrations.langchain.support import QUESTION, chroma_store, make_engine
 
 DOCUMENTS = ["Ann has zingpocket.", "Bob has zingpocket.", "Eve has zingpocket."]

@@ -8,16 +8,16 @@ from contextlib import aclosing, closing
 
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
+
+from dpicl_rag import BudgetExceededError, Document, Ledger, decoding
+from dpicl_rag.accounting.stability import DIRECT
+from dpicl_rag.documents import as_documents
 from langchain_dpicl_rag import (
     ChatPrivateContext,
     PrivateCombineDocuments,
     PrivateContextLLM,
     PrivateRetrievalChain,
 )
-
-from dpicl_rag import BudgetExceededError, Document, Ledger, decoding
-from dpicl_rag.accounting.stability import DIRECT
-from dpicl_rag.documents import as_documents
 from tests.integrations.langchain.support import QUESTION, make_engine, spent
 
 DOCUMENTS = ["Ann has zingpocket.", "Bob has zingpocket."]
@@ -124,7 +124,7 @@ def test_closed_stream(name, pieces, engine, ledger, drawn):
         for _ in range(pieces):
             next(stream, None)
     _check_settled(ledger, drawn.count)
-    assert drawn.count < 6 or pieces == 3
+    assert (drawn.count == 0) == (pieces == 1), "the first piece is public and free"
 
 
 @pytest.mark.parametrize("name", NAMES)

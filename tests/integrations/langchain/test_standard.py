@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from langchain_dpicl_rag import ChatPrivateContext
 from langchain_tests.integration_tests import ChatModelIntegrationTests
 from langchain_tests.unit_tests import ChatModelUnitTests
 
+from langchain_dpicl_rag import ChatPrivateContext
 from tests.integrations.langchain.support import TEMPLATE
 from tests.support.tiny_model import build_tiny_model
 

@@ -21,8 +21,8 @@ from langchain_core.outputs import ChatGenerationChunk
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableSerializable
 from langchain_core.vectorstores import InMemoryVectorStore
-from langchain_dpicl_rag import PrivateCombineDocuments, PrivateRetrievalChain
 
+from langchain_dpicl_rag import PrivateCombineDocuments, PrivateRetrievalChain
 from tests.integrations.langchain.recorders import observed, recording_handler
 from tests.integrations.langchain.support import (
     QUESTION,
