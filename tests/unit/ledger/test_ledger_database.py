@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from dpicl_rag.errors import LedgerError
+from dpicl_rag.errors import BudgetExceededError, LedgerError
 from dpicl_rag.ledger import Ledger
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX")
@@ -169,6 +169,18 @@ def test_a_busy_file_fails_after_the_timeout(path: Path) -> None:
         assert ledger.status()[0].spent == 0.0
 
 
+def test_a_refusal_frees_the_file_at_once(path: Path) -> None:
+    with Ledger(path) as ledger:
+        ledger.set_budget(corpus="mail", rho=0.0)
+        with pytest.raises(BudgetExceededError) as caught:
+            ledger.reserve(corpus="mail", rho=1.0)
+        other = sqlite3.connect(path, isolation_level=None, timeout=0.0)
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("ROLLBACK")
+        other.close()
+        assert caught.tb is not None  # kept until here: nothing was collected and cleaned up
+
+
 def test_a_closed_ledger_says_so(path: Path) -> None:
     ledger = Ledger(path)
     reservation = ledger.reserve(corpus="mail", rho=1.0)
@@ -265,6 +277,8 @@ def test_a_forked_child_shares_the_ledger_but_not_the_reservation(ledger: Ledger
     reservation.commit(0.1)
 
     def child() -> None:
+        # An inherited connection would believe that it holds the parent's locks.
+        assert ledger._database._connection is None
         with pytest.raises(LedgerError, match="after a fork"):
             reservation.commit(0.1)
         reservation.close()
