@@ -39,7 +39,8 @@ class PrivateLabel:
     Attributes:
         label: The label drawn, as it was given.
         epsilon: The choice is (epsilon, delta)-DP for every privacy unit.
-        delta: Zero: one draw over labels is purely DP.
+        delta: Zero, as one draw over labels is purely DP, unless the search for documents was
+            charged too.
         rho: zCDP rho charged for it.
     """
 

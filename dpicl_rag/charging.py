@@ -5,6 +5,7 @@ Both settle with the ledger, where there is one, before a token is released.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import torch
@@ -65,6 +66,12 @@ class FixedCharge:
         """Rho of zCDP of the draws so far."""
         return self._filter.spent
 
+    def pay_search(self, rho: float) -> None:
+        """Charge a search that was not free, before its result is used."""
+        self._filter.charge(rho)
+        if self._reservation is not None:
+            self._reservation.commit(rho)
+
     def can_pay(self) -> bool:
         """Whether the budget covers one more draw."""
         return self._filter.can_pay(self._cost)
@@ -90,26 +97,40 @@ class IndividualCharge:
     nobody is told.
 
     Args:
-        limits: zCDP rho each unit may spend in this answer, float64 [n].
+        limits: zCDP rho that the unit of each expert may spend on draws, float64 [n].
         bound: zCDP rho that no unit may pass in this answer. Public.
         worst: zCDP rho of one draw for an expert that uses its whole range. Public.
+        spent: zCDP rho that the search cost any unit at most. Public.
         reservation: The ledger's hold, if there is a ledger.
+        places: Of each expert's unit among the units of the reservation.
+        units: Number of units of the reservation.
     """
 
     def __init__(
-        self, limits: torch.Tensor, bound: float, worst: float, reservation: Reservation | None
+        self,
+        limits: torch.Tensor,
+        *,
+        bound: float,
+        worst: float,
+        spent: float = 0.0,
+        reservation: Reservation | None = None,
+        places: Sequence[int] = (),
+        units: int = 0,
     ) -> None:
         self._limits = limits
         self._filter: IndividualFilter | None = None
         self._draws = 0
         self._bound = bound
         self._worst = worst
+        self._spent = spent
         self._reservation = reservation
+        self._places = places
+        self._units = units
 
     @property
     def rho(self) -> float:
-        """The draws so far at their worst cost, up to the bound; the same for every unit."""
-        return min(self._draws * self._worst, self._bound)
+        """The search and the draws so far at their worst, up to the bound; for every unit."""
+        return min(self._spent + self._draws * self._worst, self._bound)
 
     def can_pay(self) -> bool:
         """Always: an expert whose unit has nothing left is silent, which costs nothing."""
@@ -125,7 +146,10 @@ class IndividualCharge:
         units = self._at(ranges)
         charges = units.charge(units.weights(ranges) * ranges)
         if self._reservation is not None:
-            self._reservation.commit(self._worst, charges.tolist())
+            unit_rho = [0.0] * self._units
+            for place, charge in zip(self._places, charges.tolist(), strict=True):
+                unit_rho[place] = charge
+            self._reservation.commit(self._worst, unit_rho)
 
     def verify(self) -> None:
         """Raise if a unit passed its limit; on an accelerator ``pay`` cannot tell by itself."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+import math
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,25 +12,22 @@ import torch
 
 from dpicl_rag.accounting.calibration import strength_for
 from dpicl_rag.accounting.conversion import bounded_range_to_rho, epsilon_to_rho
-from dpicl_rag.accounting.stability import DIRECT, Stability, require_individual
+from dpicl_rag.accounting.stability import Stability, require_individual
 from dpicl_rag.answers import PrivateAnswer, PrivateLabel, StoppedBy
-from dpicl_rag.charging import Charge, FixedCharge, IndividualCharge
 from dpicl_rag.configuration import PrivacyConfig, UtilityName
 from dpicl_rag.decoding import decode, score
-from dpicl_rag.documents import Document, as_documents
 from dpicl_rag.errors import (
     ConfigurationError,
     MissingDependencyError,
-    MissingDocumentsError,
 )
-from dpicl_rag.experts import ONE_EACH, RANDOM_GROUPS, Expert, one_each, random_groups
+from dpicl_rag.experts import Expert
+from dpicl_rag.gathering import Documents, describe, gather
 from dpicl_rag.labels import label_tokens
 from dpicl_rag.language_models.base import LanguageModel, Progress, Rows
 from dpicl_rag.mechanisms.exponential import draw
 from dpicl_rag.mechanisms.randomness import Randomness, SeededRandomness
 from dpicl_rag.private_stream import PrivateStream
 from dpicl_rag.prompts import CutPrompt, PromptTemplate, document_tokens
-from dpicl_rag.retrieval.base import Retriever
 from dpicl_rag.utilities import LogProb, LogRatio, Surplus, Utility, Vote
 
 if TYPE_CHECKING:
@@ -38,8 +36,6 @@ if TYPE_CHECKING:
     from dpicl_rag.ledger import Ledger, Reservation
 
 T = TypeVar("T")
-Documents = Iterable[Document | str] | Retriever
-"""Documents, plain strings (one unit each), or a retriever to fetch them with."""
 
 # Full-range tokens that one unit can pay for under individual accounting. Few tokens of an answer
 # are news to the public model, so this is far below max_tokens; units that would need more are
@@ -123,21 +119,37 @@ class PrivateContextLLM:
         prompt = self._cut(question)
         allowance = prompt.allowance(self._model, config.unit_tokens, config.max_tokens)
         utility = self._utility(config.utility or "surplus")
-        experts, stability = self._experts(question, documents)
-        factor = stability.factor(config.adjacency)
+        source = describe(documents, config)
+        factor = source.stability.factor(config.adjacency)
         budget = epsilon_to_rho(config.epsilon, config.delta)
-        individual = self._individual(stability)
+        left = _after_search(budget, source.rho)
+        individual = self._individual(source.stability)
         draws = min(_PIVOTAL_TOKENS, config.max_tokens) if individual else config.max_tokens
-        strength = config.strength or strength_for(budget, draws, utility.range, factor)
+        strength = config.strength or strength_for(left, draws, utility.range, factor)
         cost = bounded_range_to_rho(strength * utility.range * factor)
-        charge, close = self._charge(experts, individual, budget, cost)
+        if not individual and cost > left:
+            raise ConfigurationError(
+                "strength is so high that one token costs more than the whole budget of an "
+                "answer; lower it or leave it out"
+            )
+        gathered = gather(
+            question,
+            documents,
+            config,
+            self._reserve,
+            individual=individual,
+            budget=budget,
+            search_rho=source.rho,
+            cost=cost,
+        )
+        charge = gathered.charge
 
         def settle(text: str, tokens: int, stopped: StoppedBy) -> PrivateAnswer:
             return PrivateAnswer(text, config.epsilon, config.delta, charge.rho, tokens, stopped)
 
-        def tokens() -> Iterable[int]:
+        def tokens() -> Iterator[int]:
             # Runs when the first piece is asked for, inside the stream's own clean-up.
-            rows = self._rows(experts, prompt, allowance, config.max_tokens, on_progress)
+            rows = self._rows(gathered.experts, prompt, allowance, config.max_tokens, on_progress)
             yield from decode(
                 rows,
                 prompt.suffix,
@@ -151,13 +163,13 @@ class PrivateContextLLM:
             )
 
         return PrivateStream(
-            iter(tokens()),
+            tokens(),
             decode=self._model.decode,
             stop_tokens=self._model.stop_tokens,
             stop=config.stop,
             max_tokens=config.max_tokens,
             start=self.template.answer_prefix,
-            finish=close,
+            finish=gathered.close,
             settle=settle,
         )
 
@@ -188,19 +200,35 @@ class PrivateContextLLM:
         room = max(map(len, tokens))
         allowance = prompt.allowance(self._model, config.unit_tokens, room)
         utility = self._utility(config.utility or "log_prob")
-        experts, stability = self._experts(question, documents)
-        reach = utility.range * stability.factor(config.adjacency)
-        # One draw of a bounded-range mechanism: lambda * reach is its pure epsilon.
-        strength = config.strength or config.epsilon / reach
-        if strength * reach > config.epsilon * (1 + 1e-12):
+        source = describe(documents, config)
+        reach = utility.range * source.stability.factor(config.adjacency)
+        # One draw of a bounded-range mechanism: lambda * reach is its pure epsilon. A search that
+        # is not free leaves its part of the budget at delta.
+        most, delta = config.epsilon, 0.0
+        if source.rho > 0:
+            budget = epsilon_to_rho(config.epsilon, config.delta)
+            most = min(most, math.sqrt(8 * _after_search(budget, source.rho)))
+            delta = config.delta
+        strength = config.strength or most / reach
+        if strength * reach > most * (1 + 1e-12):
             raise ConfigurationError(
                 f"strength {strength:g} costs more than epsilon {config.epsilon:g} in one draw; "
                 "lower it or leave it out"
             )
-        cost = bounded_range_to_rho(min(strength * reach, config.epsilon))
-        charge, close = self._charge(experts, self._individual(stability), cost, cost)
+        cost = bounded_range_to_rho(min(strength * reach, most))
+        gathered = gather(
+            question,
+            documents,
+            config,
+            self._reserve,
+            individual=self._individual(source.stability),
+            budget=source.rho + cost,
+            search_rho=source.rho,
+            cost=cost,
+        )
+        charge = gathered.charge
         try:
-            rows = self._rows(experts, prompt, allowance, room, on_progress)
+            rows = self._rows(gathered.experts, prompt, allowance, room, on_progress)
             rows.extend(prompt.suffix)
             log_probs = torch.log_softmax(rows.score(tokens), dim=-1)
             scores, ranges = score(log_probs, utility, strength, charge)
@@ -208,8 +236,8 @@ class PrivateContextLLM:
             chosen = draw(scores, self._randomness)
             charge.verify()
         finally:
-            close()
-        return PrivateLabel(labels[chosen], config.epsilon, 0.0, charge.rho)
+            gathered.close()
+        return PrivateLabel(labels[chosen], config.epsilon, delta, charge.rho)
 
     async def aanswer(
         self, question: str, documents: Documents, *, on_progress: Progress | None = None
@@ -303,28 +331,6 @@ class PrivateContextLLM:
             case "vote":
                 return Vote(config.public_power)
 
-    def _experts(self, question: str, documents: Documents) -> tuple[list[Expert], Stability]:
-        """The experts and how far one unit of the corpus reaches into them."""
-        if documents is None:
-            raise MissingDocumentsError(
-                "no documents were given; pass a list (an empty one asks the public model)"
-            )
-        if isinstance(documents, str):
-            raise ConfigurationError("documents must be a list, not one string")
-        retrieved = DIRECT
-        if isinstance(documents, Retriever):
-            if self.config.privacy_unit != "document":
-                raise ConfigurationError(
-                    "a retriever scores the units of its corpus, so the privacy unit is chosen "
-                    "when documents are put there; leave privacy_unit out"
-                )
-            retrieved = documents.stability
-            documents = documents.retrieve(question)
-        found = as_documents(documents, self.config.privacy_unit)
-        if self.config.groups is None:
-            return one_each(found), retrieved.then(ONE_EACH)
-        return random_groups(found, self.config.groups), retrieved.then(RANDOM_GROUPS)
-
     def _individual(self, stability: Stability) -> bool:
         """Whether this answer is under individual accounting."""
         sound = stability.individual and self.config.adjacency == "add_or_remove_one"
@@ -332,49 +338,17 @@ class PrivateContextLLM:
             require_individual(stability, self.config.adjacency)
         return sound and self.config.accounting != "fixed"
 
-    def _charge(
-        self, experts: list[Expert], individual: bool, budget: float, cost: float
-    ) -> tuple[Charge, Callable[[], None]]:
-        """The way this answer pays, and what ends it.
-
-        Args:
-            experts: Whose units pay.
-            individual: Whether each unit pays for itself.
-            budget: zCDP rho of the answer.
-            cost: zCDP rho of one draw in its worst case.
-        """
-        if not individual and cost > budget:
-            raise ConfigurationError(
-                "strength is so high that one token costs more than the whole budget of an "
-                "answer; lower it or leave it out"
-            )
-        reservation = self._reserve(experts if individual else None, budget, cost)
-        close = reservation.close if reservation is not None else _nothing
-        if not individual:
-            held = reservation.rho if reservation is not None else budget
-            return FixedCharge(held, cost, reservation), close
-        limits = [budget] * len(experts)
-        bound = budget
-        if reservation is not None:
-            limits = reservation.limits or []
-            bound = reservation.rho
-        return (
-            IndividualCharge(torch.tensor(limits, dtype=torch.float64), bound, cost, reservation),
-            close,
-        )
-
     def _reserve(
-        self, experts: list[Expert] | None, budget: float, cost: float
+        self, rho: float, at_least: float, units: Sequence[str] | None
     ) -> Reservation | None:
         if self._ledger is None:
             return None
-        if experts is None:
-            return self._ledger.reserve(
-                corpus=self._corpus, caller=self._caller, rho=budget, at_least=cost
-            )
-        units = [unit for expert in experts for unit in expert.units]
         return self._ledger.reserve(
-            corpus=self._corpus, caller=self._caller, rho=budget, units=units
+            corpus=self._corpus,
+            caller=self._caller,
+            rho=rho,
+            at_least=at_least if units is None else None,
+            units=units,
         )
 
     def _rows(
@@ -429,5 +403,11 @@ def _missing(framework: str, extra: str) -> MissingDependencyError:
     )
 
 
-def _nothing() -> None:
-    """End an answer that holds nothing."""
+def _after_search(budget: float, search_rho: float) -> float:
+    """What the search leaves of an answer's budget."""
+    if search_rho >= budget:
+        raise ConfigurationError(
+            "the search costs more than the whole budget of an answer; give it more noise "
+            "(sigma) or raise epsilon"
+        )
+    return budget - search_rho

@@ -42,6 +42,11 @@ class PromptTemplate:
             "How much does a gate pass cost?",
             "A gate pass costs 35 crowns.",
         ),
+        Example(
+            "Hello all, please note that the library is now in Marten Lane. Best, Lou",
+            "In which lane is the library?",
+            "The library is in Marten Lane.",
+        ),
     )
     no_document: str = "(none)"
     answer_prefix: str = ""
