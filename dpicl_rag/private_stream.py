@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Generator, Iterator
 from types import TracebackType
 
@@ -50,9 +51,11 @@ class PrivateStream(Iterator[str]):
         self._released = ""
         self._answer: PrivateAnswer | None = None
         self._pieces = self._draw()
+        self._lock = threading.RLock()
 
     def __next__(self) -> str:
-        return next(self._pieces)
+        with self._lock:
+            return next(self._pieces)
 
     @property
     def answer(self) -> PrivateAnswer:
@@ -66,10 +69,11 @@ class PrivateStream(Iterator[str]):
         return self._answer
 
     def close(self) -> None:
-        """End the answer here. May be called again."""
-        self._pieces.close()
-        if self._answer is None:
-            self._end("length")
+        """End the answer here. Waits for a draw in another thread. May be called again."""
+        with self._lock:
+            self._pieces.close()
+            if self._answer is None:
+                self._end("length")
 
     def __enter__(self) -> PrivateStream:
         return self

@@ -64,7 +64,7 @@ def answer_metadata(engine: PrivateContextLLM, answer: PrivateAnswer) -> dict[st
     return {
         "epsilon": answer.epsilon,
         "delta": answer.delta,
-        "budget_left": _budget_left(engine),
+        "budget_left": engine.budget_left(),
         "output_tokens": answer.tokens,
         "stopped_by": answer.stopped_by,
     }
@@ -108,17 +108,3 @@ def refuse_cache(value: Any) -> Any:
             "or keeps the documents in its keys"
         )
     return value
-
-
-def _budget_left(engine: PrivateContextLLM) -> float | None:
-    """Rho of zCDP left to the corpus or the caller, whichever is less; None without a limit."""
-    ledger = engine._ledger
-    if ledger is None:
-        return None
-    names = {("corpus", engine._corpus), ("caller", engine._caller)}
-    left = [
-        status.remaining
-        for status in ledger.status()
-        if (status.kind, status.name) in names and status.remaining is not None
-    ]
-    return min(left, default=None)

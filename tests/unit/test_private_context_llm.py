@@ -2,6 +2,8 @@ import asyncio
 import dataclasses
 import gc
 import logging
+import re
+import sys
 
 import pytest
 
@@ -11,12 +13,14 @@ from dpicl_rag import (
     ContextLengthError,
     Document,
     Ledger,
+    MissingDependencyError,
     MissingDocumentsError,
     PrivateContextLLM,
 )
 from dpicl_rag.accounting.conversion import epsilon_to_rho
 from dpicl_rag.accounting.stability import Stability
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
+from dpicl_rag.retrieval.private import Retrieved
 
 SECRET = "xyzzy-4417"
 DOCUMENTS = [f"document {i} {SECRET}" for i in range(4)]
@@ -247,3 +251,84 @@ def test_nothing_private_is_logged_or_shown(tiny_model, caplog, capfd):
     list(stream)
     shown = [repr(llm), str(llm), repr(stream), caplog.text, *capfd.readouterr()]
     assert not any(SECRET in text for text in shown)
+
+
+@pytest.mark.parametrize(
+    ("module", "extra", "call"),
+    [
+        ("langchain_dpicl_rag", "langchain", lambda llm: llm.as_langchain()),
+        ("llama_index_dpicl_rag", "llama-index", lambda llm: llm.as_query_engine(None)),
+    ],
+)
+def test_a_missing_framework_names_its_extra(tiny_model, monkeypatch, module, extra, call):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingDependencyError, match=re.escape(f"dpicl-rag[{extra}]")):
+        call(PrivateContextLLM(tiny_model))
+
+
+def test_the_core_opens_as_a_langchain_model(tiny_model):
+    model = PrivateContextLLM(tiny_model, max_tokens=2).as_langchain()
+    assert isinstance(model.invoke("q?", documents=DOCUMENTS), str)
+
+
+def test_the_budget_left_is_the_lesser_of_corpus_and_caller(tiny_model, ledger):
+    assert PrivateContextLLM(tiny_model).budget_left() is None
+    ledger.set_budget(corpus="default", rho=3.0)
+    ledger.set_budget(caller="ann", rho=2.0)
+    llm = PrivateContextLLM(tiny_model, ledger=ledger, caller="ann", accounting="fixed")
+    assert llm.budget_left() == 2.0
+
+
+class Searching:
+    """A private search over fixed units: every unit is counted once and all are found."""
+
+    stability = Stability(1, 0)
+
+    def __init__(self, rho):
+        self._rho = rho
+
+    def rho(self, adjacency):
+        return self._rho
+
+    def search(self, question):
+        return Counted(self._rho)
+
+
+class Counted:
+    def __init__(self, rho):
+        self.units, self._rho, self.admitted = ["a", "b", "c"], rho, None
+
+    def choose(self, admitted=None):
+        self.admitted = admitted or [True] * 3
+        documents = [Document(f"text {unit}", unit) for unit in self.units[:2]]
+        return Retrieved(documents, [self._rho * admitted for admitted in self.admitted])
+
+
+@pytest.mark.parametrize("accounting", ["individual", "fixed"])
+def test_a_private_search_is_part_of_the_answers_budget(tiny_model, ledger, accounting):
+    ledger.set_budget(corpus="default", rho=100.0)
+    llm = PrivateContextLLM(tiny_model, max_tokens=3, ledger=ledger, accounting=accounting)
+    answer = llm.answer("q?", Searching(0.1))
+    assert 0.1 < answer.rho <= epsilon_to_rho(8.0, 1e-5)
+    [status] = ledger.status()
+    assert status.spent == pytest.approx(answer.rho, rel=1e-6)
+    label = llm.classify("q?", Searching(0.1), ["a", "b"])
+    assert label.delta == 1e-5
+    assert label.rho == pytest.approx(epsilon_to_rho(8.0, 1e-5))
+
+
+def test_units_that_were_counted_but_not_found_pay_too(tiny_model, ledger):
+    ledger.set_budget(corpus="default", rho=0.35)
+    llm = PrivateContextLLM(tiny_model, max_tokens=1, ledger=ledger, epsilon=1.0)
+    rho = epsilon_to_rho(1.0, 1e-5) / 2
+    llm.answer("q?", Searching(rho))
+    with ledger.reserve(corpus="default", rho=0.35, units=["a", "b", "c", "new"]) as hold:
+        *counted, new = hold.limits
+    assert all(limit <= 0.35 - rho for limit in counted)
+    assert counted[2] == pytest.approx(0.35 - rho, abs=1e-6)
+    assert new == pytest.approx(0.35)
+
+
+def test_a_search_that_costs_too_much_is_refused(tiny_model):
+    with pytest.raises(ConfigurationError, match="sigma"):
+        PrivateContextLLM(tiny_model).answer("q?", Searching(2.0))

@@ -1,3 +1,5 @@
+import threading
+
 import pytest
 
 from dpicl_rag.answers import PrivateAnswer
@@ -105,3 +107,24 @@ def test_the_answer_is_not_there_before_the_end():
     with pytest.raises(DPICLError, match="read it to its end"):
         _ = pieces.answer
     assert repr(pieces) == "PrivateStream()"
+
+
+def test_closing_waits_for_a_draw_in_another_thread():
+    drawing, go = threading.Event(), threading.Event()
+
+    def slow():
+        drawing.set()
+        assert go.wait(10)
+        yield 65
+
+    pieces = stream("")
+    pieces._tokens = slow()
+    reader = threading.Thread(target=lambda: next(pieces, None))
+    reader.start()
+    assert drawing.wait(10)
+    closer = threading.Thread(target=pieces.close)
+    closer.start()
+    go.set()
+    reader.join(10)
+    closer.join(10)
+    assert pieces.answer.tokens == 1
