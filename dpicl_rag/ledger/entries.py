@@ -222,22 +222,28 @@ def settle_session(connection: sqlite3.Connection, session: int, pid: int) -> No
 
 
 def settle_stale(connection: sqlite3.Connection, now: int, stale_after: float) -> int:
-    """Settle reservations whose process is gone; returns how many.
+    """Settle reservations whose process is gone; returns how many."""
+    stale = find_stale(connection, now, stale_after)
+    for reservation in stale:
+        settle(connection, reservation)
+    return len(stale)
+
+
+def find_stale(connection: sqlite3.Connection, now: int, stale_after: float) -> list[int]:
+    """Numbers of the reservations whose process is gone; needs no write lock.
 
     Where the process cannot be looked up (another container, another boot), it counts as gone
     after ``stale_after`` seconds without a commit.
     """
-    settled = 0
-    rows = connection.execute(
+    stale = []
+    for reservation, machine, pid, started, touched in connection.execute(
         "SELECT id, machine, pid, started, touched FROM reservation"
-    ).fetchall()
-    for reservation, machine, pid, started, touched in rows:
+    ):
         alive = Owner(machine, pid, started).alive()
         # A time in the future was written under a clock that has since been set back.
         if alive is False or (alive is None and abs(now - touched) > stale_after):
-            settle(connection, reservation)
-            settled += 1
-    return settled
+            stale.append(reservation)
+    return stale
 
 
 def forget(

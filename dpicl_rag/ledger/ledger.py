@@ -88,15 +88,26 @@ class Ledger:
         self._session = secrets.randbits(62)
         self._abandoned: deque[int] = deque()
         self._database = Database(self._path, busy_timeout=busy_timeout)
+
+        def settle_key(connection: sqlite3.Connection) -> unit_key.UnitKey:
+            return unit_key.settle_key(connection, self._path, key)
+
         try:
-            self._database.write(self._migrate)
+            # Opening takes the write lock only where there is something to write, so that a look
+            # at the budgets never waits for the answers of others.
+            if self._database.read(schema.version) < len(schema.MIGRATIONS):
+                self._database.write(self._migrate)
             self._database.read(self._check)
             # After the tables: a key beside a file without tables then means that it was lost.
-            self._key = self._database.write(
-                lambda connection: unit_key.settle_key(connection, self._path, key)
-            )
+            if self._database.read(unit_key.is_settled):
+                self._key = self._database.read(settle_key)
+            else:
+                self._key = self._database.write(settle_key)
             self._closed = False
-            self.settle_stale()
+            if self._database.read(
+                lambda connection: entries.find_stale(connection, int(clock()), stale_after)
+            ):
+                self.settle_stale()
         except BaseException:
             self._closed = True
             self._database.close()

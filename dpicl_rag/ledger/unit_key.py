@@ -62,10 +62,17 @@ def key_path(path: Path) -> Path:
     return path.with_name(path.name + ".key")
 
 
+def is_settled(connection: sqlite3.Connection) -> bool:
+    """Whether the ledger has a key already."""
+    (check,) = connection.execute("SELECT key_check FROM ledger").fetchone()
+    return check is not None
+
+
 def settle_key(connection: sqlite3.Connection, path: Path, key: bytes | None) -> UnitKey:
     """The key of this ledger: the one given, the one in its file, or a new one.
 
-    Runs in a transaction that holds the write lock, so two processes cannot both make one.
+    A new one is made in a transaction that holds the write lock, so two processes cannot both make
+    one. A ledger that `is_settled` is only read.
 
     Raises:
         LedgerError: The key is lost or belongs to another ledger. Units would then be strangers

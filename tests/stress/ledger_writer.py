@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import random
 import sys
+import time
 
 from dpicl_rag.errors import BudgetExceededError
 from dpicl_rag.ledger import Ledger
@@ -45,6 +46,7 @@ def answer(ledger: Ledger, corpus: str, individual: bool, fault: str) -> None:
 def write_until_killed(ledger: Ledger, corpus: str, fault: str) -> None:
     while True:
         answer(ledger, corpus, random.random() < 0.5, fault)
+        time.sleep(random.uniform(0.0, 0.005))  # SQLite is unfair: let others have the lock
 
 
 def write_until_refused(ledger: Ledger, corpus: str, fault: str) -> None:

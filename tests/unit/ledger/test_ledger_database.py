@@ -169,6 +169,16 @@ def test_a_busy_file_fails_after_the_timeout(path: Path) -> None:
         assert ledger.status()[0].spent == 0.0
 
 
+def test_looking_at_the_budgets_waits_for_nobody(path: Path) -> None:
+    Ledger(path).close()
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with Ledger(path, busy_timeout=0.05) as ledger:
+        assert ledger.status() == []
+    other.execute("ROLLBACK")
+    other.close()
+
+
 def test_a_refusal_frees_the_file_at_once(path: Path) -> None:
     with Ledger(path) as ledger:
         ledger.set_budget(corpus="mail", rho=0.0)
