@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from dpicl_rag import private_context_llm as core
 from dpicl_rag.accounting.stability import Stability
 from dpicl_rag.errors import BudgetExceededError, ConfigurationError
-from dpicl_rag.private_context_llm import Documents
+from dpicl_rag.gathering import Documents
 from dpicl_rag.retrieval.corpus import Where
 from langchain_dpicl_rag.documents import Given, SealedDocuments
 from langchain_dpicl_rag.drawing import Drawing, aended

@@ -18,7 +18,7 @@ from pydantic import ConfigDict, Field, field_validator
 
 from dpicl_rag import private_context_llm as core
 from dpicl_rag.answers import PrivateAnswer
-from dpicl_rag.private_context_llm import Documents
+from dpicl_rag.gathering import Documents
 from langchain_dpicl_rag.conversations import read, seal_blocks
 from langchain_dpicl_rag.documents import (
     DOCUMENTS,

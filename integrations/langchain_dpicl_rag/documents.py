@@ -14,7 +14,7 @@ from langchain_core.documents import Document as LangChainDocument
 from dpicl_rag.accounting.stability import Stability
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError, MissingDocumentsError
-from dpicl_rag.private_context_llm import Documents
+from dpicl_rag.gathering import Documents
 from langchain_dpicl_rag.drawing import Drawing
 
 DOCUMENTS = "documents"

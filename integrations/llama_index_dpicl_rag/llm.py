@@ -30,7 +30,7 @@ from llama_index.core.llms.custom import CustomLLM
 
 from dpicl_rag.answers import PrivateAnswer
 from dpicl_rag.errors import ConfigurationError, DPICLError, MissingDocumentsError
-from dpicl_rag.private_context_llm import Documents
+from dpicl_rag.gathering import Documents
 from dpicl_rag.private_context_llm import PrivateContextLLM as Core
 from llama_index_dpicl_rag.recording import Unrecorded
 from llama_index_dpicl_rag.responses import apieces, pieces, public_numbers

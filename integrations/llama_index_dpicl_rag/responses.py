@@ -13,7 +13,7 @@ from llama_index.core.base.response.schema import (
 )
 
 from dpicl_rag.answers import PrivateAnswer
-from dpicl_rag.private_context_llm import Documents
+from dpicl_rag.gathering import Documents
 from dpicl_rag.private_context_llm import PrivateContextLLM as Core
 
 
