@@ -9,8 +9,8 @@ from dpicl_rag.retrieval.corpus import Where
 from dpicl_rag.retrieval.exact import VectorSource, _check_count
 from dpicl_rag.retrieval.private import Choice, CountingRetriever
 
-THRESHOLDS = tuple(hundredths / 100 for hundredths in range(80, 35, -5))
-"""0.80, 0.75, ..., 0.40: chosen without a corpus, for cosines of sentence embeddings."""
+THRESHOLDS = tuple(hundredths / 100 for hundredths in range(80, 38, -2))
+"""0.80, 0.78, ..., 0.40: chosen without a corpus, for cosines of sentence embeddings."""
 
 
 class PrivateThresholdRetriever(CountingRetriever):
