@@ -1,0 +1,59 @@
+"""Evidence for the guarantee: exact audits, canaries, extraction attacks, and a report.
+
+For the owner of the documents: audits read them without noise, so what they find is as private as
+the documents. Names are imported when first used, so that importing this loads no torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpicl_rag.auditing.canaries import CanaryAudit, audit_canary, epsilon_lower_bound
+    from dpicl_rag.auditing.extraction import ExtractionAudit, audit_extraction
+    from dpicl_rag.auditing.neighbours import NeighbourAudit, audit_neighbours
+    from dpicl_rag.auditing.remembering import RememberingModel
+    from dpicl_rag.auditing.report import AuditReport
+    from dpicl_rag.auditing.subject import Subject
+    from dpicl_rag.auditing.synthetic import SyntheticModel, audit_synthetic
+
+_HOMES = {
+    "AuditReport": "report",
+    "CanaryAudit": "canaries",
+    "ExtractionAudit": "extraction",
+    "NeighbourAudit": "neighbours",
+    "RememberingModel": "remembering",
+    "Subject": "subject",
+    "SyntheticModel": "synthetic",
+    "audit_canary": "canaries",
+    "audit_extraction": "extraction",
+    "audit_neighbours": "neighbours",
+    "audit_synthetic": "synthetic",
+    "epsilon_lower_bound": "canaries",
+}
+
+__all__ = [
+    "AuditReport",
+    "CanaryAudit",
+    "ExtractionAudit",
+    "NeighbourAudit",
+    "RememberingModel",
+    "Subject",
+    "SyntheticModel",
+    "audit_canary",
+    "audit_extraction",
+    "audit_neighbours",
+    "audit_synthetic",
+    "epsilon_lower_bound",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

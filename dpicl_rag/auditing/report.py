@@ -1,0 +1,154 @@
+"""One page on what an audit found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpicl_rag.auditing.canaries import CanaryAudit
+from dpicl_rag.auditing.extraction import ExtractionAudit
+from dpicl_rag.auditing.neighbours import NeighbourAudit
+from dpicl_rag.errors import MissingDependencyError
+
+
+def require_plots() -> None:
+    """Raise unless reports can be drawn; ask before a long audit.
+
+    Raises:
+        MissingDependencyError: matplotlib is not installed.
+    """
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise MissingDependencyError(
+            "the plot of an audit needs matplotlib: pip install 'dpicl-rag[eval]'"
+        ) from error
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AuditReport:
+    """Findings of all audits of one private path. As private as the documents it is about.
+
+    Attributes:
+        documents: Exact audit on a sample of the corpus.
+        synthetic: Exact audit with made-up worst-case experts.
+        canary: Empirical lower bound.
+        extraction: Verbatim extraction attack.
+    """
+
+    documents: NeighbourAudit
+    synthetic: NeighbourAudit
+    canary: CanaryAudit
+    extraction: ExtractionAudit
+
+    @property
+    def claimed(self) -> float:
+        """Claimed epsilon."""
+        return self.documents.claimed_epsilon
+
+    @property
+    def worst(self) -> float:
+        """Largest exact epsilon that was found."""
+        return max(self.documents.worst_epsilon, self.synthetic.worst_epsilon)
+
+    @property
+    def holds(self) -> bool:
+        """Whether every audit stayed within the claim."""
+        return (
+            self.documents.holds
+            and self.synthetic.holds
+            and self.canary.holds
+            and self.extraction.holds
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """The figures by name, for JSON."""
+        return {
+            "holds": self.holds,
+            "claimed_epsilon": self.claimed,
+            "delta": self.documents.delta,
+            "exact_worst_case": self.worst,
+            "empirical_lower_bound": self.canary.lower_bound,
+            "confidence": self.canary.confidence,
+            "runs": self.canary.runs,
+            "exact_on_documents": self.documents.worst_epsilon,
+            "exact_on_worst_experts": self.synthetic.worst_epsilon,
+            "charge_used_by_documents": self.documents.usage,
+            "charge_used_by_worst_experts": self.synthetic.usage,
+            "neighbours": self.documents.pairs + self.synthetic.pairs,
+            "extraction_attempts": self.extraction.attempts,
+            "private_leaks": self.extraction.private_leaks,
+            "ordinary_leaks": self.extraction.ordinary_leaks,
+        }
+
+    def text(self) -> str:
+        """The report as plain text, one page."""
+        canary, extraction = self.canary, self.extraction
+        verdict = "within the claim" if self.holds else "THE CLAIM DOES NOT HOLD"
+        return f"""Privacy audit: {verdict}
+
+claimed epsilon           {self.claimed:8.3f}   at delta {self.documents.delta:g}
+exact worst case found    {self.worst:8.3f}   {self._pairs()} pairs of neighbours
+empirical lower bound     {canary.lower_bound:8.3f}   {canary.confidence:.0%} confidence, \
+{canary.runs} answers of either kind
+
+Share of the charged rho that was used
+  units of the corpus     {self.documents.usage:8.1%}
+  worst-case experts      {self.synthetic.usage:8.1%}   above 100% a charge is too small
+
+Canary: the attacker's event held in {canary.hit_rate:.1%} of the answers with it and in
+{canary.false_rate:.1%} of those without.
+
+Extraction: of {extraction.attempts} adversarial questions, private answers gave the secret in \
+{extraction.private_leaks}
+and ordinary RAG in {extraction.ordinary_leaks}. Longest run of words copied: \
+{extraction.private_words} private, {extraction.ordinary_words} ordinary.
+
+The exact figures are of the outputs that were enumerated and can only grow with more of them.
+They were computed from the documents without noise: keep this report where the documents are.
+"""
+
+    def save(self, folder: Path) -> list[Path]:
+        """Write ``audit.txt`` and ``audit.png``.
+
+        Args:
+            folder: Made if it is not there.
+
+        Returns:
+            The files.
+
+        Raises:
+            MissingDependencyError: matplotlib is not installed; nothing was written.
+        """
+        figure = self._figure()
+        folder.mkdir(parents=True, exist_ok=True)
+        files = [folder / "audit.txt", folder / "audit.png"]
+        files[0].write_text(self.text(), encoding="utf-8")
+        figure.savefig(files[1], dpi=120)
+        return files
+
+    def _pairs(self) -> int:
+        return self.documents.pairs + self.synthetic.pairs
+
+    def _figure(self) -> Any:
+        require_plots()
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(9, 3.6), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        names = ["claimed", "exact worst case", "empirical bound"]
+        values = [self.claimed, self.worst, self.canary.lower_bound]
+        left.barh(
+            names, [min(value, 1e3) for value in values], color=["0.7", "tab:blue", "tab:orange"]
+        )
+        left.invert_yaxis()
+        left.set_xlabel("epsilon")
+        for audit, name in ((self.synthetic, "worst-case experts"), (self.documents, "documents")):
+            steps = range(1, len(audit.steps) + 1)
+            right.plot(steps, audit.steps, marker="o", label=name)
+        right.set_xlabel("token")
+        right.set_ylabel("realised range (nats)")
+        right.legend()
+        figure.suptitle("Privacy audit: " + ("holds" if self.holds else "does not hold"))
+        return figure

@@ -1,0 +1,157 @@
+"""Made-up language models that say the worst, so that a charge is used to its last bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
+
+from dpicl_rag.auditing.neighbours import NeighbourAudit, audit_neighbours
+from dpicl_rag.auditing.subject import Subject
+from dpicl_rag.documents import Document
+from dpicl_rag.language_models.base import Progress
+
+Speech = Callable[[str, tuple[int, ...]], Sequence[float]]
+"""From a document's text and the released tokens to unnormalised log-probabilities."""
+
+
+# Enough for a unit under individual accounting to run out of budget with the default strength.
+_TOKENS = 16
+_EXPANSIONS = 64
+
+
+class SyntheticModel:
+    """A language model whose rows are a function of the document and the released tokens.
+
+    Tokens are bytes of the text when they are read, and the numbers below ``vocabulary_size`` when
+    they are drawn.
+
+    Args:
+        vocabulary_size: Number of tokens that can be drawn.
+        speech: What each document says.
+        stop_tokens: Tokens that end an answer.
+    """
+
+    fingerprint = "synthetic"
+    context_length = 1 << 20
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        speech: Speech,
+        stop_tokens: frozenset[int] = frozenset(),
+    ) -> None:
+        self.vocabulary_size = vocabulary_size
+        self.stop_tokens = stop_tokens
+        self._speech = speech
+
+    def encode(self, text: str) -> list[int]:
+        """Bytes of ``text``."""
+        return list(text.encode())
+
+    def encode_template(self, text: str) -> list[int]:
+        """Bytes of ``text``."""
+        return self.encode(text)
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """Letters, from ``a`` on."""
+        return "".join(chr(ord("a") + token) for token in token_ids)
+
+    def chat(self, messages: Sequence[dict[str, str]]) -> str | None:
+        """No chat template."""
+        return None
+
+    def prefix(
+        self,
+        common: Sequence[int],
+        documents: Sequence[Sequence[int]],
+        *,
+        room: int,
+        on_progress: Progress | None = None,
+    ) -> SyntheticRows:
+        """One row per document."""
+        texts = [bytes(document).decode() for document in documents]
+        return SyntheticRows(texts, self._speech)
+
+
+class SyntheticRows:
+    """Rows of a ``SyntheticModel``; the first call of ``extend`` brings the question."""
+
+    def __init__(self, texts: list[str], speech: Speech) -> None:
+        self._texts = texts
+        self._speech = speech
+        self._history: tuple[int, ...] | None = None
+
+    def extend(self, token_ids: Sequence[int]) -> torch.Tensor:
+        """Log-probabilities of the next token, float32 [rows, vocabulary]."""
+        self._history = () if self._history is None else (*self._history, *token_ids)
+        return self._say(self._history)
+
+    def score(self, continuations: Sequence[Sequence[int]]) -> torch.Tensor:
+        """Log-probability of each label in each row, float64 [rows, labels]."""
+        # Labels are single letters, as in decode; what stands before one says nothing.
+        return self._say(())[:, [ids[-1] - ord("a") for ids in continuations]].double()
+
+    def _say(self, history: tuple[int, ...]) -> torch.Tensor:
+        rows = [list(self._speech(text, history)) for text in self._texts]
+        return torch.log_softmax(torch.tensor(rows, dtype=torch.float32), dim=-1)
+
+
+def worst_speech(size: int) -> Speech:
+    """Documents that push an answer as far as one expert can.
+
+    ``token N`` is sure of token N; ``turn N`` of token N at the start, then of the next one, and so
+    on. Every other document, and the public row, finds all tokens about equally likely. A group
+    says what its last passage says, so a newcomer turns it over.
+
+    Args:
+        size: Number of tokens.
+    """
+
+    def speech(text: str, history: tuple[int, ...]) -> Sequence[float]:
+        name, _, number = text.rpartition("\n")[2].partition(" ")
+        if name not in ("token", "turn"):
+            # Falling a little, so that the likeliest k are the first k.
+            return [-1e-3 * token for token in range(size)]
+        sure = (int(number) + (len(history) if name == "turn" else 0)) % size
+        return [0.0 if token == sure else -40.0 for token in range(size)]
+
+    return speech
+
+
+def audit_synthetic(
+    subject: Subject, *, size: int = 32, coins: int = 0, on_progress: Progress | None = None
+) -> NeighbourAudit:
+    """The exact audit with the same settings and experts that use their charge to the last bit.
+
+    Searches pairs of neighbours among corpora of such experts. Documents on disk hardly ever come
+    near the worst case, so this is where a wrong factor shows.
+
+    Args:
+        subject: Its settings, its class and the number of its labels are used.
+        size: Number of tokens of the made-up vocabulary.
+        coins: Seed of the random groups, shared by neighbours.
+        on_progress: Told which part is done.
+
+    Raises:
+        ConfigurationError: As the private path raises.
+    """
+    size = len(subject.labels) or size
+    made_up = replace(
+        subject,
+        model=SyntheticModel(size, worst_speech(size)),
+        labels=tuple(chr(ord("a") + at) for at in range(len(subject.labels))),
+        pipeline=list,
+    )
+    palette = ("token 0", "token 1", "turn 1", "even")
+    around = [Document(name, f"unit-{at}") for at, name in enumerate(("token 1", "even"))]
+    return audit_neighbours(
+        made_up,
+        around,
+        tokens=_TOKENS,
+        additions=palette,
+        expansions=_EXPANSIONS,
+        coins=coins,
+        on_progress=on_progress,
+    )
