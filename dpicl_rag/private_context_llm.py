@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 
 from dpicl_rag.accounting.calibration import strength_for
-from dpicl_rag.accounting.conversion import bounded_range_to_rho, epsilon_to_rho
+from dpicl_rag.accounting.conversion import (
+    bounded_range_to_rho,
+    epsilon_to_rho,
+    rho_to_epsilon,
+)
 from dpicl_rag.accounting.stability import Stability, require_individual
 from dpicl_rag.answers import PrivateAnswer, PrivateLabel, StoppedBy
 from dpicl_rag.configuration import PrivacyConfig, UtilityName
@@ -207,8 +211,10 @@ class PrivateContextLLM:
         most, delta = config.epsilon, 0.0
         if source.rho > 0:
             budget = epsilon_to_rho(config.epsilon, config.delta)
-            most = min(most, math.sqrt(8 * _after_search(budget, source.rho)))
-            delta = config.delta
+            # Two sound ways to add the search up; for one draw neither is always the better.
+            by_rho = math.sqrt(8 * _after_search(budget, source.rho))
+            by_epsilon = config.epsilon - rho_to_epsilon(source.rho, config.delta)
+            most, delta = min(most, max(by_rho, by_epsilon)), config.delta
         strength = config.strength or most / reach
         if strength * reach > most * (1 + 1e-12):
             raise ConfigurationError(
