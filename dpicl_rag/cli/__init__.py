@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from dpicl_rag.cli import ask, budget, console, corpora, demo, ingest
+from dpicl_rag.cli import ask, audit, budget, console, corpora, demo, ingest
 
 app = typer.Typer(
     name="dpicl-rag",
@@ -38,6 +38,7 @@ def _settings(
 app.command("ingest")(ingest.ingest)
 app.command("ask")(ask.ask)
 app.command("classify")(ask.classify)
+app.command("audit")(audit.audit)
 app.command("demo")(demo.demo)
 app.add_typer(budget.app, name="budget")
 app.add_typer(corpora.app, name="corpora")

@@ -1,0 +1,271 @@
+"""Parts of the audits, each against something known."""
+
+from __future__ import annotations
+
+import builtins
+import math
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from dpicl_rag.auditing import (
+    AuditReport,
+    RememberingModel,
+    Subject,
+    SyntheticModel,
+    audit_canary,
+    audit_extraction,
+    audit_neighbours,
+    audit_synthetic,
+    epsilon_lower_bound,
+)
+from dpicl_rag.auditing.canaries import loud_canary
+from dpicl_rag.auditing.enumeration import enumerate_outputs, exact_epsilon
+from dpicl_rag.auditing.extraction import ExtractionAudit, longest_run
+from dpicl_rag.auditing.neighbours import realised_range
+from dpicl_rag.auditing.synthetic import worst_speech
+from dpicl_rag.documents import Document
+from dpicl_rag.errors import ConfigurationError, MissingDependencyError
+
+
+def logs(*values: float) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64).log()
+
+
+class TestExactEpsilon:
+    def test_randomised_response(self):
+        p, q = logs(0.75, 0.25), logs(0.25, 0.75)
+        assert exact_epsilon(p, q, 0.0) == pytest.approx(math.log(3))
+        # 0.75 - e^eps 0.25 = delta
+        assert exact_epsilon(p, q, 0.25) == pytest.approx(math.log(2))
+        assert exact_epsilon(p, q, 0.5) == 0.0
+
+    def test_equal_distributions(self):
+        assert exact_epsilon(logs(0.5, 0.5), logs(0.5, 0.5), 0.0) == 0.0
+
+    def test_an_impossible_outcome(self):
+        p, q = logs(0.9, 0.1), logs(1.0, 0.0)
+        assert exact_epsilon(p, q, 0.0) == math.inf
+        assert exact_epsilon(p, q, 0.05) == math.inf
+        assert exact_epsilon(p, q, 0.2) == 0.0
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_it_agrees_with_a_bisection(self, seed):
+        random = torch.Generator().manual_seed(seed)
+        p, q = torch.log_softmax(2 * torch.randn(2, 50, generator=random).double(), -1)
+        delta, low, high = 0.01, 0.0, 50.0
+        for _ in range(80):
+            middle = (low + high) / 2
+            over = max(
+                float((a.exp() - math.exp(middle) * b.exp()).clamp(min=0).sum())
+                for a, b in ((p, q), (q, p))
+            )
+            low, high = (middle, high) if over > delta else (low, middle)
+        assert exact_epsilon(p, q, delta) == pytest.approx(high, abs=1e-9)
+
+
+class TestEnumeration:
+    def steps(self, prefix):
+        tilt = 0.1 * (len(prefix) + sum(prefix))
+        rows = torch.tensor([[0.0, tilt, 0.5], [0.3, 0.0, tilt]], dtype=torch.float64)
+        return tuple(torch.log_softmax(rows, -1))
+
+    @pytest.mark.parametrize("expansions", [1, 2, 5, 1000])
+    def test_outcomes_are_a_partition(self, expansions):
+        p, q = enumerate_outputs(self.steps, frozenset({2}), depth=4, expansions=expansions)
+        assert float(p.exp().sum()) == pytest.approx(1.0)
+        assert float(q.exp().sum()) == pytest.approx(1.0)
+
+    def test_epsilon_grows_with_what_is_looked_at(self):
+        found = [
+            exact_epsilon(
+                *enumerate_outputs(self.steps, frozenset({2}), depth=4, expansions=n), 1e-3
+            )
+            for n in (1, 3, 1000)
+        ]
+        assert found == sorted(found)
+        assert found[0] < found[-1]
+
+
+def test_realised_range():
+    assert realised_range(logs(0.5, 0.5), logs(0.25, 0.75)) == pytest.approx(math.log(3))
+    assert realised_range(logs(0.5, 0.5, 0.0), logs(0.5, 0.5, 0.0)) == 0.0
+    assert realised_range(logs(1.0, 0.0), logs(0.5, 0.5)) == math.inf
+
+
+class TestLowerBound:
+    def test_a_table_value(self):
+        # Of 100 and 0 of 100 hits, 95 % in all: 0.025^(1/100) and 1 - 0.025^(1/100).
+        low = 0.025**0.01
+        expected = math.log(low / (1 - low))
+        found = epsilon_lower_bound(100, 0, 100, delta=0.0, confidence=0.95)
+        assert found == pytest.approx(expected, rel=1e-6)
+
+    def test_nothing_is_shown_by_equal_counts(self):
+        assert epsilon_lower_bound(50, 50, 100, delta=1e-5, confidence=0.95) == 0.0
+        assert epsilon_lower_bound(0, 100, 100, delta=0.0, confidence=0.95) == 0.0
+        assert epsilon_lower_bound(100, 100, 100, delta=0.0, confidence=0.95) == 0.0
+
+    def test_it_is_wrong_no_more_often_than_stated(self):
+        """Randomised response with epsilon 1, all outcomes weighed exactly."""
+        from scipy.stats import binom
+
+        runs, p = 30, math.e / (1 + math.e)
+        wrong = sum(
+            binom.pmf(a, runs, p) * binom.pmf(b, runs, 1 - p)
+            for a in range(runs + 1)
+            for b in range(runs + 1)
+            if epsilon_lower_bound(a, b, runs, delta=0.0, confidence=0.9) > 1.0
+        )
+        assert 0.0 < wrong <= 0.1
+
+    @pytest.mark.parametrize("counts", [(5, 0, 4), (-1, 0, 4), (0, 0, 0)])
+    def test_impossible_counts(self, counts):
+        with pytest.raises(ConfigurationError, match="between 0 and"):
+            epsilon_lower_bound(*counts, delta=0.0, confidence=0.9)
+
+    def test_confidence(self):
+        with pytest.raises(ConfigurationError, match="confidence"):
+            epsilon_lower_bound(1, 1, 4, delta=0.0, confidence=1.0)
+
+
+class TestRememberingModel:
+    documents = ([5, 6, 7], [8], [9, 10])
+
+    def test_rows_are_those_of_the_model(self, tiny_model):
+        remembering = RememberingModel(tiny_model)
+        for order in ((0, 1, 2), (0, 2), (1, 0)):
+            chosen = [self.documents[at] for at in order]
+            for path in ([3], [4], [3]):  # back and forth: the cache is written over
+                ours = remembering.prefix([1, 2], chosen, room=12)
+                theirs = tiny_model.prefix([1, 2], chosen, room=12)
+                for step in ([20, 21], path, [22]):
+                    torch.testing.assert_close(
+                        ours.extend(step), theirs.extend(step), atol=2e-4, rtol=0
+                    )
+                labels = [[30, 31], [32]]
+                torch.testing.assert_close(
+                    ours.score(labels), theirs.score(labels), atol=2e-4, rtol=0
+                )
+
+    def test_a_row_is_the_same_in_any_company(self, tiny_model):
+        remembering = RememberingModel(tiny_model)
+        together = remembering.prefix([1], list(self.documents), room=4).extend([3])
+        alone = remembering.prefix([1], [self.documents[1]], room=4).extend([3])
+        assert torch.equal(together[1], alone[0])
+
+    def test_memory_is_bounded(self, tiny_model):
+        remembering = RememberingModel(tiny_model, memory=1)
+        first = remembering.prefix([1], [[5], [6]], room=4).extend([3])
+        remembering.prefix([1], [[5], [6]], room=4).extend([4])
+        again = remembering.prefix([1], [[5], [6]], room=4).extend([3])
+        torch.testing.assert_close(first, again)
+        assert len(remembering._rows) == 1
+
+    def test_models_that_cannot_step_back_read_again(self):
+        model = SyntheticModel(4, worst_speech(4))
+        rows = RememberingModel(model).prefix([], [list(b"turn 0")], room=4)
+        assert [int(rows.extend([0]).argmax()) for _ in range(3)] == [0, 1, 2]
+
+
+def subject(**settings) -> Subject:
+    model = SyntheticModel(8, worst_speech(8))
+    return Subject(model, "Which?", {"max_tokens": 3, "utility": "log_prob", **settings})
+
+
+CORPUS = [Document("token 1", "a"), Document("token 2", "b")]
+
+
+def test_neighbours_need_two_units():
+    with pytest.raises(ConfigurationError, match="two privacy units"):
+        audit_neighbours(subject(), CORPUS[:1], additions=())
+
+
+def test_the_three_figures_stand_in_order():
+    audited = subject(epsilon=4.0, max_tokens=1)
+    exact = audit_neighbours(audited, CORPUS, additions=("token 3",), expansions=9)
+    # Not seeded: the bound is wrong, or shows nothing, in fewer than one of 100,000 runs.
+    canary = audit_canary(audited, CORPUS, Document("token 3", "c"), runs=600, confidence=1 - 1e-6)
+    assert 0.0 < canary.lower_bound < exact.worst_epsilon < exact.claimed_epsilon
+    assert canary.hit_rate > canary.false_rate
+
+
+def test_a_canary_is_found_where_nothing_protects():
+    found = audit_canary(subject(epsilon=500.0), CORPUS[:1], Document("token 3", "c"), runs=200)
+    # One unit against one: without the canary the answer is always the same.
+    assert found.lower_bound > 0.5
+
+
+def test_extraction_sees_what_ordinary_rag_gives_away(monkeypatch):
+    from dpicl_rag.auditing import extraction
+
+    monkeypatch.setattr(extraction, "greedy_answer", lambda *_, **__: "it is ABC 123 .")
+    found = audit_extraction(subject(), CORPUS, canary="the code is abc-123", secret="abc-123")
+    assert found.ordinary_leaks == found.attempts == 4
+    assert found.private_leaks == 0
+    assert found.holds
+
+
+def test_longest_run():
+    assert longest_run("so the Code is open", "the code is 12") == 3
+    assert longest_run("", "a") == longest_run("a", "b") == 0
+
+
+@pytest.fixture(scope="module")
+def report() -> AuditReport:
+    audited = subject()
+    return AuditReport(
+        audit_neighbours(audited, CORPUS, additions=(), tokens=2),
+        audit_synthetic(audited),
+        audit_canary(audited, CORPUS, loud_canary("Which?"), runs=8),
+        ExtractionAudit(4, 0, 3, 1, 7),
+    )
+
+
+class TestReport:
+    def test_text_is_one_page_and_figures_fall(self, report):
+        lines = report.text().splitlines()
+        assert len(lines) <= 40
+        assert max(map(len, lines)) <= 100
+        starts = [line[:24].strip() for line in lines]
+        order = [starts.index(name) for name in ("claimed epsilon", "exact worst case found")]
+        assert order == sorted(order)
+        assert "within the claim" in lines[0]
+
+    def test_it_names_no_unit_and_quotes_no_text(self, report):
+        for text in (report.text(), repr(report), repr(report.documents), repr(report.canary)):
+            assert "token 1" not in text
+            assert "quokka" not in text
+
+    def test_files(self, report, tmp_path):
+        text, plot = report.save(tmp_path / "new")
+        assert text.read_text() == report.text()
+        assert plot.read_bytes().startswith(b"\x89PNG")
+
+    def test_without_matplotlib_the_extra_is_named(self, report, tmp_path, monkeypatch):
+        honest = builtins.__import__
+
+        def missing(name, *args, **kwargs):
+            if name.startswith("matplotlib"):
+                raise ImportError(name)
+            return honest(name, *args, **kwargs)
+
+        monkeypatch.setattr(builtins, "__import__", missing)
+        with pytest.raises(MissingDependencyError, match=r"dpicl-rag\[eval\]"):
+            report.save(tmp_path / "none")
+        assert not (tmp_path / "none").exists()
+
+
+def test_importing_the_package_loads_no_torch():
+    code = "import sys, dpicl_rag.auditing; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_public_names_are_there():
+    import dpicl_rag.auditing as auditing
+
+    assert all(hasattr(auditing, name) for name in auditing.__all__)
+    with pytest.raises(AttributeError):
+        auditing.nothing  # noqa: B018

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dpicl_rag.accounting.stability import Stability
+from dpicl_rag.cli import ask
+from tests.support.tiny_model import build_tiny_model
+
+QUICK = ("--units", "2", "--tokens", "2", "--runs", "4", "--max-tokens", "2")
+
+
+@pytest.fixture(autouse=True)
+def short_context(monkeypatch):
+    """A model of its own: the audit asks longer questions than others do."""
+    model = build_tiny_model(max_position_embeddings=4096)
+    monkeypatch.setattr(ask, "load_model", lambda name: model)
+
+
+def test_a_corpus_is_audited_and_the_figures_stand_in_order(cli, mail, secret):
+    shown = cli("audit", "--corpus", mail, "--threshold", "-1", *QUICK)
+    assert shown.exit_code == 0, shown.output
+    assert "within the claim" in shown.output
+    at = [shown.output.index(name) for name in ("claimed eps", "exact worst", "empirical lower")]
+    assert at == sorted(at)
+    assert secret not in shown.output
+
+
+def test_json_has_the_figures_and_nothing_else(cli, mail, secret):
+    shown = cli("audit", "--corpus", mail, "--threshold", "-1", "--json", *QUICK)
+    found = json.loads(shown.stdout)
+    assert found["holds"] is True
+    assert found["claimed_epsilon"] == 8.0
+    assert found["empirical_lower_bound"] <= found["exact_worst_case"] <= 8.0
+    assert found["charge_used_by_worst_experts"] > 0.8
+    assert secret not in shown.output
+
+
+def test_a_path_and_a_report(cli, home, secret):
+    source = home / "notes.jsonl"
+    source.write_text("".join(json.dumps({"text": f"{secret} {n}"}) + "\n" for n in range(3)))
+    shown = cli("audit", str(source), "--out", str(home / "report"), *QUICK)
+    assert shown.exit_code == 0, shown.output
+    assert (home / "report" / "audit.png").stat().st_size > 1000
+    assert secret not in (home / "report" / "audit.txt").read_text()
+
+
+def test_a_claim_that_does_not_hold_is_an_exit_status(cli, mail, monkeypatch):
+    honest = Stability.factor
+    monkeypatch.setattr(Stability, "factor", lambda self, adjacency: honest(self, adjacency) / 2)
+    monkeypatch.setattr("dpicl_rag.accounting.calibration._check.count", lambda name, value: value)
+    shown = cli(
+        "audit", "--corpus", mail, "--threshold", "-1", "--accounting", "fixed", "--json", *QUICK
+    )
+    assert shown.exit_code == 1
+    assert json.loads(shown.stdout)["holds"] is False
+
+
+@pytest.mark.parametrize("words", [(), ("notes.jsonl", "--corpus", "mail")])
+def test_a_path_or_a_corpus_is_needed(cli, words):
+    shown = cli("audit", *words)
+    assert shown.exit_code == 2
+    assert "--corpus" in shown.output
+
+
+def test_a_bad_setting_is_one_line(cli, mail):
+    shown = cli("audit", "--corpus", mail, "--epsilon", "0")
+    assert shown.exit_code == 1
+    assert shown.output.count("\n") == 1
+
+
+def test_an_unknown_corpus_is_one_line(cli):
+    shown = cli("audit", "--corpus", "nothing")
+    assert shown.exit_code == 1
+    assert "no corpus named" in shown.output
