@@ -28,6 +28,7 @@ from dpicl_rag.experts import Expert
 from dpicl_rag.gathering import Documents, describe, gather
 from dpicl_rag.labels import label_tokens
 from dpicl_rag.language_models.base import LanguageModel, Progress, Rows
+from dpicl_rag.language_models.loading import load_language_model
 from dpicl_rag.mechanisms.exponential import draw
 from dpicl_rag.mechanisms.randomness import Randomness, SeededRandomness
 from dpicl_rag.private_stream import PrivateStream
@@ -85,7 +86,7 @@ class PrivateContextLLM:
         self._randomness = (
             Randomness() if self.config.seed is None else SeededRandomness(self.config.seed)
         )
-        self._model = _language_model(model)
+        self._model = load_language_model(model)
 
     def __repr__(self) -> str:
         return f"PrivateContextLLM(epsilon={self.config.epsilon}, delta={self.config.delta})"
@@ -374,20 +375,6 @@ class PrivateContextLLM:
         return self._model.prefix(
             prompt.prefix, [public, *documents], room=room, on_progress=on_progress
         )
-
-
-def _language_model(model: str | Path | tuple[Any, Any] | LanguageModel | None) -> LanguageModel:
-    from dpicl_rag.language_models.transformers import TransformersModel
-
-    if model is None:
-        from dpicl_rag.language_models.defaults import default_model
-
-        return default_model()
-    if isinstance(model, (str, Path)):
-        return TransformersModel.load(model)
-    if isinstance(model, tuple):
-        return TransformersModel(*model)
-    return model
 
 
 async def _in_thread(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
