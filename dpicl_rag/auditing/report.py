@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from dpicl_rag.auditing.canaries import CanaryAudit
 from dpicl_rag.auditing.extraction import ExtractionAudit
 from dpicl_rag.auditing.neighbours import NeighbourAudit
 from dpicl_rag.errors import MissingDependencyError
+
+_TALLEST = 1e3  # what is infinite is drawn this high
 
 
 def require_plots() -> None:
@@ -63,8 +66,8 @@ class AuditReport:
         )
 
     def summary(self) -> dict[str, Any]:
-        """The figures by name, for JSON."""
-        return {
+        """The figures by name, for JSON; None where one has no bound."""
+        figures = {
             "holds": self.holds,
             "claimed_epsilon": self.claimed,
             "delta": self.documents.delta,
@@ -81,6 +84,7 @@ class AuditReport:
             "private_leaks": self.extraction.private_leaks,
             "ordinary_leaks": self.extraction.ordinary_leaks,
         }
+        return {name: None if value == math.inf else value for name, value in figures.items()}
 
     def text(self) -> str:
         """The report as plain text, one page."""
@@ -140,13 +144,15 @@ They were computed from the documents without noise: keep this report where the 
         names = ["claimed", "exact worst case", "empirical bound"]
         values = [self.claimed, self.worst, self.canary.lower_bound]
         left.barh(
-            names, [min(value, 1e3) for value in values], color=["0.7", "tab:blue", "tab:orange"]
+            names,
+            [min(value, _TALLEST) for value in values],
+            color=["0.7", "tab:blue", "tab:orange"],
         )
         left.invert_yaxis()
         left.set_xlabel("epsilon")
         for audit, name in ((self.synthetic, "worst-case experts"), (self.documents, "documents")):
             steps = range(1, len(audit.steps) + 1)
-            right.plot(steps, audit.steps, marker="o", label=name)
+            right.plot(steps, [min(step, _TALLEST) for step in audit.steps], marker="o", label=name)
         right.set_xlabel("token")
         right.set_ylabel("realised range (nats)")
         right.legend()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import builtins
+import json
 import math
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -243,6 +245,17 @@ class TestReport:
         text, plot = report.save(tmp_path / "new")
         assert text.read_text() == report.text()
         assert plot.read_bytes().startswith(b"\x89PNG")
+
+    def test_what_has_no_bound_can_be_shown(self, report, tmp_path):
+        broken = replace(
+            report.documents, worst_epsilon=math.inf, usage=math.inf, steps=(math.inf,)
+        )
+        found = replace(report, documents=broken)
+        assert not found.holds
+        assert found.summary()["exact_worst_case"] is None
+        json.dumps(found.summary(), allow_nan=False)
+        assert "THE CLAIM DOES NOT HOLD" in found.text()
+        found.save(tmp_path)
 
     def test_without_matplotlib_the_extra_is_named(self, report, tmp_path, monkeypatch):
         honest = builtins.__import__
