@@ -69,16 +69,33 @@ def decode(
     max_tokens: int,
     stop_tokens: frozenset[int],
     top_k: int | None = None,
+    public_rows: Rows | None = None,
 ) -> Iterator[int]:
     """Draw tokens until a stop token (yielded too), ``max_tokens``, or the budget's end.
 
     A token is yielded only after it was paid for, durably where there is a ledger.
+
+    Args:
+        rows: The public row and the experts.
+        suffix: Tokens between the documents and the answer.
+        utility: What an expert says about each candidate.
+        strength: lambda.
+        charge: Pays for each draw.
+        randomness: Where draws come from.
+        max_tokens: Most tokens.
+        stop_tokens: Tokens that end the answer.
+        top_k: Limit on the candidates by the public row.
+        public_rows: The public row by itself, needed with ``top_k``: in one batch with experts
+            its last bits depend on them, and so would the place where candidates are cut.
     """
     step: tuple[int, ...] = suffix
     for _ in range(max_tokens):
         if not charge.can_pay():
             return
-        scores, ranges = score(rows.extend(step), utility, strength, charge, top_k)
+        log_probs = rows.extend(step)
+        if public_rows is not None:
+            log_probs = torch.cat([public_rows.extend(step), log_probs[1:]])
+        scores, ranges = score(log_probs, utility, strength, charge, top_k)
         charge.pay(ranges)
         token = draw(scores, randomness)
         charge.verify()

@@ -165,6 +165,9 @@ class PrivateContextLLM:
                 max_tokens=config.max_tokens,
                 stop_tokens=self._model.stop_tokens,
                 top_k=config.public_top_k,
+                public_rows=None
+                if config.public_top_k is None
+                else self._rows([], prompt, allowance, config.max_tokens, None),
             )
 
         return PrivateStream(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ import torch
 from dpicl_rag.errors import ConfigurationError, ContextLengthError, ModelError
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.language_models.rows import TransformersRows
+from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -29,6 +31,13 @@ class TransformersModel:
     """
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+        if model.dtype in (torch.bfloat16, torch.float16):
+            warnings.warn(
+                "weights of 16 bits: one document's arrival moves the predictions of the others "
+                "by rounding alone, which no charge covers; load the model in float32",
+                NotPrivateWarning,
+                stacklevel=2,
+            )
         self._model = model.eval()
         self._tokenizer = tokenizer
         config = model.config.get_text_config(decoder=True)
@@ -58,11 +67,12 @@ class TransformersModel:
         import transformers
 
         place = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        # bfloat16 halves memory traffic on a GPU; CPUs without its instructions crawl with it.
-        dtype = torch.bfloat16 if place.startswith("cuda") else torch.float32
         try:
             tokenizer = transformers.AutoTokenizer.from_pretrained(str(model))
-            loaded = transformers.AutoModelForCausalLM.from_pretrained(str(model), dtype=dtype)
+            # float32 on a GPU too: in bfloat16 a row moves visibly when another joins its batch.
+            loaded = transformers.AutoModelForCausalLM.from_pretrained(
+                str(model), dtype=torch.float32
+            )
         except Exception as error:
             raise ModelError(
                 f"cannot load the model {str(model)!r} ({type(error).__name__}): give a Hugging "
@@ -108,9 +118,15 @@ class TransformersModel:
         return frozenset(stop)
 
     def encode(self, text: str) -> list[int]:
-        """Tokens of ``text``; a control token spelled out in a document stays plain text."""
+        """Tokens of ``text``; a control token spelled out in a document stays plain text.
+
+        Half characters (lone surrogates) become question marks, so that no document can end an
+        answer with an error.
+        """
         ids: list[int] = self._tokenizer.encode(
-            text, add_special_tokens=False, split_special_tokens=True
+            text.encode("utf-8", "replace").decode(),
+            add_special_tokens=False,
+            split_special_tokens=True,
         )
         return ids
 

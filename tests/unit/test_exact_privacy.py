@@ -21,6 +21,7 @@ from dpicl_rag.decoding import score
 from dpicl_rag.documents import Document
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.mechanisms.exponential import aggregate
+from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 from dpicl_rag.retrieval import TopKRetriever
 from dpicl_rag.utilities import LogProb, LogRatio, Surplus, Vote
 from tests.support.tiny_model import build_tiny_model
@@ -394,49 +395,35 @@ def test_the_default_model_stays_within_its_charge(name, default_model):
     assert 0.02 < max(used) <= 1 + BATCH_ROUNDING
 
 
-# ---- known gaps ----
+# ---- what no charge covers must not happen ----
 
 
-@pytest.mark.xfail(reason="a text that the tokenizer refuses ends the answer", raises=TypeError)
 def test_no_unit_can_end_the_answers_of_others(tiny_model):
     audited = Subject(tiny_model, "When?", {"max_tokens": 2})
     audited.sample([*units(*RECORDS), Document("half a character: \ud800", "odd")])
 
 
-@pytest.mark.xfail(reason="the public row is read in one batch with private ones")
-def test_the_public_row_does_not_depend_on_what_else_is_in_the_batch(tiny_model):
-    """To the last bit: public candidates are cut at an exact place."""
-    public, document = [50], list(b"Ana wrote that the depot opens at nine.")
-    rows = [
-        tiny_model.prefix([1, 2, 3], [public, *others], room=5).extend([4])[0]
-        for others in ([], [document], [document, document[:7]])
-    ]
-    assert torch.equal(rows[0], rows[1])
-    assert torch.equal(rows[0], rows[2])
+def test_public_candidates_do_not_depend_on_what_else_is_in_the_batch(tiny_model, monkeypatch):
+    """To the last bit: candidates are cut at an exact place."""
+    seen: list[torch.Tensor] = []
+    honest = decoding.score
+
+    def recorded(log_probs, *arguments):
+        seen.append(log_probs[0].clone())
+        return honest(log_probs, *arguments)
+
+    monkeypatch.setattr(decoding, "score", recorded)
+    audited = Subject(tiny_model, "When?", {"max_tokens": 1, "public_top_k": 5})
+    for corpus in ([], units(RECORDS[0]), units(*RECORDS)):
+        audited.sample(corpus)
+    assert all(torch.equal(seen[0], row) for row in seen)
 
 
-@pytest.mark.model
-@pytest.mark.xfail(reason="padding to the longest document moves every row in bfloat16")
-def test_bfloat16_stays_within_what_a_unit_pays(default_model, monkeypatch):
-    """The dtype of models on a GPU. A long unit leaves; all other rows change by it."""
-    half = TransformersModel(
-        copy.deepcopy(default_model._model).to(torch.bfloat16), default_model._tokenizer
-    )
-    paid: list[float] = []
-    honest = IndividualFilter.charge
-
-    def recorded(self, ranges):
-        paid.append(float(ranges[-1]))
-        return honest(self, ranges)
-
-    long = "Ana wrote that a van has left for the coast, and that nobody has seen it since. " * 4
-    corpus = units("The depot opens at 7.", "zzzz", "The depot opens at seven.", long)
-    audited = Subject(half, "When does the depot open?")
-    with monkeypatch.context() as patch:
-        patch.setattr(IndividualFilter, "charge", recorded)
-        one = audited.observe(corpus, lambda log_probs: int(log_probs.argmax()), tokens=2)
-    _, steps = compare(one, audited.follow(corpus[:-1], one.tokens))
-    assert all(step <= own + BATCH_ROUNDING for step, own in zip(steps, paid, strict=True))
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_weights_of_16_bits_are_called_not_private(tiny_model, dtype):
+    """There, padding to the longest document moves every row far more than rounding may."""
+    with pytest.warns(NotPrivateWarning, match="float32"):
+        TransformersModel(copy.deepcopy(tiny_model._model).to(dtype), tiny_model._tokenizer)
 
 
 # ---- planted faults: each of these must be seen ----
