@@ -116,7 +116,8 @@ class TransformersRows:
             self._read_documents(head, batch, [documents[row] for row in batch], width)
             done += sum(len(documents[row]) for row in batch)
             if on_progress is not None:
-                on_progress(done / total)
+                # In tenths: finer steps would tell how many passes the documents took.
+                on_progress(done * 10 // total / 10)
 
     def _read_documents(
         self, head: KeyValueCache, rows: list[int], documents: list[list[int]], width: int
