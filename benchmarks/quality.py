@@ -1,8 +1,8 @@
 """Are private answers right? Asked three ways: no documents, ordinary RAG, private.
 
 ``python -m benchmarks.quality medical --questions 20 --epsilon 8`` asks which disease a patient
-with some symptoms may have, over 3,554 records of patients with made-up diseases. Many records share
-a disease; a patient's name is the secret. The data are found through DPICL_RAG_DATA.
+with some symptoms may have, over 3,554 records of patients with made-up diseases. Many records
+share a disease; a patient's name is the secret. The data are found through DPICL_RAG_DATA.
 """
 
 from __future__ import annotations
