@@ -18,6 +18,7 @@ COMMANDS = [
     ["ingest"],
     ["ask"],
     ["classify"],
+    ["audit"],
     ["demo"],
     ["budget", "show"],
     ["budget", "set"],
