@@ -33,7 +33,7 @@ check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q -n 2 -m "not model and not slow and not stress"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 -m "not model and not slow and not stress"
 
 stress: $(STAMP)
 	$(BIN)/python -m pytest -q -s -m stress
