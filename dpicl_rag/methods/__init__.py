@@ -1,0 +1,1 @@
+"""Classification methods of the literature, each with its exact charge."""

@@ -1,0 +1,131 @@
+"""Which rows a method needs of the language model: public descriptions, no text.
+
+A context holds units (examples). A layout says how its units become prompts; whoever runs the
+model turns each into a tensor of label log-probabilities. Layouts are value objects: equal ones
+are read once, and ``key`` names one in files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpicl_rag.accounting import _check
+from dpicl_rag.errors import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroShot:
+    """The query without any example: one public row."""
+
+    @property
+    def key(self) -> str:
+        """A stable name."""
+        return "zero-shot"
+
+
+@dataclass(frozen=True, slots=True)
+class OneEach:
+    """One row for every unit, its example alone in the prompt.
+
+    Attributes:
+        rate: Each unit joins by its own coin with this public probability, tossed afresh for
+            every query; only units that joined have a row. 1 keeps them all.
+    """
+
+    rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        _require_rate(self.rate)
+
+    @property
+    def key(self) -> str:
+        """A stable name."""
+        return "one-each" if self.rate == 1 else f"one-each@{self.rate:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """A public number of groups, one row each, all examples of a group in its prompt.
+
+    Every unit joins one group, chosen uniformly by its own coin, once for the whole context. An
+    empty group keeps its row: it is the query without examples. The number of units is private
+    under add-or-remove adjacency, so a cut into groups of equal size would not do: an arrival
+    could change two of them.
+
+    Attributes:
+        count: Number of groups.
+    """
+
+    count: int
+
+    def __post_init__(self) -> None:
+        _check.count("the number of groups", self.count)
+
+    @property
+    def key(self) -> str:
+        """A stable name."""
+        return f"groups-{self.count}"
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """All examples in one prompt, in the context's order: one row."""
+
+    @property
+    def key(self) -> str:
+        """A stable name."""
+        return "together"
+
+
+@dataclass(frozen=True, slots=True)
+class Subsampled:
+    """Many contexts, each a Poisson subsample with all its examples in one prompt.
+
+    Every unit joins every context by its own coin, tossed afresh for every query. The order
+    within a prompt must be that of the units in the whole context, or drawn at random: it must
+    not change for the others when a unit leaves. An empty context keeps its row.
+
+    Attributes:
+        contexts: Number of contexts, one row each.
+        rate: Probability of joining one of them.
+    """
+
+    contexts: int
+    rate: float
+
+    def __post_init__(self) -> None:
+        _check.count("the number of contexts", self.contexts)
+        _require_rate(self.rate)
+
+    @property
+    def key(self) -> str:
+        """A stable name."""
+        return f"subsampled-{self.contexts}@{self.rate:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class ContentFree:
+    """The rows of another layout with a content-free query (such as "N/A") in the query's place.
+
+    A row of it is a function of the same units as the row it stands for, and of public things: it
+    may enter that expert's utility and costs nothing by itself.
+
+    Attributes:
+        of: ``ZeroShot``, ``OneEach`` or ``Groups``; the same coins are used.
+    """
+
+    of: ZeroShot | OneEach | Groups
+
+    @property
+    def key(self) -> str:
+        """A stable name."""
+        return f"content-free({self.of.key})"
+
+
+Layout = ZeroShot | OneEach | Groups | Together | Subsampled | ContentFree
+"""Any of the above; hashable, with a ``key``."""
+
+
+def _require_rate(rate: float) -> None:
+    if not 0 < rate <= 1:
+        raise ConfigurationError("a sampling rate must lie above 0 and be at most 1")
