@@ -8,6 +8,9 @@ from __future__ import annotations
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
 
+Layers = list[tuple[torch.Tensor, torch.Tensor]]
+"""Per layer keys and values of one sequence, each [heads, tokens, head size]."""
+
 
 class _SlotLayer(CacheLayerMixin):  # type: ignore[misc]
     """One layer's keys and values of some rows: writes in place, reads a view."""
@@ -54,20 +57,21 @@ class KeyValueCache:
             the dtype and on the device of the model.
     """
 
-    def __init__(self, rows: int, slots: int, layers: int) -> None:
+    def __init__(self, rows: int, slots: int, depth: int) -> None:
         self.rows = rows
         self.slots = slots
-        self.layers: list[tuple[torch.Tensor, torch.Tensor]] = []
-        self.depth = layers
+        self.layers: Layers = []
+        self.depth = depth
 
     def allocate(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> None:
-        """Make the tensors of ``layer`` if they are not there yet."""
+        """Make the tensors of ``layer`` if they are not there yet; the last three sizes count."""
         if layer < len(self.layers):
             return
+        # Zeros, not empty: a masked slot has weight zero, and zero times NaN is NaN.
         self.layers.append(
             (
-                keys.new_zeros(self.rows, keys.shape[1], self.slots, keys.shape[3]),
-                values.new_zeros(self.rows, values.shape[1], self.slots, values.shape[3]),
+                keys.new_zeros(self.rows, keys.shape[-3], self.slots, keys.shape[-1]),
+                values.new_zeros(self.rows, values.shape[-3], self.slots, values.shape[-1]),
             )
         )
 
@@ -75,27 +79,17 @@ class KeyValueCache:
         """A transformers cache over some rows whose first ``used`` slots are filled."""
         return Cache(layers=[_SlotLayer(self, i, rows, used) for i in range(self.depth)])
 
-    def fan_out(self, head: KeyValueCache) -> None:
-        """Copy a one-row cache to the first slots of every row."""
-        for layer, (keys, values) in enumerate(head.layers):
-            self.allocate(layer, keys, values)
-            own_keys, own_values = self.layers[layer]
-            own_keys[:, :, : head.slots] = keys
-            own_values[:, :, : head.slots] = values
+    def take(self, row: int, slots: slice) -> Layers:
+        """A copy of one row's keys and values."""
+        return [
+            (keys[row, :, slots].clone(), values[row, :, slots].clone())
+            for keys, values in self.layers
+        ]
 
-    def place(self, part: KeyValueCache, rows: list[int], *, shared: int, end: int) -> None:
-        """Copy a smaller cache's rows here.
-
-        Args:
-            part: Its first ``shared`` slots go to the first slots, the others end at ``end``.
-            rows: The rows here, in the order of the part's.
-            shared: Number of slots that all rows begin with.
-            end: Slot after the last one written.
-        """
-        index = torch.tensor(rows)
-        begin = end - (part.slots - shared)
-        for layer, (keys, values) in enumerate(part.layers):
-            self.allocate(layer, keys, values)
-            for own, new in zip(self.layers[layer], (keys, values), strict=True):
-                own[index.to(own.device), :, :shared] = new[:, :, :shared]
-                own[index.to(own.device), :, begin:end] = new[:, :, shared:]
+    def place(self, row: int, slots: slice, layers: Layers) -> None:
+        """Write one row's keys and values."""
+        for i, (keys, values) in enumerate(layers):
+            self.allocate(i, keys, values)
+            own_keys, own_values = self.layers[i]
+            own_keys[row, :, slots] = keys
+            own_values[row, :, slots] = values

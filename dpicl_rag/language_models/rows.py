@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import torch
 
-from dpicl_rag.errors import ConfigurationError, ContextLengthError
+from dpicl_rag.errors import ConfigurationError, ContextLengthError, ModelError
 from dpicl_rag.language_models.base import Progress
-from dpicl_rag.language_models.key_value_cache import KeyValueCache
+from dpicl_rag.language_models.key_value_cache import KeyValueCache, Layers
+from dpicl_rag.language_models.prefix_cache import PrefixCache
+from dpicl_rag.language_models.shared_prefix import SharedPrefix
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -19,18 +21,24 @@ _PASS_TOKENS = 2048
 
 
 class TransformersRows:
-    """Rows ``common | padding | document | appended tokens`` over one key-value cache.
+    """Rows ``shared prefix | padding | document | appended tokens``.
 
-    Documents end in the same slot, so appended tokens stand in the same slot of every row.
-    Positions skip the padding, and the mask hides it.
+    The shared prefix is kept once. Documents end in the same slot of one key-value cache, so
+    appended tokens stand in the same slot of every row. Positions skip the padding, and the mask
+    hides it.
 
     Args:
         model: A causal language model.
         depth: Its number of layers.
-        common: Token ids that every row begins with; may be empty.
+        common: Token ids that every row begins with; empty where the model cannot share them.
         documents: Token ids, one non-empty list per row.
         room: How many tokens will be appended at most.
+        cache: Where keys and values of prefixes are kept, if anywhere.
+        fingerprint: Identifies the model in ``cache``.
         on_progress: Told which part of the tokens is read.
+
+    Raises:
+        ModelError: There is not enough memory.
     """
 
     def __init__(
@@ -40,31 +48,44 @@ class TransformersRows:
         common: list[int],
         documents: list[list[int]],
         room: int,
-        on_progress: Progress | None,
+        *,
+        cache: PrefixCache | None,
+        fingerprint: str,
+        on_progress: Progress | None = None,
     ) -> None:
         self._model = model
         self._device = model.device
-        self._shared = len(common)
+        self._pass_tokens = _PASS_TOKENS
         lengths = torch.tensor([len(d) for d in documents], device=self._device)
-        self._used = self._shared + int(lengths.max())
+        self._used = int(lengths.max())
         self._start = self._used - lengths  # first slot of each document
-        self._next_position = self._shared + lengths
+        self._next_position = len(common) + lengths
         self._cache = KeyValueCache(len(documents), self._used + room, depth)
         self._next: torch.Tensor | None = None
-        self._read(common, documents, on_progress)
+        self._shared: SharedPrefix | None = None
+        self._read(common, documents, _Shelf(cache, fingerprint, common), on_progress)
 
-    @torch.inference_mode()
     def extend(self, token_ids: Sequence[int]) -> torch.Tensor:
         """Append the same tokens to every row.
 
         Returns:
             Log-probabilities of the next token, float32 [rows, vocabulary].
         """
-        logits = self._forward(list(token_ids), keep=1)[:, -1]
-        self._used += len(token_ids)
-        self._next_position = self._next_position + len(token_ids)
-        self._next = torch.log_softmax(logits, dim=-1)
-        return self._next
+        return self._append(list(token_ids), keep=1)[:, -1]
+
+    def extend_each(self, token_ids: Sequence[int]) -> torch.Tensor:
+        """Append the same tokens to every row, in one pass.
+
+        Returns:
+            Log-probabilities of what follows each of them, float32 [rows, tokens, vocabulary].
+        """
+        return self._append(list(token_ids), keep=len(token_ids))
+
+    def rewind(self, tokens: int) -> None:
+        """Forget the last ``tokens`` appended tokens."""
+        self._used -= tokens
+        self._next_position = self._next_position - tokens
+        self._next = None
 
     @torch.inference_mode()
     def score(self, continuations: Sequence[Sequence[int]]) -> torch.Tensor:
@@ -92,54 +113,87 @@ class TransformersRows:
         return torch.stack(columns, dim=1)
 
     @torch.inference_mode()
+    def _append(self, token_ids: list[int], keep: int) -> torch.Tensor:
+        logits = self._forward(token_ids, keep)
+        self._used += len(token_ids)
+        self._next_position = self._next_position + len(token_ids)
+        log_probs = torch.log_softmax(logits, dim=-1)
+        self._next = log_probs[:, -1]
+        return log_probs
+
+    @torch.inference_mode()
     def _read(
-        self, common: list[int], documents: list[list[int]], on_progress: Progress | None
+        self,
+        common: list[int],
+        documents: list[list[int]],
+        shelf: _Shelf,
+        on_progress: Progress | None,
     ) -> None:
-        """Read the common part once, then the documents, a pass of similar lengths at a time."""
-        head = KeyValueCache(1, len(common), self._cache.depth)
+        """Fetch or read the common part once, then each document."""
         if common:
-            ids = torch.tensor([common], device=self._device)
-            self._model(
-                input_ids=ids,
-                past_key_values=head.view(slice(None), 0),
-                use_cache=True,
-                logits_to_keep=1,
-            )
-        order = sorted(range(len(documents)), key=lambda row: len(documents[row]))
+            layers = shelf.fetch((), self._device)
+            if layers is None:
+                layers = self._read_common(common)
+                shelf.keep((), layers)
+            self._shared = SharedPrefix(layers)
+        unread = []
+        for row, document in enumerate(documents):
+            layers = shelf.fetch(document, self._device)
+            if layers is None:
+                unread.append(row)
+            else:
+                self._cache.place(row, slice(self._used - len(document), self._used), layers)
         total = sum(map(len, documents))
-        done = 0
-        while order:
-            batch = [order.pop()]
-            width = len(documents[batch[0]])
-            while order and (len(batch) + 1) * width <= _PASS_TOKENS:
-                batch.append(order.pop())
-            self._read_documents(head, batch, [documents[row] for row in batch], width)
-            done += sum(len(documents[row]) for row in batch)
+        done = total - sum(len(documents[row]) for row in unread)
+        # Longest first: rows of one pass are of similar lengths, and memory is short at once.
+        unread.sort(key=lambda row: -len(documents[row]))
+
+        def read(part: slice) -> None:
+            nonlocal done
+            rows = unread[part]
+            read = self._read_documents([documents[row] for row in rows], len(common))
+            for i, row in enumerate(rows):
+                size = len(documents[row])
+                layers = read.take(i, slice(read.slots - size, read.slots))
+                self._cache.place(row, slice(self._used - size, self._used), layers)
+                shelf.keep(documents[row], layers)
+            done += sum(len(documents[row]) for row in rows)
             if on_progress is not None:
                 # In tenths: finer steps would tell how many passes the documents took.
                 on_progress(done * 10 // total / 10)
 
-    def _read_documents(
-        self, head: KeyValueCache, rows: list[int], documents: list[list[int]], width: int
-    ) -> None:
-        ids = torch.zeros(len(rows), width, dtype=torch.long)
-        seen = torch.zeros(len(rows), width, dtype=torch.bool)
-        for i, document in enumerate(documents):
-            ids[i, width - len(document) :] = torch.tensor(document)
-            seen[i, width - len(document) :] = True
-        positions = self._shared + (seen.cumsum(1) - 1).clamp(min=0)
-        part = KeyValueCache(len(rows), self._shared + width, self._cache.depth)
-        part.fan_out(head)
-        common = torch.ones(len(rows), self._shared, dtype=torch.bool)
+        self._in_passes(len(unread), lambda first: len(documents[unread[first]]), read)
+        if on_progress is not None and not unread:
+            on_progress(1.0)
+
+    def _read_common(self, common: list[int]) -> Layers:
+        head = KeyValueCache(1, len(common), self._cache.depth)
         self._model(
-            input_ids=ids.to(self._device),
-            attention_mask=torch.cat([common, seen], dim=1).to(self._device),
-            position_ids=positions.to(self._device),
-            past_key_values=part.view(slice(None), self._shared),
+            input_ids=torch.tensor([common], device=self._device),
+            past_key_values=head.view(slice(None), 0),
             use_cache=True,
             logits_to_keep=1,
         )
-        self._cache.place(part, rows, shared=self._shared, end=self._used)
+        return head.take(0, slice(None))
+
+    def _read_documents(self, documents: list[list[int]], before: int) -> KeyValueCache:
+        """Keys and values of documents that stand at the end of their rows."""
+        width = max(map(len, documents))
+        ids = torch.zeros(len(documents), width, dtype=torch.long)
+        seen = torch.zeros(len(documents), width, dtype=torch.bool)
+        for i, document in enumerate(documents):
+            ids[i, width - len(document) :] = torch.tensor(document)
+            seen[i, width - len(document) :] = True
+        positions = before + (seen.cumsum(1) - 1).clamp(min=0)
+        part = KeyValueCache(len(documents), width, self._cache.depth)
+        self._call(
+            input_ids=ids.to(self._device),
+            attention_mask=seen.to(self._device),
+            position_ids=positions.to(self._device),
+            past_key_values=part.view(slice(None), 0),
+            logits_to_keep=1,
+        )
+        return part
 
     def _forward(self, token_ids: list[int], keep: int) -> torch.Tensor:
         """Logits float32 of the last ``keep`` tokens [rows, keep, vocabulary]."""
@@ -149,18 +203,94 @@ class TransformersRows:
         ids = torch.tensor(token_ids, device=self._device)
         steps = torch.arange(width, device=self._device)
         slots = torch.arange(self._used + width, device=self._device)
-        visible = (slots < self._shared) | (slots >= self._start[:, None])
+        visible = slots >= self._start[:, None]
         parts = []
-        size = max(1, _PASS_TOKENS // width)
-        for first in range(0, self._cache.rows, size):
-            rows = slice(first, min(first + size, self._cache.rows))
-            output = self._model(
+
+        def run(rows: slice) -> None:
+            logits = self._call(
                 input_ids=ids.expand(rows.stop - rows.start, -1),
                 attention_mask=visible[rows],
                 position_ids=self._next_position[rows, None] + steps,
                 past_key_values=self._cache.view(rows, self._used),
-                use_cache=True,
                 logits_to_keep=keep,
             )
-            parts.append(output.logits.float())
+            parts.append(logits.float())
+
+        self._in_passes(self._cache.rows, lambda _: width, run)
         return torch.cat(parts) if len(parts) > 1 else parts[0]
+
+    def _call(self, **inputs: object) -> torch.Tensor:
+        """Logits of one pass over rows that begin with the shared prefix."""
+        shared = self._shared
+        if shared is None:
+            logits: torch.Tensor = self._model(use_cache=True, **inputs).logits
+            return logits
+        before = shared.reads
+        try:
+            logits = self._model(use_cache=True, shared_prefix=shared, **inputs).logits
+        except TypeError as error:
+            raise SharingError from error
+        if shared.reads - before != self._cache.depth:
+            # Nothing may be drawn from rows that lack their beginning.
+            raise SharingError
+        return logits
+
+    def _in_passes(
+        self, rows: int, width: Callable[[int], int], run: Callable[[slice], None]
+    ) -> None:
+        """Run over slices of rows; where memory is short, over smaller ones.
+
+        Args:
+            rows: How many there are.
+            width: Tokens of each row in the pass that begins with this row.
+            run: Does one pass. Doing it again after an error changes nothing.
+        """
+        first = 0
+        while first < rows:
+            size = max(1, self._pass_tokens // width(first))
+            try:
+                run(slice(first, min(first + size, rows)))
+            except RuntimeError as error:
+                if not _is_out_of_memory(error):
+                    raise
+                if size == 1:
+                    # Not chained: how much was asked for follows from private documents.
+                    raise ModelError(
+                        "there is not enough memory for one row of the model; lower unit_tokens "
+                        "or take a smaller model"
+                    ) from None
+                self._pass_tokens = max(1, size * width(first) // 2)
+                if self._device.type == "cuda":
+                    torch.cuda.empty_cache()
+            else:
+                first += size
+
+
+class SharingError(ModelError):
+    """The model does not hand the shared prefix to its attention layers."""
+
+
+class _Shelf:
+    """One model's and one shared prefix's place in a cache, or none."""
+
+    def __init__(self, cache: PrefixCache | None, fingerprint: str, common: list[int]) -> None:
+        self._cache = cache
+        self._fingerprint = fingerprint
+        self._common = common
+
+    def fetch(self, document: Sequence[int], device: torch.device) -> Layers | None:
+        if self._cache is None:
+            return None
+        return self._cache.get(self._key(document), device)
+
+    def keep(self, document: Sequence[int], layers: Layers) -> None:
+        if self._cache is not None:
+            self._cache.put(self._key(document), layers)
+
+    def _key(self, document: Sequence[int]) -> str:
+        return PrefixCache.key(self._fingerprint, self._common, document)
+
+
+def _is_out_of_memory(error: RuntimeError) -> bool:
+    # On a CPU torch raises a plain RuntimeError.
+    return isinstance(error, torch.OutOfMemoryError) or "not enough memory" in str(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import warnings
 from collections.abc import Sequence
@@ -11,8 +12,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from dpicl_rag.errors import ConfigurationError, ContextLengthError, ModelError
+from dpicl_rag.language_models import shared_prefix
 from dpicl_rag.language_models.base import Progress
-from dpicl_rag.language_models.rows import TransformersRows
+from dpicl_rag.language_models.prefix_cache import PrefixCache
+from dpicl_rag.language_models.rows import SharingError, TransformersRows
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 
 if TYPE_CHECKING:
@@ -25,12 +28,19 @@ class TransformersModel:
     Args:
         model: A loaded causal language model.
         tokenizer: Its tokenizer.
+        cache: Where keys and values of documents are kept from one question to the next; None
+            keeps none.
 
     Raises:
         ModelError: The model keeps a state that is not keys and values per token.
     """
 
-    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        cache: PrefixCache | None = None,
+    ) -> None:
         if model.dtype in (torch.bfloat16, torch.float16):
             warnings.warn(
                 "weights of 16 bits: one document's arrival moves the predictions of the others "
@@ -48,14 +58,24 @@ class TransformersModel:
                 f"models with {', '.join(sorted(unsupported))} layers are not supported: their "
                 "state cannot be kept per token; use a model with attention layers only"
             )
-        self._windowed = kinds != {"full_attention"} or bool(
+        windowed = kinds != {"full_attention"} or bool(
             getattr(config, "sliding_window", None)  # Mistral sets it without naming layer types
         )
+        # A sliding window counts slots, so no row may have a gap before its own tokens.
+        self._shares = not windowed and shared_prefix.install(self._model)
+        self.cache = cache
         self._depth = int(config.num_hidden_layers)
         self._vocabulary = int(config.vocab_size)
         self._context = int(getattr(config, "max_position_embeddings", 0) or 1 << 20)
         self._name = str(getattr(config, "_name_or_path", "") or type(model).__name__)
         self._fingerprint: str | None = None
+
+    def with_cache(self, cache: PrefixCache) -> TransformersModel:
+        """The same weights and tokenizer beside another cache."""
+        fingerprint = self.fingerprint
+        other = copy.copy(self)
+        other.cache, other._fingerprint = cache, fingerprint
+        return other
 
     @classmethod
     def load(cls, model: str | Path, *, device: str | None = None) -> TransformersModel:
@@ -181,13 +201,29 @@ class TransformersModel:
         """
         if not documents or not all(documents):
             raise ConfigurationError("every row needs a document of at least one token")
-        head, rows = list(common), [list(document) for document in documents]
-        if len(head) + max(map(len, rows)) + room > self._context:
+        head, own = list(common), [list(document) for document in documents]
+        if len(head) + max(map(len, own)) + room > self._context:
             raise ContextLengthError(
                 "the prompt and the answer do not fit the model's context of "
                 f"{self._context} tokens; shorten the question or lower max_tokens"
             )
-        if self._windowed:
-            # A sliding window counts slots, so no row may have a gap between its tokens.
-            head, rows = [], [head + row for row in rows]
-        return TransformersRows(self._model, self._depth, head, rows, room, on_progress)
+        if self._shares:
+            try:
+                return self._rows(head, own, room, on_progress)
+            except SharingError:
+                self._shares = False
+        return self._rows([], [head + row for row in own], room, on_progress)
+
+    def _rows(
+        self, head: list[int], own: list[list[int]], room: int, on_progress: Progress | None
+    ) -> TransformersRows:
+        return TransformersRows(
+            self._model,
+            self._depth,
+            head,
+            own,
+            room,
+            cache=self.cache,
+            fingerprint=self.fingerprint if self.cache is not None else "",
+            on_progress=on_progress,
+        )

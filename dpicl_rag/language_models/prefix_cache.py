@@ -1,0 +1,177 @@
+"""Keys and values of documents after their public prefix, kept from one question to the next.
+
+An expert reads one privacy unit after a public prefix, so its keys and values depend on nothing
+else: not on the question, not on other documents. They are reused exactly. Ordinary RAG, with all
+documents in one prompt, cannot do this.
+
+What is kept is as private as the documents. It is looked up by content, so a changed document,
+template or model finds nothing, and no name of a unit is stored.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import threading
+from array import array
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from dpicl_rag.language_models.key_value_cache import Layers
+
+_SUFFIX = ".safetensors"
+
+
+class PrefixCache:
+    """Least recently used entries go first, from memory and, with ``folder``, from disk.
+
+    Safe for threads. With a folder, safe for several processes: a file appears whole or not at
+    all, and a damaged one counts as absent.
+
+    Args:
+        memory: Most bytes kept in memory; 0 keeps nothing there.
+        folder: Where to keep entries on disk too; its files hold private content in readable
+            form. None keeps nothing on disk.
+        disk: Most bytes kept on disk.
+    """
+
+    def __init__(
+        self, memory: int = 1 << 30, folder: str | Path | None = None, disk: int = 8 << 30
+    ) -> None:
+        self._memory = memory
+        self._disk = disk
+        self._folder = None if folder is None else Path(folder)
+        if self._folder is not None:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._on_disk = sum(size for _, size, _ in self._files(self._folder))
+        self._entries: OrderedDict[str, Layers] = OrderedDict()
+        self._size = 0
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return "PrefixCache()"
+
+    @staticmethod
+    def key(fingerprint: str, common: Sequence[int], document: Sequence[int]) -> str:
+        """Name of an entry.
+
+        Args:
+            fingerprint: Of the model.
+            common: Tokens of the public prefix.
+            document: Tokens read after it; none for the prefix itself.
+        """
+        digest = hashlib.sha256(fingerprint.encode())
+        for ids in (common, document):
+            # The length first: two other cuts of the same tokens are another entry.
+            digest.update(array("q", [len(ids), *ids]).tobytes())
+        return digest.hexdigest()
+
+    def get(self, key: str, device: torch.device) -> Layers | None:
+        """An entry, or None. Its tensors must not be written to."""
+        with self._lock:
+            layers = self._entries.get(key)
+            if layers is not None:
+                self._entries.move_to_end(key)
+        if layers is None and (layers := self._load(key)) is not None:
+            self._remember(key, layers)
+        if layers is None:
+            return None
+        return [(keys.to(device), values.to(device)) for keys, values in layers]
+
+    def put(self, key: str, layers: Layers) -> None:
+        """Keep an entry, in place of older ones where space is short."""
+        self._remember(key, layers)
+        self._save(key, layers)
+
+    def clear(self) -> None:
+        """Forget everything, on disk too."""
+        with self._lock:
+            self._entries.clear()
+            self._size = 0
+        if self._folder is not None:
+            for file in self._folder.glob(f"*{_SUFFIX}"):
+                file.unlink(missing_ok=True)
+
+    def _remember(self, key: str, layers: Layers) -> None:
+        size = _bytes(layers)
+        if size > self._memory:
+            return
+        with self._lock:
+            if key in self._entries:
+                return
+            self._entries[key] = layers
+            self._size += size
+            while self._size > self._memory:
+                _, oldest = self._entries.popitem(last=False)
+                self._size -= _bytes(oldest)
+
+    def _load(self, key: str) -> Layers | None:
+        if self._folder is None:
+            return None
+        file = self._folder / (key + _SUFFIX)
+        try:
+            tensors = load_file(file)
+            layers = [
+                (tensors[f"keys.{i}"], tensors[f"values.{i}"]) for i in range(len(tensors) // 2)
+            ]
+            os.utime(file)  # read now: the last to go
+        except FileNotFoundError:
+            return None
+        except (SafetensorError, KeyError, OSError):
+            file.unlink(missing_ok=True)
+            return None
+        return layers
+
+    def _save(self, key: str, layers: Layers) -> None:
+        if self._folder is None or _bytes(layers) > self._disk:
+            return
+        file = self._folder / (key + _SUFFIX)
+        if file.exists():
+            return
+        tensors = {
+            f"{name}.{i}": tensor.contiguous().cpu()
+            for i, pair in enumerate(layers)
+            for name, tensor in zip(("keys", "values"), pair, strict=True)
+        }
+        handle, name = tempfile.mkstemp(dir=self._folder, prefix=".writing-")
+        os.close(handle)
+        try:
+            save_file(tensors, name)
+            os.replace(name, file)
+        finally:
+            Path(name).unlink(missing_ok=True)
+        with self._lock:
+            self._on_disk += _bytes(layers)
+            if self._on_disk > self._disk:
+                self._shrink(self._folder)
+
+    def _shrink(self, folder: Path) -> None:
+        """Delete the files that were read longest ago, to a tenth below the limit."""
+        files = self._files(folder)
+        self._on_disk = sum(size for _, size, _ in files)
+        for _, size, file in sorted(files):
+            if self._on_disk <= 0.9 * self._disk:
+                return
+            file.unlink(missing_ok=True)
+            self._on_disk -= size
+
+    @staticmethod
+    def _files(folder: Path) -> list[tuple[float, int, Path]]:
+        """When each file was last read, its size, and the file."""
+        found = []
+        for file in folder.glob(f"*{_SUFFIX}"):
+            with contextlib.suppress(FileNotFoundError):  # another process may delete it
+                state = file.stat()
+                found.append((state.st_mtime, state.st_size, file))
+        return found
+
+
+def _bytes(layers: Layers) -> int:
+    return sum(tensor.nbytes for pair in layers for tensor in pair)

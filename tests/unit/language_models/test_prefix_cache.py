@@ -1,0 +1,173 @@
+import os
+import threading
+
+import pytest
+import torch
+
+from dpicl_rag.language_models.prefix_cache import PrefixCache
+from tests.support.tiny_model import build_tiny_model
+
+CPU = torch.device("cpu")
+DOCUMENTS = ["abc", "a longer document than the others", "x", "the public row"]
+
+
+def entry(value, tokens=4):
+    return [(torch.full((2, tokens, 8), float(value)), torch.full((2, tokens, 8), -float(value)))]
+
+
+def size(tokens=4):
+    return 2 * 2 * tokens * 8 * 4
+
+
+def read(model, documents, question="and the question?", head="a public prefix: "):
+    rows = model.prefix(model.encode(head), [model.encode(d) for d in documents], room=40)
+    return torch.stack([rows.extend(model.encode(question)), rows.extend([7])])
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """Rows of documents that the model really read."""
+    from dpicl_rag.language_models.rows import TransformersRows
+
+    seen = []
+    original = TransformersRows._read_documents
+
+    def counted(self, documents, before):
+        seen.extend(map(tuple, documents))
+        return original(self, documents, before)
+
+    monkeypatch.setattr(TransformersRows, "_read_documents", counted)
+    return seen
+
+
+def test_a_second_question_reads_no_document_and_finds_the_same(passes):
+    plain = build_tiny_model()
+    cached = build_tiny_model().with_cache(PrefixCache())
+    assert torch.allclose(read(cached, DOCUMENTS), read(plain, DOCUMENTS), atol=1e-5)
+    passes.clear()
+    for question in ("and the question?", "what else?"):
+        for documents in (DOCUMENTS, DOCUMENTS[::-1], DOCUMENTS[1:3]):
+            found = read(cached, documents, question)
+            assert passes == []
+            expected = read(plain, documents, question)
+            passes.clear()
+            assert torch.allclose(found, expected, atol=1e-5)
+
+
+def test_eviction_in_the_middle_of_an_answer_changes_nothing(passes):
+    plain = build_tiny_model()
+    one = 2 * 2 * 2 * 8 * 4 * len(DOCUMENTS[1])  # room for one long document and little more
+    cache = PrefixCache(memory=one + 600)
+    cached = build_tiny_model().with_cache(cache)
+    expected = read(plain, DOCUMENTS)
+    for _ in range(3):
+        assert torch.allclose(read(cached, DOCUMENTS), expected, atol=1e-5)
+    rows = cached.prefix([1, 2], [[3, 4], [5, 6, 7]], room=8)
+    cache.clear()
+    fresh = plain.prefix([1, 2], [[3, 4], [5, 6, 7]], room=8)
+    assert torch.allclose(rows.extend([8]), fresh.extend([8]), atol=1e-5)
+
+
+def test_another_document_template_or_model_finds_nothing(passes):
+    cache = PrefixCache()
+    model = build_tiny_model().with_cache(cache)
+    read(model, DOCUMENTS)
+    for change in (
+        lambda: read(model, [d + "." for d in DOCUMENTS]),
+        lambda: read(model, DOCUMENTS, head="another prefix: "),
+        lambda: read(build_tiny_model(seed=1).with_cache(cache), DOCUMENTS),
+    ):
+        passes.clear()
+        found = change()
+        assert len(passes) == len(DOCUMENTS)
+        assert torch.isfinite(found).all()
+
+
+def test_two_cuts_of_the_same_tokens_are_two_entries():
+    assert PrefixCache.key("m", [1, 2], [3]) != PrefixCache.key("m", [1], [2, 3])
+    assert PrefixCache.key("m", [1], []) != PrefixCache.key("m", [], [1])
+    assert PrefixCache.key("m", [1], [2]) != PrefixCache.key("n", [1], [2])
+
+
+def test_the_least_recently_used_goes_first_and_the_limit_holds():
+    cache = PrefixCache(memory=2 * size())
+    cache.put("a", entry(1))
+    cache.put("b", entry(2))
+    assert cache.get("a", CPU) is not None
+    cache.put("c", entry(3))
+    assert cache.get("b", CPU) is None
+    assert cache.get("a", CPU) is not None
+    assert cache.get("c", CPU) is not None
+    cache.put("huge", entry(4, tokens=9))
+    assert cache.get("huge", CPU) is None
+    assert cache.get("a", CPU) is not None
+
+
+def test_the_disk_outlives_the_process_and_keeps_to_its_limit(tmp_path):
+    folder = tmp_path / "prefixes"
+    first = PrefixCache(memory=0, folder=folder)
+    first.put("a", entry(1))
+    again = PrefixCache(folder=folder)
+    (keys, values), *rest = again.get("a", CPU)
+    assert rest == []
+    assert torch.equal(keys, entry(1)[0][0])
+    assert torch.equal(values, entry(1)[0][1])
+    assert folder.stat().st_mode & 0o077 == 0
+    assert all(file.stat().st_mode & 0o077 == 0 for file in folder.iterdir())
+    one_file = next(folder.iterdir()).stat().st_size
+    small = PrefixCache(memory=0, folder=folder, disk=4 * one_file)
+    for at, key in enumerate("bcdefg"):
+        small.put(key, entry(at))
+        os.utime(folder / f"{key}.safetensors", (at, at))
+    assert sum(file.stat().st_size for file in folder.iterdir()) <= 4 * one_file
+    assert small.get("g", CPU) is not None
+    assert small.get("b", CPU) is None
+    small.clear()
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("damage", [b"", b"nothing of sense", None])
+def test_a_damaged_file_counts_as_absent(tmp_path, damage):
+    cache = PrefixCache(memory=0, folder=tmp_path)
+    cache.put("a", entry(1))
+    file = tmp_path / "a.safetensors"
+    file.write_bytes(file.read_bytes()[:-5] if damage is None else damage)
+    assert cache.get("a", CPU) is None
+    cache.put("a", entry(2))
+    assert float(cache.get("a", CPU)[0][0][0, 0, 0]) == 2.0
+
+
+def test_answers_from_disk_are_the_same(tmp_path, passes):
+    expected = read(build_tiny_model(), DOCUMENTS)
+    read(build_tiny_model().with_cache(PrefixCache(folder=tmp_path)), DOCUMENTS)
+    passes.clear()
+    found = read(build_tiny_model().with_cache(PrefixCache(folder=tmp_path)), DOCUMENTS)
+    assert passes == []
+    assert torch.allclose(found, expected, atol=1e-5)
+
+
+def test_threads_share_a_cache():
+    cache = PrefixCache(memory=3 * size())
+    failures = []
+
+    def work(number):
+        for at in range(200):
+            key = str((number * at) % 7)
+            cache.put(key, entry(int(key)))
+            found = cache.get(key, CPU)
+            if found is not None and float(found[0][0][0, 0, 0]) != int(key):
+                failures.append(key)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert cache._size <= 3 * size()
+
+
+def test_its_repr_tells_nothing():
+    cache = PrefixCache()
+    cache.put("a", entry(1))
+    assert repr(cache) == "PrefixCache()"
