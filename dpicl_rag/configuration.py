@@ -36,6 +36,10 @@ class PrivacyConfig(BaseModel):
         unit_tokens: Most document tokens that one expert reads.
         groups: Merge units into this many random groups, one expert each; None keeps one each.
         stop: Answers end before any of these strings.
+        block_tokens: Experts read up to this many tokens, proposed by the public model, in one
+            pass. The released text has the same distribution and the same charge; 0 reads token
+            by token. It pays where a pass costs about the same for one token or several: on a
+            GPU, hardly on a CPU.
         seed: Repeatable draws for tests. Not private.
     """
 
@@ -56,6 +60,7 @@ class PrivacyConfig(BaseModel):
     unit_tokens: int = Field(256, ge=8)
     groups: int | None = Field(None, ge=1)
     stop: tuple[str, ...] = ()
+    block_tokens: int = Field(0, ge=0)
     seed: int | None = None
 
     @model_validator(mode="before")

@@ -20,6 +20,7 @@ from dpicl_rag.accounting.stability import Stability, require_individual
 from dpicl_rag.answers import PrivateAnswer, PrivateLabel, StoppedBy
 from dpicl_rag.configuration import PrivacyConfig, UtilityName
 from dpicl_rag.decoding import decode, score
+from dpicl_rag.drafting import GreedyDraft
 from dpicl_rag.errors import (
     ConfigurationError,
     MissingDependencyError,
@@ -27,7 +28,7 @@ from dpicl_rag.errors import (
 from dpicl_rag.experts import Expert
 from dpicl_rag.gathering import Documents, describe, gather
 from dpicl_rag.labels import label_tokens
-from dpicl_rag.language_models.base import LanguageModel, Progress, Rows
+from dpicl_rag.language_models.base import BlockRows, LanguageModel, Progress, Rows
 from dpicl_rag.language_models.loading import load_language_model
 from dpicl_rag.mechanisms.exponential import draw
 from dpicl_rag.mechanisms.randomness import Randomness, SeededRandomness
@@ -38,6 +39,7 @@ from dpicl_rag.utilities import LogProb, LogRatio, Surplus, Utility, Vote
 if TYPE_CHECKING:
     import langchain_dpicl_rag
     import llama_index_dpicl_rag
+    from dpicl_rag.language_models.prefix_cache import PrefixCache
     from dpicl_rag.ledger import Ledger, Reservation
 
 T = TypeVar("T")
@@ -60,6 +62,8 @@ class PrivateContextLLM:
         ledger: Keeps the budgets over many answers; None accounts for each answer alone.
         corpus: Name under which the ledger books the answers.
         caller: Who asks, for the ledger's budgets per caller.
+        prefix_cache: Where documents that were read are kept for later questions, for models of
+            transformers; by default up to 1 GiB of memory, and nothing on disk.
         **settings: Fields of ``PrivacyConfig``: ``epsilon``, ``delta``, ``utility``,
             ``accounting``, ``max_tokens``, ``privacy_unit`` and the others.
 
@@ -76,6 +80,7 @@ class PrivateContextLLM:
         ledger: Ledger | None = None,
         corpus: str = "default",
         caller: str | None = None,
+        prefix_cache: PrefixCache | None = None,
         **settings: Any,
     ) -> None:
         self.config = PrivacyConfig.create(**settings)
@@ -86,7 +91,7 @@ class PrivateContextLLM:
         self._randomness = (
             Randomness() if self.config.seed is None else SeededRandomness(self.config.seed)
         )
-        self._model = load_language_model(model)
+        self._model = load_language_model(model, prefix_cache)
 
     def __repr__(self) -> str:
         return f"PrivateContextLLM(epsilon={self.config.epsilon}, delta={self.config.delta})"
@@ -155,6 +160,11 @@ class PrivateContextLLM:
         def tokens() -> Iterator[int]:
             # Runs when the first piece is asked for, inside the stream's own clean-up.
             rows = self._rows(gathered.experts, prompt, allowance, config.max_tokens, on_progress)
+            draft = None
+            if config.block_tokens and isinstance(rows, BlockRows):
+                alone = self._rows([], prompt, allowance, config.max_tokens, None)
+                assert isinstance(alone, BlockRows)
+                draft = GreedyDraft(alone, config.block_tokens)
             yield from decode(
                 rows,
                 prompt.suffix,
@@ -168,6 +178,7 @@ class PrivateContextLLM:
                 public_rows=None
                 if config.public_top_k is None
                 else self._rows([], prompt, allowance, config.max_tokens, None),
+                draft=draft,
             )
 
         return PrivateStream(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import torch
@@ -38,6 +38,28 @@ class Rows(Protocol):
         Returns:
             Shape [rows, continuations], float64.
         """
+        ...
+
+
+@runtime_checkable
+class BlockRows(Rows, Protocol):
+    """Rows that read several tokens in one pass and can forget the last ones."""
+
+    def extend_each(self, token_ids: Sequence[int], keep: int) -> torch.Tensor:
+        """Append the same tokens to every row.
+
+        Args:
+            token_ids: One or more token ids.
+            keep: How many of the last of them are asked for.
+
+        Returns:
+            Log-probabilities of what follows each of the last ``keep`` tokens, float32
+            [rows, keep, vocabulary].
+        """
+        ...
+
+    def rewind(self, tokens: int) -> None:
+        """Forget the last ``tokens`` appended tokens."""
         ...
 
 

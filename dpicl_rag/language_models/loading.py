@@ -3,29 +3,45 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpicl_rag.language_models.base import LanguageModel
+
+if TYPE_CHECKING:
+    from dpicl_rag.language_models.prefix_cache import PrefixCache
 
 
 def load_language_model(
     model: str | Path | tuple[Any, Any] | LanguageModel | None,
+    cache: PrefixCache | None = None,
 ) -> LanguageModel:
     """A language model from an id, a folder, a loaded pair, itself, or nothing.
 
     Args:
         model: A Hugging Face id, a local folder, a ``(model, tokenizer)`` pair of transformers, an
             object with the ``LanguageModel`` protocol, or None for the packaged default.
+        cache: Where a model of transformers keeps documents it has read; by default where it did
+            before, or in memory.
 
     Raises:
         ModelError: It cannot be loaded.
     """
+    from dpicl_rag.language_models.prefix_cache import PrefixCache
     from dpicl_rag.language_models.transformers import TransformersModel
 
+    loaded = _load(model)
+    if isinstance(loaded, TransformersModel) and (cache is not None or loaded.cache is None):
+        return loaded.with_cache(cache or PrefixCache())
+    return loaded
+
+
+def _load(model: str | Path | tuple[Any, Any] | LanguageModel | None) -> LanguageModel:
     if model is None:
         from dpicl_rag.language_models.defaults import default_model
 
         return default_model()
+    from dpicl_rag.language_models.transformers import TransformersModel
+
     if isinstance(model, (str, Path)):
         return TransformersModel.load(model)
     if isinstance(model, tuple):

@@ -73,13 +73,14 @@ class TransformersRows:
         """
         return self._append(list(token_ids), keep=1)[:, -1]
 
-    def extend_each(self, token_ids: Sequence[int]) -> torch.Tensor:
+    def extend_each(self, token_ids: Sequence[int], keep: int) -> torch.Tensor:
         """Append the same tokens to every row, in one pass.
 
         Returns:
-            Log-probabilities of what follows each of them, float32 [rows, tokens, vocabulary].
+            Log-probabilities of what follows each of the last ``keep`` tokens, float32
+            [rows, keep, vocabulary].
         """
-        return self._append(list(token_ids), keep=len(token_ids))
+        return self._append(list(token_ids), keep)
 
     def rewind(self, tokens: int) -> None:
         """Forget the last ``tokens`` appended tokens."""

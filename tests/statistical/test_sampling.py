@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 
 import pytest
@@ -10,10 +11,13 @@ from scipy.stats import chisquare
 
 from dpicl_rag.auditing import Subject, SyntheticModel
 from dpicl_rag.auditing.synthetic import worst_speech
+from dpicl_rag.charging import FixedCharge
+from dpicl_rag.decoding import decode, score
 from dpicl_rag.documents import Document
 from dpicl_rag.mechanisms import exponential
 from dpicl_rag.mechanisms.exponential import draw
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness, SeededRandomness
+from dpicl_rag.utilities import LogRatio
 
 DRAWS = 20_000
 # A right sampler fails one seeded test in 10,000 seeds; the seeds here are fixed.
@@ -91,3 +95,73 @@ def test_answers_follow_the_distribution_they_claim():
     # The same counts are no sample of the distribution without the documents.
     public = audited.follow([], [0]).log_probs[0].exp()
     assert chisquare(observed, (public * draws).tolist()).pvalue < 1e-7
+
+
+class Words:
+    """Two experts and a public row over three tokens; each looks at the last two tokens."""
+
+    size = 3
+
+    def __init__(self) -> None:
+        self.history: list[int] = []
+
+    def say(self, history: list[int]) -> torch.Tensor:
+        generator = torch.Generator().manual_seed(sum(t * 5**i for i, t in enumerate(history[-2:])))
+        return torch.log_softmax(2 * torch.randn(3, self.size, generator=generator), -1)
+
+    def extend(self, token_ids):
+        self.history += token_ids
+        return self.say(self.history)
+
+    def extend_each(self, token_ids, keep):
+        steps = [self.extend([token]) for token in token_ids]
+        return torch.stack(steps[-keep:], dim=1)
+
+    def rewind(self, tokens: int) -> None:
+        del self.history[len(self.history) - tokens :]
+
+    def score(self, continuations):
+        raise NotImplementedError
+
+
+def test_blocks_have_the_distribution_of_the_plain_loop(seeded):
+    """Answers of three tokens: sampled with blocks, computed exactly without."""
+    utility, strength, length, draws = LogRatio(1.0), 1.5, 3, 4_000
+
+    class Likeliest:
+        def propose(self, tokens, most):
+            words, found = Words(), []
+            for _ in range(min(2, most)):
+                found.append(int(words.say([*tokens, *found])[0].argmax()))
+            return found
+
+    def sample():
+        return tuple(
+            decode(
+                Words(),
+                (1,),
+                utility,
+                strength,
+                FixedCharge(1e9, 0.1, None),
+                seeded,
+                max_tokens=length,
+                stop_tokens=frozenset(),
+                draft=Likeliest(),
+            )
+        )
+
+    exact = {}
+    for tokens in itertools.product(range(Words.size), repeat=length):
+        probability = 1.0
+        for at, token in enumerate(tokens):
+            log_probs = Words().say([1, *tokens[:at]])
+            scores, _ = score(log_probs, utility, strength, FixedCharge(1e9, 0.1, None))
+            probability *= float(torch.softmax(scores, -1)[token])
+        exact[tokens] = probability
+    counts = Counter(sample() for _ in range(draws))
+    often = [tokens for tokens in exact if exact[tokens] * draws >= 5]
+    observed = [counts[tokens] for tokens in often]
+    expected = [exact[tokens] * draws for tokens in often]
+    observed.append(draws - sum(observed))
+    expected.append(draws - sum(expected))
+    assert chisquare(observed, expected).pvalue > LEVEL
