@@ -100,6 +100,7 @@ def gather(
 
     Raises:
         BudgetExceededError: The ledger cannot pay for the search and one draw.
+        ConfigurationError: The ledger's budget of a unit is below the price of the search.
     """
     if not individual:
         return _fixed(question, documents, config, reserve, budget, search_rho, cost)
@@ -118,6 +119,13 @@ def gather(
         left = [budget] * len(units) if limits is None else list(limits)
         bound = budget if reservation is None else reservation.rho
         if search is not None:
+            if bound < search_rho:
+                # Otherwise no unit could ever be counted, and nobody would be told why.
+                raise ConfigurationError(
+                    f"the search costs a unit rho {search_rho:.4g}, and the ledger's budget lets a "
+                    f"unit spend {bound:.4g}; raise the corpus's unit budget with `dpicl-rag "
+                    "budget set`, or give the search more noise (sigma)"
+                )
             # Whether a unit is counted depends on its own spend and on public numbers only.
             found = search.choose([limit >= search_rho for limit in left])
             if reservation is not None:

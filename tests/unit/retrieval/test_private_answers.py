@@ -81,3 +81,33 @@ def test_a_search_that_is_too_dear_is_refused(tiny_model) -> None:
     for ask in (llm.answer, lambda q, d: llm.classify(q, d, ["a", "b"])):
         with pytest.raises(ConfigurationError, match="search costs more"):
             ask("why?", PrivateThresholdRetriever(SOURCE, 4, 0.7))
+
+
+@pytest.mark.parametrize("share", [0.5, 1.0 - 1e-6])
+def test_a_unit_budget_below_the_search_is_a_public_error(
+    tiny_model, tmp_path: Path, share
+) -> None:
+    retriever = PrivateThresholdRetriever(SOURCE, 1, 0.7)
+    rho = retriever.rho(ADD)
+    said = set()
+    with Ledger(tmp_path / "l.db") as ledger:
+        ledger.set_budget(corpus="n", rho=10.0, unit_rho=share * rho)
+        llm = PrivateContextLLM(tiny_model, ledger=ledger, corpus="n", max_tokens=2)
+        # The same words whatever the corpus holds, nothing spent and nothing held.
+        for source in (SOURCE, ScoredUnits({"out": [0.1]})):
+            with pytest.raises(ConfigurationError, match="the search costs a unit") as refused:
+                llm.answer("why?", PrivateThresholdRetriever(source, 1, 0.7))
+            said.add(str(refused.value))
+            (status,) = ledger.status()
+            assert (status.spent, status.reserved) == (0.0, 0.0)
+    assert len(said) == 1
+    assert not any(unit_spend(tmp_path / "l.db"))
+
+
+def test_a_unit_budget_that_just_pays_the_search_admits_units(tiny_model, tmp_path: Path) -> None:
+    retriever = PrivateThresholdRetriever(SOURCE, 1, 0.7)
+    with Ledger(tmp_path / "l.db") as ledger:
+        ledger.set_budget(corpus="n", rho=10.0, unit_rho=retriever.rho(ADD) + 1e-8)
+        llm = PrivateContextLLM(tiny_model, ledger=ledger, corpus="n", max_tokens=1)
+        llm.answer("why?", retriever)
+    assert max(unit_spend(tmp_path / "l.db")) >= retriever.rho(ADD) * (1 - 1e-9)
