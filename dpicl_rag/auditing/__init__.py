@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dpicl_rag.auditing.report import AuditReport
     from dpicl_rag.auditing.subject import Subject
     from dpicl_rag.auditing.synthetic import SyntheticModel, audit_synthetic
+    from dpicl_rag.auditing.rivals import worst_canary
 
 _HOMES = {
     "AuditReport": "report",
@@ -31,6 +32,7 @@ _HOMES = {
     "audit_neighbours": "neighbours",
     "audit_synthetic": "synthetic",
     "epsilon_lower_bound": "canaries",
+    "worst_canary": "rivals",
 }
 
 __all__ = [
@@ -46,6 +48,7 @@ __all__ = [
     "audit_neighbours",
     "audit_synthetic",
     "epsilon_lower_bound",
+    "worst_canary",
 ]
 
 

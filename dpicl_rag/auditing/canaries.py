@@ -5,21 +5,40 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import torch
 
 from dpicl_rag.answers import PrivateAnswer, PrivateLabel
-from dpicl_rag.auditing.subject import Subject
+from dpicl_rag.auditing.remembering import RememberingModel
+from dpicl_rag.auditing.subject import Subject, Trace
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import Progress
+
+_CUTS = 200  # most thresholds that are tried on one statistic
 
 Statistic = Callable[[str], float]
 """What an attacker computes from an answer's text."""
 
 
-def loud_canary(question: str) -> Document:
-    """A unit that answers a question its own way, again and again."""
-    return Document(f"{question} The answer is quokka. " * 6, "canary")
+@dataclass(frozen=True, slots=True, repr=False)
+class Released:
+    """One answer, as an attacker has it.
+
+    Attributes:
+        text: What was released.
+        ratio: Its log-probability with the canary less that without it, in nats. An attacker who
+            knows all but whether the canary is there can compute this; no statistic tells better
+            (Neyman, Pearson 1933).
+    """
+
+    text: str
+    ratio: float
+
+
+Event = Callable[[Released], bool]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -32,6 +51,7 @@ class CanaryAudit:
         claimed_epsilon: What the private path promises.
         delta: The promise's delta.
         runs: Answers drawn with the canary; as many were drawn without it.
+        others: Documents around the canary. Private.
         hit_rate: Share of the answers with the canary in which the attacker's event held.
         false_rate: The same without the canary.
     """
@@ -41,6 +61,7 @@ class CanaryAudit:
     claimed_epsilon: float
     delta: float
     runs: int
+    others: int
     hit_rate: float
     false_rate: float
 
@@ -71,18 +92,22 @@ def epsilon_lower_bound(
     Raises:
         ConfigurationError: A count is outside 0 to ``runs``, or the confidence outside (0, 1).
     """
-    from scipy.stats import beta
-
     if not (runs > 0 and 0 <= hits <= runs and 0 <= false_hits <= runs):
         raise ConfigurationError("hits must be between 0 and the number of runs, which is above 0")
     if not 0 < confidence < 1:
         raise ConfigurationError("confidence must be strictly between 0 and 1")
     error = (1 - confidence) / 2
-    at_least = float(beta.ppf(error, hits, runs - hits + 1)) if hits else 0.0
-    at_most = 1.0
-    if false_hits < runs:
-        at_most = float(beta.ppf(1 - error, false_hits + 1, runs - false_hits))
+    at_least = _at_least(hits, runs, error)
+    at_most = 1 - _at_least(runs - false_hits, runs, error)
     return max(0.0, math.log((at_least - delta) / at_most)) if at_least > delta else 0.0
+
+
+@lru_cache(maxsize=1 << 16)
+def _at_least(hits: int, runs: int, error: float) -> float:
+    """One-sided lower limit on a probability, wrong with probability ``error`` at most."""
+    from scipy.stats import beta
+
+    return float(beta.ppf(error, hits, runs - hits + 1)) if hits else 0.0
 
 
 def audit_canary(
@@ -92,21 +117,27 @@ def audit_canary(
     *,
     runs: int = 200,
     confidence: float = 0.95,
+    tokens: int | None = None,
     statistics: Sequence[Statistic] = (),
+    coins: int = 0,
     on_progress: Progress | None = None,
 ) -> CanaryAudit:
     """Draw answers with and without a canary and try to tell which is which.
 
-    One half of the runs chooses the event that tells best: a whole answer, its first word, or a
-    threshold on a statistic, in favour of the canary or against it. The other half tests it.
+    The attacker knows everything save whether the canary is there. One half of the runs chooses
+    the event that tells best: a threshold on the likelihood ratio or on another statistic, a whole
+    answer or its first word, in favour of the canary or against it. The other half tests it, so
+    the bound holds whatever the ratio was computed from.
 
     Args:
         subject: The private path; its model should be a ``RememberingModel``.
-        corpus: Units around the canary.
-        canary: The unit that is put in; it should say what nothing else would.
+        corpus: Units around the canary. The fewer there are, the more one unit shows.
+        canary: The unit that is put in; ``worst_canary`` finds one.
         runs: Answers of either kind, four or more.
         confidence: Of the lower bound.
+        tokens: How much of an answer the attacker looks at; fewer tokens are cheaper to draw.
         statistics: What else an attacker computes from an answer.
+        coins: Seed of the random groups, known to the attacker; the draws keep their own.
         on_progress: Told which part is done.
 
     Raises:
@@ -114,12 +145,16 @@ def audit_canary(
     """
     if runs < 4:
         raise ConfigurationError("a canary needs 4 runs or more of either kind")
-    with_canary: list[str] = []
-    without: list[str] = []
+    if isinstance(subject.model, RememberingModel):
+        # The first run reads all documents in one batch, which then moves as one.
+        subject = replace(subject, model=subject.model.anew())
+    attacker = _Attacker(subject, [*corpus, canary], corpus, coins)
+    with_canary: list[Released] = []
+    without: list[Released] = []
     for done in range(runs):
-        last = subject.sample([*corpus, canary])
-        with_canary.append(_text(last))
-        without.append(_text(subject.sample(corpus)))
+        last = subject.observe([*corpus, canary], tokens=tokens, coins=coins)
+        with_canary.append(attacker.sees(last))
+        without.append(attacker.sees(subject.observe(corpus, tokens=tokens, coins=coins)))
         if on_progress is not None:
             on_progress((done + 1) / runs)
     half = runs // 2
@@ -130,24 +165,60 @@ def audit_canary(
     false_hits = sum(map(event, without[half:]))
     more, fewer = (hits, false_hits) if arrives else (false_hits, hits)
     tested = runs - half
-    bound = epsilon_lower_bound(more, fewer, tested, delta=last.delta, confidence=confidence)
+    result = last.result
     return CanaryAudit(
-        bound, confidence, last.epsilon, last.delta, runs, hits / tested, false_hits / tested
+        epsilon_lower_bound(more, fewer, tested, delta=result.delta, confidence=confidence),
+        confidence,
+        result.epsilon,
+        result.delta,
+        runs,
+        len(corpus),
+        hits / tested,
+        false_hits / tested,
     )
 
 
-def _best_event(
-    with_canary: Sequence[str], without: Sequence[str], statistics: Sequence[Statistic]
-) -> tuple[Callable[[str], bool], bool]:
-    """The event that bounds epsilon best on these runs, and whether the canary favours it."""
-    answers = Counter([*with_canary, *without])
-    words = Counter(_first_word(text) for text in answers.elements())
-    events = [_is(str, seen) for seen, _ in answers.most_common(50)]
-    events += [_is(_first_word, seen) for seen, _ in words.most_common(50)]
-    for statistic in statistics:
-        events += [_reaches(statistic, cut) for cut in sorted({*map(statistic, answers)})]
+class _Attacker:
+    """Knows both corpora and the mechanism, and so how likely an answer is from either."""
 
-    def bound(event: Callable[[str], bool], arrives: bool) -> float:
+    def __init__(
+        self, subject: Subject, one: Sequence[Document], other: Sequence[Document], coins: int
+    ) -> None:
+        self._subject = subject
+        self._corpora = (one, other)
+        self._coins = coins
+        self._ratios: dict[tuple[int, ...], float] = {}
+
+    def sees(self, trace: Trace) -> Released:
+        tokens = trace.tokens
+        if tokens not in self._ratios:
+            with_canary, without = (
+                self._log_likelihood(corpus, tokens) for corpus in self._corpora
+            )
+            # Impossible from both happens where the draw does not follow the scores.
+            equal = with_canary == without
+            self._ratios[tokens] = 0.0 if equal else with_canary - without
+        return Released(_text(trace.result), self._ratios[tokens])
+
+    def _log_likelihood(self, corpus: Sequence[Document], tokens: tuple[int, ...]) -> float:
+        steps = self._subject.follow(corpus, tokens, self._coins).log_probs
+        chosen = [log_probs[token] for log_probs, token in zip(steps, tokens, strict=True)]
+        return float(torch.stack(chosen).sum())
+
+
+def _best_event(
+    with_canary: Sequence[Released], without: Sequence[Released], statistics: Sequence[Statistic]
+) -> tuple[Event, bool]:
+    """The event that bounds epsilon best on these runs, and whether the canary favours it."""
+    seen = [*with_canary, *without]
+    events = [_reaches(_ratio, cut) for cut in _cuts([released.ratio for released in seen])]
+    for view in (_whole, _first_word):
+        events += [_is(view, said) for said, _ in Counter(map(view, seen)).most_common(50)]
+    for statistic in statistics:
+        of_text = _of_text(statistic)
+        events += [_reaches(of_text, cut) for cut in _cuts(list(map(of_text, seen)))]
+
+    def bound(event: Event, arrives: bool) -> float:
         hits, false_hits = sum(map(event, with_canary)), sum(map(event, without))
         more, fewer = (hits, false_hits) if arrives else (false_hits, hits)
         return epsilon_lower_bound(more, fewer, len(without), delta=0.0, confidence=0.9)
@@ -155,12 +226,34 @@ def _best_event(
     return max(((e, a) for e in events for a in (True, False)), key=lambda choice: bound(*choice))
 
 
-def _is(view: Callable[[str], str], seen: str) -> Callable[[str], bool]:
-    return lambda text: view(text) == seen
+def _cuts(values: Sequence[float]) -> list[float]:
+    """Values between which a threshold may lie, evenly spread where there are many."""
+    distinct = sorted(set(values))
+    return distinct[:: -(-len(distinct) // _CUTS)]
 
 
-def _reaches(statistic: Statistic, cut: float) -> Callable[[str], bool]:
-    return lambda text: statistic(text) >= cut
+def _is(view: Callable[[Released], str], said: str) -> Event:
+    return lambda released: view(released) == said
+
+
+def _reaches(statistic: Callable[[Released], float], cut: float) -> Event:
+    return lambda released: statistic(released) >= cut
+
+
+def _ratio(released: Released) -> float:
+    return released.ratio
+
+
+def _whole(released: Released) -> str:
+    return released.text
+
+
+def _first_word(released: Released) -> str:
+    return released.text.split(maxsplit=1)[0] if released.text.strip() else ""
+
+
+def _of_text(statistic: Statistic) -> Callable[[Released], float]:
+    return lambda released: statistic(released.text)
 
 
 def _mentions(canary: Document) -> Statistic:
@@ -171,7 +264,3 @@ def _mentions(canary: Document) -> Statistic:
 
 def _text(result: PrivateAnswer | PrivateLabel) -> str:
     return result.label if isinstance(result, PrivateLabel) else result.text
-
-
-def _first_word(text: str) -> str:
-    return text.split(maxsplit=1)[0] if text.strip() else ""

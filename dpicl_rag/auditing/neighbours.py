@@ -140,7 +140,7 @@ def audit_neighbours(
     claim = likeliest.result
     epsilon = exact_epsilon(
         *enumerate_outputs(
-            _both(subject, pair, coins),
+            follow_both(subject, pair, coins),
             subject.model.stop_tokens,
             depth=tokens,
             expansions=expansions,
@@ -174,9 +174,11 @@ def neighbours(
         yield from (([*corpus, new], list(corpus)) for new in added)
 
 
-def _both(
+def follow_both(
     subject: Subject, pair: Pair, coins: int
 ) -> Callable[[tuple[int, ...]], tuple[torch.Tensor, torch.Tensor]]:
+    """Both next-token distributions after released tokens, for ``enumerate_outputs``."""
+
     def steps(prefix: tuple[int, ...]) -> tuple[torch.Tensor, torch.Tensor]:
         path = (*prefix, 0)  # the last token only ends the run
         p, q = (subject.follow(corpus, path, coins) for corpus in pair)

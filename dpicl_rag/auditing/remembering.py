@@ -37,6 +37,10 @@ class RememberingModel:
         self._rows: OrderedDict[tuple[int, object], torch.Tensor] = OrderedDict()
         self._homes: dict[tuple[Tokens, int, Tokens], tuple[_Batch, int]] = {}
 
+    def anew(self) -> RememberingModel:
+        """The same model with nothing remembered: documents read next share one batch."""
+        return RememberingModel(self._model, memory=self._memory)
+
     def encode(self, text: str) -> list[int]:
         """As the model does."""
         return self._model.encode(text)
@@ -126,28 +130,32 @@ class _Batch:
     def __init__(self, read: Callable[[], Rows]) -> None:
         self._read = read
         self._start: Rows = read()
-        self._warm: tuple[Tokens, Rows] | None = None
+        # Rows along one continuation, each history the beginning of the next.
+        self._warm: list[tuple[Tokens, Rows]] = []
 
     def next(self, history: Tokens) -> torch.Tensor:
         """Log-probabilities after ``history`` [documents, vocabulary]."""
-        known, rows = self._warm or ((), self._fresh())
-        if len(known) >= len(history) or history[: len(known)] != known:
-            known, rows = (), self._fresh()
+        while self._warm and not _goes_on(history, self._warm[-1][0]):
+            self._warm.pop()
+        known, rows = self._warm[-1] if self._warm else ((), None)
+        if isinstance(self._start, TransformersRows):
+            # A shallow copy has counters of its own over the same cache; whatever stands behind
+            # what it has read is written anew before it is read.
+            rows = copy.copy(self._start if rows is None else rows)
+        else:
+            # Rows that cannot be copied go on, or start again.
+            rows = self._read() if rows is None else rows
+            self._warm.clear()
         log_probs = rows.extend(history[len(known) :])
-        self._warm = (history, rows)
+        self._warm.append((history, rows))
         return log_probs
 
     def score(self, history: Tokens, labels: Sequence[Tokens]) -> torch.Tensor:
         """Log-probabilities of continuations after ``history`` [documents, continuations]."""
-        if self._warm is None or self._warm[0] != history:
+        if not self._warm or self._warm[-1][0] != history:
             self.next(history)
-        assert self._warm is not None
-        return self._warm[1].score(labels)
+        return self._warm[-1][1].score(labels)
 
-    def _fresh(self) -> Rows:
-        """Rows as they were after the documents."""
-        if isinstance(self._start, TransformersRows):
-            # A shallow copy has counters of its own over the same cache; whatever stands behind
-            # the documents is written anew before it is read.
-            return copy.copy(self._start)
-        return self._read()
+
+def _goes_on(history: Tokens, known: Tokens) -> bool:
+    return len(known) < len(history) and history[: len(known)] == known

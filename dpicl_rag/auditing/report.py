@@ -101,8 +101,8 @@ Share of the charged rho that was used
   units of the corpus     {self.documents.usage:8.1%}
   worst-case experts      {self.synthetic.usage:8.1%}   above 100% a charge is too small
 
-Canary: the attacker's event held in {canary.hit_rate:.1%} of the answers with it and in
-{canary.false_rate:.1%} of those without.
+Canary, with {canary.others} other documents: the attacker's event held in {canary.hit_rate:.1%}
+of the answers with it and in {canary.false_rate:.1%} of those without.
 
 Extraction: of {extraction.attempts} adversarial questions, private answers gave the secret in \
 {extraction.private_leaks}

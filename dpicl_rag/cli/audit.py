@@ -46,7 +46,14 @@ def audit(
     tokens: Annotated[int, typer.Option(min=1, help="Length of the audited answers.")] = 6,
     runs: Annotated[
         int, typer.Option(min=4, help="Answers drawn with a canary, and as many without.")
-    ] = 100,
+    ] = 500,
+    canary_units: Annotated[
+        int,
+        typer.Option(min=0, help="Units around the canary: the fewer, the more one unit shows."),
+    ] = 1,
+    canary_tokens: Annotated[
+        int, typer.Option(min=1, help="Tokens of an answer by which the canary is looked for.")
+    ] = 5,
     epsilon: ask.Epsilon = 8.0,
     delta: Annotated[
         float, typer.Option(help="Privacy of one answer, strictly between 0 and 1.")
@@ -95,12 +102,20 @@ def audit(
         else:
             assert corpus is not None
             documents = _retrieved(corpus, question, threshold, path, embedder)
-    sample = _sample(documents, units)
+    sample, around = _sample(documents, units), _sample(documents, canary_units)
     with console.status("Loading the language model", quiet=quiet):
         from dpicl_rag.auditing import RememberingModel, Subject
 
         subject = Subject(RememberingModel(ask.load_model(model)), question, settings)
-    report = _audit(subject, sample, tokens=tokens, runs=runs, quiet=quiet)
+    report = _audit(
+        subject,
+        sample,
+        around,
+        tokens=tokens,
+        canary_tokens=canary_tokens,
+        runs=runs,
+        quiet=quiet,
+    )
     files = report.save(out) if out is not None else []
     if as_json:
         console.write_json(report.summary())
@@ -113,7 +128,14 @@ def audit(
 
 
 def _audit(
-    subject: Subject, sample: Sequence[Document], *, tokens: int, runs: int, quiet: bool
+    subject: Subject,
+    sample: Sequence[Document],
+    around: Sequence[Document],
+    *,
+    tokens: int,
+    canary_tokens: int,
+    runs: int,
+    quiet: bool,
 ) -> AuditReport:
     from dpicl_rag.auditing import (
         AuditReport,
@@ -121,16 +143,18 @@ def _audit(
         audit_extraction,
         audit_neighbours,
         audit_synthetic,
+        worst_canary,
     )
-    from dpicl_rag.auditing.canaries import loud_canary
 
     with console.Bar("Worst-case experts", quiet=quiet) as bar:
         synthetic = audit_synthetic(subject, on_progress=bar.update)
     with console.Bar("Neighbours of the sample", quiet=quiet) as bar:
         documents = audit_neighbours(subject, sample, tokens=tokens, on_progress=bar.update)
+    with console.Bar("Choosing a canary", quiet=quiet) as bar:
+        unit = worst_canary(subject, around, on_progress=bar.update)
     with console.Bar("Canary", quiet=quiet) as bar:
         canary = audit_canary(
-            subject, sample, loud_canary(subject.question), runs=runs, on_progress=bar.update
+            subject, around, unit, runs=runs, tokens=canary_tokens, on_progress=bar.update
         )
     with console.Bar("Extraction", quiet=quiet) as bar:
         extraction = audit_extraction(subject, sample, on_progress=bar.update)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import itertools
 import json
 import math
 import subprocess
@@ -23,10 +24,16 @@ from dpicl_rag.auditing import (
     audit_synthetic,
     epsilon_lower_bound,
 )
-from dpicl_rag.auditing.canaries import loud_canary
+from dpicl_rag.auditing.canaries import Released, _best_event, _cuts
 from dpicl_rag.auditing.enumeration import enumerate_outputs, exact_epsilon
 from dpicl_rag.auditing.extraction import ExtractionAudit, longest_run
 from dpicl_rag.auditing.neighbours import realised_range
+from dpicl_rag.auditing.rivals import (
+    loud_canary,
+    rival_canaries,
+    total_variation,
+    worst_canary,
+)
 from dpicl_rag.auditing.synthetic import worst_speech
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError, MissingDependencyError
@@ -158,6 +165,23 @@ class TestRememberingModel:
         alone = remembering.prefix([1], [self.documents[1]], room=4).extend([3])
         assert torch.equal(together[1], alone[0])
 
+    def test_a_branch_does_not_disturb_what_stands_before_it(self, tiny_model):
+        remembering = RememberingModel(tiny_model, memory=1)  # every row is computed again
+        paths = [(3,), (3, 4), (3, 4, 5), (3, 6), (3, 6, 7), (3, 4, 5), (8,), (3, 6, 7)]
+        for path in paths:
+            ours = remembering.prefix([1, 2], [[5], [6, 7]], room=12)
+            theirs = tiny_model.prefix([1, 2], [[5], [6, 7]], room=12)
+            for token in path:
+                found, expected = ours.extend([token]), theirs.extend([token])
+            torch.testing.assert_close(found, expected, atol=2e-4, rtol=0)
+
+    def test_anew_forgets(self, tiny_model):
+        remembering = RememberingModel(tiny_model)
+        remembering.prefix([1], [[5], [6]], room=4).extend([3])
+        anew = remembering.anew()
+        assert not anew._rows
+        assert anew.fingerprint == remembering.fingerprint
+
     def test_memory_is_bounded(self, tiny_model):
         remembering = RememberingModel(tiny_model, memory=1)
         first = remembering.prefix([1], [[5], [6]], room=4).extend([3])
@@ -189,7 +213,7 @@ def test_the_three_figures_stand_in_order():
     audited = subject(epsilon=4.0, max_tokens=1)
     exact = audit_neighbours(audited, CORPUS, additions=("token 3",), expansions=9)
     # Not seeded: the bound is wrong, or shows nothing, in fewer than one of 100,000 runs.
-    canary = audit_canary(audited, CORPUS, Document("token 3", "c"), runs=3000, confidence=1 - 1e-6)
+    canary = audit_canary(audited, CORPUS, Document("token 3", "c"), runs=1500, confidence=1 - 1e-6)
     assert 0.0 < canary.lower_bound < exact.worst_epsilon < exact.claimed_epsilon
     assert canary.hit_rate > canary.false_rate
 
@@ -198,6 +222,111 @@ def test_a_canary_is_found_where_nothing_protects():
     found = audit_canary(subject(epsilon=500.0), CORPUS[:1], Document("token 3", "c"), runs=200)
     # One unit against one: without the canary the answer is always the same.
     assert found.lower_bound > 0.5
+
+
+def randomised_response(epsilon: float) -> Subject:
+    """One label of two, whose odds one unit moves by exactly ``epsilon``."""
+    model = SyntheticModel(2, worst_speech(2))
+    return Subject(model, "Which?", {"epsilon": epsilon, "clip": 40.0}, labels=("a", "b"))
+
+
+def test_the_ratio_of_an_answer_is_exact(monkeypatch):
+    """Randomised response: what the canary says is e^epsilon times as likely as the other."""
+    from dpicl_rag.auditing import canaries
+
+    seen = {}
+    sees = canaries._Attacker.sees
+
+    def keep(self, trace):
+        released = sees(self, trace)
+        seen[released.text] = released.ratio
+        return released
+
+    monkeypatch.setattr(canaries._Attacker, "sees", keep)
+    audit_canary(randomised_response(1.5), [], Document("token 0", "c"), runs=50)
+    yes, no = math.exp(1.5) / (1 + math.exp(1.5)), 1 / (1 + math.exp(1.5))
+    # Without the canary the base measure, uniform for log_prob. Rows are float32.
+    assert seen["a"] == pytest.approx(math.log(yes / 0.5), abs=1e-5)
+    assert seen["b"] == pytest.approx(math.log(no / 0.5), abs=1e-5)
+
+
+def test_likelihoods_of_whole_answers_add_up_to_one():
+    from dpicl_rag.auditing.canaries import _Attacker
+
+    attacker = _Attacker(subject(max_tokens=2), CORPUS, CORPUS[:1], 0)
+    answers = list(itertools.product(range(8), repeat=2))
+    for corpus in (CORPUS, CORPUS[:1]):
+        total = sum(math.exp(attacker._log_likelihood(corpus, answer)) for answer in answers)
+        assert total == pytest.approx(1.0, abs=1e-9)
+
+
+def test_a_canary_shows_over_the_tokens_of_an_answer():
+    """A few tokens that each lean the canary's way. Not seeded; nearly always far above 0.5."""
+    audited = subject(epsilon=30.0, max_tokens=4, utility="surplus")
+    found = audit_canary(audited, [], Document("turn 0", "c"), runs=100)
+    assert 0.5 < found.lower_bound < found.claimed_epsilon
+    assert found.others == 0
+
+
+def test_an_attacker_may_look_at_the_beginning_only(monkeypatch):
+    from dpicl_rag.auditing import canaries
+
+    looked = []
+    sees = canaries._Attacker.sees
+
+    def keep(self, trace):
+        looked.append(len(trace.tokens))
+        return sees(self, trace)
+
+    monkeypatch.setattr(canaries._Attacker, "sees", keep)
+    audit_canary(subject(), CORPUS, Document("turn 0", "c"), runs=4, tokens=2)
+    assert set(looked) == {2}
+
+
+def test_an_event_is_chosen_without_the_half_that_tests_it():
+    """Noise alone: whatever looked best on one half shows nothing at the stated confidence."""
+    random = torch.Generator().manual_seed(5)
+    shown = 0
+    for _ in range(40):
+        drawn = torch.randn(4, 50, generator=random).tolist()
+        halves = [[Released(f"{value:.1f}", value) for value in half] for half in drawn]
+        event, arrives = _best_event(halves[0], halves[1], ())
+        counts = [sum(map(event, half)) for half in halves[2:]]
+        more, fewer = counts if arrives else counts[::-1]
+        shown += epsilon_lower_bound(more, fewer, 50, delta=0.0, confidence=0.9) > 0
+    assert shown <= 8  # 40 * 0.1, and room
+
+
+def test_cuts_are_few_and_from_the_lowest_on():
+    assert _cuts([2.0, 1.0, 1.0]) == [1.0, 2.0]
+    cuts = _cuts([float(n) for n in range(1000)])
+    assert len(cuts) == 200
+    assert cuts[0] == 0.0
+
+
+class TestWorstCanary:
+    def test_it_is_the_one_that_stands_the_furthest(self):
+        def speech(text, history):
+            return [0.0, -40.0 if "zephyr" in text else 0.0]
+
+        audited = Subject(SyntheticModel(2, speech), "Which?", {"max_tokens": 2})
+        found = worst_canary(audited, [Document("other", "a")], tokens=2)
+        assert "zephyr" in found.text
+        assert found.unit == "canary"
+
+    def test_total_variation(self):
+        assert total_variation(logs(0.75, 0.25), logs(0.25, 0.75)) == pytest.approx(0.5)
+
+    def test_a_rival_is_an_answer_the_public_model_might_give(self, tiny_model):
+        audited = Subject(RememberingModel(tiny_model), "Which?", {"max_tokens": 3})
+        texts = [canary.text for canary in rival_canaries(audited)]
+        assert len(set(texts)) > 1
+        assert all(text.startswith("Which?") for text in texts)
+
+    def test_labels_are_rivals(self):
+        texts = [canary.text for canary in rival_canaries(randomised_response(1.0))]
+        assert [text.split()[1] for text in texts] == ["a", "b"]
+        assert worst_canary(randomised_response(1.0), []).unit == "canary"
 
 
 def test_extraction_sees_what_ordinary_rag_gives_away(monkeypatch):
