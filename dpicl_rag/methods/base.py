@@ -22,7 +22,9 @@ from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.methods.layouts import Layout
 
 Views = Mapping[Layout, torch.Tensor]
-"""Label log-probabilities, float64 [rows, labels], each row normalised over the labels."""
+"""Label log-probabilities, float64 [rows, labels], each row normalised over the labels.
+
+A method is given the rows of its own ``layouts`` and of no others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class Calibrated:
 
     @property
     def rho(self) -> float | None:
-        """zCDP rho of one query, or None where the charge has no simple one."""
+        """Rho (zCDP) of one query, or None where the charge has no simple one."""
         if isinstance(self.event, BoundedRange | PureDP | Gaussian):
             return ZeroConcentratedAccountant(self.adjacency).compose(self.event).rho
         return None

@@ -1,0 +1,136 @@
+"""The charge of a noisy sum over many Poisson-subsampled contexts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from dpicl_rag.accounting import _check, _search
+from dpicl_rag.accounting.events import Event
+from dpicl_rag.methods.sensitivity import SQRT_2
+
+_NEGLIGIBLE = 1e-20
+"""Larger numbers of contexts than have this probability count as all of them."""
+
+_INTERVAL = 1e-3
+"""Privacy losses of many queries are rounded up to multiples of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubsampledSum(Event):
+    """Gaussian noise on a sum over contexts, each a Poisson subsample of the units.
+
+    Let K be the number of contexts that a unit joins, Binomial(contexts, rate). In each of them
+    it moves the prediction, a probability vector, by ``sqrt(2)`` at most. Given the coins of all
+    other units, the outputs without and with the unit are N(s, sigma^2) and the mixture over its
+    coins J of N(s + d_J, sigma^2), ``|d_J| <= sqrt(2) |J|``. Their likelihood ratio is
+    ``L = sum_J P(J) exp(<x, d_J> / sigma^2 - |d_J|^2 / (2 sigma^2))``, a mean of exponentials of
+    centred Gaussians, and the delta of either direction is the mean of a convex function of L. By
+    Kahane's inequality (1985) it grows with all covariances <d_I, d_J> / sigma^2, which are at
+    most those of the numbers sqrt(2) |J| on one line. So the pair is dominated in both directions
+    by
+
+        N(0, sigma^2)   and   the mixture over k of Binomial(k) * N(sqrt(2) k, sigma^2).
+
+    This is Choquette-Choo et al. 2024, "Privacy Amplification for Matrix Mechanisms", section 4
+    (mixtures of Gaussians). Equality is possible: all contexts may move alike. Joint convexity
+    takes the mixture over the other units' coins.
+
+    Attributes:
+        contexts: Number of contexts.
+        rate: Probability with which a unit joins one of them.
+        sigma: Standard deviation of the noise on each label's sum.
+    """
+
+    contexts: int
+    rate: float
+    sigma: float
+
+    def epsilon(self, queries: int, delta: float) -> float:
+        """Epsilon at ``delta`` of ``queries`` queries with fresh coins each, add-or-remove.
+
+        One query exactly; many by privacy loss distributions, rounded to the safe side.
+
+        Raises:
+            ConfigurationError: An argument is outside its range.
+        """
+        from dp_accounting.pld import privacy_loss_distribution
+
+        _check.probability("delta", delta)
+        sensitivities, chances = _joined(self.contexts, self.rate)
+        if _check.count("queries", queries) == 1:
+            return mixture_epsilon(sensitivities, chances, self.sigma, delta)
+        loss = privacy_loss_distribution.from_mixture_gaussian_mechanism(
+            self.sigma, sensitivities, chances, value_discretization_interval=_INTERVAL
+        )
+        return max(0.0, float(loss.self_compose(queries).get_epsilon_for_delta(delta)))
+
+    def delta(self, epsilon: float) -> float:
+        """Exact delta at ``epsilon`` of one query, add-or-remove."""
+        return mixture_delta(*_joined(self.contexts, self.rate), self.sigma, epsilon)
+
+
+def mixture_delta(
+    sensitivities: Sequence[float], chances: Sequence[float], sigma: float, epsilon: float
+) -> float:
+    """Exact delta between N(0, sigma^2) and a mixture of N(s_k, sigma^2), s_k at least 0.
+
+    Their likelihood ratio rises from left to right, so the best event of either direction is a
+    half-line, and its end is found by a search.
+
+    Args:
+        sensitivities: s_k.
+        chances: Their probabilities.
+        sigma: Standard deviation.
+        epsilon: 0 or more.
+
+    Returns:
+        The larger delta of the two directions.
+    """
+    import numpy as np
+    from scipy.special import log_ndtr, logsumexp, ndtr
+
+    means = np.asarray(sensitivities) / sigma
+    weights = np.asarray(chances)
+    with np.errstate(divide="ignore"):
+        log_weights = np.log(weights)
+
+    def log_ratio(x: float) -> float:
+        return float(logsumexp(log_weights + x * means - means * means / 2))
+
+    reach = 40.0 + float(means.max())
+    at = _search.zero(lambda x: log_ratio(x) - epsilon, -reach, reach)
+    adding = float(weights @ ndtr(means - at)) - math.exp(epsilon + float(log_ndtr(-at)))
+    at = _search.zero(lambda x: log_ratio(x) + epsilon, -reach, reach)
+    below = float(logsumexp(log_weights + log_ndtr(at - means)))
+    removing = float(ndtr(at)) - math.exp(epsilon + below)
+    return max(0.0, adding, removing)
+
+
+def mixture_epsilon(
+    sensitivities: Sequence[float], chances: Sequence[float], sigma: float, delta: float
+) -> float:
+    """Smallest epsilon at ``delta`` for the pair of `mixture_delta`."""
+
+    def short(epsilon: float) -> float:
+        return delta - mixture_delta(sensitivities, chances, sigma, epsilon)
+
+    if short(0.0) >= 0:
+        return 0.0
+    high = 1.0
+    while short(high) < 0:
+        high *= 2
+    return _search.zero(short, 0.0, high) * (1 + 1e-10)
+
+
+@lru_cache(maxsize=64)
+def _joined(contexts: int, rate: float) -> tuple[list[float], list[float]]:
+    """L2 sensitivities and their probabilities; the tail counts as the worst case."""
+    from scipy.stats import binom
+
+    chances = [float(binom.pmf(k, contexts, rate)) for k in range(contexts + 1)]
+    kept = [k for k in range(contexts) if chances[k] > _NEGLIGIBLE]
+    rest = max(0.0, 1 - math.fsum(chances[k] for k in kept))
+    return [SQRT_2 * k for k in [*kept, contexts]], [*(chances[k] for k in kept), rest]
