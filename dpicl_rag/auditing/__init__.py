@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from dpicl_rag.auditing.neighbours import NeighbourAudit, audit_neighbours
     from dpicl_rag.auditing.remembering import RememberingModel
     from dpicl_rag.auditing.report import AuditReport
+    from dpicl_rag.auditing.rivals import worst_canary
     from dpicl_rag.auditing.subject import Subject
     from dpicl_rag.auditing.synthetic import SyntheticModel, audit_synthetic
-    from dpicl_rag.auditing.rivals import worst_canary
 
 _HOMES = {
     "AuditReport": "report",

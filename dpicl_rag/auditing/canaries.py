@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from operator import itemgetter
 
 import torch
 
@@ -124,10 +125,10 @@ def audit_canary(
 ) -> CanaryAudit:
     """Draw answers with and without a canary and try to tell which is which.
 
-    The attacker knows everything save whether the canary is there. One half of the runs chooses
+    The attacker knows everything save whether the canary is there. A quarter of the runs chooses
     the event that tells best: a threshold on the likelihood ratio or on another statistic, a whole
-    answer or its first word, in favour of the canary or against it. The other half tests it, so
-    the bound holds whatever the ratio was computed from.
+    answer or its first word, in favour of the canary or against it. The others test it, so the
+    bound holds whatever the event was chosen by.
 
     Args:
         subject: The private path; its model should be a ``RememberingModel``.
@@ -157,14 +158,18 @@ def audit_canary(
         without.append(attacker.sees(subject.observe(corpus, tokens=tokens, coins=coins)))
         if on_progress is not None:
             on_progress((done + 1) / runs)
-    half = runs // 2
+    seen = runs // 4
     event, arrives = _best_event(
-        with_canary[:half], without[:half], [_mentions(canary), *statistics]
+        with_canary[:seen],
+        without[:seen],
+        [_mentions(canary), *statistics],
+        tests=runs - seen,
+        confidence=confidence,
     )
-    hits = sum(map(event, with_canary[half:]))
-    false_hits = sum(map(event, without[half:]))
+    hits = sum(map(event, with_canary[seen:]))
+    false_hits = sum(map(event, without[seen:]))
     more, fewer = (hits, false_hits) if arrives else (false_hits, hits)
-    tested = runs - half
+    tested = runs - seen
     result = last.result
     return CanaryAudit(
         epsilon_lower_bound(more, fewer, tested, delta=result.delta, confidence=confidence),
@@ -207,23 +212,68 @@ class _Attacker:
 
 
 def _best_event(
-    with_canary: Sequence[Released], without: Sequence[Released], statistics: Sequence[Statistic]
+    with_canary: Sequence[Released],
+    without: Sequence[Released],
+    statistics: Sequence[Statistic],
+    *,
+    tests: int,
+    confidence: float,
 ) -> tuple[Event, bool]:
-    """The event that bounds epsilon best on these runs, and whether the canary favours it."""
+    """The event that promises the best bound from ``tests`` runs; whether the canary favours it.
+
+    An event of the ratio is judged by how often it should hold in a test: the runs of either kind
+    tell of the other one as well, weighed by the ratio. Other events have only their counts, and
+    there are many, so they must stand out from all of them.
+    """
     seen = [*with_canary, *without]
-    events = [_reaches(_ratio, cut) for cut in _cuts([released.ratio for released in seen])]
+
+    def promise(event: Event, arrives: bool) -> float:
+        rates = _rates(event, with_canary, without)
+        hits, false_hits = (round(tests * rate) for rate in rates)
+        return bound(hits, false_hits, tests, confidence, arrives)
+
+    def bound(hits: int, false_hits: int, runs: int, level: float, arrives: bool) -> float:
+        more, fewer = (hits, false_hits) if arrives else (false_hits, hits)
+        return epsilon_lower_bound(more, fewer, runs, delta=0.0, confidence=level)
+
+    best = max(
+        (
+            (promise(event, arrives), event, arrives)
+            for event in (_reaches(_ratio, cut) for cut in _cuts([r.ratio for r in seen]))
+            for arrives in (True, False)
+        ),
+        key=itemgetter(0),
+    )
+    events: list[Event] = []
     for view in (_whole, _first_word):
         events += [_is(view, said) for said, _ in Counter(map(view, seen)).most_common(50)]
     for statistic in statistics:
         of_text = _of_text(statistic)
         events += [_reaches(of_text, cut) for cut in _cuts(list(map(of_text, seen)))]
-
-    def bound(event: Event, arrives: bool) -> float:
+    level = 1 - 0.1 / len(events)
+    for event in events:
         hits, false_hits = sum(map(event, with_canary)), sum(map(event, without))
-        more, fewer = (hits, false_hits) if arrives else (false_hits, hits)
-        return epsilon_lower_bound(more, fewer, len(without), delta=0.0, confidence=0.9)
+        for arrives in (True, False):
+            found = bound(hits, false_hits, len(without), level, arrives)
+            best = max(best, (found, event, arrives), key=itemgetter(0))
+    return best[1:]
 
-    return max(((e, a) for e in events for a in (True, False)), key=lambda choice: bound(*choice))
+
+def _rates(
+    event: Event, with_canary: Sequence[Released], without: Sequence[Released]
+) -> tuple[float, float]:
+    """How often an event should hold with the canary and without it, from runs of either kind.
+
+    ``P(A | with) = E[e^ratio 1_A | without]``, and the other way round.
+    """
+    held, held_without = (list(filter(event, runs)) for runs in (with_canary, without))
+    rate = (len(held) + sum(_exp(r.ratio) for r in held_without)) / (2 * len(without))
+    false_rate = (len(held_without) + sum(_exp(-r.ratio) for r in held)) / (2 * len(without))
+    return min(rate, 1.0), min(false_rate, 1.0)
+
+
+def _exp(value: float) -> float:
+    return math.exp(min(value, 50.0))
 
 
 def _cuts(values: Sequence[float]) -> list[float]:

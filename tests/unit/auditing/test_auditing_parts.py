@@ -24,7 +24,7 @@ from dpicl_rag.auditing import (
     audit_synthetic,
     epsilon_lower_bound,
 )
-from dpicl_rag.auditing.canaries import Released, _best_event, _cuts
+from dpicl_rag.auditing.canaries import Released, _best_event, _cuts, _rates
 from dpicl_rag.auditing.enumeration import enumerate_outputs, exact_epsilon
 from dpicl_rag.auditing.extraction import ExtractionAudit, longest_run
 from dpicl_rag.auditing.neighbours import realised_range
@@ -283,18 +283,25 @@ def test_an_attacker_may_look_at_the_beginning_only(monkeypatch):
     assert set(looked) == {2}
 
 
-def test_an_event_is_chosen_without_the_half_that_tests_it():
-    """Noise alone: whatever looked best on one half shows nothing at the stated confidence."""
+def test_an_event_is_chosen_without_the_runs_that_test_it():
+    """Noise alone: whatever looked best on some runs shows nothing at the stated confidence."""
     random = torch.Generator().manual_seed(5)
     shown = 0
     for _ in range(40):
         drawn = torch.randn(4, 50, generator=random).tolist()
         halves = [[Released(f"{value:.1f}", value) for value in half] for half in drawn]
-        event, arrives = _best_event(halves[0], halves[1], ())
+        event, arrives = _best_event(halves[0], halves[1], (), tests=50, confidence=0.9)
         counts = [sum(map(event, half)) for half in halves[2:]]
         more, fewer = counts if arrives else counts[::-1]
         shown += epsilon_lower_bound(more, fewer, 50, delta=0.0, confidence=0.9) > 0
     assert shown <= 8  # 40 * 0.1, and room
+
+
+def test_rates_use_runs_of_both_kinds():
+    """Two outcomes of 0.8 and 0.2 with the canary, even without: counts weighed by the ratio."""
+    yes, no = Released("y", math.log(0.8 / 0.5)), Released("n", math.log(0.2 / 0.5))
+    rates = _rates(lambda released: released.text == "y", [yes, yes, yes, no], [yes, no, no, no])
+    assert rates == pytest.approx(((3 + 1.6) / 8, (1 + 3 * 0.625) / 8))
 
 
 def test_cuts_are_few_and_from_the_lowest_on():

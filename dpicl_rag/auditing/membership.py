@@ -1,0 +1,142 @@
+"""Membership inference: how well scores tell examples of a context from others.
+
+The statistics only; `dpicl_rag.evaluation.membership` computes the scores. Figures are for the
+owner of the examples: they come from exact distributions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpicl_rag.errors import ConfigurationError
+
+_RESAMPLES = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """What an attack achieves.
+
+    Attributes:
+        auroc: Probability that a member scores higher than a non-member; 0.5 is guessing.
+        low: Lower end of the confidence interval.
+        high: Upper end.
+        confidence: Of the interval.
+    """
+
+    auroc: float
+    low: float
+    high: float
+    confidence: float
+
+
+def auroc(members: Sequence[float], others: Sequence[float]) -> float:
+    """Area under the ROC curve: P(member's score is higher), ties counted half.
+
+    Raises:
+        ConfigurationError: A side has no scores, or one is not a number.
+    """
+    scores = np.array([*members, *others], dtype=float)
+    if not len(members) or not len(others) or np.isnan(scores).any():
+        raise ConfigurationError("an attack needs scores of members and of others")
+    return _area(scores[: len(members)], scores[len(members) :])
+
+
+def attack(
+    members: Sequence[Sequence[float]],
+    others: Sequence[Sequence[float]],
+    *,
+    confidence: float = 0.95,
+) -> Attack:
+    """AUROC over all seeds, with a percentile bootstrap interval.
+
+    Whole seeds are resampled: examples of one seed share a context, and DeLong's interval would
+    take them for independent.
+
+    Args:
+        members: Scores of the members, by seed.
+        others: Scores of the others, by seed.
+        confidence: Of the interval.
+
+    Raises:
+        ConfigurationError: A seed lacks scores of either kind, or an argument is outside its
+            range.
+    """
+    if len(members) != len(others) or not all(map(len, members)) or not all(map(len, others)):
+        raise ConfigurationError("every seed needs scores of members and of others")
+    if not 0 < confidence < 1:
+        raise ConfigurationError("confidence must lie strictly between 0 and 1")
+    found = auroc([s for seed in members for s in seed], [s for seed in others for s in seed])
+    random = np.random.default_rng(0)
+    inside = [np.array(seed, dtype=float) for seed in members]
+    outside = [np.array(seed, dtype=float) for seed in others]
+    areas = []
+    for _ in range(_RESAMPLES):
+        chosen = random.integers(len(inside), size=len(inside))
+        areas.append(
+            _area(
+                np.concatenate([inside[i] for i in chosen]),
+                np.concatenate([outside[i] for i in chosen]),
+            )
+        )
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(areas, [tail, 1 - tail])
+    return Attack(found, float(low), float(high), confidence)
+
+
+def coin_attack(
+    members: Sequence[Sequence[float]],
+    others: Sequence[Sequence[float]],
+    *,
+    confidence: float = 0.95,
+) -> Attack:
+    """``attack`` where a score is 1 with the given probability and else 0, in expectation.
+
+    The AUROC is then ``1/2 + (mean of members - mean of others) / 2``, without drawing. Arguments
+    and errors as in ``attack``; what is given are probabilities.
+    """
+    if len(members) != len(others) or not all(map(len, members)) or not all(map(len, others)):
+        raise ConfigurationError("every seed needs scores of members and of others")
+    inside = np.array([np.mean(seed) for seed in members])
+    outside = np.array([np.mean(seed) for seed in others])
+    sizes = np.array([[len(a), len(b)] for a, b in zip(members, others, strict=True)])
+    random = np.random.default_rng(0)
+    chosen = random.integers(len(inside), size=(_RESAMPLES, len(inside)))
+    gaps = _weighted(inside, sizes[:, 0], chosen) - _weighted(outside, sizes[:, 1], chosen)
+    everyone = np.arange(len(inside))[None]
+    gap = _weighted(inside, sizes[:, 0], everyone) - _weighted(outside, sizes[:, 1], everyone)
+    tail = (1 - confidence) / 2
+    low, high = np.quantile((1 + gaps) / 2, [tail, 1 - tail])
+    return Attack(float((1 + gap[0]) / 2), float(low), float(high), confidence)
+
+
+def largest_auroc(epsilon: float, delta: float) -> float:
+    """What no attack on one (epsilon, delta)-DP output can exceed.
+
+    The area under ``TPR <= e^epsilon FPR + delta`` and its mirror image (Kairouz, Oh, Viswanath
+    2015): ``e^epsilon / (1 + e^epsilon)`` at delta 0.
+    """
+    if epsilon > 700:
+        return 1.0
+    corner = (1 - delta) / (1 + math.exp(epsilon))
+    return corner * (1 + delta - corner) / 2 + (1 - corner - delta) * (2 - corner) / 2 + delta
+
+
+def _area(members: NDArray[np.float64], others: NDArray[np.float64]) -> float:
+    """Mann-Whitney: by counting others below, and half of those level with, each member."""
+    ordered = np.sort(others)
+    below = np.searchsorted(ordered, members, side="left")
+    level = np.searchsorted(ordered, members, side="right") - below
+    return float((below + level / 2).sum() / (len(members) * len(others)))
+
+
+def _weighted(
+    means: NDArray[np.float64], sizes: NDArray[np.int64], chosen: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    pooled: NDArray[np.float64] = (means * sizes)[chosen].sum(axis=1) / sizes[chosen].sum(axis=1)
+    return pooled
