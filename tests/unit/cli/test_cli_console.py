@@ -26,6 +26,9 @@ COMMANDS = [
     ["corpora", "list"],
     ["corpora", "delete"],
     ["corpora", "forget"],
+    ["evaluate", "run"],
+    ["evaluate", "membership"],
+    ["evaluate", "report"],
 ]
 
 

@@ -1,0 +1,170 @@
+"""Plots of reports; matplotlib is an extra."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dpicl_rag.errors import ConfigurationError, MissingDependencyError
+from dpicl_rag.evaluation.comparison import Line
+from dpicl_rag.evaluation.membership import MembershipReport
+from dpicl_rag.evaluation.report import EvaluationReport
+
+Points = dict[str, list[tuple[float, Line]]]
+
+
+def require_plots() -> None:
+    """Raise unless plots can be drawn.
+
+    Raises:
+        MissingDependencyError: matplotlib is not installed.
+    """
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise MissingDependencyError(
+            "the plots of an evaluation need matplotlib: pip install 'dpicl-rag[eval]'"
+        ) from error
+
+
+def save(report: EvaluationReport | MembershipReport, folder: Path) -> list[Path]:
+    """Write ``report-NAME.md`` and ``report-NAME.png``, NAME being the run's.
+
+    Args:
+        report: Of a run.
+        folder: Made if it is not there.
+
+    Returns:
+        The files.
+
+    Raises:
+        MissingDependencyError: matplotlib is not installed; nothing was written.
+        ConfigurationError: The folder cannot be written to.
+    """
+    require_plots()
+    figure = _membership(report) if isinstance(report, MembershipReport) else _accuracy(report)
+    files = [folder / f"report-{report.run.name}{end}" for end in (".md", ".png")]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        files[0].write_text(report.markdown(), encoding="utf-8")
+        figure.savefig(files[1], dpi=120)
+    except OSError as error:
+        raise ConfigurationError(f"{folder}: the report cannot be written there") from error
+    return files
+
+
+def _accuracy(report: EvaluationReport) -> Any:
+    panels: list[tuple[str, Points]] = [
+        ("experts", _by_method([(float(line.experts), line) for line in report.lines]))
+    ]
+    if report.by_epsilon:
+        lines = [(e.epsilon, e) for e in report.by_epsilon if e.epsilon is not None]
+        panels.append(("epsilon", _by_method(lines)))
+    if report.by_clip:
+        panels.append(("clip", _by_method(report.by_clip)))
+    figure = _figure(len(panels) + bool(report.approximation))
+    axes = figure.subplots(1, len(panels) + bool(report.approximation), squeeze=False)[0]
+    colours = _colours([line.method for _, points in panels for line in _lines(points)])
+    for axis, (name, points) in zip(axes, panels, strict=False):
+        _curves(axis, name, points, colours)
+    if report.approximation:
+        _approximation(axes[-1], report)
+    axes[0].set_ylabel("accuracy (%)")
+    handles = {line.get_label(): line for axis in axes for line in axis.lines}
+    figure.legend(handles.values(), handles.keys(), loc="outside right upper", fontsize=7)
+    figure.suptitle(report.heading())
+    return figure
+
+
+def _membership(report: MembershipReport) -> Any:
+    figure = _figure(2)
+    axis = figure.subplots()
+    names = ("likelihood ratio", "confidence", "released label")
+    for offset, name in enumerate(names):
+        for row, line in enumerate(report.lines):
+            found = (line.likelihood_ratio, line.confidence, line.released)[offset]
+            axis.errorbar(
+                found.auroc,
+                row + 0.2 * (offset - 1),
+                xerr=[[max(0.0, found.auroc - found.low)], [max(0.0, found.high - found.auroc)]],
+                fmt="o",
+                color=f"C{offset}",
+                label=name if row == 0 else None,
+            )
+    axis.set_yticks(range(len(report.lines)), [line.path for line in report.lines])
+    axis.axvline(0.5, color="0.7", linestyle=":")
+    axis.invert_yaxis()
+    axis.set_xlabel("AUROC")
+    axis.legend(fontsize=7)
+    figure.suptitle(report.heading())
+    return figure
+
+
+def _curves(axis: Any, name: str, points: Points, colours: dict[str, str]) -> None:
+    for method, found in points.items():
+        known = [(x, line) for x, line in sorted(found, key=lambda p: p[0]) if _has(line)]
+        if not known:
+            continue
+        axis.errorbar(
+            [x for x, _ in known],
+            [100 * (line.accuracy or 0.0) for _, line in known],
+            yerr=[100 * (line.error or 0.0) for _, line in known],
+            marker="o",
+            markersize=3,
+            linewidth=1,
+            linestyle=":" if known[0][1].epsilon is None else "-",
+            color=colours[method],
+        )
+        axis.lines[-1].set_label(method)
+    if name != "experts":
+        axis.set_xscale("log", base=2)
+    axis.set_xlabel(name)
+
+
+def _approximation(axis: Any, report: EvaluationReport) -> None:
+    found = report.approximation
+    for offset, name in enumerate(("likelihood", "change", "distance")):
+        known = [(i, e) for i, a in enumerate(found) if (e := getattr(a, name)) is not None]
+        axis.barh(
+            [i + 0.27 * (offset - 1) for i, _ in known],
+            [100 * e.mean for _, e in known],
+            height=0.25,
+            color=f"{0.2 + 0.25 * offset}",
+            label=name,
+        )
+    axis.set_yticks(range(len(found)), [a.predictor for a in found])
+    axis.invert_yaxis()
+    axis.set_xlabel("percent, no noise")
+    axis.legend(fontsize=7)
+
+
+def _by_method(points: Sequence[tuple[float, Line]]) -> Points:
+    found: Points = {}
+    for x, line in points:
+        found.setdefault(line.method, []).append((x, line))
+    return found
+
+
+def _lines(points: Points) -> list[Line]:
+    return [line for found in points.values() for _, line in found]
+
+
+def _colours(methods: Sequence[str]) -> dict[str, str]:
+    """A colour per method, the same in every panel."""
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    names = list(dict.fromkeys(methods))
+    wheel = colormaps["tab20"]
+    return {name: to_hex(wheel(i % wheel.N)) for i, name in enumerate(names)}
+
+
+def _has(line: Line) -> bool:
+    return line.accuracy is not None
+
+
+def _figure(panels: int) -> Any:
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(3.6 * panels + 2, 4.2), layout="constrained")

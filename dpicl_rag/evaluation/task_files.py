@@ -1,0 +1,80 @@
+"""Reading public task files: CSV or JSON Lines, plain or gzipped, a row per item."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TextIO
+
+from dpicl_rag.errors import ConfigurationError
+
+KINDS = (".csv", ".jsonl", ".csv.gz", ".jsonl.gz")
+
+
+def is_task_file(name: str) -> bool:
+    """Whether ``name`` is meant as a file and not as the name of a known task."""
+    return name.lower().endswith(KINDS)
+
+
+def read_rows(path: Path) -> list[Mapping[str, object]]:
+    """Rows of a task file, values by column.
+
+    Args:
+        path: A ``.csv`` or ``.jsonl`` file, or one of them gzipped.
+
+    Raises:
+        ConfigurationError: The file is missing, of another kind, damaged, or empty; names the
+            line.
+    """
+    if not is_task_file(path.name):
+        raise ConfigurationError(f"{path}: a task file ends in {', '.join(KINDS)}")
+    try:
+        with _open(path) as stream:
+            reader = _csv if ".csv" in path.name.lower() else _jsonl
+            rows = list(reader(path, stream))
+    except FileNotFoundError:
+        raise ConfigurationError(f"{path}: there is no such task file") from None
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise ConfigurationError(
+            f"{path}: the task file cannot be read ({type(error).__name__})"
+        ) from error
+    if not rows:
+        raise ConfigurationError(f"{path}: the task file has no rows")
+    return rows
+
+
+def _open(path: Path) -> TextIO:
+    if path.name.lower().endswith(".gz"):
+        return gzip.open(path, "rt", encoding="utf-8", newline="")
+    return path.open(encoding="utf-8", newline="")
+
+
+def _csv(path: Path, stream: TextIO) -> Iterator[Mapping[str, object]]:
+    reader = csv.DictReader(stream, strict=True)
+    try:
+        for row in reader:
+            if None in row or None in row.values():
+                raise ConfigurationError(
+                    f"{path}, line {reader.line_num}: the row has another number of fields than "
+                    "the header"
+                )
+            yield row
+    except csv.Error as error:
+        raise ConfigurationError(f"{path}, line {reader.line_num}: not valid CSV") from error
+
+
+def _jsonl(path: Path, stream: TextIO) -> Iterator[Mapping[str, object]]:
+    for number, line in enumerate(stream, start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            raise ConfigurationError(f"{path}, line {number}: not valid JSON") from None
+        if not isinstance(row, dict):
+            raise ConfigurationError(f"{path}, line {number}: not a JSON object")
+        yield row
