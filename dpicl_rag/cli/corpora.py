@@ -1,4 +1,4 @@
-"""``corpora``: list and delete corpora, and forget a unit of one."""
+"""``corpora``: list and delete corpora, forget a unit of one, and see how scores are spread."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from typing import Annotated
 
 import typer
 
-from dpicl_rag.cli import console, options, stores
+from dpicl_rag.cli import console, options, scores, stores
 from dpicl_rag.errors import CorpusError
 
-app = typer.Typer(help="List and delete corpora, forget a unit.", no_args_is_help=True)
+app = typer.Typer(
+    help="List and delete corpora, forget a unit, choose a threshold.", no_args_is_help=True
+)
+app.command("scores")(scores.scores)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the corpus.")]
 
@@ -45,6 +48,7 @@ def delete(
         raise CorpusError(f"no corpus named {name!r}; `dpicl-rag corpora list` names them")
     if not yes:
         typer.confirm(f"Delete the corpus {name} and all its texts?", abort=True)
+    stores.forget_prefixes(name, path)
     store = Store(path or default_path())
     try:
         with store.writing() as client:
@@ -67,6 +71,8 @@ def forget(
 ) -> None:
     """Delete the texts of a privacy unit. What it has spent stays, should it come back."""
     with stores.open_corpus(name, path, embedder) as corpus:
+        # All that was read of the corpus: which part is the unit's, no name tells.
+        stores.forget_prefixes(name, path)
         corpus.delete_unit(unit)
     with stores.open_ledger(ledger) as book:
         book.forget_units(name, [unit])

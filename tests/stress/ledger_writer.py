@@ -88,7 +88,8 @@ def main() -> None:
     fault = sys.argv[4] if len(sys.argv) > 4 else ""
     modes = {"kill": write_until_killed, "race": write_until_refused, "units": spend_units}
     try:
-        with Ledger(path) as ledger:
+        # SQLite's queue is not a fair one, and a busy machine makes it worse; waiting is no fault.
+        with Ledger(path, busy_timeout=300.0) as ledger:
             modes[mode](ledger, corpus, fault)
     except KeyboardInterrupt:
         sys.exit(130)
