@@ -12,10 +12,11 @@ import typer
 from dpicl_rag.cli import console, options, stores
 
 if TYPE_CHECKING:
-    from dpicl_rag.language_models.base import LanguageModel
+    from dpicl_rag.language_models.prefix_cache import PrefixCache
+    from dpicl_rag.language_models.transformers import TransformersModel
     from dpicl_rag.private_context_llm import PrivateContextLLM
     from dpicl_rag.private_stream import PrivateStream
-    from dpicl_rag.retrieval import Corpus, Retriever
+    from dpicl_rag.retrieval import Corpus, PrivateRetriever, Retriever
 
 _RELEASED = "interrupted; what was released is paid for"
 
@@ -48,6 +49,16 @@ TopK = Annotated[
         show_default=False,
     ),
 ]
+PrivateThreshold = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="UNITS",
+        help="Let about this many units pass, by a threshold chosen from noisy counts. Their cost "
+        "comes out of --epsilon.",
+        show_default=False,
+    ),
+]
 Accounting = Annotated[
     Literal["individual", "fixed"] | None,
     typer.Option(
@@ -75,7 +86,7 @@ Caller = Annotated[
 NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Record nothing, keep to no budget.")]
 
 
-def load_model(model: str | None) -> LanguageModel:
+def load_model(model: str | None) -> TransformersModel:
     """A language model by name, or the packaged default.
 
     Raises:
@@ -102,6 +113,7 @@ def ask(
     max_tokens: Annotated[int, typer.Option(help="Most tokens of the answer.")] = 32,
     threshold: Threshold = None,
     top_k: TopK = None,
+    private_threshold: PrivateThreshold = None,
     accounting: Accounting = None,
     utility: Utility = None,
     unit_tokens: UnitTokens = 256,
@@ -121,6 +133,7 @@ def ask(
         embedder=embedder,
         threshold=threshold,
         top_k=top_k,
+        private_threshold=private_threshold,
         model=model,
         prefix=prefix,
         caller=caller,
@@ -237,11 +250,16 @@ def _asking(
     ledger: Path | None,
     no_ledger: bool,
     quiet: bool,
+    private_threshold: int | None = None,
     **settings: Any,
-) -> Iterator[tuple[PrivateContextLLM, Retriever]]:
+) -> Iterator[tuple[PrivateContextLLM, Retriever | PrivateRetriever]]:
     """Everything a question needs, the quick checks before the slow steps."""
     if threshold is not None and top_k is not None:
         raise typer.BadParameter("give --threshold or --top-k, not both", param_hint="--top-k")
+    if private_threshold is not None and (threshold is not None or top_k is not None):
+        raise typer.BadParameter(
+            "give it without --threshold and --top-k", param_hint="--private-threshold"
+        )
     if no_ledger and ledger is not None:
         raise typer.BadParameter("give --ledger or --no-ledger, not both", param_hint="--ledger")
     from dpicl_rag.configuration import PrivacyConfig
@@ -251,7 +269,7 @@ def _asking(
     with ExitStack() as stack:
         with console.status("Opening the corpus", quiet=quiet):
             opened = stack.enter_context(stores.open_corpus(corpus, path, embedder))
-            retriever = _retriever(opened, threshold, top_k)
+            retriever = _retriever(opened, threshold, top_k, private_threshold)
             book = None if no_ledger else stack.enter_context(stores.open_ledger(ledger))
         with console.status("Loading the language model", quiet=quiet):
             from dpicl_rag.private_context_llm import PrivateContextLLM
@@ -262,14 +280,27 @@ def _asking(
                 ledger=book,
                 corpus=corpus,
                 caller=caller,
+                prefix_cache=_prefix_cache(corpus, path),
                 **settings,
             )
         yield llm, retriever
 
 
-def _retriever(corpus: Corpus, threshold: float | None, top_k: int | None) -> Retriever:
-    from dpicl_rag.retrieval import ThresholdRetriever, TopKRetriever
+def _prefix_cache(corpus: str, path: Path | None) -> PrefixCache | None:
+    """What was read ahead of this corpus, if anything was."""
+    from dpicl_rag.language_models.prefix_cache import PrefixCache
 
+    folder = stores.prefix_folder(corpus, path)
+    return PrefixCache(folder=folder) if folder.is_dir() else None
+
+
+def _retriever(
+    corpus: Corpus, threshold: float | None, top_k: int | None, private_threshold: int | None
+) -> Retriever | PrivateRetriever:
+    from dpicl_rag.retrieval import PrivateThresholdRetriever, ThresholdRetriever, TopKRetriever
+
+    if private_threshold is not None:
+        return PrivateThresholdRetriever(corpus, private_threshold)
     if top_k is not None:
         return TopKRetriever(corpus, top_k)
     return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,19 @@ def default_ledger() -> Path:
     with a corpus of the same name share its budget unless each is given a ledger.
     """
     return user_data_path("dpicl-rag", appauthor=False) / "ledger.sqlite"
+
+
+def prefix_folder(corpus: str, path: Path | None) -> Path:
+    """Where `ingest --warm` keeps what the model has read of a corpus."""
+    from dpicl_rag.retrieval.store import default_path
+
+    store = path or default_path()
+    return store.with_name(f"{store.name}-read") / corpus
+
+
+def forget_prefixes(corpus: str, path: Path | None) -> None:
+    """Delete what the model has read of a corpus."""
+    shutil.rmtree(prefix_folder(corpus, path), ignore_errors=True)
 
 
 @contextmanager

@@ -1,0 +1,71 @@
+"""`ingest --warm`: documents read ahead, found by `ask`, and gone with their corpus."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dpicl_rag.cli import stores
+from dpicl_rag.language_models.rows import TransformersRows
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """How many rows each reading of documents had."""
+    seen = []
+    original = TransformersRows._read_documents
+
+    def counted(self, documents, before):
+        seen.append(len(documents))
+        return original(self, documents, before)
+
+    monkeypatch.setattr(TransformersRows, "_read_documents", counted)
+    return seen
+
+
+@pytest.fixture
+def source(home):
+    path = home / "facts.jsonl"
+    path.write_text("".join(json.dumps({"text": f"fact number {n}"}) + "\n" for n in range(5)))
+    return str(path)
+
+
+def ask(cli):
+    words = ("--corpus", "facts", "--threshold", "-1", "--max-tokens", "2", "--no-ledger")
+    result = cli("ask", "What fact?", *words)
+    assert result.exit_code == 0, result.output
+
+
+def test_what_was_read_ahead_is_not_read_again(cli, source, passes):
+    result = cli("ingest", source, "--corpus", "facts", "--warm", "--json")
+    assert json.loads(result.stdout)["read_ahead"] == 5
+    assert sum(passes) == 5
+    passes.clear()
+    ask(cli)
+    assert sum(passes) == 1  # the public row
+    passes.clear()
+    ask(cli)
+    assert sum(passes) == 0
+
+
+def test_without_it_nothing_is_kept_on_disk(cli, source, passes):
+    assert "read_ahead" not in json.loads(
+        cli("ingest", source, "--corpus", "facts", "--json").stdout
+    )
+    ask(cli)
+    ask(cli)
+    assert sum(passes) == 12
+    assert not stores.prefix_folder("facts", None).exists()
+
+
+@pytest.mark.parametrize("end", ["delete", "forget"])
+def test_it_goes_with_its_corpus_and_with_a_forgotten_unit(cli, source, end):
+    assert cli("ingest", source, "--corpus", "facts", "--unit", "document", "--warm").exit_code == 0
+    folder = stores.prefix_folder("facts", None)
+    assert any(folder.iterdir())
+    words = ("--yes",) if end == "delete" else ("--unit", "whoever")
+    assert cli("corpora", end, "facts", *words).exit_code == 0
+    assert not folder.exists()
+    if end == "forget":
+        ask(cli)
