@@ -83,6 +83,8 @@ def test_the_settings_reach_the_answer(cli, mail, monkeypatch):
     assert seen["retriever"].k == 3
     cli("ask", "What?", "--corpus", mail, "--threshold", "0.25")
     assert seen["retriever"].threshold == 0.25
+    cli("ask", "What?", "--corpus", mail, "--private-threshold", "5")
+    assert seen["retriever"].target == 5
 
 
 def test_the_ledger_records_the_corpus_and_the_caller(cli, mail, spending):
@@ -90,6 +92,25 @@ def test_the_ledger_records_the_corpus_and_the_caller(cli, mail, spending):
     assert cli("ask", "What is the code?", *words).exit_code == 0
     assert spending(mail).spent == pytest.approx(epsilon_to_rho(8.0, 1e-5))
     assert spending("ann", "caller").questions == 1
+
+
+def test_a_private_threshold_is_part_of_the_answer_and_paid_for(cli, mail, secret, spending):
+    words = ("--corpus", mail, "--private-threshold", "2", "--max-tokens", "2", "--json")
+    shown = cli("ask", "What is the code?", *words)
+    assert shown.exit_code == 0, shown.output
+    found = json.loads(shown.stdout)
+    assert 1 / 18 < found["rho"] <= epsilon_to_rho(8.0, 1e-5) * (1 + 1e-9)
+    assert spending(mail).spent == pytest.approx(found["rho"], rel=1e-6)
+    assert secret not in shown.output
+
+
+def test_a_unit_budget_below_the_private_threshold_is_one_public_line(cli, mail):
+    words = ("--corpus", mail, "--rho", "5", "--unit-rho", "0.01")
+    assert cli("budget", "set", *words).exit_code == 0
+    shown = cli("ask", "What is the code?", "--corpus", mail, "--private-threshold", "2")
+    assert shown.exit_code == 1
+    assert shown.stderr.startswith("error: the search costs a unit rho 0.05556")
+    assert "0.01" in shown.stderr
 
 
 def test_without_a_ledger_nothing_is_recorded_and_the_line_says_so(cli, mail):
@@ -178,6 +199,8 @@ def test_a_question_longer_than_the_context(cli, mail, spending):
         ["--top-p", "0.9"],
         ["--temperature", "1"],
         ["--top-k", "2", "--threshold", "0.5"],
+        ["--top-k", "2", "--private-threshold", "5"],
+        ["--threshold", "0.5", "--private-threshold", "5"],
         ["--no-ledger", "--ledger", "x.sqlite"],
         ["--accounting", "none"],
     ],
