@@ -59,16 +59,6 @@ PrivateThreshold = Annotated[
         show_default=False,
     ),
 ]
-PrivateThreshold = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        metavar="UNITS",
-        help="Let about this many units pass, by a threshold chosen from noisy counts. Their cost "
-        "comes out of --epsilon.",
-        show_default=False,
-    ),
-]
 Accounting = Annotated[
     Literal["individual", "fixed"] | None,
     typer.Option(
@@ -124,7 +114,6 @@ def ask(
     threshold: Threshold = None,
     top_k: TopK = None,
     private_threshold: PrivateThreshold = None,
-    private_threshold: PrivateThreshold = None,
     accounting: Accounting = None,
     utility: Utility = None,
     unit_tokens: UnitTokens = 256,
@@ -144,7 +133,6 @@ def ask(
         embedder=embedder,
         threshold=threshold,
         top_k=top_k,
-        private_threshold=private_threshold,
         private_threshold=private_threshold,
         model=model,
         prefix=prefix,
@@ -268,10 +256,6 @@ def _asking(
     """Everything a question needs, the quick checks before the slow steps."""
     if threshold is not None and top_k is not None:
         raise typer.BadParameter("give --threshold or --top-k, not both", param_hint="--top-k")
-    if private_threshold is not None and (threshold is not None or top_k is not None):
-        raise typer.BadParameter(
-            "give it without --threshold and --top-k", param_hint="--private-threshold"
-        )
     if private_threshold is not None and (threshold is not None or top_k is not None):
         raise typer.BadParameter(
             "give it without --threshold and --top-k", param_hint="--private-threshold"
