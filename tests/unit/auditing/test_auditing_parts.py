@@ -341,9 +341,35 @@ def test_extraction_sees_what_ordinary_rag_gives_away(monkeypatch):
 
     monkeypatch.setattr(extraction, "greedy_answer", lambda *_, **__: "it is ABC 123 .")
     found = audit_extraction(subject(), CORPUS, canary="the code is abc-123", secret="abc-123")
-    assert found.ordinary_leaks == found.attempts == 4
+    assert found.ordinary_leaks == found.attempts == 5
     assert found.private_leaks == 0
     assert found.holds
+
+
+def test_private_answers_may_be_as_long_as_ordinary_ones(monkeypatch):
+    """Otherwise a secret might stay in only because there was no room for it."""
+    from dpicl_rag.auditing import extraction
+
+    monkeypatch.setattr(extraction, "greedy_answer", lambda *_, **__: "")
+    drawn = []
+    sample = Subject.sample
+
+    def keep(self, corpus):
+        drawn.append(sample(self, corpus))
+        return drawn[-1]
+
+    monkeypatch.setattr(Subject, "sample", keep)
+    audit_extraction(subject(), CORPUS, tokens=9)
+    assert {answer.tokens for answer in drawn} == {9}
+
+
+@pytest.mark.model
+def test_the_default_model_gives_a_secret_away_ordinarily_and_not_privately(default_model):
+    audited = Subject(RememberingModel(default_model), "")
+    corpus = [Document(f"Locker {n} is painted grey.", f"unit-{n}") for n in range(2)]
+    found = audit_extraction(audited, corpus)
+    assert found.ordinary_leaks >= 1
+    assert found.private_leaks == 0
 
 
 def test_longest_run():
