@@ -66,11 +66,14 @@ class Scorer:
             right = self._task.labels.index(query.answer)
             return _choice(self._task.labels, self._fixed, right)
         # The papers compare first tokens, so words that begin with the same one are one label.
+        tokens = {word: self._model.encode(f" {word}") for word in query.candidates}
+        shared = _shared(list(tokens.values()))
         first: dict[int, str] = {}
-        for word in query.candidates:
-            first.setdefault(self._model.encode(f" {word}")[0], word)
-        right = list(first).index(self._model.encode(f" {query.answer}")[0])
-        return _choice(tuple(first.values()), [[token] for token in first], right)
+        for word, ids in tokens.items():
+            first.setdefault(ids[shared], word)
+        right = list(first).index(tokens[query.answer][shared])
+        lead = tokens[query.answer][:shared]
+        return _choice(tuple(first.values()), [[*lead, token] for token in first], right)
 
     def query_tokens(self, text: str) -> list[int]:
         """Tokens of a query after its opening."""
@@ -136,15 +139,21 @@ class Scorer:
 
 def _choice(labels: tuple[str, ...], tokens: Sequence[Sequence[int]], right: int) -> Choice:
     """Split off what all labels begin with, such as the space before a digit."""
-    shared = 0
-    while all(len(t) > shared + 1 for t in tokens) and len({t[shared] for t in tokens}) == 1:
-        shared += 1
+    shared = _shared(tokens)
     return Choice(
         labels,
         tuple(tuple(t[shared:]) for t in tokens),
         tuple(tokens[0][:shared]),
         right,
     )
+
+
+def _shared(tokens: Sequence[Sequence[int]]) -> int:
+    """How many tokens all begin with; each keeps at least one of its own."""
+    shared = 0
+    while all(len(t) > shared + 1 for t in tokens) and len({t[shared] for t in tokens}) == 1:
+        shared += 1
+    return shared
 
 
 def _batches(documents: Mapping[Subset, list[int]], common: int) -> list[list[Subset]]:
