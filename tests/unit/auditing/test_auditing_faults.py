@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from dpicl_rag import decoding, gathering
+from dpicl_rag import decoding, gathering, private_context_llm
 from dpicl_rag.accounting.filters import IndividualFilter
 from dpicl_rag.accounting.stability import Stability
 from dpicl_rag.auditing import (
@@ -212,3 +212,26 @@ def test_a_seeded_generator():
     bounds = [found(seed) for seed in (1, 2, 3)]
     assert not all(bound.holds for bound in bounds)
     assert found(None).holds
+
+
+def test_a_factor_of_two_shows_in_answers_alone(monkeypatch):
+    """Not seeded: the bound expected is 1.28 with a deviation of 0.06, above a claim of 1."""
+    labelled = Subject(
+        SyntheticModel(2, worst_speech(2)),
+        "Which?",
+        {"epsilon": 1.0, "accounting": "fixed", "clip": 40.0},
+        labels=("a", "b"),
+    )
+    canary = Document("token 0", "canary")
+    assert audit_canary(labelled, [], canary, runs=400).holds
+    honest = private_context_llm.score
+    monkeypatch.setattr(
+        private_context_llm,
+        "score",
+        lambda log_probs, utility, strength, charge: honest(
+            log_probs, utility, 2 * strength, charge
+        ),
+    )
+    found = audit_canary(labelled, [], canary, runs=3000)
+    assert not found.holds
+    assert found.lower_bound < 2.0
