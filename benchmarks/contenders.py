@@ -128,7 +128,7 @@ def bare(loaded: TransformersModel, given: Prompts, tokens: int) -> Timing:
     model = _stock(loaded)
 
     def answer() -> Iterator[int]:
-        ids, mask = _padded(given.rows)
+        ids, mask = _padded(given.rows, model.device)
         cache = transformers.DynamicCache(config=model.config)
         size = max(1, PASS_TOKENS // ids.shape[1])
         parts, caches = [], []
@@ -148,7 +148,7 @@ def bare(loaded: TransformersModel, given: Prompts, tokens: int) -> Timing:
             yield token
             ones = mask.new_ones(len(mask), 1)
             mask = torch.cat([mask, ones], dim=1)
-            step = torch.full((len(mask), 1), token)
+            step = ids.new_full((len(mask), 1), token)
             token = int(_forward(model, step, mask, cache)[0].argmax())
 
     return Timing(*_clock(answer, tokens))
@@ -164,7 +164,7 @@ def invink(loaded: TransformersModel, given: Prompts, tokens: int) -> Timing:
     clip, top_k = 1.0, 100
 
     def answer() -> Iterator[int]:
-        ids, mask = _padded(given.rows)
+        ids, mask = _padded(given.rows, model.device)
         cache = None
         rows = len(ids)
         while True:
@@ -183,7 +183,7 @@ def invink(loaded: TransformersModel, given: Prompts, tokens: int) -> Timing:
             )
             cache = found.past_key_values
             logits = np.zeros((rows, found.logits[0].shape[1]))
-            logits[:] = found.logits[0].numpy()
+            logits[:] = found.logits[0].cpu().numpy()
             public, experts = logits[0], logits[1:]
             mean = (public + np.clip(experts - public, -clip, clip)).mean(axis=0)
             kth = np.partition(public, -top_k)[-top_k]
@@ -191,7 +191,7 @@ def invink(loaded: TransformersModel, given: Prompts, tokens: int) -> Timing:
             weights = np.exp(mean - mean.max())
             token = int(np.random.choice(len(mean), p=weights / weights.sum()))
             yield token
-            ids = torch.cat([ids, torch.full((rows, 1), token)], dim=1)
+            ids = torch.cat([ids, ids.new_full((rows, 1), token)], dim=1)
             mask = torch.cat([mask, mask.new_ones(rows, 1)], dim=1)
 
     return Timing(*_clock(answer, tokens))
@@ -213,7 +213,7 @@ def sarus(loaded: TransformersModel, given: Prompts, tokens: int) -> Timing:
             times.append(time.perf_counter())
             return forced
 
-    ids, mask = _padded(given.rows)
+    ids, mask = _padded(given.rows, model.device)
     began = time.perf_counter()
     with torch.inference_mode():
         model.generate(
@@ -245,8 +245,8 @@ def ordinary(loaded: TransformersModel, given: Prompts, tokens: int) -> Timing |
     began = time.perf_counter()
     with torch.inference_mode():
         model.generate(
-            torch.tensor([ids]),
-            attention_mask=torch.ones(1, len(ids), dtype=torch.long),
+            torch.tensor([ids], device=model.device),
+            attention_mask=torch.ones(1, len(ids), dtype=torch.long, device=model.device),
             max_new_tokens=tokens,
             min_new_tokens=tokens,
             do_sample=False,
@@ -265,17 +265,38 @@ CONTENDERS = {
 }
 
 
-def measure(name: str, experts: int, length: int, tokens: int) -> Timing | None:
-    """Time one contender in this process."""
-    model = default_model()
+def large_model() -> TransformersModel:
+    """The shape of an 8B model with random weights, on a GPU."""
+    config = transformers.LlamaConfig(
+        vocab_size=128_256,
+        hidden_size=4096,
+        intermediate_size=14_336,
+        num_hidden_layers=32,
+        num_attention_heads=32,
+        num_key_value_heads=8,
+        max_position_embeddings=8192,
+    )
+    with torch.device("cuda"):
+        model = transformers.LlamaForCausalLM(config)
+    return TransformersModel(model, default_model()._tokenizer)
+
+
+def measure(
+    name: str, experts: int, length: int, tokens: int, *, large: bool = False
+) -> Timing | None:
+    """Time one contender in this process, with the default model or one of the shape of 8B."""
+    model = large_model() if large else default_model()
     given = prompts(model, experts, length)
     gc.collect()
     with torch.inference_mode():
-        model._model(torch.tensor([given.suffix]))  # threads started, weights in memory
+        # Threads started, weights in memory.
+        model._model(torch.tensor([given.suffix], device=model._model.device))
     found = CONTENDERS[name](model, given, tokens)
     if found is not None:
         unit = 1 if sys.platform == "darwin" else 1024
         found.peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+        if large:
+            found.peak = torch.cuda.max_memory_allocated()
     return found
 
 
@@ -300,14 +321,14 @@ def _stock(loaded: TransformersModel) -> Any:
     return loaded._model
 
 
-def _padded(rows: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+def _padded(rows: list[list[int]], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     width = max(map(len, rows))
     ids = torch.zeros(len(rows), width, dtype=torch.long)
     mask = torch.zeros(len(rows), width, dtype=torch.long)
     for i, row in enumerate(rows):
         ids[i, width - len(row) :] = torch.tensor(row)
         mask[i, width - len(row) :] = 1
-    return ids, mask
+    return ids.to(device), mask.to(device)
 
 
 @torch.inference_mode()

@@ -4,6 +4,7 @@
 forward passes over the same rows, InvisibleInk, the design of Sarus DP-RAG, and ordinary RAG.
 ``python -m benchmarks.speed blocks`` asks the email demo's questions with and without blocks.
 ``python -m benchmarks.speed memory`` answers from 512 experts.
+``python -m benchmarks.speed large`` needs a GPU: a model of the shape of 8B with random weights.
 """
 
 from __future__ import annotations
@@ -28,13 +29,15 @@ from benchmarks.contenders import CONTENDERS, Timing, measure
 
 CELLS = [(8, 64), (8, 256), (8, 1024), (32, 64), (32, 256), (128, 64)]
 LARGE_CELLS = [(32, 1024), (128, 256), (128, 1024)]
+LARGE_MODEL_CELLS = [(40, 256)]
+PARTS = ["table", "blocks", "memory", "large"]
 Results = dict[tuple[str, int, int], Timing]
 
 
 def main() -> int:
     """Run; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", nargs="?", default="table", choices=["table", "blocks", "memory"])
+    parser.add_argument("part", nargs="?", default="table", choices=PARTS)
     parser.add_argument("--tokens", type=int, default=16, help="length of an answer")
     parser.add_argument("--large", action="store_true", help="the largest sizes too (hours)")
     parser.add_argument("--repeat", type=int, default=1, help="processes per figure; the best one")
@@ -43,7 +46,8 @@ def main() -> int:
     options = parser.parse_args()
     if options.one:
         name, experts, length = options.one
-        found = measure(name, int(experts), int(length), options.tokens)
+        large = options.part == "large"
+        found = measure(name, int(experts), int(length), options.tokens, large=large)
         print(json.dumps(found and asdict(found)))
         return 0
     console = Console(width=120)
@@ -53,7 +57,14 @@ def main() -> int:
     if options.part == "memory":
         return memory(console)
     cells = CELLS + (LARGE_CELLS if options.large else [])
-    results = run(cells, options.tokens, options.repeat, console)
+    if options.part == "large":
+        import torch
+
+        if not torch.cuda.is_available():
+            console.print("this part needs a GPU")
+            return 1
+        cells = LARGE_MODEL_CELLS
+    results = run(options.part, cells, options.tokens, options.repeat, console)
     console.print(ratios(results, cells))
     console.print(absolute(results, cells))
     if options.out:
@@ -79,13 +90,15 @@ def machine() -> str:
     )
 
 
-def run(cells: Sequence[tuple[int, int]], tokens: int, repeat: int, console: Console) -> Results:
+def run(
+    part: str, cells: Sequence[tuple[int, int]], tokens: int, repeat: int, console: Console
+) -> Results:
     """Every contender at every size, each in a process of its own."""
     results: Results = {}
     jobs = [(name, *cell) for cell in cells for name in CONTENDERS for _ in range(repeat)]
     with Progress(console=console, transient=True) as progress:
         for job in progress.track(jobs, description="timing"):
-            found = _child(*job, tokens)
+            found = _child(part, *job, tokens)
             if found is None:
                 continue
             best = results.setdefault(job, found)
@@ -97,10 +110,10 @@ def run(cells: Sequence[tuple[int, int]], tokens: int, repeat: int, console: Con
     return results
 
 
-def _child(name: str, experts: int, length: int, tokens: int) -> Timing | None:
+def _child(part: str, name: str, experts: int, length: int, tokens: int) -> Timing | None:
     arguments = ["--one", name, str(experts), str(length), "--tokens", str(tokens)]
     done = subprocess.run(  # noqa: S603
-        [sys.executable, "-m", "benchmarks.speed", *arguments],
+        [sys.executable, "-m", "benchmarks.speed", part, *arguments],
         capture_output=True,
         text=True,
         check=True,
