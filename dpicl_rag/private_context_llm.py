@@ -198,6 +198,7 @@ class PrivateContextLLM:
         documents: Documents,
         labels: Sequence[str],
         *,
+        method: str | None = None,
         on_progress: Progress | None = None,
     ) -> PrivateLabel:
         """Choose one of several labels; one draw, purely epsilon-DP.
@@ -206,6 +207,10 @@ class PrivateContextLLM:
             question: Public text.
             documents: As in ``answer``.
             labels: At least two; each may be several tokens long.
+            method: A published method by name (``dpicl_rag.methods``): ``poe``, ``votes``,
+                ``votes-gaussian`` ((epsilon, delta)-DP), ``permute-and-flip`` or
+                ``permute-and-flip-votes``, charged the same for every unit. None takes the
+                ``utility`` and ``accounting`` of the settings.
             on_progress: Told which part of the documents is read, 0 to 1.
 
         Raises:
@@ -220,6 +225,32 @@ class PrivateContextLLM:
         allowance = prompt.allowance(self._model, config.unit_tokens, room)
         utility = self._utility(config.utility or "log_prob")
         source = describe(documents, config)
+        if method is not None:
+            # Imported here: most answers need no methods, and scipy waits until one does.
+            from dpicl_rag.methods.over_documents import price
+
+            priced = price(method, config, source)
+            gathered = gather(
+                question,
+                documents,
+                config,
+                self._reserve,
+                individual=False,
+                budget=source.rho + priced.rho,
+                search_rho=source.rho,
+                cost=priced.rho,
+            )
+            charge = gathered.charge
+            try:
+                rows = self._rows(gathered.experts, prompt, allowance, room, on_progress)
+                rows.extend(prompt.suffix)
+                log_probs = torch.log_softmax(rows.score(tokens), dim=-1)
+                charge.pay(log_probs.new_zeros(0, dtype=torch.float64))
+                chosen = priced.draw(log_probs[1:], self._randomness)
+                charge.verify()
+            finally:
+                gathered.close()
+            return PrivateLabel(labels[chosen], config.epsilon, priced.delta, charge.rho)
         reach = utility.range * source.stability.factor(config.adjacency)
         # One draw of a bounded-range mechanism: lambda * reach is its pure epsilon. A search that
         # is not free leaves its part of the budget at delta.

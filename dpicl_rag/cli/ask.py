@@ -75,6 +75,14 @@ Utility = Annotated[
         show_default=False,
     ),
 ]
+ChosenMethod = Annotated[
+    Literal["poe", "votes", "votes-gaussian", "permute-and-flip", "permute-and-flip-votes"] | None,
+    typer.Option(
+        help="A published method, charged the same for every unit; see docs/methods.md. By "
+        "default --utility and --accounting decide.",
+        show_default=False,
+    ),
+]
 UnitTokens = Annotated[int, typer.Option(help="Most tokens read of each unit.")]
 Prefix = Annotated[
     str, typer.Option(help="Public words that every answer begins with. They cost nothing.")
@@ -181,6 +189,7 @@ def classify(
         list[str], typer.Option("--label", help="One of the labels; give it twice or more.")
     ],
     epsilon: Epsilon = 8.0,
+    method: ChosenMethod = None,
     model: Model = None,
     threshold: Threshold = None,
     top_k: TopK = None,
@@ -196,7 +205,10 @@ def classify(
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Choose one of several labels by a corpus. One draw, purely epsilon-DP: delta is 0."""
+    """Choose one of several labels by a corpus.
+
+    One draw, purely epsilon-DP (delta is 0) but for votes-gaussian, whose delta is 1e-5.
+    """
     if len(label) < 2:
         raise typer.BadParameter("give at least two labels", param_hint="--label")
     with (
@@ -219,7 +231,7 @@ def classify(
         ) as (llm, retriever),
         console.Bar("Reading the documents", quiet=quiet) as bar,
     ):
-        chosen = llm.classify(question, retriever, label, on_progress=bar.update)
+        chosen = llm.classify(question, retriever, label, method=method, on_progress=bar.update)
     if as_json:
         console.write_json(
             {

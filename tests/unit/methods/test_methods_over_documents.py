@@ -1,0 +1,168 @@
+"""Methods in the private path: neighbouring corpora, charges, refusals."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from unittest import mock
+
+import pytest
+import torch
+
+from dpicl_rag.accounting.stability import Adjacency, Stability
+from dpicl_rag.auditing import SyntheticModel
+from dpicl_rag.documents import Document
+from dpicl_rag.errors import BudgetExceededError, ConfigurationError
+from dpicl_rag.gathering import Source
+from dpicl_rag.ledger import Ledger
+from dpicl_rag.methods.over_documents import OVER_DOCUMENTS, Priced, price
+from dpicl_rag.private_context_llm import PrivateContextLLM
+
+SURE = 40.0
+LABELS = ("a", "b", "c")
+EACH = pytest.mark.parametrize("name", OVER_DOCUMENTS)
+
+
+def speech(text: str, history: tuple[int, ...]) -> list[float]:
+    name, _, number = text.rpartition("\n")[2].partition(" ")
+    if name == "token":
+        return [0.0 if t == int(number) else -SURE for t in range(3)]
+    return [0.0, -1.0, -2.0]
+
+
+def units(*names: str) -> list[Document]:
+    return [Document(name, f"unit-{at}") for at, name in enumerate(names)]
+
+
+def llm(ledger=None, **settings) -> PrivateContextLLM:
+    model = SyntheticModel(3, speech)
+    return PrivateContextLLM(model, ledger=ledger, **{"epsilon": 2.0, **settings})
+
+
+def distribution(name: str, corpus, **settings) -> tuple[torch.Tensor, object]:
+    """The distribution that ``classify`` draws from, and its result."""
+    seen = []
+
+    def draw(self: Priced, experts, randomness):
+        from dpicl_rag.methods import OneEach
+
+        seen.append(self.method.distribution({OneEach(): experts.double()}, self.calibrated))
+        return 0
+
+    with mock.patch.object(Priced, "draw", draw):
+        result = llm(**settings).classify("Which?", corpus, LABELS, method=name)
+    return seen[0], result
+
+
+def hockey_stick(p, q, epsilon: float) -> float:
+    return max(
+        float((one - math.exp(epsilon) * two).clamp(min=0).sum()) for one, two in ((p, q), (q, p))
+    )
+
+
+CORPORA = [("token 1",), ("token 0", "token 2", "other"), ("token 2",) * 14 + ("token 0",)]
+NEW = ("token 0", "token 1", "token 2", "other")
+
+
+def pairs(adjacency: str):
+    for names in CORPORA:
+        if adjacency == "replace_one":
+            for one, two in itertools.combinations(NEW, 2):
+                yield units(*names, one), units(*names, two)
+        else:
+            yield units(*names), units(*names)[:-1]
+            for new in NEW:
+                yield units(*names, new), units(*names)
+
+
+@EACH
+@pytest.mark.parametrize("adjacency", ["add_or_remove_one", "replace_one"])
+def test_neighbouring_corpora_keep_to_the_claim(name, adjacency):
+    gaussian = name == "votes-gaussian"
+    settings = {"adjacency": adjacency, "delta": 0.05, "epsilon": 0.05 if gaussian else 2.0}
+    epsilon, worst = settings["epsilon"], 0.0
+    for one, two in pairs(adjacency):
+        (p, result), (q, _) = (distribution(name, corpus, **settings) for corpus in (one, two))
+        assert result.epsilon == epsilon
+        assert result.delta == (0.05 if gaussian else 0.0)
+        worst = max(
+            worst,
+            hockey_stick(p, q, epsilon) if gaussian else float((p / q).log().abs().max()),
+        )
+    claim = 0.05 if gaussian else epsilon
+    assert 0.6 * claim < worst <= claim * (1 + 1e-6)
+
+
+@EACH
+def test_a_unit_in_a_group_costs_twice_an_expert(name):
+    alone = price(name, llm().config, Source(Stability(1, 0), 0.0)).calibrated.parameter
+    grouped = price(name, llm().config, Source(Stability(0, 1), 0.0)).calibrated.parameter
+    assert grouped / alone == pytest.approx(math.sqrt(2) if name == "votes-gaussian" else 0.5)
+
+
+@EACH
+def test_labels_are_drawn_and_no_documents_are_a_uniform_draw(name):
+    with pytest.warns(UserWarning, match="not private"):
+        model = llm(epsilon=12.0, seed=3)
+    corpus = units(*("token 1",) * 30)
+    drawn = [model.classify("Which?", corpus, LABELS, method=name).label for _ in range(5)]
+    assert drawn == ["b"] * 5
+    assert distribution(name, [])[0].tolist() == pytest.approx([1 / 3] * 3)
+
+
+@EACH
+def test_the_ledger_is_charged_and_refuses_before_anything_is_read(name, tmp_path):
+    from dpicl_rag.methods import make
+
+    due = make(name).calibrate(2.0, 1e-5).rho
+    with Ledger(tmp_path / "ledger.db") as ledger:
+        ledger.set_budget(corpus="default", rho=1.5 * due)
+        model = llm(ledger)
+        answer = model.classify("Which?", units("token 1"), LABELS, method=name)
+        assert answer.rho == pytest.approx(due)
+        assert model.budget_left() == pytest.approx(0.5 * due, rel=1e-6)
+        with (
+            mock.patch.object(SyntheticModel, "prefix", side_effect=AssertionError),
+            pytest.raises(BudgetExceededError),
+        ):
+            model.classify("Which?", units("token 1"), LABELS, method=name)
+
+
+def test_charges_are_those_of_the_mechanisms():
+    assert price("votes", llm().config, Source(Stability(1, 0), 0.0)).rho == pytest.approx(0.5)
+    flip = price("permute-and-flip", llm().config, Source(Stability(1, 0), 0.0)).rho
+    assert flip == pytest.approx(2 * math.tanh(1.0))
+
+
+@EACH
+def test_a_search_that_is_charged_takes_its_part_first(name):
+    free = price(name, llm().config, Source(Stability(1, 0), 0.0))
+    paid = price(name, llm().config, Source(Stability(1, 0), 0.02))
+    assert paid.delta == 1e-5
+    assert paid.rho < free.rho
+    with pytest.raises(ConfigurationError, match="search costs more"):
+        price(name, llm().config, Source(Stability(1, 0), 5.0))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "says"),
+    [
+        ("zero-shot", {}, "cannot label from documents"),
+        ("sampling", {}, "cannot label from documents"),
+        ("poe-prior", {}, "cannot label from documents"),
+        ("nonsense", {}, "cannot label from documents"),
+        ("poe", {"accounting": "individual"}, "charged the same for every unit"),
+        ("poe", {"utility": "vote"}, "its own utility"),
+        ("poe", {"strength": 1.0}, "its own utility"),
+        ("votes", {"clip": 2.0}, "no parameter clip"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_one_sentence(name, settings, says):
+    with pytest.raises(ConfigurationError, match=says):
+        llm(**settings).classify("Which?", units("token 1"), LABELS, method=name)
+
+
+def test_the_clip_of_the_settings_is_the_methods():
+    priced = price("poe", llm(clip=2.0).config, Source(Stability(1, 0), 0.0))
+    assert priced.calibrated.parameter == pytest.approx(1.0)
+    assert priced.calibrated.adjacency is Adjacency.ADD_OR_REMOVE_ONE
