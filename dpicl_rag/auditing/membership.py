@@ -44,7 +44,7 @@ def auroc(members: Sequence[float], others: Sequence[float]) -> float:
     scores = np.array([*members, *others], dtype=float)
     if not len(members) or not len(others) or np.isnan(scores).any():
         raise ConfigurationError("an attack needs scores of members and of others")
-    return _area(scores[: len(members)], scores[len(members) :])
+    return float(_wins([members], [others])[0, 0] / (len(members) * len(others)))
 
 
 def attack(
@@ -72,18 +72,13 @@ def attack(
     if not 0 < confidence < 1:
         raise ConfigurationError("confidence must lie strictly between 0 and 1")
     found = auroc([s for seed in members for s in seed], [s for seed in others for s in seed])
-    random = np.random.default_rng(0)
-    inside = [np.array(seed, dtype=float) for seed in members]
-    outside = [np.array(seed, dtype=float) for seed in others]
-    areas = []
-    for _ in range(_RESAMPLES):
-        chosen = random.integers(len(inside), size=len(inside))
-        areas.append(
-            _area(
-                np.concatenate([inside[i] for i in chosen]),
-                np.concatenate([outside[i] for i in chosen]),
-            )
-        )
+    wins = _wins(members, others)
+    sizes = np.array([[len(a), len(b)] for a, b in zip(members, others, strict=True)])
+    # How often each seed is drawn, in every resample.
+    seeds = len(members)
+    times = np.random.default_rng(0).multinomial(seeds, np.full(seeds, 1 / seeds), _RESAMPLES)
+    pairs = (times @ sizes[:, 0]) * (times @ sizes[:, 1])
+    areas = np.einsum("ri,ij,rj->r", times, wins, times, optimize=True) / pairs
     tail = (1 - confidence) / 2
     low, high = np.quantile(areas, [tail, 1 - tail])
     return Attack(found, float(low), float(high), confidence)
@@ -127,12 +122,19 @@ def largest_auroc(epsilon: float, delta: float) -> float:
     return corner * (1 + delta - corner) / 2 + (1 - corner - delta) * (2 - corner) / 2 + delta
 
 
-def _area(members: NDArray[np.float64], others: NDArray[np.float64]) -> float:
-    """Mann-Whitney: by counting others below, and half of those level with, each member."""
-    ordered = np.sort(others)
-    below = np.searchsorted(ordered, members, side="left")
-    level = np.searchsorted(ordered, members, side="right") - below
-    return float((below + level / 2).sum() / (len(members) * len(others)))
+def _wins(
+    members: Sequence[Sequence[float]], others: Sequence[Sequence[float]]
+) -> NDArray[np.float64]:
+    """Pairs of a member of seed i and another of seed j that the member wins, ties half [i, j]."""
+    inside = np.concatenate([np.asarray(seed, dtype=float) for seed in members])
+    starts = np.cumsum([0, *map(len, members)])[:-1]
+    columns = []
+    for seed in others:
+        ordered = np.sort(np.asarray(seed, dtype=float))
+        below = np.searchsorted(ordered, inside, side="left")
+        level = np.searchsorted(ordered, inside, side="right") - below
+        columns.append(np.add.reduceat(below + level / 2, starts))
+    return np.stack(columns, axis=1)
 
 
 def _weighted(

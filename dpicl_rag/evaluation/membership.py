@@ -173,7 +173,8 @@ def _line(
 
     def ratio(record: Record) -> float:
         bare = float(record.view(ZeroShot(), 0)[0][record.right])
-        return math.log(max(output(record), _SMALLEST)) - bare
+        # Rounding errors must not order what is equal.
+        return round(math.log(max(output(record), _SMALLEST)) - bare, 9)
 
     return MembershipLine(
         path,

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dpicl_rag.cli import ask
+from dpicl_rag.evaluation.scoring import Scorer
+
+OPTIONS = ("--experts", "2,3", "--seeds", "2", "--queries", "2", "--text-tokens", "12")
+
+
+@pytest.fixture
+def source(home):
+    path = home / "words.jsonl"
+    rows = [{"text": f"word {n}", "label": "odd" if n % 2 else "even"} for n in range(15)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture
+def score(cli, home, source):
+    """Run on the file; the folder is ``home / "run"``."""
+
+    def run(*words, methods="zero-shot,k-shot,soft,poe", options=OPTIONS):
+        base = ("--task", str(source), "--methods", methods, "--out", str(home / "run"))
+        return cli("evaluate", "run", *base, *options, *words)
+
+    return run
+
+
+def test_a_run_ends_with_the_table_and_names_the_report(score, home):
+    result = score()
+    assert result.exit_code == 0, result.output
+    assert "words.jsonl: 2 seeds x 2 queries" in result.stdout
+    for name in ("zero-shot", "k-shot", "soft", "poe", "3 experts"):
+        assert name in result.stdout
+    assert f"dpicl-rag evaluate report {home / 'run'}" in result.stderr
+
+
+def test_every_method_is_shown_with_a_standard_error(score):
+    result = score("--json", methods="all")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    from dpicl_rag.methods import METHODS
+
+    exact = [line for line in found["methods"] if "as published" not in line["method"]]
+    assert [line["method"] for line in exact] == [*METHODS, *METHODS]
+    for line in found["methods"]:
+        assert 0 <= line["accuracy"] <= 1
+        assert line["error"] >= 0
+
+
+def test_a_second_run_asks_the_model_nothing(score, monkeypatch):
+    first = score("--json")
+    monkeypatch.setattr(Scorer, "score", lambda *a: pytest.fail("the model was asked"))
+    assert score("--json").stdout == first.stdout
+
+
+def test_an_interrupted_run_says_that_it_goes_on_and_does(score, monkeypatch):
+    original, calls = Scorer.score, []
+
+    def interrupted(self, *args):
+        calls.append(args)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return original(self, *args)
+
+    monkeypatch.setattr(Scorer, "score", interrupted)
+    result = score()
+    assert result.exit_code == 130
+    assert result.stderr == "interrupted; the same command goes on where it stopped\n"
+    assert score("--json").exit_code == 0
+    assert len(calls) == 5  # four queries, one of them twice
+
+
+def test_other_settings_in_the_same_folder_are_one_error(score):
+    score()
+    result = score(options=("--experts", "2", *OPTIONS[2:]))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "other settings (experts, layouts)" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--task", "imdb"), "unknown task 'imdb'"),
+        (("--label-column", "kind"), "no column 'kind'"),
+        (("--labels", "odd,prime"), "unknown label 'even'"),
+        (("--labels", "odd,even,prime"), "the class 'prime' is empty"),
+        (("--experts", "40"), "40 experts need one each"),
+        (("--queries", "9"), "9 were asked for"),
+        (("--methods", "magic"), "no method is called 'magic'"),
+        (("--epsilon", "0"), "epsilon must be above 0"),
+    ],
+)
+def test_each_mistake_is_one_line(score, words, says):
+    result = score(*words)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert says in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("number", ["x", "0", "4,-1", ""])
+def test_numbers_of_experts_that_are_none(score, number):
+    assert score("--experts", number).exit_code == 2
+
+
+def test_a_report_needs_no_model(score, cli, home, monkeypatch):
+    score()
+    monkeypatch.setattr(ask, "load_model", lambda name: pytest.fail("the model was loaded"))
+    result = cli("evaluate", "report", str(home / "run"), "--epsilon", "1", "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["epsilon"] == 1.0
+    assert {line["epsilon"] for line in found["by_epsilon"]} == {0.5, 1.0, 2.0, 4.0, 8.0}
+    assert {line["clip"] for line in found["by_clip"]} == {0.5, 1.0, 2.0, 4.0, 8.0, 16.0}
+    assert {a["predictor"] for a in found["approximation"]} >= {"soft", "hard", "k-shot"}
+
+
+def test_a_report_under_replacement_shows_the_published_charge_too(score, cli, home):
+    score()
+    words = ("--adjacency", "replace_one", "--no-sweeps", "--methods", "poe,sampling")
+    result = cli("evaluate", "report", str(home / "run"), *words)
+    assert result.exit_code == 0
+    assert "poe, as published" in result.stdout
+    assert "7.99" in result.stdout
+
+
+def test_a_report_is_written(score, cli, home):
+    pytest.importorskip("matplotlib")
+    score()
+    result = cli("evaluate", "report", str(home / "run"), "--out", str(home / "report"))
+    assert result.exit_code == 0
+    assert (home / "report" / "report-run.md").read_text().startswith("# words.jsonl")
+    assert (home / "report" / "report-run.png").exists()
+    assert "written: " in result.stderr
+
+
+def test_a_folder_without_a_run(cli, home):
+    result = cli("evaluate", "report", str(home))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "holds no run" in result.stderr
+
+
+def test_membership_attacks_both_paths(cli, home, source):
+    words = ("--task", str(source), "--out", str(home / "attack"), "--text-tokens", "12")
+    words += ("--seeds", "2", "--methods", "poe")
+    result = cli("evaluate", "membership", *words, "--examples", "4", "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["examples"] == 4
+    paths = {line["path"]: line for line in found["attacks"]}
+    assert paths["zero-shot"]["likelihood_ratio"]["auroc"] == 0.5
+    assert paths["poe"]["bound"] < 1
+    again = cli("evaluate", "report", str(home / "attack"))
+    assert "AUROC" in again.stdout
+    assert cli("evaluate", "membership", *words, "--examples", "5").exit_code == 2
