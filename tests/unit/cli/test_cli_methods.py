@@ -1,0 +1,34 @@
+"""`classify --method`: published methods from the command line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dpicl_rag.methods import make
+from dpicl_rag.methods.over_documents import OVER_DOCUMENTS
+
+WORDS = ("--label", "yes", "--label", "no", "--epsilon", "2", "--json")
+
+
+@pytest.mark.parametrize("method", OVER_DOCUMENTS)
+def test_a_method_by_name(cli, mail, method):
+    result = cli("classify", "Is there a code?", "--corpus", mail, *WORDS, "--method", method)
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["label"] in ("yes", "no")
+    assert found["delta"] == (1e-5 if method == "votes-gaussian" else 0.0)
+    assert found["rho"] == pytest.approx(make(method).calibrate(2.0, 1e-5).rho)
+
+
+def test_an_unknown_method_is_refused(cli, mail):
+    result = cli("classify", "Is there a code?", "--corpus", mail, *WORDS, "--method", "zero-shot")
+    assert result.exit_code == 2
+
+
+def test_individual_accounting_is_refused_in_one_sentence(cli, mail):
+    words = (*WORDS, "--method", "votes", "--accounting", "individual")
+    result = cli("classify", "Is there a code?", "--corpus", mail, *words)
+    assert result.exit_code == 1
+    assert "charged the same for every unit" in " ".join(result.output.split())
