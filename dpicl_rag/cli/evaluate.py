@@ -356,8 +356,8 @@ def _show(reports: Sequence[EvaluationReport | MembershipReport], as_json: bool)
         screen.print(f"\n{report.heading()}", style="bold")
         for words in report.tables():
             table = Table(title=words.title, title_justify="left")
-            for column in words.columns:
-                table.add_column(column, overflow="fold")
+            for number, column in enumerate(words.columns):
+                table.add_column(column, overflow="fold", no_wrap=number == 0)
             for row in words.rows:
                 table.add_row(*row)
             screen.print(table)

@@ -63,24 +63,27 @@ class Coins:
             case OneEach(rate=rate):
                 if rate >= 1:
                     return [(i,) for i in range(experts)]
-                return [(i,) for i in self._joined("one-each", rate, experts)]
+                return [(i,) for i in range(experts) if self._coins(i, "alone", 1)[0] < rate]
             case Together():
                 return [tuple(range(experts))]
             case LeaveOneOut():
                 whole = range(experts)
                 return [tuple(i for i in whole if i != out) for out in whole]
             case Groups(count=count):
-                coins = _uniform(f"{self.seed}/groups-{count}", experts)
-                of = [int(u * count) for u in coins]
+                of = [int(u * count) for u in _uniform(f"{self.seed}/groups-{count}", experts)]
                 return [tuple(i for i in range(experts) if of[i] == g) for g in range(count)]
             case Subsampled(contexts=contexts, rate=rate):
-                return [tuple(self._joined(f"context-{n}", rate, experts)) for n in range(contexts)]
+                coins = [self._coins(i, "contexts", contexts) for i in range(experts)]
+                return [
+                    tuple(i for i, mine in enumerate(coins) if mine[context] < rate)
+                    for context in range(contexts)
+                ]
             case ContentFree(of=of_layout):
                 return self.subsets(of_layout, experts)
 
-    def _joined(self, name: str, rate: float, experts: int) -> list[int]:
-        coins = _uniform(f"{self.seed}/{self.query}/{name}", experts)
-        return [i for i, coin in enumerate(coins) if coin < rate]
+    def _coins(self, unit: int, name: str, number: int) -> Sequence[float]:
+        """Coins of one example for this query."""
+        return _uniform(f"{self.seed}/{self.query}/{name}/{unit}", number)
 
 
 def distinct(layouts: Iterable[tuple[Rows, int]], coins: Coins) -> tuple[set[Subset], set[Subset]]:

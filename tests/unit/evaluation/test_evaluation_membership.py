@@ -30,8 +30,8 @@ def made_run(leak, seeds=6, experts=3):
     records = []
     for seed in range(seeds):
         for query in range(2 * experts):
-            # How likely a label is without examples differs from query to query.
-            bare = 0.2 + 0.05 * ((seed * 5 + query * 3) % 7)
+            # How likely a label is without examples differs, in the same way on both sides.
+            bare = 0.2 + 0.05 * ((seed * 5 + query % experts * 3) % 7)
             seen = bare + (leak if query < experts else 0.0)
             rows = {(): row(bare), (0,): row(seen), (1,): row(seen), (2,): row(seen)}
             rows[0, 1, 2] = row(seen)
