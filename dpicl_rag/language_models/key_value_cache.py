@@ -80,11 +80,8 @@ class KeyValueCache:
         return Cache(layers=[_SlotLayer(self, i, rows, used) for i in range(self.depth)])
 
     def take(self, row: int, slots: slice) -> Layers:
-        """A copy of one row's keys and values."""
-        return [
-            (keys[row, :, slots].clone(), values[row, :, slots].clone())
-            for keys, values in self.layers
-        ]
+        """A view of one row's keys and values."""
+        return [(keys[row, :, slots], values[row, :, slots]) for keys, values in self.layers]
 
     def place(self, row: int, slots: slice, layers: Layers) -> None:
         """Write one row's keys and values."""

@@ -105,8 +105,7 @@ class TransformersRows:
             total = self._next[:, ids[0]].double()
             if len(ids) > 1:
                 # Runs past the end without moving it; the next call writes over these slots.
-                logits = self._forward(ids[:-1], keep=len(ids) - 1)
-                steps = torch.log_softmax(logits, dim=-1)
+                steps = self._forward(ids[:-1], keep=len(ids) - 1)
                 targets = torch.tensor(ids[1:], device=self._device)
                 picked = steps.gather(2, targets.expand(len(steps), -1).unsqueeze(2))
                 total = total + picked.squeeze(2).double().sum(1)
@@ -115,10 +114,9 @@ class TransformersRows:
 
     @torch.inference_mode()
     def _append(self, token_ids: list[int], keep: int) -> torch.Tensor:
-        logits = self._forward(token_ids, keep)
+        log_probs = self._forward(token_ids, keep)
         self._used += len(token_ids)
         self._next_position = self._next_position + len(token_ids)
-        log_probs = torch.log_softmax(logits, dim=-1)
         self._next = log_probs[:, -1]
         return log_probs
 
@@ -197,7 +195,7 @@ class TransformersRows:
         return part
 
     def _forward(self, token_ids: list[int], keep: int) -> torch.Tensor:
-        """Logits float32 of the last ``keep`` tokens [rows, keep, vocabulary]."""
+        """Log-probabilities float32 after the last ``keep`` tokens [rows, keep, vocabulary]."""
         width = len(token_ids)
         if self._used + width > self._cache.slots:
             raise ContextLengthError("more tokens were appended than room was made for")
@@ -205,9 +203,10 @@ class TransformersRows:
         steps = torch.arange(width, device=self._device)
         slots = torch.arange(self._used + width, device=self._device)
         visible = slots >= self._start[:, None]
-        parts = []
+        found: torch.Tensor | None = None
 
         def run(rows: slice) -> None:
+            nonlocal found
             logits = self._call(
                 input_ids=ids.expand(rows.stop - rows.start, -1),
                 attention_mask=visible[rows],
@@ -215,10 +214,18 @@ class TransformersRows:
                 past_key_values=self._cache.view(rows, self._used),
                 logits_to_keep=keep,
             )
-            parts.append(logits.float())
+            log_probs = torch.log_softmax(logits.float(), dim=-1)
+            if rows.stop - rows.start == self._cache.rows:
+                found = log_probs
+                return
+            if found is None:
+                # Filled pass by pass: with many experts a second copy would be large.
+                found = log_probs.new_empty(self._cache.rows, *log_probs.shape[1:])
+            found[rows] = log_probs
 
         self._in_passes(self._cache.rows, lambda _: width, run)
-        return torch.cat(parts) if len(parts) > 1 else parts[0]
+        assert found is not None
+        return found
 
     def _call(self, **inputs: object) -> torch.Tensor:
         """Logits of one pass over rows that begin with the shared prefix."""
@@ -286,7 +293,8 @@ class _Shelf:
 
     def keep(self, document: Sequence[int], layers: Layers) -> None:
         if self._cache is not None:
-            self._cache.put(self._key(document), layers)
+            own = [(keys.clone(), values.clone()) for keys, values in layers]
+            self._cache.put(self._key(document), own)
 
     def _key(self, document: Sequence[int]) -> str:
         return PrefixCache.key(self._fingerprint, self._common, document)

@@ -35,14 +35,14 @@ def aggregate(
     """
     if len(utilities) == 0:
         return base
-    if isinstance(weights, torch.Tensor):
-        # Summed in float64 whatever the model's dtype, a slice of experts at a time.
-        total = torch.zeros_like(base)
-        for first in range(0, len(utilities), 32):
-            part = slice(first, first + 32)
-            total += weights[part].double() @ utilities[part].double()
-        return base + total
-    return base + weights * utilities.sum(dim=0, dtype=torch.float64)
+    if not isinstance(weights, torch.Tensor):
+        weights = base.new_full((len(utilities),), weights)
+    # Summed in float64 whatever the model's dtype, a slice of experts at a time.
+    total = torch.zeros_like(base)
+    for first in range(0, len(utilities), 32):
+        part = slice(first, first + 32)
+        total += weights[part].double() @ utilities[part].double()
+    return base + total
 
 
 def draw(scores: torch.Tensor, randomness: Randomness) -> int:
