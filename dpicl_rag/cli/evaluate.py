@@ -323,7 +323,7 @@ def _with_cache(model: LanguageModel) -> LanguageModel:
     from dpicl_rag.language_models.prefix_cache import PrefixCache
     from dpicl_rag.language_models.transformers import TransformersModel
 
-    return model.with_cache(PrefixCache()) if isinstance(model, TransformersModel) else model
+    return model.with_cache(PrefixCache(4 << 30)) if isinstance(model, TransformersModel) else model
 
 
 def _methods(names: str) -> list[Method]:
