@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,26 +10,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 
 from dpicl_rag.accounting.calibration import strength_for
-from dpicl_rag.accounting.conversion import (
-    bounded_range_to_rho,
-    epsilon_to_rho,
-    rho_to_epsilon,
-)
+from dpicl_rag.accounting.conversion import bounded_range_to_rho, epsilon_to_rho
 from dpicl_rag.accounting.stability import Stability, require_individual
 from dpicl_rag.answers import PrivateAnswer, PrivateLabel, StoppedBy
 from dpicl_rag.configuration import PrivacyConfig, UtilityName
-from dpicl_rag.decoding import decode, score
+from dpicl_rag.decoding import decode
 from dpicl_rag.drafting import GreedyDraft
 from dpicl_rag.errors import (
     ConfigurationError,
     MissingDependencyError,
 )
 from dpicl_rag.experts import Expert
-from dpicl_rag.gathering import Documents, describe, gather
+from dpicl_rag.gathering import Documents, Source, describe, gather
+from dpicl_rag.labelling import Labelling, after_search, by_utility
 from dpicl_rag.labels import label_tokens
 from dpicl_rag.language_models.base import BlockRows, LanguageModel, Progress, Rows
 from dpicl_rag.language_models.loading import load_language_model
-from dpicl_rag.mechanisms.exponential import draw
 from dpicl_rag.mechanisms.randomness import Randomness, SeededRandomness
 from dpicl_rag.private_stream import PrivateStream
 from dpicl_rag.prompts import CutPrompt, PromptTemplate, document_tokens
@@ -132,7 +127,7 @@ class PrivateContextLLM:
         source = describe(documents, config)
         factor = source.stability.factor(config.adjacency)
         budget = epsilon_to_rho(config.epsilon, config.delta)
-        left = _after_search(budget, source.rho)
+        left = after_search(budget, source.rho)
         individual = self._individual(source.stability)
         draws = min(_PIVOTAL_TOKENS, config.max_tokens) if individual else config.max_tokens
         strength = config.strength or strength_for(left, draws, utility.range, factor)
@@ -223,73 +218,26 @@ class PrivateContextLLM:
         tokens = label_tokens(self._model, labels, prompt.lead)
         room = max(map(len, tokens))
         allowance = prompt.allowance(self._model, config.unit_tokens, room)
-        utility = self._utility(config.utility or "log_prob")
         source = describe(documents, config)
-        if method is not None:
-            # Imported here: most answers need no methods, and scipy waits until one does.
-            from dpicl_rag.methods.over_documents import price
-
-            priced = price(method, config, source)
-            gathered = gather(
-                question,
-                documents,
-                config,
-                self._reserve,
-                individual=False,
-                budget=source.rho + priced.rho,
-                search_rho=source.rho,
-                cost=priced.rho,
-            )
-            charge = gathered.charge
-            try:
-                rows = self._rows(gathered.experts, prompt, allowance, room, on_progress)
-                rows.extend(prompt.suffix)
-                log_probs = torch.log_softmax(rows.score(tokens), dim=-1)
-                charge.pay(log_probs.new_zeros(0, dtype=torch.float64))
-                chosen = priced.draw(log_probs[1:], self._randomness)
-                charge.verify()
-            finally:
-                gathered.close()
-            return PrivateLabel(labels[chosen], config.epsilon, priced.delta, charge.rho)
-        reach = utility.range * source.stability.factor(config.adjacency)
-        # One draw of a bounded-range mechanism: lambda * reach is its pure epsilon. A search that
-        # is not free leaves its part of the budget at delta.
-        most, delta = config.epsilon, 0.0
-        if source.rho > 0:
-            budget = epsilon_to_rho(config.epsilon, config.delta)
-            # Two sound ways to add the search up; for one draw neither is always the better.
-            by_rho = math.sqrt(8 * _after_search(budget, source.rho))
-            by_epsilon = config.epsilon - rho_to_epsilon(source.rho, config.delta)
-            most, delta = min(most, max(by_rho, by_epsilon)), config.delta
-        strength = config.strength or most / reach
-        if strength * reach > most * (1 + 1e-12):
-            raise ConfigurationError(
-                f"strength {strength:g} costs more than epsilon {config.epsilon:g} in one draw; "
-                "lower it or leave it out"
-            )
-        cost = bounded_range_to_rho(min(strength * reach, most))
+        labelling = self._labelling(method, source)
         gathered = gather(
             question,
             documents,
             config,
             self._reserve,
-            individual=self._individual(source.stability),
-            budget=source.rho + cost,
+            individual=method is None and self._individual(source.stability),
+            budget=source.rho + labelling.rho,
             search_rho=source.rho,
-            cost=cost,
+            cost=labelling.rho,
         )
-        charge = gathered.charge
         try:
             rows = self._rows(gathered.experts, prompt, allowance, room, on_progress)
             rows.extend(prompt.suffix)
             log_probs = torch.log_softmax(rows.score(tokens), dim=-1)
-            scores, ranges = score(log_probs, utility, strength, charge)
-            charge.pay(ranges)
-            chosen = draw(scores, self._randomness)
-            charge.verify()
+            chosen = labelling.choose(log_probs, gathered.charge, self._randomness)
         finally:
             gathered.close()
-        return PrivateLabel(labels[chosen], config.epsilon, delta, charge.rho)
+        return PrivateLabel(labels[chosen], config.epsilon, labelling.delta, gathered.charge.rho)
 
     async def aanswer(
         self, question: str, documents: Documents, *, on_progress: Progress | None = None
@@ -314,11 +262,12 @@ class PrivateContextLLM:
         documents: Documents,
         labels: Sequence[str],
         *,
+        method: str | None = None,
         on_progress: Progress | None = None,
     ) -> PrivateLabel:
         """``classify`` in a worker thread."""
         return await asyncio.to_thread(
-            self.classify, question, documents, labels, on_progress=on_progress
+            self.classify, question, documents, labels, method=method, on_progress=on_progress
         )
 
     def budget_left(self) -> float | None:
@@ -383,6 +332,14 @@ class PrivateContextLLM:
             case "vote":
                 return Vote(config.public_power)
 
+    def _labelling(self, method: str | None, source: Source) -> Labelling:
+        if method is None:
+            return by_utility(self._utility(self.config.utility or "log_prob"), self.config, source)
+        # Imported here: most answers need no methods, and SciPy waits until one does.
+        from dpicl_rag.methods.over_documents import price
+
+        return price(method, self.config, source)
+
     def _individual(self, stability: Stability) -> bool:
         """Whether this answer is under individual accounting."""
         sound = stability.individual and self.config.adjacency == "add_or_remove_one"
@@ -439,13 +396,3 @@ def _missing(framework: str, extra: str) -> MissingDependencyError:
     return MissingDependencyError(
         f"{framework} is not installed; run `pip install 'dpicl-rag[{extra}]'`"
     )
-
-
-def _after_search(budget: float, search_rho: float) -> float:
-    """What the search leaves of an answer's budget."""
-    if search_rho >= budget:
-        raise ConfigurationError(
-            "the search costs more than the whole budget of an answer; give it more noise "
-            "(sigma) or raise epsilon"
-        )
-    return budget - search_rho

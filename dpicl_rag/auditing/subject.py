@@ -13,7 +13,7 @@ from unittest import mock
 
 import torch
 
-from dpicl_rag import decoding, experts, private_context_llm
+from dpicl_rag import decoding, experts, labelling
 from dpicl_rag.answers import PrivateAnswer, PrivateLabel
 from dpicl_rag.documents import Document
 from dpicl_rag.gathering import Documents
@@ -150,7 +150,7 @@ class _EnoughError(Exception):
 def _drawing(draw: Callable[[torch.Tensor, Randomness], int]) -> Iterator[None]:
     with (
         mock.patch.object(decoding, "draw", draw),
-        mock.patch.object(private_context_llm, "draw", draw),
+        mock.patch.object(labelling, "draw", draw),
     ):
         yield
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import torch
 
 from dpicl_rag.accounting.conversion import rho_to_epsilon
+from dpicl_rag.charging import Charge
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.gathering import Source
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.methods.base import Calibrated, Method
+from dpicl_rag.methods.base import Calibrated, Method, Views
 from dpicl_rag.methods.layouts import OneEach
 from dpicl_rag.methods.registry import make
 
@@ -35,9 +36,13 @@ class Priced:
     delta: float
     rho: float
 
-    def draw(self, experts: torch.Tensor, randomness: Randomness) -> int:
-        """Index of a label, from the experts' log-probabilities [n, labels]."""
-        return self.method.draw({OneEach(): experts.double()}, self.calibrated, randomness)
+    def choose(self, log_probs: torch.Tensor, charge: Charge, randomness: Randomness) -> int:
+        """See ``dpicl_rag.labelling.Labelling``; every unit pays the same."""
+        charge.pay(log_probs.new_zeros(0, dtype=torch.float64))
+        experts: Views = {OneEach(): log_probs[1:].double()}
+        chosen = self.method.draw(experts, self.calibrated, randomness)
+        charge.verify()
+        return chosen
 
 
 def price(name: str, config: PrivacyConfig, source: Source) -> Priced:

@@ -51,7 +51,7 @@ def test_app_after_the_change_is_private(tmp_path, monkeypatch, tiny_model):
     (diff,) = blocks("diff")
     program, lines = changed(blocks("python")[1], diff)
     assert lines == 3
-    monkeypatch.setattr(private_context_llm, "load_language_model", lambda model: tiny_model)
+    monkeypatch.setattr(private_context_llm, "load_language_model", lambda *_: tiny_model)
     answer = ask(program, tmp_path)
     assert set(answer) == {"input", "answer"}
     assert isinstance(answer["answer"], str)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from dpicl_rag import decoding, gathering, private_context_llm
+from dpicl_rag import decoding, gathering, labelling
 from dpicl_rag.accounting.filters import IndividualFilter
 from dpicl_rag.accounting.stability import Stability
 from dpicl_rag.auditing import (
@@ -224,9 +224,9 @@ def test_a_factor_of_two_shows_in_answers_alone(monkeypatch):
     )
     canary = Document("token 0", "canary")
     assert audit_canary(labelled, [], canary, runs=400).holds
-    honest = private_context_llm.score
+    honest = labelling.score
     monkeypatch.setattr(
-        private_context_llm,
+        labelling,
         "score",
         lambda log_probs, utility, strength, charge: honest(
             log_probs, utility, 2 * strength, charge

@@ -23,6 +23,7 @@ COMMANDS = [
     ["budget", "show"],
     ["budget", "set"],
     ["budget", "forecast"],
+    ["corpora", "scores"],
     ["corpora", "list"],
     ["corpora", "delete"],
     ["corpora", "forget"],

@@ -43,13 +43,16 @@ def distribution(name: str, corpus, **settings) -> tuple[torch.Tensor, object]:
     """The distribution that ``classify`` draws from, and its result."""
     seen = []
 
-    def draw(self: Priced, experts, randomness):
+    honest = Priced.choose
+
+    def choose(self: Priced, log_probs, charge, randomness):
         from dpicl_rag.methods import OneEach
 
-        seen.append(self.method.distribution({OneEach(): experts.double()}, self.calibrated))
-        return 0
+        views = {OneEach(): log_probs[1:].double()}
+        seen.append(self.method.distribution(views, self.calibrated))
+        return honest(self, log_probs, charge, randomness)
 
-    with mock.patch.object(Priced, "draw", draw):
+    with mock.patch.object(Priced, "choose", choose):
         result = llm(**settings).classify("Which?", corpus, LABELS, method=name)
     return seen[0], result
 
