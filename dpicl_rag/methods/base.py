@@ -138,7 +138,19 @@ class Method(Protocol):
 
 
 class Drawing:
-    """Draws from the exact distribution, for methods with nothing better to do."""
+    """Draws from the exact distribution; no other accounting was published."""
+
+    def published(
+        self,
+        epsilon: float,
+        delta: float,
+        adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE,
+        *,
+        stability: Stability = DIRECT,
+        queries: int = 1,
+    ) -> Calibrated | None:
+        """None; see ``Method``."""
+        return None
 
     def distribution(self, views: Views, calibrated: Calibrated) -> torch.Tensor:
         """See ``Method``."""

@@ -65,18 +65,6 @@ class NotPrivate(Drawing):
         """No noise and no charge, whatever is asked for."""
         return Calibrated(0.0, None, adjacency, epsilon, delta, queries)
 
-    def published(
-        self,
-        epsilon: float,
-        delta: float,
-        adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE,
-        *,
-        stability: Stability = DIRECT,
-        queries: int = 1,
-    ) -> Calibrated | None:
-        """None."""
-        return None
-
     def distribution(self, views: Views, calibrated: Calibrated) -> torch.Tensor:
         """One on the best label, or equal parts on those that tie; float64 [labels]."""
         rows = views[self._layout()].double()

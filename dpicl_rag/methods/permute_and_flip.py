@@ -15,7 +15,7 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms import permute_and_flip
 from dpicl_rag.mechanisms.exponential import aggregate
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.methods.base import Calibrated, Views
+from dpicl_rag.methods.base import Calibrated, Drawing, Views
 from dpicl_rag.methods.calibration import pure_strength
 from dpicl_rag.methods.experts import expert_rows, stage, the_view
 from dpicl_rag.methods.layouts import Groups, Layout, OneEach
@@ -23,7 +23,7 @@ from dpicl_rag.utilities import LogProb, Utility, Vote
 
 
 @dataclass(frozen=True)
-class PermuteAndFlip:
+class PermuteAndFlip(Drawing):
     """``lambda * sum_i f_i`` as scores of permute-and-flip.
 
     McKenna, Sheldon 2020, "Permute-and-Flip: A New Mechanism for Differentially Private
@@ -85,18 +85,6 @@ class PermuteAndFlip:
         strength = pure_strength(epsilon, delta, reach, factor, queries)
         event = PureDP(strength * reach * factor)
         return Calibrated(strength, event, adjacency, epsilon, delta, queries)
-
-    def published(
-        self,
-        epsilon: float,
-        delta: float,
-        adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE,
-        *,
-        stability: Stability = DIRECT,
-        queries: int = 1,
-    ) -> Calibrated | None:
-        """None: the paper's factor for monotone scores is the one used here."""
-        return None
 
     def distribution(self, views: Views, calibrated: Calibrated) -> torch.Tensor:
         """Exact output distribution, float64 [labels]; see ``Method.distribution``."""

@@ -77,18 +77,6 @@ class Sampling(Drawing):
         event = SubsampledSum(self.contexts, self.rate, sigma)
         return Calibrated(sigma, event, adjacency, epsilon, delta, queries)
 
-    def published(
-        self,
-        epsilon: float,
-        delta: float,
-        adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE,
-        *,
-        stability: Stability = DIRECT,
-        queries: int = 1,
-    ) -> Calibrated | None:
-        """None: no formula of its own is known to us."""
-        return None
-
     def distribution(self, views: Views, calibrated: Calibrated) -> torch.Tensor:
         """Exact distribution given the coins, float64 [labels]; see ``Method.distribution``."""
         rows = the_view(views, Subsampled)

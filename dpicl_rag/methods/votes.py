@@ -68,18 +68,6 @@ class Votes(Drawing):
         event = BoundedRange(strength * _VOTE.range * factor)
         return Calibrated(strength, event, adjacency, epsilon, delta, queries)
 
-    def published(
-        self,
-        epsilon: float,
-        delta: float,
-        adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE,
-        *,
-        stability: Stability = DIRECT,
-        queries: int = 1,
-    ) -> Calibrated | None:
-        """None: there is no other accounting."""
-        return None
-
     def distribution(self, views: Views, calibrated: Calibrated) -> torch.Tensor:
         """Exact output distribution, float64 [labels]; see ``Method.distribution``."""
         tally = tallies(the_view(views, OneEach if self.group_size == 1 else Groups))
