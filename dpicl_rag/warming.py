@@ -38,14 +38,16 @@ def warm(
     Returns:
         How many units are read now.
     """
-    prefix = (template or PromptTemplate()).cut(model, "?").prefix
+    template = template or PromptTemplate()
+    prefix = template.cut(model, "?").prefix
+    public = model.encode(template.no_document)
     reader = model.with_cache(cache)
     texts = [e.passages for e in one_each(list(documents)) if len(e.passages) == 1]
     rows = [ids for text in texts if (ids := document_tokens(model, text, unit_tokens))]
     # Of similar lengths together, so that no pass is mostly padding.
     rows.sort(key=len)
     for first in range(0, len(rows), _UNITS):
-        reader.prefix(prefix, rows[first : first + _UNITS], room=0)
+        reader.prefix(prefix, [public, *rows[first : first + _UNITS]], room=0)
         if on_progress is not None:
             on_progress(min(1.0, (first + _UNITS) / len(rows)))
     return len(rows)

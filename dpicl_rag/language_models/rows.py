@@ -31,7 +31,7 @@ class TransformersRows:
         model: A causal language model.
         depth: Its number of layers.
         common: Token ids that every row begins with; empty where the model cannot share them.
-        documents: Token ids, one non-empty list per row.
+        documents: Token ids, one non-empty list per row, the public row's first.
         room: How many tokens will be appended at most.
         cache: Where keys and values of prefixes are kept, if anywhere.
         fingerprint: Identifies the model in ``cache``.
@@ -63,7 +63,7 @@ class TransformersRows:
         self._cache = KeyValueCache(len(documents), self._used + room, depth)
         self._next: torch.Tensor | None = None
         self._shared: SharedPrefix | None = None
-        self._read(common, documents, _Shelf(cache, fingerprint, common), on_progress)
+        self._read(common, documents, cache, fingerprint, on_progress)
 
     def extend(self, token_ids: Sequence[int]) -> torch.Tensor:
         """Append the same tokens to every row.
@@ -125,45 +125,70 @@ class TransformersRows:
         self,
         common: list[int],
         documents: list[list[int]],
-        shelf: _Shelf,
+        cache: PrefixCache | None,
+        fingerprint: str,
         on_progress: Progress | None,
     ) -> None:
         """Fetch or read the common part once, then each document."""
+        # The public row is read by itself and kept apart: not one of its bits may depend on the
+        # documents that were read beside it, in this question or an earlier one.
+        public = _Shelf(cache, f"{fingerprint} public row", common)
+        private = _Shelf(cache, fingerprint, common)
         if common:
-            layers = shelf.fetch((), self._device)
+            layers = public.fetch((), self._device)
             if layers is None:
                 layers = self._read_common(common)
-                shelf.keep((), layers)
+                public.keep((), layers)
             self._shared = SharedPrefix(layers)
-        unread = []
-        for row, document in enumerate(documents):
+        total = sum(map(len, documents))
+        done = tenths = 0
+
+        def advance(tokens: int) -> None:
+            nonlocal done, tenths
+            done += tokens
+            # Every tenth once: other steps would tell how many passes the documents took.
+            while on_progress is not None and tenths < done * 10 // total:
+                tenths += 1
+                on_progress(tenths / 10)
+
+        for rows, shelf in ((range(1), public), (range(1, len(documents)), private)):
+            own = {row: documents[row] for row in rows}
+            unread = self._fetch(own, shelf)
+            advance(sum(map(len, own.values())) - sum(map(len, unread.values())))
+            self._read_documents(unread, len(common), shelf, advance)
+
+    def _fetch(self, documents: dict[int, list[int]], shelf: _Shelf) -> dict[int, list[int]]:
+        """Place what was read before; returns the others."""
+        unread = {}
+        for row, document in documents.items():
             layers = shelf.fetch(document, self._device)
             if layers is None:
-                unread.append(row)
+                unread[row] = document
             else:
                 self._cache.place(row, slice(self._used - len(document), self._used), layers)
-        total = sum(map(len, documents))
-        done = total - sum(len(documents[row]) for row in unread)
+        return unread
+
+    def _read_documents(
+        self,
+        documents: dict[int, list[int]],
+        before: int,
+        shelf: _Shelf,
+        advance: Callable[[int], None],
+    ) -> None:
         # Longest first: rows of one pass are of similar lengths, and memory is short at once.
-        unread.sort(key=lambda row: -len(documents[row]))
+        ordered = sorted(documents, key=lambda row: -len(documents[row]))
 
         def read(part: slice) -> None:
-            nonlocal done
-            rows = unread[part]
-            read = self._read_documents([documents[row] for row in rows], len(common))
+            rows = ordered[part]
+            found = self._read_pass([documents[row] for row in rows], before)
             for i, row in enumerate(rows):
                 size = len(documents[row])
-                layers = read.take(i, slice(read.slots - size, read.slots))
+                layers = found.take(i, slice(found.slots - size, found.slots))
                 self._cache.place(row, slice(self._used - size, self._used), layers)
                 shelf.keep(documents[row], layers)
-            done += sum(len(documents[row]) for row in rows)
-            if on_progress is not None:
-                # In tenths: finer steps would tell how many passes the documents took.
-                on_progress(done * 10 // total / 10)
+            advance(sum(len(documents[row]) for row in rows))
 
-        self._in_passes(len(unread), lambda first: len(documents[unread[first]]), read)
-        if on_progress is not None and not unread:
-            on_progress(1.0)
+        self._in_passes(len(ordered), lambda first: len(documents[ordered[first]]), read)
 
     def _read_common(self, common: list[int]) -> Layers:
         head = KeyValueCache(1, len(common), self._cache.depth)
@@ -175,7 +200,7 @@ class TransformersRows:
         )
         return head.take(0, slice(None))
 
-    def _read_documents(self, documents: list[list[int]], before: int) -> KeyValueCache:
+    def _read_pass(self, documents: list[list[int]], before: int) -> KeyValueCache:
         """Keys and values of documents that stand at the end of their rows."""
         width = max(map(len, documents))
         ids = torch.zeros(len(documents), width, dtype=torch.long)

@@ -192,7 +192,8 @@ class TransformersModel:
 
         Args:
             common: Token ids that every row begins with; read once.
-            documents: Token ids, one non-empty sequence per row; lengths may differ.
+            documents: Token ids, one non-empty sequence per row; lengths may differ. The first
+                is the public row's: it is read by itself, and what is kept of it with it.
             room: How many tokens will be appended to every row at most.
             on_progress: Told which part of the tokens is read.
 

@@ -14,13 +14,13 @@ from dpicl_rag.language_models.rows import TransformersRows
 def passes(monkeypatch):
     """How many rows each reading of documents had."""
     seen = []
-    original = TransformersRows._read_documents
+    original = TransformersRows._read_pass
 
     def counted(self, documents, before):
         seen.append(len(documents))
         return original(self, documents, before)
 
-    monkeypatch.setattr(TransformersRows, "_read_documents", counted)
+    monkeypatch.setattr(TransformersRows, "_read_pass", counted)
     return seen
 
 
@@ -40,10 +40,7 @@ def ask(cli):
 def test_what_was_read_ahead_is_not_read_again(cli, source, passes):
     result = cli("ingest", source, "--corpus", "facts", "--warm", "--json")
     assert json.loads(result.stdout)["read_ahead"] == 5
-    assert sum(passes) == 5
-    passes.clear()
-    ask(cli)
-    assert sum(passes) == 1  # the public row
+    assert sum(passes) == 6  # the public row too
     passes.clear()
     ask(cli)
     assert sum(passes) == 0

@@ -8,7 +8,8 @@ from dpicl_rag.language_models.prefix_cache import PrefixCache
 from tests.support.tiny_model import build_tiny_model
 
 CPU = torch.device("cpu")
-DOCUMENTS = ["abc", "a longer document than the others", "x", "the public row"]
+PUBLIC = "the public row"
+DOCUMENTS = ["abc", "a longer document than the others", "x", "one more"]
 
 
 def entry(value, tokens=4):
@@ -20,7 +21,8 @@ def size(tokens=4):
 
 
 def read(model, documents, question="and the question?", head="a public prefix: "):
-    rows = model.prefix(model.encode(head), [model.encode(d) for d in documents], room=40)
+    texts = [model.encode(text) for text in (PUBLIC, *documents)]
+    rows = model.prefix(model.encode(head), texts, room=40)
     return torch.stack([rows.extend(model.encode(question)), rows.extend([7])])
 
 
@@ -30,13 +32,13 @@ def passes(monkeypatch):
     from dpicl_rag.language_models.rows import TransformersRows
 
     seen = []
-    original = TransformersRows._read_documents
+    original = TransformersRows._read_pass
 
     def counted(self, documents, before):
         seen.extend(map(tuple, documents))
         return original(self, documents, before)
 
-    monkeypatch.setattr(TransformersRows, "_read_documents", counted)
+    monkeypatch.setattr(TransformersRows, "_read_pass", counted)
     return seen
 
 
@@ -79,8 +81,24 @@ def test_another_document_template_or_model_finds_nothing(passes):
     ):
         passes.clear()
         found = change()
-        assert len(passes) == len(DOCUMENTS)
+        # The public row is the same in a change of documents.
+        assert len(passes) >= len(DOCUMENTS)
         assert torch.isfinite(found).all()
+
+
+@pytest.mark.parametrize("first", ["apart", "beside documents", "as a document"])
+def test_what_is_kept_of_the_public_row_depends_on_no_document(first):
+    """To the last bit: with ``public_top_k`` candidates are cut at an exact place."""
+    head, public = [1, 2], [3, 4, 5]
+    expected = build_tiny_model().prefix(head, [public], room=4).extend([9])
+    model = build_tiny_model().with_cache(PrefixCache())
+    before = {
+        "apart": [public],
+        "beside documents": [public, *([n] * 40 for n in range(8))],
+        "as a document": [[7], public, *([n] * 40 for n in range(8))],
+    }
+    model.prefix(head, before[first], room=4)
+    assert torch.equal(model.prefix(head, [public], room=4).extend([9]), expected)
 
 
 def test_two_cuts_of_the_same_tokens_are_two_entries():

@@ -119,9 +119,9 @@ def test_an_empty_row_and_scoring_too_early_are_refused(tiny_model):
         tiny_model.prefix([1], [[1]], room=1).score([[1]])
 
 
-def test_progress_is_a_part_and_ends_at_one(tiny_model, monkeypatch):
-    monkeypatch.setattr(rows_module, "_PASS_TOKENS", 4)
+@pytest.mark.parametrize("pass_tokens", [4, 2048])
+def test_progress_tells_every_tenth_once_whatever_the_passes(tiny_model, monkeypatch, pass_tokens):
+    monkeypatch.setattr(rows_module, "_PASS_TOKENS", pass_tokens)
     seen = []
     tiny_model.prefix([], [[1, 2], [3], [4, 5, 6]], room=1, on_progress=seen.append)
-    assert seen == sorted(seen)
-    assert seen[-1] == 1.0
+    assert seen == [tenth / 10 for tenth in range(1, 11)]
