@@ -3,6 +3,9 @@
 A prompt's public part is the same in every row. Repeating its keys and values would cost memory
 and time in each row; here all rows read one copy (Juravsky et al. 2024, "Hydragen"). The result is
 ordinary attention over ``shared | own``: one softmax over both parts.
+
+Many tokens a row spend their time on their own products, which torch's fused attention does
+better; there the copy is made, layer by layer, and forgotten.
 """
 
 from __future__ import annotations
@@ -19,8 +22,8 @@ if TYPE_CHECKING:
 IMPLEMENTATION = "dpicl_rag_shared_prefix"
 """Name under which transformers finds the attention below."""
 
-# Numbers of one block of attention scores: 64 MB in float32.
-_SCORES = 1 << 24
+# Tokens of a row from which the copy costs less than it gains.
+_WIDE = 64
 
 
 class SharedPrefix:
@@ -90,34 +93,30 @@ def attention(
     Returns:
         [rows, width, query heads, head size], and None in place of weights.
     """
-    if shared_prefix is None:
-        from transformers.integrations.sdpa_attention import sdpa_attention_forward
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-        found: tuple[torch.Tensor, None] = sdpa_attention_forward(
-            module, query, key, value, attention_mask, scaling=scaling, **options
-        )
-        return found
-    shared_prefix.reads += 1
-    shared_key, shared_value = shared_prefix.layers[int(module.layer_idx)]  # type: ignore[arg-type]
     rows, heads, width, size = query.shape
-    scale = size**-0.5 if scaling is None else scaling
-    # Query heads that share a key head stand beside each other, so they fold into its width.
-    folded = (query * scale).reshape(rows, key.shape[1], -1, size)
-    slots = shared_key.shape[1] + key.shape[2]
-    step = max(1, _SCORES // (heads * width * slots))
-    parts = [
-        _attend(
-            folded[some],
-            key[some],
-            value[some],
-            None if attention_mask is None else attention_mask[some],
-            shared_key,
-            shared_value,
+    if shared_prefix is not None:
+        shared_prefix.reads += 1
+        layer = shared_prefix.layers[int(module.layer_idx)]  # type: ignore[arg-type]
+        if width < _WIDE:
+            scale = size**-0.5 if scaling is None else scaling
+            # Query heads that share a key head stand beside each other: they fold into its width.
+            folded = (query * scale).reshape(rows, key.shape[1], -1, size)
+            output = _attend(folded, key, value, attention_mask, *layer)
+            return output.view(rows, heads, width, size).transpose(1, 2).contiguous(), None
+        shared = layer[0].shape[1]
+        key, value = (
+            torch.cat([one.expand(rows, -1, -1, -1), own], dim=2)
+            for one, own in zip(layer, (key, value), strict=True)
         )
-        for some in (slice(first, first + step) for first in range(0, rows, step))
-    ]
-    output = parts[0] if len(parts) == 1 else torch.cat(parts)
-    return output.view(rows, heads, width, size).transpose(1, 2).contiguous(), None
+        if attention_mask is not None:
+            attention_mask = torch.nn.functional.pad(attention_mask, (shared, 0), value=True)
+        options["is_causal"] = False
+    found: tuple[torch.Tensor, None] = sdpa_attention_forward(
+        module, query, key, value, attention_mask, scaling=scaling, **options
+    )
+    return found
 
 
 def _attend(
