@@ -129,6 +129,7 @@ def decode(
                     if isinstance(some, BlockRows):
                         some.rewind(len(block) - at)
                 break
+        del places, log_probs  # with many experts they are large beside the next ones
         pending = (released[-1],)
 
 

@@ -16,8 +16,10 @@ from dpicl_rag.language_models.shared_prefix import SharedPrefix
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-# Tokens of one forward pass. Larger passes are no faster on a CPU, and activations grow with it.
-_PASS_TOKENS = 2048
+# Tokens of one forward pass; activations grow with them. Larger passes are no faster on a CPU,
+# while a GPU is busy with many tokens only.
+_PASS_TOKENS = 512
+_PASS_TOKENS_GPU = 8192
 
 
 class TransformersRows:
@@ -55,7 +57,7 @@ class TransformersRows:
     ) -> None:
         self._model = model
         self._device = model.device
-        self._pass_tokens = _PASS_TOKENS
+        self._pass_tokens = _PASS_TOKENS if self._device.type == "cpu" else _PASS_TOKENS_GPU
         lengths = torch.tensor([len(d) for d in documents], device=self._device)
         self._used = int(lengths.max())
         self._start = self._used - lengths  # first slot of each document
@@ -114,6 +116,7 @@ class TransformersRows:
 
     @torch.inference_mode()
     def _append(self, token_ids: list[int], keep: int) -> torch.Tensor:
+        self._next = None  # frees its memory
         log_probs = self._forward(token_ids, keep)
         self._used += len(token_ids)
         self._next_position = self._next_position + len(token_ids)
@@ -239,12 +242,12 @@ class TransformersRows:
                 past_key_values=self._cache.view(rows, self._used),
                 logits_to_keep=keep,
             )
-            log_probs = torch.log_softmax(logits.float(), dim=-1)
+            log_probs = _normalised(logits.float())
             if rows.stop - rows.start == self._cache.rows:
                 found = log_probs
                 return
             if found is None:
-                # Filled pass by pass: with many experts a second copy would be large.
+                # Filled pass by pass, so that there is no second copy here either.
                 found = log_probs.new_empty(self._cache.rows, *log_probs.shape[1:])
             found[rows] = log_probs
 
@@ -323,6 +326,13 @@ class _Shelf:
 
     def _key(self, document: Sequence[int]) -> str:
         return PrefixCache.key(self._fingerprint, self._common, document)
+
+
+def _normalised(logits: torch.Tensor) -> torch.Tensor:
+    """Log-probabilities, written over the logits: with many experts a second copy is large."""
+    for part in logits.split(32):
+        part.copy_(torch.log_softmax(part, dim=-1))
+    return logits
 
 
 def _is_out_of_memory(error: RuntimeError) -> bool:
