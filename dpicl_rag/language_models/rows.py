@@ -330,7 +330,8 @@ class _Shelf:
 
 def _normalised(logits: torch.Tensor) -> torch.Tensor:
     """Log-probabilities, written over the logits: with many experts a second copy is large."""
-    for part in logits.split(32):
+    for first in range(0, len(logits), 32):
+        part = logits[first : first + 32]
         part.copy_(torch.log_softmax(part, dim=-1))
     return logits
 
