@@ -10,6 +10,7 @@ import torch
 from dpicl_rag.errors import ConfigurationError, ContextLengthError, ModelError
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.language_models.key_value_cache import KeyValueCache, Layers
+from dpicl_rag.language_models.memory import is_out_of_memory
 from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.language_models.shared_prefix import SharedPrefix
 
@@ -287,10 +288,9 @@ class TransformersRows:
             try:
                 run(slice(first, min(first + size, rows)))
             except RuntimeError as error:
-                if not _is_out_of_memory(error):
+                if not is_out_of_memory(error):
                     raise
                 if size == 1:
-                    # Not chained: how much was asked for follows from private documents.
                     raise ModelError(
                         "there is not enough memory for one row of the model; lower unit_tokens "
                         "or take a smaller model"
@@ -334,8 +334,3 @@ def _normalised(logits: torch.Tensor) -> torch.Tensor:
         part = logits[first : first + 32]
         part.copy_(torch.log_softmax(part, dim=-1))
     return logits
-
-
-def _is_out_of_memory(error: RuntimeError) -> bool:
-    # On a CPU torch raises a plain RuntimeError.
-    return isinstance(error, torch.OutOfMemoryError) or "not enough memory" in str(error)

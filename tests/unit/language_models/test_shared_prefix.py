@@ -106,6 +106,7 @@ class ShortOfMemory:
 ERRORS = [
     torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 4471 MiB"),
     RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 4471 bytes."),
+    RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4471 bytes."),
 ]
 
 
