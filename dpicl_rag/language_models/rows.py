@@ -292,8 +292,8 @@ class TransformersRows:
                     raise
                 if size == 1:
                     raise ModelError(
-                        "there is not enough memory for one row of the model; lower unit_tokens "
-                        "or take a smaller model"
+                        "there is not enough memory to read the documents; retrieve fewer of "
+                        "them, lower unit_tokens, or take a smaller model"
                     ) from None
                 self._pass_tokens = max(1, size * width(first) // 2)
                 if self._device.type == "cuda":
