@@ -8,9 +8,8 @@ import torch
 
 from dpicl_rag.charging import Charge
 from dpicl_rag.drafting import Draft
-from dpicl_rag.errors import ModelError
 from dpicl_rag.language_models.base import BlockRows, Rows
-from dpicl_rag.language_models.memory import is_out_of_memory
+from dpicl_rag.language_models.memory import enough_memory
 from dpicl_rag.mechanisms.exponential import aggregate, draw, utility_ranges
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.utilities import Utility
@@ -118,15 +117,8 @@ def decode(
         for at, log_probs in enumerate(places):
             if at > 0 and not charge.can_pay():
                 return
-            try:
+            with enough_memory():
                 scores, ranges = score(log_probs, utility, strength, charge, top_k)
-            except RuntimeError as error:
-                if not is_out_of_memory(error):
-                    raise
-                raise ModelError(
-                    "there is not enough memory to weigh the documents; retrieve fewer of them, "
-                    "for example with a higher threshold"
-                ) from None
             charge.pay(ranges)
             token = draw(scores, randomness)
             charge.verify()

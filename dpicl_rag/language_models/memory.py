@@ -1,15 +1,37 @@
-"""Running out of memory, told apart from other errors of torch."""
+"""Running out of memory, told apart from other errors of torch and told without sizes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
+
+from dpicl_rag.errors import ModelError
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
-    """Whether torch could not allocate a tensor.
-
-    Its message says how much was asked for, which follows from how many documents were found and
-    how long they are: nobody else may see it.
-    """
+    """Whether torch could not allocate a tensor."""
     # On a CPU torch raises a plain RuntimeError, in words that depend on the system.
     return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
+
+
+@contextmanager
+def enough_memory() -> Iterator[None]:
+    """Say that memory ended, and no more.
+
+    What torch says names the size of a tensor, which follows from how many documents were found
+    and how long they are.
+
+    Raises:
+        ModelError: In place of torch's own error.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        raise ModelError(
+            "there is not enough memory for the documents that were found; retrieve fewer of "
+            "them, lower unit_tokens, or take a smaller model"
+        ) from None

@@ -10,7 +10,7 @@ import torch
 from dpicl_rag.errors import ConfigurationError, ContextLengthError, ModelError
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.language_models.key_value_cache import KeyValueCache, Layers
-from dpicl_rag.language_models.memory import is_out_of_memory
+from dpicl_rag.language_models.memory import enough_memory, is_out_of_memory
 from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.language_models.shared_prefix import SharedPrefix
 
@@ -66,7 +66,8 @@ class TransformersRows:
         self._cache = KeyValueCache(len(documents), self._used + room, depth)
         self._next: torch.Tensor | None = None
         self._shared: SharedPrefix | None = None
-        self._read(common, documents, cache, fingerprint, on_progress)
+        with enough_memory():
+            self._read(common, documents, cache, fingerprint, on_progress)
 
     def extend(self, token_ids: Sequence[int]) -> torch.Tensor:
         """Append the same tokens to every row.
@@ -104,21 +105,23 @@ class TransformersRows:
         if self._next is None:
             raise ConfigurationError("rows are scored after at least one call of extend")
         columns = []
-        for ids in map(list, continuations):
-            total = self._next[:, ids[0]].double()
-            if len(ids) > 1:
-                # Runs past the end without moving it; the next call writes over these slots.
-                steps = self._forward(ids[:-1], keep=len(ids) - 1)
-                targets = torch.tensor(ids[1:], device=self._device)
-                picked = steps.gather(2, targets.expand(len(steps), -1).unsqueeze(2))
-                total = total + picked.squeeze(2).double().sum(1)
-            columns.append(total)
+        with enough_memory():
+            for ids in map(list, continuations):
+                total = self._next[:, ids[0]].double()
+                if len(ids) > 1:
+                    # Runs past the end without moving it; the next call writes over these slots.
+                    steps = self._forward(ids[:-1], keep=len(ids) - 1)
+                    targets = torch.tensor(ids[1:], device=self._device)
+                    picked = steps.gather(2, targets.expand(len(steps), -1).unsqueeze(2))
+                    total = total + picked.squeeze(2).double().sum(1)
+                columns.append(total)
         return torch.stack(columns, dim=1)
 
     @torch.inference_mode()
     def _append(self, token_ids: list[int], keep: int) -> torch.Tensor:
         self._next = None  # frees its memory
-        log_probs = self._forward(token_ids, keep)
+        with enough_memory():
+            log_probs = self._forward(token_ids, keep)
         self._used += len(token_ids)
         self._next_position = self._next_position + len(token_ids)
         self._next = log_probs[:, -1]
@@ -288,13 +291,8 @@ class TransformersRows:
             try:
                 run(slice(first, min(first + size, rows)))
             except RuntimeError as error:
-                if not is_out_of_memory(error):
+                if size == 1 or not is_out_of_memory(error):
                     raise
-                if size == 1:
-                    raise ModelError(
-                        "there is not enough memory to read the documents; retrieve fewer of "
-                        "them, lower unit_tokens, or take a smaller model"
-                    ) from None
                 self._pass_tokens = max(1, size * width(first) // 2)
                 if self._device.type == "cuda":
                     torch.cuda.empty_cache()

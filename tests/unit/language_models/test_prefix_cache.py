@@ -4,6 +4,8 @@ import threading
 import pytest
 import torch
 
+from dpicl_rag.errors import ModelError
+from dpicl_rag.language_models.key_value_cache import KeyValueCache
 from dpicl_rag.language_models.prefix_cache import PrefixCache
 from tests.support.tiny_model import build_tiny_model
 
@@ -189,3 +191,26 @@ def test_its_repr_tells_nothing():
     cache = PrefixCache()
     cache.put("a", entry(1))
     assert repr(cache) == "PrefixCache()"
+
+
+@pytest.mark.parametrize("step", ["reading again", "the question", "the labels"])
+def test_memory_that_ends_tells_no_size(monkeypatch, step):
+    model = build_tiny_model().with_cache(PrefixCache())
+    read(model, DOCUMENTS)
+    rows = model.prefix([1], [[2], [3]], room=9)
+    rows.extend([4])
+
+    def fail(*_):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4471")
+
+    monkeypatch.setattr(KeyValueCache, "place", fail)
+    monkeypatch.setattr(KeyValueCache, "view", fail)
+    actions = {
+        "reading again": lambda: read(model, DOCUMENTS),
+        "the question": lambda: rows.extend([5]),
+        "the labels": lambda: rows.score([[5, 6]]),
+    }
+    with pytest.raises(ModelError, match="not enough memory") as caught:
+        actions[step]()
+    assert "4471" not in str(caught.value)
+    assert caught.value.__suppress_context__
