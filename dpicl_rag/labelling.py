@@ -36,11 +36,23 @@ class Labelling(Protocol):
         """Delta of the label, search included; 0 where all of it is pure."""
         ...
 
-    def choose(self, log_probs: torch.Tensor, charge: Charge, randomness: Randomness) -> int:
+    @property
+    def takes_priors(self) -> bool:
+        """Whether ``choose`` wants what the rows say where nothing is asked."""
+        ...
+
+    def choose(
+        self,
+        log_probs: torch.Tensor,
+        priors: torch.Tensor | None,
+        charge: Charge,
+        randomness: Randomness,
+    ) -> int:
         """Pay, then draw.
 
         Args:
             log_probs: Public row, then experts, normalised over the labels [n + 1, labels].
+            priors: The same with a content-free question, if they are taken.
             charge: Pays for the draw.
             randomness: Where the draw comes from.
 
@@ -66,7 +78,18 @@ class ByUtility:
     rho: float
     delta: float
 
-    def choose(self, log_probs: torch.Tensor, charge: Charge, randomness: Randomness) -> int:
+    @property
+    def takes_priors(self) -> bool:
+        """No."""
+        return False
+
+    def choose(
+        self,
+        log_probs: torch.Tensor,
+        priors: torch.Tensor | None,
+        charge: Charge,
+        randomness: Randomness,
+    ) -> int:
         """See ``Labelling``."""
         scores, ranges = score(log_probs, self.utility, self.strength, charge)
         charge.pay(ranges)

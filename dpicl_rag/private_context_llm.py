@@ -28,7 +28,7 @@ from dpicl_rag.language_models.base import BlockRows, LanguageModel, Progress, R
 from dpicl_rag.language_models.loading import load_language_model
 from dpicl_rag.mechanisms.randomness import Randomness, SeededRandomness
 from dpicl_rag.private_stream import PrivateStream
-from dpicl_rag.prompts import CutPrompt, PromptTemplate, document_tokens
+from dpicl_rag.prompts import CONTENT_FREE, CutPrompt, PromptTemplate, document_tokens
 from dpicl_rag.utilities import LogProb, LogRatio, Surplus, Utility, Vote
 
 if TYPE_CHECKING:
@@ -202,10 +202,11 @@ class PrivateContextLLM:
             question: Public text.
             documents: As in ``answer``.
             labels: At least two; each may be several tokens long.
-            method: A published method by name (``dpicl_rag.methods``): ``poe``, ``votes``,
-                ``votes-gaussian`` ((epsilon, delta)-DP), ``permute-and-flip`` or
-                ``permute-and-flip-votes``, charged the same for every unit. None takes the
-                ``utility`` and ``accounting`` of the settings.
+            method: A published method by name (``dpicl_rag.methods``), charged the same for every
+                unit: ``poe``, ``poe-prior`` (for questions that bring the text to be labelled),
+                ``votes``, ``votes-gaussian`` ((epsilon, delta)-DP), ``permute-and-flip`` or
+                ``permute-and-flip-votes``. None takes the ``utility`` and ``accounting`` of the
+                settings.
             on_progress: Told which part of the documents is read, 0 to 1.
 
         Raises:
@@ -217,9 +218,11 @@ class PrivateContextLLM:
         prompt = self._cut(question)
         tokens = label_tokens(self._model, labels, prompt.lead)
         room = max(map(len, tokens))
-        allowance = prompt.allowance(self._model, config.unit_tokens, room)
         source = describe(documents, config)
         labelling = self._labelling(method, source)
+        asked = [prompt, self._cut(CONTENT_FREE)] if labelling.takes_priors else [prompt]
+        # Every question finds the same tokens of a document.
+        allowance = min(p.allowance(self._model, config.unit_tokens, room) for p in asked)
         gathered = gather(
             question,
             documents,
@@ -231,10 +234,14 @@ class PrivateContextLLM:
             cost=labelling.rho,
         )
         try:
-            rows = self._rows(gathered.experts, prompt, allowance, room, on_progress)
-            rows.extend(prompt.suffix)
-            log_probs = torch.log_softmax(rows.score(tokens), dim=-1)
-            chosen = labelling.choose(log_probs, gathered.charge, self._randomness)
+            found = []
+            for one in asked:
+                rows = self._rows(gathered.experts, one, allowance, room, on_progress)
+                rows.extend(one.suffix)
+                found.append(torch.log_softmax(rows.score(tokens), dim=-1))
+                on_progress = None  # told once; the documents are kept for the second question
+            log_probs, priors = found[0], found[1] if labelling.takes_priors else None
+            chosen = labelling.choose(log_probs, priors, gathered.charge, self._randomness)
         finally:
             gathered.close()
         return PrivateLabel(labels[chosen], config.epsilon, labelling.delta, gathered.charge.rho)

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from dpicl_rag.errors import ConfigurationError, ContextLengthError
 from dpicl_rag.language_models.base import LanguageModel
 
+CONTENT_FREE = "N/A"
+"""A question that asks nothing: Calibrate Before Use (Zhao et al. 2021, section 5)."""
+
 _DOCUMENT = "{document}"
 _QUESTION = "{question}"
 

@@ -76,7 +76,15 @@ Utility = Annotated[
     ),
 ]
 ChosenMethod = Annotated[
-    Literal["poe", "votes", "votes-gaussian", "permute-and-flip", "permute-and-flip-votes"] | None,
+    Literal[
+        "poe",
+        "poe-prior",
+        "votes",
+        "votes-gaussian",
+        "permute-and-flip",
+        "permute-and-flip-votes",
+    ]
+    | None,
     typer.Option(
         help="A published method, charged the same for every unit; see docs/methods.md. By "
         "default --utility and --accounting decide.",

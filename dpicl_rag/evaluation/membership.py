@@ -118,7 +118,7 @@ class MembershipReport:
                 _shown(line.likelihood_ratio),
                 _shown(line.confidence),
                 _shown(line.released),
-                "" if line.bound is None else f"{line.bound:.3f}",
+                "" if line.bound is None else f"{line.bound:.4f}",
             )
             for line in self.lines
         )

@@ -16,10 +16,11 @@ from pathlib import Path
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.evaluation.layouts import Coins, Rows, distinct
 from dpicl_rag.evaluation.run_folder import Kind, Record, Reporting, Scores, Settings, open_scores
-from dpicl_rag.evaluation.scoring import CONTENT_FREE, Scorer, Subset
+from dpicl_rag.evaluation.scoring import Scorer, Subset
 from dpicl_rag.evaluation.tasks import Item, Task
 from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.methods.base import Method
+from dpicl_rag.prompts import CONTENT_FREE
 
 Count = Callable[[int, int], None]
 """Told how many queries are done, and of how many."""

@@ -12,9 +12,6 @@ from dpicl_rag.evaluation.tasks import Item, Task
 from dpicl_rag.labels import label_tokens
 from dpicl_rag.language_models.base import LanguageModel
 
-CONTENT_FREE = "N/A"
-"""The query without content of Calibrate Before Use (Zhao et al. 2021, section 5)."""
-
 Subset = tuple[int, ...]
 """Positions in the context whose examples stand in one prompt, in order; empty is zero-shot."""
 

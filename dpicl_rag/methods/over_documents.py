@@ -13,11 +13,20 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.gathering import Source
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.methods.base import Calibrated, Method, Views
-from dpicl_rag.methods.layouts import OneEach
+from dpicl_rag.methods.layouts import ContentFree, OneEach
 from dpicl_rag.methods.registry import make
 
-OVER_DOCUMENTS = ("poe", "votes", "votes-gaussian", "permute-and-flip", "permute-and-flip-votes")
-"""Methods that need one row per expert and nothing else. Groups are a setting of the path."""
+OVER_DOCUMENTS = (
+    "poe",
+    "poe-prior",
+    "votes",
+    "votes-gaussian",
+    "permute-and-flip",
+    "permute-and-flip-votes",
+)
+"""Methods that need one row per expert, and its prior at most. Groups are a setting of the path."""
+
+_PRIORS = ContentFree(OneEach())
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +45,23 @@ class Priced:
     delta: float
     rho: float
 
-    def choose(self, log_probs: torch.Tensor, charge: Charge, randomness: Randomness) -> int:
+    @property
+    def takes_priors(self) -> bool:
+        """Whether the method reads a content-free question too."""
+        return _PRIORS in self.method.layouts(1)
+
+    def choose(
+        self,
+        log_probs: torch.Tensor,
+        priors: torch.Tensor | None,
+        charge: Charge,
+        randomness: Randomness,
+    ) -> int:
         """See ``dpicl_rag.labelling.Labelling``; every unit pays the same."""
         charge.pay(log_probs.new_zeros(0, dtype=torch.float64))
         experts: Views = {OneEach(): log_probs[1:].double()}
+        if priors is not None:
+            experts = {**experts, _PRIORS: priors[1:].double()}
         chosen = self.method.draw(experts, self.calibrated, randomness)
         charge.verify()
         return chosen

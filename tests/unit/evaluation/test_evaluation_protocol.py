@@ -13,10 +13,11 @@ from dpicl_rag.evaluation import protocol
 from dpicl_rag.evaluation.layouts import LeaveOneOut
 from dpicl_rag.evaluation.protocol import context_of, queries_of, wanted_layouts
 from dpicl_rag.evaluation.run_folder import Reporting, load_run
-from dpicl_rag.evaluation.scoring import CONTENT_FREE, Scorer
+from dpicl_rag.evaluation.scoring import Scorer
 from dpicl_rag.evaluation.tasks import Item, Task, Template
 from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.methods import METHODS, ContentFree, OneEach, Subsampled, Together, ZeroShot, make
+from dpicl_rag.prompts import CONTENT_FREE
 
 WANTED = tuple((layout, n) for n in (2, 4) for layout in (ZeroShot(), OneEach(), Together()))
 REPORTING = Reporting(("soft",), 4.0, 1e-5)

@@ -11,12 +11,16 @@ import torch
 
 from dpicl_rag.accounting.stability import Adjacency, Stability
 from dpicl_rag.auditing import SyntheticModel
+from dpicl_rag.auditing.synthetic import SyntheticRows
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import BudgetExceededError, ConfigurationError
 from dpicl_rag.gathering import Source
 from dpicl_rag.ledger import Ledger
+from dpicl_rag.methods import OneEach
+from dpicl_rag.methods.layouts import ContentFree
 from dpicl_rag.methods.over_documents import OVER_DOCUMENTS, Priced, price
 from dpicl_rag.private_context_llm import PrivateContextLLM
+from dpicl_rag.prompts import CONTENT_FREE
 
 SURE = 40.0
 LABELS = ("a", "b", "c")
@@ -30,12 +34,26 @@ def speech(text: str, history: tuple[int, ...]) -> list[float]:
     return [0.0, -1.0, -2.0]
 
 
+class QuestionedRows(SyntheticRows):
+    """Documents tell the label where something is asked, and nothing where nothing is."""
+
+    def extend(self, token_ids):
+        if self._history is None and CONTENT_FREE.encode() in bytes(token_ids):
+            self._speech = lambda *_: [0.0, 0.0, 0.0]
+        return super().extend(token_ids)
+
+
+class Questioned(SyntheticModel):
+    def prefix(self, common, documents, *, room, on_progress=None):
+        return QuestionedRows([bytes(document).decode() for document in documents], self._speech)
+
+
 def units(*names: str) -> list[Document]:
     return [Document(name, f"unit-{at}") for at, name in enumerate(names)]
 
 
 def llm(ledger=None, **settings) -> PrivateContextLLM:
-    model = SyntheticModel(3, speech)
+    model = Questioned(3, speech)
     return PrivateContextLLM(model, ledger=ledger, **{"epsilon": 2.0, **settings})
 
 
@@ -45,12 +63,12 @@ def distribution(name: str, corpus, **settings) -> tuple[torch.Tensor, object]:
 
     honest = Priced.choose
 
-    def choose(self: Priced, log_probs, charge, randomness):
-        from dpicl_rag.methods import OneEach
-
+    def choose(self: Priced, log_probs, priors, charge, randomness):
         views = {OneEach(): log_probs[1:].double()}
+        if priors is not None:
+            views[ContentFree(OneEach())] = priors[1:].double()
         seen.append(self.method.distribution(views, self.calibrated))
-        return honest(self, log_probs, charge, randomness)
+        return honest(self, log_probs, priors, charge, randomness)
 
     with mock.patch.object(Priced, "choose", choose):
         result = llm(**settings).classify("Which?", corpus, LABELS, method=name)
@@ -152,7 +170,7 @@ def test_a_search_that_is_charged_takes_its_part_first(name):
     [
         ("zero-shot", {}, "cannot label from documents"),
         ("sampling", {}, "cannot label from documents"),
-        ("poe-prior", {}, "cannot label from documents"),
+        ("poe-groups", {}, "cannot label from documents"),
         ("nonsense", {}, "cannot label from documents"),
         ("poe", {"accounting": "individual"}, "charged the same for every unit"),
         ("poe", {"utility": "vote"}, "its own utility"),
@@ -169,3 +187,17 @@ def test_the_clip_of_the_settings_is_the_methods():
     priced = price("poe", llm(clip=2.0).config, Source(Stability(1, 0), 0.0))
     assert priced.calibrated.parameter == pytest.approx(1.0)
     assert priced.calibrated.adjacency is Adjacency.ADD_OR_REMOVE_ONE
+
+
+def test_what_a_document_says_to_every_question_is_taken_out():
+    """A document that prefers one label whatever is asked has no say; the others have."""
+
+    class Biased(Questioned):
+        def prefix(self, common, documents, *, room, on_progress=None):
+            return SyntheticRows([bytes(one).decode() for one in documents], self._speech)
+
+    corpus = units(*("token 1",) * 5)
+    with mock.patch(f"{__name__}.Questioned", Biased):
+        assert distribution("poe-prior", corpus)[0].tolist() == pytest.approx([1 / 3] * 3)
+        assert distribution("poe", corpus)[0][1] > 0.9
+    assert distribution("poe-prior", corpus)[0][1] > 0.9
