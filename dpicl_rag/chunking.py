@@ -45,10 +45,14 @@ def split_text(text: str, size: int = 800, overlap: int = 80) -> list[str]:
         raise ConfigurationError("overlap must be at least 0 and less than half of size")
     text = text.strip()
     passages: list[str] = []
-    start = 0
+    start = reached = 0
     while len(text) - start > size:
         end = _cut(text, start, start + size)
-        passages.append(text[start:end].rstrip())
+        passage = text[start:end].rstrip()
+        # Before a run of white space a cut can find no more than what the last passage ended with.
+        if start + len(passage) > reached:
+            passages.append(passage)
+            reached = start + len(passage)
         start = _restart(text, end, overlap)
     if start < len(text):
         passages.append(text[start:])
