@@ -55,7 +55,12 @@ def start(path: Path, corpus: str, mode: str, fault: str = "") -> subprocess.Pop
 
 def finish(process: subprocess.Popen[bytes]) -> tuple[int, str]:
     """Tokens that the process released, and what it complained about."""
-    output, errors = process.communicate(timeout=120)
+    with process:
+        try:
+            output, errors = process.communicate(timeout=120)
+        except BaseException:
+            process.kill()  # nothing a failed test has started goes on beside the next one
+            raise
     return len(output), errors.decode()
 
 
