@@ -14,6 +14,9 @@ from dpicl_rag.mechanisms.exponential import aggregate, draw, utility_ranges
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.utilities import Utility
 
+# Experts whose utilities are held at once; a slice stays in the processor's cache.
+_SLICE = 16
+
 
 def candidates(public: torch.Tensor, top_k: int | None) -> torch.Tensor | None:
     """Mask of the tokens outside the public model's ``top_k``, or None for no limit."""
@@ -44,20 +47,29 @@ def score(
         Unnormalised log-probabilities, float64 [candidates], and lambda times every expert's
         realised range before weighting, float64 [n].
     """
-    public, experts = log_probs[0], log_probs[1:]
+    public, slices = log_probs[0], torch.split(log_probs[1:], _SLICE)
     outside = candidates(public, top_k)
-    utilities = utility(experts, public)
-    base = utility.base(public)
+    scores = utility.base(public)
     if outside is not None:
-        base = base.masked_fill(outside, -torch.inf)
+        scores = scores.masked_fill(outside, -torch.inf)
+
+    def utilities(experts: torch.Tensor) -> torch.Tensor:
+        found = utility(experts, public)
+        if outside is None:
+            return found
         # Only candidates can be drawn, so only they count towards a range. Outside them every
         # utility is set to the expert's own lowest value, which leaves its range as it is.
-        inside = utilities.masked_fill(outside, torch.inf).amin(dim=-1, keepdim=True)
-        utilities = torch.where(outside, inside, utilities)
-    ranges = strength * utility_ranges(utilities)
+        inside = found.masked_fill(outside, torch.inf).amin(dim=-1, keepdim=True)
+        return torch.where(outside, inside, found)
+
+    # Computed twice, because weights need all ranges first: to keep the utilities of all experts
+    # would take as much memory as their log-probabilities, and saves little time or none.
+    ranges = strength * torch.cat([utility_ranges(utilities(experts)) for experts in slices])
     weights = charge.weights(ranges)
-    scale: torch.Tensor | float = strength if weights is None else strength * weights
-    return aggregate(base, utilities, scale), ranges
+    scales = torch.full_like(ranges, strength) if weights is None else strength * weights
+    for experts, scale in zip(slices, torch.split(scales, _SLICE), strict=True):
+        scores = aggregate(scores, utilities(experts), scale)
+    return scores, ranges
 
 
 def decode(

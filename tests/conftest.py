@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -32,3 +33,12 @@ def data_folder() -> Path:
     if not DATA.is_dir():
         pytest.skip("no benchmark data here: set DPICL_RAG_DATA to its folder")
     return DATA
+
+
+@pytest.fixture
+def interruptible():
+    """Ctrl-C works, here and in processes that are started; a shell in whose background the tests
+    run would have it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

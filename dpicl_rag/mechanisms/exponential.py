@@ -37,12 +37,8 @@ def aggregate(
         return base
     if not isinstance(weights, torch.Tensor):
         weights = base.new_full((len(utilities),), weights)
-    # Summed in float64 whatever the model's dtype, a slice of experts at a time.
-    total = torch.zeros_like(base)
-    for first in range(0, len(utilities), 32):
-        part = slice(first, first + 32)
-        total += weights[part].double() @ utilities[part].double()
-    return base + total
+    # In float64 whatever the model's dtype.
+    return base + weights.double() @ utilities.double()
 
 
 def draw(scores: torch.Tensor, randomness: Randomness) -> int:

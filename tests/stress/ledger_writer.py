@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import sys
 import time
 
@@ -85,8 +84,6 @@ def spend_units(ledger: Ledger, corpus: str, _: str) -> None:
 
 
 def main() -> None:
-    # A shell that runs the tests in the background hands down a SIGINT that is ignored.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     path, corpus, mode = sys.argv[1:4]
     fault = sys.argv[4] if len(sys.argv) > 4 else ""
     modes = {"kill": write_until_killed, "race": write_until_refused, "units": spend_units}

@@ -163,6 +163,7 @@ def test_kills_lose_no_charge_and_leave_nothing_held(tmp_path: Path) -> None:
     assert totals.held == 0
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_interrupts_lose_no_charge_and_leave_nothing_held(tmp_path: Path) -> None:
     begin = time.monotonic()
     totals = stop_writers(tmp_path / "budget.sqlite", 60, signal.SIGINT)

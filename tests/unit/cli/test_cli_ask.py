@@ -265,22 +265,13 @@ def assert_charged(status, tokens):
     assert status.questions == 1
 
 
-@pytest.fixture
-def ctrl_c():
-    """Presses Ctrl-C. A shell that runs the tests in the background has SIGINT ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield lambda: signal.raise_signal(signal.SIGINT)
-    signal.signal(signal.SIGINT, before)
-
-
-def test_ctrl_c_in_the_model_charges_what_was_released(
-    cli, mail, monkeypatch, spending, drawn, ctrl_c
-):
+@pytest.mark.usefixtures("interruptible")
+def test_ctrl_c_in_the_model_charges_what_was_released(cli, mail, monkeypatch, spending, drawn):
     extend = TransformersRows.extend
 
     def interrupted(self, token_ids):
         if len(drawn) == 3:
-            ctrl_c()
+            signal.raise_signal(signal.SIGINT)
         return extend(self, token_ids)
 
     monkeypatch.setattr(TransformersRows, "extend", interrupted)
@@ -305,9 +296,10 @@ def test_a_stop_while_printing_charges_what_was_released(
     assert_charged(spending(mail), len(drawn))
 
 
-def test_ctrl_c_while_documents_are_read_charges_nothing(cli, mail, monkeypatch, spending, ctrl_c):
+@pytest.mark.usefixtures("interruptible")
+def test_ctrl_c_while_documents_are_read_charges_nothing(cli, mail, monkeypatch, spending):
     def interrupted(*_, **__):
-        ctrl_c()
+        signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(TransformersModel, "prefix", interrupted)
     assert ask_of_twelve_tokens(cli, mail).exit_code == 130
