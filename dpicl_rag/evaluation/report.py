@@ -119,7 +119,7 @@ class EvaluationReport:
         methods = list(dict.fromkeys(line.method for value, line in lines if value is not None))
         cells = {(line.method, value): shown(line) for value, line in lines}
         rows = tuple((m, *(cells.get((m, value), "") for value in values)) for m in methods)
-        columns = ("method", *(f"{name} {value:g}" for value in values))
+        columns = ("method", *(f"{value:g}" for value in values))
         experts = max(self.run.settings.experts)
         title = f"Accuracy in percent against {name}, {experts} experts"
         return Table(title if name == "epsilon" else f"{title}, {self._terms()}", columns, rows)
