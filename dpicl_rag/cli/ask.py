@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from dpicl_rag.cli import console, options, stores
+from dpicl_rag.methods.names import OverDocuments
 
 if TYPE_CHECKING:
     from dpicl_rag.language_models.prefix_cache import PrefixCache
@@ -76,15 +77,7 @@ Utility = Annotated[
     ),
 ]
 ChosenMethod = Annotated[
-    Literal[
-        "poe",
-        "poe-prior",
-        "votes",
-        "votes-gaussian",
-        "permute-and-flip",
-        "permute-and-flip-votes",
-    ]
-    | None,
+    OverDocuments | None,
     typer.Option(
         help="A published method, charged the same for every unit; see docs/methods.md. By "
         "default --utility and --accounting decide.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
 import torch
 
@@ -14,17 +15,10 @@ from dpicl_rag.gathering import Source
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.methods.base import Calibrated, Method, Views
 from dpicl_rag.methods.layouts import ContentFree, OneEach
+from dpicl_rag.methods.names import OverDocuments
 from dpicl_rag.methods.registry import make
 
-OVER_DOCUMENTS = (
-    "poe",
-    "poe-prior",
-    "votes",
-    "votes-gaussian",
-    "permute-and-flip",
-    "permute-and-flip-votes",
-)
-"""Methods that need one row per expert, and its prior at most. Groups are a setting of the path."""
+OVER_DOCUMENTS: tuple[str, ...] = get_args(OverDocuments)
 
 _PRIORS = ContentFree(OneEach())
 
