@@ -9,7 +9,6 @@ import torch
 from dpicl_rag.charging import Charge
 from dpicl_rag.drafting import Draft
 from dpicl_rag.language_models.base import BlockRows, Rows
-from dpicl_rag.language_models.memory import enough_memory
 from dpicl_rag.mechanisms.exponential import aggregate, draw, utility_ranges
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.utilities import Utility
@@ -129,8 +128,7 @@ def decode(
         for at, log_probs in enumerate(places):
             if at > 0 and not charge.can_pay():
                 return
-            with enough_memory():
-                scores, ranges = score(log_probs, utility, strength, charge, top_k)
+            scores, ranges = score(log_probs, utility, strength, charge, top_k)
             charge.pay(ranges)
             token = draw(scores, randomness)
             charge.verify()

@@ -78,10 +78,7 @@ class ByUtility:
     rho: float
     delta: float
 
-    @property
-    def takes_priors(self) -> bool:
-        """No."""
-        return False
+    takes_priors = False
 
     def choose(
         self,

@@ -26,6 +26,7 @@ from dpicl_rag.labelling import Labelling, after_search, by_utility
 from dpicl_rag.labels import label_tokens
 from dpicl_rag.language_models.base import BlockRows, LanguageModel, Progress, Rows
 from dpicl_rag.language_models.loading import load_language_model
+from dpicl_rag.language_models.memory import enough_memory
 from dpicl_rag.mechanisms.randomness import Randomness, SeededRandomness
 from dpicl_rag.private_stream import PrivateStream
 from dpicl_rag.prompts import CONTENT_FREE, CutPrompt, PromptTemplate, document_tokens
@@ -154,27 +155,30 @@ class PrivateContextLLM:
 
         def tokens() -> Iterator[int]:
             # Runs when the first piece is asked for, inside the stream's own clean-up.
-            rows = self._rows(gathered.experts, prompt, allowance, config.max_tokens, on_progress)
-            draft = None
-            if config.block_tokens and isinstance(rows, BlockRows):
-                alone = self._rows([], prompt, allowance, config.max_tokens, None)
-                assert isinstance(alone, BlockRows)
-                draft = GreedyDraft(alone, config.block_tokens)
-            yield from decode(
-                rows,
-                prompt.suffix,
-                utility,
-                strength,
-                charge,
-                self._randomness,
-                max_tokens=config.max_tokens,
-                stop_tokens=self._model.stop_tokens,
-                top_k=config.public_top_k,
-                public_rows=None
-                if config.public_top_k is None
-                else self._rows([], prompt, allowance, config.max_tokens, None),
-                draft=draft,
-            )
+            with enough_memory():
+                rows = self._rows(
+                    gathered.experts, prompt, allowance, config.max_tokens, on_progress
+                )
+                draft = None
+                if config.block_tokens and isinstance(rows, BlockRows):
+                    alone = self._rows([], prompt, allowance, config.max_tokens, None)
+                    assert isinstance(alone, BlockRows)
+                    draft = GreedyDraft(alone, config.block_tokens)
+                yield from decode(
+                    rows,
+                    prompt.suffix,
+                    utility,
+                    strength,
+                    charge,
+                    self._randomness,
+                    max_tokens=config.max_tokens,
+                    stop_tokens=self._model.stop_tokens,
+                    top_k=config.public_top_k,
+                    public_rows=None
+                    if config.public_top_k is None
+                    else self._rows([], prompt, allowance, config.max_tokens, None),
+                    draft=draft,
+                )
 
         return PrivateStream(
             tokens(),
@@ -220,9 +224,13 @@ class PrivateContextLLM:
         room = max(map(len, tokens))
         source = describe(documents, config)
         labelling = self._labelling(method, source)
-        asked = [prompt, self._cut(CONTENT_FREE)] if labelling.takes_priors else [prompt]
-        # Every question finds the same tokens of a document.
-        allowance = min(p.allowance(self._model, config.unit_tokens, room) for p in asked)
+        blank = self._cut(CONTENT_FREE) if labelling.takes_priors else None
+        # Both questions find the same tokens of a document.
+        allowance = min(
+            one.allowance(self._model, config.unit_tokens, room)
+            for one in (prompt, blank)
+            if one is not None
+        )
         gathered = gather(
             question,
             documents,
@@ -233,15 +241,18 @@ class PrivateContextLLM:
             search_rho=source.rho,
             cost=labelling.rho,
         )
+
+        def said(prompt: CutPrompt, on_progress: Progress | None) -> torch.Tensor:
+            rows = self._rows(gathered.experts, prompt, allowance, room, on_progress)
+            rows.extend(prompt.suffix)
+            return torch.log_softmax(rows.score(tokens), dim=-1)
+
         try:
-            found = []
-            for one in asked:
-                rows = self._rows(gathered.experts, one, allowance, room, on_progress)
-                rows.extend(one.suffix)
-                found.append(torch.log_softmax(rows.score(tokens), dim=-1))
-                on_progress = None  # told once; the documents are kept for the second question
-            log_probs, priors = found[0], found[1] if labelling.takes_priors else None
-            chosen = labelling.choose(log_probs, priors, gathered.charge, self._randomness)
+            with enough_memory():
+                log_probs = said(prompt, on_progress)
+                # Progress is told once: the documents are kept for the second question.
+                priors = None if blank is None else said(blank, None)
+                chosen = labelling.choose(log_probs, priors, gathered.charge, self._randomness)
         finally:
             gathered.close()
         return PrivateLabel(labels[chosen], config.epsilon, labelling.delta, gathered.charge.rho)

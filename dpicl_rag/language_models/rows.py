@@ -255,7 +255,7 @@ class TransformersRows:
                 found = log_probs.new_empty(self._cache.rows, *log_probs.shape[1:])
             found[rows] = log_probs
 
-        # The log-probabilities of a place take about as much memory as two more tokens.
+        # The log-probabilities of a place take memory too: it counts as two more tokens.
         self._in_passes(self._cache.rows, lambda _: width + 2 * keep, run)
         assert found is not None
         return found

@@ -18,6 +18,7 @@ from dpicl_rag import (
     ModelError,
     PrivateContextLLM,
     decoding,
+    labelling,
 )
 from dpicl_rag.accounting.conversion import epsilon_to_rho, rho_to_epsilon
 from dpicl_rag.accounting.stability import Stability
@@ -212,7 +213,10 @@ def test_an_error_while_reading_refunds(tiny_model, ledger, monkeypatch):
     assert (status.spent, status.reserved) == (0, 0)
 
 
-def test_memory_that_ends_while_weighing_tells_no_size_and_refunds(tiny_model, ledger, monkeypatch):
+@pytest.mark.parametrize("step", ["_places", "aggregate"])
+def test_memory_that_ends_while_weighing_tells_no_size_and_refunds(
+    tiny_model, ledger, monkeypatch, step
+):
     """What torch says names the size of a tensor: experts times vocabulary."""
     ledger.set_budget(corpus="default", rho=100.0)
     llm = PrivateContextLLM(tiny_model, max_tokens=8, ledger=ledger, accounting="fixed")
@@ -220,11 +224,15 @@ def test_memory_that_ends_while_weighing_tells_no_size_and_refunds(tiny_model, l
     def fail(*_):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4471")
 
-    monkeypatch.setattr(decoding, "aggregate", fail)
+    monkeypatch.setattr(decoding, step, fail)
     with pytest.raises(ModelError, match="not enough memory") as caught:
         llm.answer("q?", DOCUMENTS)
     assert "4471" not in str(caught.value)
     assert caught.value.__suppress_context__
+    monkeypatch.setattr(labelling, "score", fail)
+    with pytest.raises(ModelError, match="not enough memory") as caught:
+        llm.classify("q?", DOCUMENTS, ["a", "b"])
+    assert "4471" not in str(caught.value)
     [status] = ledger.status()
     assert (status.spent, status.reserved) == (0, 0)
 

@@ -191,13 +191,8 @@ def test_the_clip_of_the_settings_is_the_methods():
 
 def test_what_a_document_says_to_every_question_is_taken_out():
     """A document that prefers one label whatever is asked has no say; the others have."""
-
-    class Biased(Questioned):
-        def prefix(self, common, documents, *, room, on_progress=None):
-            return SyntheticRows([bytes(one).decode() for one in documents], self._speech)
-
     corpus = units(*("token 1",) * 5)
-    with mock.patch(f"{__name__}.Questioned", Biased):
+    with mock.patch(f"{__name__}.Questioned", SyntheticModel):
         assert distribution("poe-prior", corpus)[0].tolist() == pytest.approx([1 / 3] * 3)
         assert distribution("poe", corpus)[0][1] > 0.9
     assert distribution("poe-prior", corpus)[0][1] > 0.9
