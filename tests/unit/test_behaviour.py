@@ -1,0 +1,222 @@
+"""The same questions give the same answers, labels, charges and ledgers as on 2026-11-21.
+
+The figures in behaviour.json were written by ``python -m tests.unit.test_behaviour`` before the
+rooms were redrawn. They cover every utility, retriever, accounting and method. A figure that
+changes on purpose is moved to ``CHANGED`` and named in the CHANGELOG.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import tempfile
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+
+from dpicl_rag import Document, Ledger, PrivateContextLLM, ThresholdRetriever, TopKRetriever
+from dpicl_rag.accounting.stability import Adjacency
+from dpicl_rag.auditing import Subject, SyntheticModel
+from dpicl_rag.mechanisms.randomness import NotPrivateWarning
+from dpicl_rag.methods import make
+from dpicl_rag.retrieval import (
+    PoissonSampledRetriever,
+    PrivateThresholdRetriever,
+    PrivateTopKRetriever,
+)
+from tests.support.scored_units import ScoredUnits
+from tests.support.tiny_model import build_tiny_model
+
+RECORDED = Path(__file__).with_name("behaviour.json")
+SIZE = 8
+LABELS = ("a", "b", "c", "d")
+UTILITIES = ("surplus", "log_ratio", "log_prob", "vote")
+METHODS = (
+    "poe",
+    "poe-prior",
+    "votes",
+    "votes-gaussian",
+    "permute-and-flip",
+    "permute-and-flip-votes",
+)
+METHODS_OF_PAPERS = ("soft", "hard", "poe-groups", "sampling", *METHODS)
+SCORES = {f"unit {at}": [0.95 - 0.05 * at, 0.3][: 1 + at % 2] for at in range(12)}
+THRESHOLDS = (0.9, 0.8, 0.7, 0.6, 0.5)
+SOURCES = (
+    "documents",
+    "threshold",
+    "top-k",
+    "poisson",
+    "private-threshold",
+    "private-top-k",
+)
+
+
+def speech(text: str, history: tuple[int, ...]) -> list[float]:
+    """Numbers that look random, the same wherever Python runs."""
+    dice = random.Random(f"{text}|{history}")
+    shared = random.Random(str(history))
+    # Documents agree in part, so that strong and weak experts both come up.
+    return [3 * dice.gauss(0, 1) + 4 * shared.gauss(0, 1) for _ in range(SIZE)]
+
+
+def sources() -> dict[str, object]:
+    """A fresh one of every kind of source; random ones have their own seed."""
+    units = ScoredUnits(SCORES)
+    return {
+        "documents": [Document(f"note {at}", f"unit {at % 5}") for at in range(7)],
+        "threshold": ThresholdRetriever(units, 0.6),
+        "top-k": TopKRetriever(units, 5),
+        "poisson": PoissonSampledRetriever(ThresholdRetriever(units, 0.5), 0.6, seed=4),
+        "private-threshold": PrivateThresholdRetriever(
+            units, 6, 3.0, thresholds=THRESHOLDS, capacity=5, seed=5
+        ),
+        "private-top-k": PrivateTopKRetriever(units, 6, 7.5, thresholds=THRESHOLDS, seed=6),
+    }
+
+
+def private_llm(ledger: Ledger | None = None, **settings: object) -> PrivateContextLLM:
+    return PrivateContextLLM(
+        SyntheticModel(SIZE, speech, frozenset({SIZE - 1})),
+        ledger=ledger,
+        corpus="notes",
+        seed=7,
+        **{"epsilon": 6.0, "max_tokens": 6, **settings},
+    )
+
+
+def booked(ledger: Ledger) -> dict[str, object]:
+    """What the ledger holds: the corpus's spend, and what each unit has left."""
+    spent = [[s.kind, s.name, s.spent, s.remaining] for s in ledger.status()]
+    units = [f"unit {at}" for at in range(12)]
+    room = min(s.remaining for s in ledger.status())
+    with ledger.reserve(corpus="notes", rho=room, units=units) as reservation:
+        return {"scopes": spent, "left": reservation.limits}
+
+
+def answer(source: str, **settings: object) -> dict[str, object]:
+    with tempfile.TemporaryDirectory() as folder, Ledger(Path(folder, "l.sqlite")) as ledger:
+        individual = settings.get("accounting") != "fixed" and source != "top-k"
+        limits = {"unit_rho": 0.9} if individual else {}
+        ledger.set_budget(corpus="notes", rho=3.0, **limits)
+        llm = private_llm(ledger, **settings)
+        found = llm.answer("Which?", sources()[source])
+        again = llm.answer("Which?", sources()[source])
+        return {
+            "answers": [
+                [a.text, a.tokens, a.stopped_by, a.rho, a.epsilon, a.delta] for a in (found, again)
+            ],
+            **booked(ledger),
+        }
+
+
+def label(source: str, method: str | None = None, **settings: object) -> dict[str, object]:
+    with tempfile.TemporaryDirectory() as folder, Ledger(Path(folder, "l.sqlite")) as ledger:
+        ledger.set_budget(corpus="notes", rho=50.0)
+        found = private_llm(ledger, **settings).classify(
+            "Which?", sources()[source], LABELS, method=method
+        )
+        result = {"label": found.label, "charge": [found.epsilon, found.delta, found.rho]}
+        return {**result, **booked(ledger)}
+
+
+def distributions(tokens: int = 3, **settings: object) -> list[list[float]]:
+    """What the first draws are made from, along one path, groups by fixed coins."""
+    model = SyntheticModel(SIZE, speech, frozenset({SIZE - 1}))
+    audited = Subject(model, "Which?", {"epsilon": 6.0, "max_tokens": 6, **settings})
+    trace = audited.follow(sources()["documents"], list(range(1, tokens + 1)), coins=3)
+    return [log_probs.tolist() for log_probs in trace.log_probs]
+
+
+def small(**settings: object) -> list[object]:
+    """An answer of a real, random-weight transformers model."""
+    model = build_tiny_model(scale=60.0)
+    llm = PrivateContextLLM(model, seed=5, max_tokens=12, **settings)
+    found = llm.answer("code?", ["the code is 4471", "the code is 4471 as always", "lunch"])
+    return [found.text, found.tokens, found.rho]
+
+
+def published(name: str, adjacency: str, queries: int) -> dict[str, object]:
+    """A method's noise, charge and distribution over labels, from fixed rows of a context."""
+    method = make(name)
+    calibrated = method.calibrate(3.0, 1e-5, Adjacency(adjacency), queries=queries)
+    rows = torch.Generator().manual_seed(1)
+    views = {
+        layout: torch.log_softmax(3 * torch.randn(5, 4, generator=rows).double(), dim=-1)
+        for layout in method.layouts(5)
+    }
+    found = method.distribution(views, calibrated).tolist()
+    claimed = method.published(3.0, 1e-5, Adjacency(adjacency), queries=queries)
+    return {
+        "noise": [calibrated.parameter, calibrated.rho],
+        "published": claimed and [claimed.parameter, claimed.rho],
+        "distribution": found,
+    }
+
+
+def cases() -> dict[str, tuple[object, dict[str, object]]]:
+    every: dict[str, tuple[object, dict[str, object]]] = {}
+    for utility in UTILITIES:
+        for accounting in (None, "fixed"):
+            for source in SOURCES:
+                settings = {"utility": utility, "accounting": accounting}
+                every[f"answer {utility} {accounting} {source}"] = (
+                    answer,
+                    {"source": source, **settings},
+                )
+                every[f"label {utility} {accounting} {source}"] = (
+                    label,
+                    {"source": source, **settings},
+                )
+        for name, more in {
+            "replace": {"adjacency": "replace_one"},
+            "groups": {"groups": 3},
+            "candidates": {"public_top_k": 3},
+            "strength": {"strength": 0.4},
+            "default": {},
+        }.items():
+            every[f"distribution {utility} {name}"] = (distributions, {"utility": utility, **more})
+    for method in METHODS:
+        for source in SOURCES:
+            every[f"method {method} {source}"] = (label, {"source": source, "method": method})
+        every[f"method {method} replace"] = (
+            label,
+            {"source": "documents", "method": method, "adjacency": "replace_one"},
+        )
+    for name, more in {
+        "plain": {},
+        "blocks": {"block_tokens": 4},
+        "few": {"public_top_k": 8},
+    }.items():
+        every[f"tiny {name}"] = (small, more)
+    return every
+
+
+def observed(name: str) -> object:
+    run, settings = cases()[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotPrivateWarning)
+        return json.loads(json.dumps(run(**settings)))
+
+
+def same(one: object, other: object) -> bool:
+    """Equal up to rounding in the last digits of floats."""
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, float) and isinstance(other, (int, float)):
+        return one == pytest.approx(other, rel=1e-5, abs=1e-9)
+    return one == other
+
+
+@pytest.mark.parametrize("name", sorted(cases()))
+def test_behaviour_is_what_it_was(name):
+    assert same(json.loads(RECORDED.read_text())[name], observed(name))
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    RECORDED.write_text(json.dumps({name: observed(name) for name in cases()}, indent=0) + "\n")
