@@ -185,6 +185,14 @@ def cases() -> dict[str, tuple[object, dict[str, object]]]:
             label,
             {"source": "documents", "method": method, "adjacency": "replace_one"},
         )
+    for name in METHODS_OF_PAPERS:
+        for adjacency in ("add_or_remove_one", "replace_one"):
+            for queries in (1, 20):
+                if name != "sampling" or (adjacency, queries) == ("add_or_remove_one", 1):
+                    every[f"published {name} {adjacency} {queries}"] = (
+                        published,
+                        {"name": name, "adjacency": adjacency, "queries": queries},
+                    )
     for name, more in {
         "plain": {},
         "blocks": {"block_tokens": 4},
