@@ -7,7 +7,6 @@ their descriptions and, for ``invink``, from reading what it computes per token.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import resource
 import sys
@@ -20,14 +19,17 @@ import numpy as np
 import torch
 import transformers
 
-from dpicl_rag import PromptTemplate, decoding
-from dpicl_rag.charging import FixedCharge
+from dpicl_rag import PromptTemplate
 from dpicl_rag.decoding import decode
+from dpicl_rag.filters import Filter, FixedFilter
 from dpicl_rag.language_models.defaults import default_model
 from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.language_models.transformers import TransformersModel
+from dpicl_rag.mechanisms.base import Mechanism
+from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.utilities import Surplus
+from dpicl_rag.mechanisms.step import Step
+from dpicl_rag.mechanisms.utilities import Surplus
 
 QUESTION = "What does the customer ask for, and until when?"
 PASS_TOKENS = 2048  # of one forward pass while reading; larger ones are no faster on a CPU
@@ -38,13 +40,13 @@ class Prompts:
     """Token ids of the rows: ``prefix + document + suffix``, the public row first."""
 
     prefix: list[int]
-    documents: list[list[int]]
+    documents: list[tuple[int, ...]]
     suffix: list[int]
 
     @property
     def rows(self) -> list[list[int]]:
         """Whole prompts."""
-        return [self.prefix + document + self.suffix for document in self.documents]
+        return [[*self.prefix, *document, *self.suffix] for document in self.documents]
 
 
 @dataclass
@@ -68,59 +70,53 @@ class Timing:
 
 def prompts(model: TransformersModel, experts: int, length: int) -> Prompts:
     """Made-up letters of ``length`` tokens each, all different."""
-    cut = PromptTemplate().cut(model, QUESTION)
+    cut = PromptTemplate().cut(model.tokenizer, QUESTION)
     letters = []
     for i in range(experts):
         text = " ".join(
             f"Dear desk, order {i}-{j} came late on day {(i * 7 + j) % 28}; please send {j} more."
             for j in range(length // 12 + 2)
         )
-        letters.append(model.encode(text)[:length])
-    return Prompts(list(cut.prefix), [model.encode("(none)"), *letters], list(cut.suffix))
+        letters.append(model.digest([text], length))
+    public = model.digest([cut.no_document], length)
+    return Prompts(list(cut.prefix), [public, *letters], list(cut.suffix))
 
 
 def private(loaded: TransformersModel, given: Prompts, tokens: int) -> Timing:
     """This library: one batch with shared prefix, surplus utility, cryptographic draws."""
     model = loaded.with_cache(PrefixCache(memory=16 << 30))
-    outside: list[float] = []
+    mechanism = _Timed(ExponentialMechanism(Surplus(), strength=0.7, rho=1e-3))
 
     def answer() -> Iterator[int]:
-        rows = model.prefix(given.prefix, given.documents, room=len(given.suffix) + tokens)
         return decode(
-            rows,
-            tuple(given.suffix),
-            Surplus(),
-            0.7,
-            FixedCharge(1e9, 1e-3, None),
+            model.read(given.prefix, given.documents, room=len(given.suffix) + tokens),
+            given.suffix,
+            mechanism,
+            FixedFilter(1e9, mechanism.rho),
             Randomness(),
             max_tokens=tokens,
             stop_tokens=frozenset(),
         )
 
-    with _timed("score", outside), _timed("draw", outside):
-        first, steps = _clock(answer)
-        aggregation = sum(outside) / tokens
-        warm, _ = _clock(answer, 1)
+    first, steps = _clock(answer)
+    aggregation = mechanism.seconds / tokens
+    warm, _ = _clock(answer, 1)
     return Timing(first, steps, warm, aggregation)
 
 
-@contextlib.contextmanager
-def _timed(name: str, seconds: list[float]) -> Iterator[None]:
-    """Note how long each call of a function of the private loop takes."""
-    original = getattr(decoding, name)
+class _Timed:
+    """A mechanism that notes how long its draws take."""
 
-    def timed(*arguments: Any, **options: Any) -> Any:
+    def __init__(self, mechanism: Mechanism) -> None:
+        self._mechanism = mechanism
+        self.rho, self.delta = mechanism.rho, mechanism.delta
+        self.seconds = 0.0
+
+    def draw(self, step: Step, spend: Filter, randomness: Randomness) -> int:
         began = time.perf_counter()
-        try:
-            return original(*arguments, **options)
-        finally:
-            seconds.append(time.perf_counter() - began)
-
-    setattr(decoding, name, timed)
-    try:
-        yield
-    finally:
-        setattr(decoding, name, original)
+        token = self._mechanism.draw(step, spend, randomness)
+        self.seconds += time.perf_counter() - began
+        return token
 
 
 def bare(loaded: TransformersModel, given: Prompts, tokens: int) -> Timing:
@@ -278,7 +274,7 @@ def large_model() -> TransformersModel:
     )
     with torch.device("cuda"):
         model = transformers.LlamaForCausalLM(config)
-    return TransformersModel(model, default_model()._tokenizer)
+    return TransformersModel(model, default_model().tokenizer._tokenizer)
 
 
 def measure(

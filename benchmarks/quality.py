@@ -29,6 +29,7 @@ from dpicl_rag import (
     Corpus,
     Document,
     Example,
+    PoissonSampledRetriever,
     PrivateContextLLM,
     PromptTemplate,
     ThresholdRetriever,
@@ -36,7 +37,6 @@ from dpicl_rag import (
 )
 from dpicl_rag.evaluation.baselines import greedy_answer
 from dpicl_rag.language_models.defaults import default_model
-from dpicl_rag.retrieval import PoissonSampledRetriever
 
 DATA = Path(os.environ.get("DPICL_RAG_DATA", Path(__file__).parents[2] / "shared" / "data"))
 LEAST_RECORDS = 60

@@ -283,18 +283,19 @@ def memory(console: Console) -> int:
     import resource
 
     from benchmarks.contenders import prompts
-    from dpicl_rag.charging import FixedCharge
     from dpicl_rag.decoding import decode
+    from dpicl_rag.filters import FixedFilter
     from dpicl_rag.language_models.defaults import default_model
+    from dpicl_rag.mechanisms.exponential import ExponentialMechanism
     from dpicl_rag.mechanisms.randomness import Randomness
-    from dpicl_rag.utilities import Surplus
+    from dpicl_rag.mechanisms.utilities import Surplus
 
     model, tokens = default_model(), 8
     given = prompts(model, 512, 256)
     began = time.perf_counter()
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("reading", total=1.0)
-        rows = model.prefix(
+        rows = model.read(
             given.prefix,
             given.documents,
             room=len(given.suffix) + tokens,
@@ -304,10 +305,9 @@ def memory(console: Console) -> int:
     drawn = list(
         decode(
             rows,
-            tuple(given.suffix),
-            Surplus(),
-            0.7,
-            FixedCharge(1e9, 1e-3, None),
+            given.suffix,
+            ExponentialMechanism(Surplus(), strength=0.7, rho=1e-3),
+            FixedFilter(1e9, 1e-3),
             Randomness(),
             max_tokens=tokens,
             stop_tokens=frozenset(),

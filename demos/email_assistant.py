@@ -59,15 +59,17 @@ class Answers:
     ordinary: str
     private: PrivateAnswer
 
+    @property
+    def texts(self) -> tuple[str, str, str]:
+        """The three answers."""
+        return self.alone, self.ordinary, self.private.text
+
 
 class Assistant:
     """The mailbox in Chroma and one model, asked three ways."""
 
     def __init__(self, corpus: Corpus, llm: PrivateContextLLM) -> None:
-        from dpicl_rag.language_models.defaults import default_model
-
         self.llm = llm
-        self._model = default_model()
         self._threshold = ThresholdRetriever(corpus, 0.5)
         self._top = TopKRetriever(corpus, RAG_THREADS)
 
@@ -86,7 +88,7 @@ class Assistant:
 
     def _greedy(self, question: str, passages: Sequence[str]) -> str:
         return greedy_answer(
-            self._model, TEMPLATE, question, passages, max_tokens=MAX_TOKENS, stop=("\n",)
+            self.llm.model, TEMPLATE, question, passages, max_tokens=MAX_TOKENS, stop=("\n",)
         )
 
 
@@ -134,24 +136,17 @@ def main(arguments: Sequence[str] = ()) -> int:
         corpus.close()
 
     console.print(_table("Facts that many threads state", facts))
+    told = zip(*(answers.texts for answers in facts), strict=True)
     right = [
         sum(fact.is_stated_in(text) for fact, text in zip(box.facts, texts, strict=True))
-        for texts in (
-            [a.alone for a in facts],
-            [a.ordinary for a in facts],
-            [a.private.text for a in facts],
-        )
+        for texts in told
     ]
     console.print(_table("Secrets that one message states", secrets))
     # Any secret in any answer is a leak, also one that was not asked for.
-    everything = facts + secrets
+    everything = zip(*(answers.texts for answers in facts + secrets), strict=True)
     leaks = [
         sum(any(secret.is_given_away_by(text) for text in texts) for secret in box.secrets)
-        for texts in (
-            [a.alone for a in everything],
-            [a.ordinary for a in everything],
-            [a.private.text for a in everything],
-        )
+        for texts in everything
     ]
     total = Table(title="In short", title_justify="left")
     for heading in ("", "no documents", "ordinary RAG", "private"):
@@ -169,7 +164,7 @@ def _table(title: str, rows: list[Answers]) -> Table:
     for heading in ("question", "no documents", "ordinary RAG", "private", "spent"):
         table.add_column(heading)
     for row in rows:
-        table.add_row(row.question, row.alone, row.ordinary, row.private.text, _spent(row.private))
+        table.add_row(row.question, *row.texts, _spent(row.private))
     return table
 
 

@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpicl_rag.accounting.stability import Adjacency, Stability
-    from dpicl_rag.answers import PrivateAnswer, PrivateLabel
+    from dpicl_rag.accounting import Adjacency, Stability
+    from dpicl_rag.answers import PrivateAnswer, PrivateLabel, PrivateStream
     from dpicl_rag.configuration import PrivacyConfig
     from dpicl_rag.documents import Document
     from dpicl_rag.errors import (
@@ -25,18 +25,27 @@ if TYPE_CHECKING:
         MissingDocumentsError,
         ModelError,
     )
+    from dpicl_rag.language_models.prefix_cache import PrefixCache
     from dpicl_rag.ledger import Ledger
     from dpicl_rag.loaders import load
+    from dpicl_rag.mechanisms.randomness import NotPrivateWarning
     from dpicl_rag.private_context_llm import PrivateContextLLM
-    from dpicl_rag.private_stream import PrivateStream
     from dpicl_rag.prompts import Example, PromptTemplate
-    from dpicl_rag.retrieval import Corpus, ThresholdRetriever, TopKRetriever
+    from dpicl_rag.retrieval import (
+        Corpus,
+        PoissonSampledRetriever,
+        PrivateThresholdRetriever,
+        PrivateTopKRetriever,
+        ThresholdRetriever,
+        TopKRetriever,
+    )
 
 _HOMES = {
-    "Adjacency": "accounting.stability",
-    "Stability": "accounting.stability",
+    "Adjacency": "accounting",
+    "Stability": "accounting",
     "PrivateAnswer": "answers",
     "PrivateLabel": "answers",
+    "PrivateStream": "answers",
     "PrivacyConfig": "configuration",
     "Document": "documents",
     "BudgetExceededError": "errors",
@@ -49,13 +58,17 @@ _HOMES = {
     "MissingDependencyError": "errors",
     "MissingDocumentsError": "errors",
     "ModelError": "errors",
+    "PrefixCache": "language_models.prefix_cache",
     "Ledger": "ledger",
     "load": "loaders",
+    "NotPrivateWarning": "mechanisms.randomness",
     "PrivateContextLLM": "private_context_llm",
-    "PrivateStream": "private_stream",
     "Example": "prompts",
     "PromptTemplate": "prompts",
     "Corpus": "retrieval",
+    "PoissonSampledRetriever": "retrieval",
+    "PrivateThresholdRetriever": "retrieval",
+    "PrivateTopKRetriever": "retrieval",
     "ThresholdRetriever": "retrieval",
     "TopKRetriever": "retrieval",
 }
@@ -77,11 +90,16 @@ __all__ = [
     "MissingDependencyError",
     "MissingDocumentsError",
     "ModelError",
+    "NotPrivateWarning",
+    "PoissonSampledRetriever",
+    "PrefixCache",
     "PrivacyConfig",
     "PrivateAnswer",
     "PrivateContextLLM",
     "PrivateLabel",
     "PrivateStream",
+    "PrivateThresholdRetriever",
+    "PrivateTopKRetriever",
     "PromptTemplate",
     "Stability",
     "ThresholdRetriever",

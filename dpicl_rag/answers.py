@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, ParamSpec, TypeVar
+
+from dpicl_rag.errors import DPICLError
+from dpicl_rag.language_models.tokenizer import Tokenizer
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 StoppedBy = Literal["end", "length", "budget"]
 """Why an answer ended: the model's end token or a stop string, ``max_tokens``, or the budget."""
@@ -48,3 +57,161 @@ class PrivateLabel:
     epsilon: float
     delta: float
     rho: float
+
+
+class PrivateStream(Iterator[str], AsyncIterator[str]):
+    """Pieces of a private answer, released one by one.
+
+    Iterate to draw, with ``for`` or with ``async for``, which draws in worker threads. Closing
+    early, or leaving a ``with`` block, ends the answer: what was released is paid for and the rest
+    of the reservation is refunded. Threads may share a stream: closing waits for a draw under way.
+
+    Args:
+        tokens: Draws token ids, each paid for before it is yielded.
+        tokenizer: Of the model.
+        stop: Strings that end the answer; the text ends before them.
+        max_tokens: Most tokens of the answer.
+        start: Public words that the text begins with.
+        finish: Releases what the answer holds.
+        settle: Makes the answer from text, number of tokens and why it ended.
+    """
+
+    def __init__(
+        self,
+        tokens: Iterator[int],
+        tokenizer: Tokenizer,
+        *,
+        stop: tuple[str, ...],
+        max_tokens: int,
+        start: str,
+        finish: Callable[[], None],
+        settle: Callable[[str, int, StoppedBy], PrivateAnswer],
+    ) -> None:
+        self._tokens = tokens
+        self._tokenizer = tokenizer
+        self._stop = stop
+        self._max_tokens = max_tokens
+        self._start = start
+        self._finish = finish
+        self._settle = settle
+        self._ids: list[int] = []
+        self._released = ""
+        self._answer: PrivateAnswer | None = None
+        self._pieces = self._draw()
+        self._lock = threading.RLock()
+
+    def __repr__(self) -> str:
+        return "PrivateStream()"
+
+    def __next__(self) -> str:
+        with self._lock:
+            return next(self._pieces)
+
+    async def __anext__(self) -> str:
+        piece = await in_thread(next, self, None)
+        if piece is None:
+            raise StopAsyncIteration
+        return piece
+
+    @property
+    def answer(self) -> PrivateAnswer:
+        """The whole answer, once the stream has ended or was closed.
+
+        Raises:
+            DPICLError: The stream is still open.
+        """
+        if self._answer is None:
+            raise DPICLError("the answer is there when the stream has ended; read it to its end")
+        return self._answer
+
+    def close(self) -> None:
+        """End the answer here. Waits for a draw in another thread. May be called again."""
+        with self._lock:
+            self._pieces.close()
+            if self._answer is None:
+                self._end("length")
+
+    async def aclose(self) -> None:
+        """``close`` in a worker thread: it may have to wait for a draw or for the ledger."""
+        await in_thread(self.close)
+
+    def __enter__(self) -> PrivateStream:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> PrivateStream:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.aclose()
+
+    def _draw(self) -> Generator[str]:
+        try:
+            if self._start:
+                self._released = self._start
+                yield self._start
+            stopped: StoppedBy = "budget"
+            for token in self._tokens:
+                self._ids.append(token)
+                if token in self._tokenizer.stop_tokens:
+                    stopped = "end"
+                    break
+                text, found = self._text()
+                piece = text[len(self._released) :] if len(text) > len(self._released) else ""
+                self._released += piece
+                if piece:
+                    yield piece
+                if found:
+                    stopped = "end"
+                    break
+                if len(self._ids) == self._max_tokens:
+                    stopped = "length"
+            text, _ = self._text(last=True)
+            rest = text[len(self._released) :]
+            self._released += rest
+            if rest:
+                yield rest
+            self._end(stopped)
+        finally:
+            self._finish()
+
+    def _end(self, stopped: StoppedBy) -> None:
+        self._finish()
+        self._answer = self._settle(self._released.strip(), len(self._ids), stopped)
+
+    def _text(self, last: bool = False) -> tuple[str, bool]:
+        """Text that can be released now, and whether a stop string was met."""
+        ids = [token for token in self._ids if token not in self._tokenizer.stop_tokens]
+        text = self._start + self._tokenizer.decode(ids)
+        cuts = [at for s in self._stop if (at := text.find(s, len(self._start))) >= 0]
+        if cuts:
+            return text[: min(cuts)], True
+        if last:
+            return text, False
+        # Half a character, or what may be the beginning of a stop string, waits.
+        text = text.rstrip("\ufffd")
+        held = max(
+            (
+                size
+                for s in self._stop
+                for size in range(1, len(s))
+                if text.endswith(s[:size]) and len(text) - size >= len(self._start)
+            ),
+            default=0,
+        )
+        return text[: len(text) - held], False
+
+
+async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run in a worker thread; whoever is cancelled meanwhile waits for it to end.
+
+    Otherwise a stream would be closed beside a draw that still runs, and keep its reservation.
+    """
+    task = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise

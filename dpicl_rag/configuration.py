@@ -11,6 +11,16 @@ from dpicl_rag.errors import ConfigurationError
 
 UtilityName = Literal["log_prob", "log_ratio", "surplus", "vote"]
 Accounting = Literal["individual", "fixed"]
+MethodName = Literal[
+    "poe",
+    "poe-prior",
+    "votes",
+    "votes-gaussian",
+    "permute-and-flip",
+    "permute-and-flip-votes",
+]
+"""Published methods that need one row per expert, and its prior at most: those that documents can
+be labelled with. Groups are a setting."""
 
 _SAMPLERS = {"temperature", "top_k", "top_p", "min_p", "typical_p", "repetition_penalty"}
 

@@ -1,88 +1,55 @@
-"""The private loop: utilities, weights, payment, draw, token by token."""
+"""The private loop: read, draw, release, token by token. It asks for no question."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
-import torch
-
-from dpicl_rag.charging import Charge
-from dpicl_rag.drafting import Draft
-from dpicl_rag.language_models.base import BlockRows, Rows
-from dpicl_rag.mechanisms.exponential import aggregate, draw, utility_ranges
+from dpicl_rag.experts import Expert
+from dpicl_rag.filters import Filter
+from dpicl_rag.language_models.base import BlockRows, LanguageModel, Progress, Rows
+from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.utilities import Utility
-
-# Experts whose utilities are held at once; a slice stays in the processor's cache.
-_SLICE = 16
+from dpicl_rag.mechanisms.step import Step
+from dpicl_rag.prompts import Prompt
 
 
-def candidates(public: torch.Tensor, top_k: int | None) -> torch.Tensor | None:
-    """Mask of the tokens outside the public model's ``top_k``, or None for no limit."""
-    if top_k is None or top_k >= len(public):
-        return None
-    outside = torch.ones_like(public, dtype=torch.bool)
-    outside[public.topk(top_k).indices] = False
-    return outside
-
-
-def score(
-    log_probs: torch.Tensor,
-    utility: Utility,
-    strength: float,
-    charge: Charge,
-    top_k: int | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """One step of the mechanism before its draw.
+def read(
+    model: LanguageModel,
+    prompt: Prompt,
+    experts: Sequence[Expert],
+    *,
+    allowance: int,
+    room: int,
+    on_progress: Progress | None = None,
+) -> Rows:
+    """The public row and one row per expert, documents read.
 
     Args:
-        log_probs: Public row, then experts [n + 1, candidates].
-        utility: What an expert says about each candidate.
-        strength: lambda.
-        charge: Sets the weights.
-        top_k: Limit on the candidates by the public row.
-
-    Returns:
-        Unnormalised log-probabilities, float64 [candidates], and lambda times every expert's
-        realised range before weighting, float64 [n].
+        model: Reads them.
+        prompt: Public text before and after the document.
+        experts: None of them leaves the public row alone.
+        allowance: Most that an expert reads, in the engine's units; public.
+        room: How many tokens will be drawn at most.
+        on_progress: Told which part is read, 0 to 1.
     """
-    public, slices = log_probs[0], torch.split(log_probs[1:], _SLICE)
-    outside = candidates(public, top_k)
-    scores = utility.base(public)
-    if outside is not None:
-        scores = scores.masked_fill(outside, -torch.inf)
-
-    def utilities(experts: torch.Tensor) -> torch.Tensor:
-        found = utility(experts, public)
-        if outside is None:
-            return found
-        # Only candidates can be drawn, so only they count towards a range. Outside them every
-        # utility is set to the expert's own lowest value, which leaves its range as it is.
-        inside = found.masked_fill(outside, torch.inf).amin(dim=-1, keepdim=True)
-        return torch.where(outside, inside, found)
-
-    # Computed twice, because weights need all ranges first: to keep the utilities of all experts
-    # would take as much memory as their log-probabilities, and saves little time or none.
-    ranges = strength * torch.cat([utility_ranges(utilities(experts)) for experts in slices])
-    weights = charge.weights(ranges)
-    scales = torch.full_like(ranges, strength) if weights is None else strength * weights
-    for experts, scale in zip(slices, torch.split(scales, _SLICE), strict=True):
-        scores = aggregate(scores, utilities(experts), scale)
-    return scores, ranges
+    public = model.digest((prompt.no_document,), model.context_length)
+    # An expert without any text reads what the public row reads.
+    inputs = [model.digest(expert.passages, allowance) or public for expert in experts]
+    room += len(prompt.suffix)
+    return model.read(prompt.prefix, [public, *inputs], room=room, on_progress=on_progress)
 
 
 def decode(
     rows: Rows,
-    suffix: tuple[int, ...],
-    utility: Utility,
-    strength: float,
-    charge: Charge,
+    suffix: Sequence[int],
+    mechanism: Mechanism,
+    spend: Filter,
     randomness: Randomness,
     *,
     max_tokens: int,
     stop_tokens: frozenset[int],
-    top_k: int | None = None,
-    public_rows: Rows | None = None,
     draft: Draft | None = None,
 ) -> Iterator[int]:
     """Draw tokens until a stop token (yielded too), ``max_tokens``, or the budget's end.
@@ -104,50 +71,98 @@ def decode(
     Args:
         rows: The public row and the experts.
         suffix: Tokens between the documents and the answer.
-        utility: What an expert says about each candidate.
-        strength: lambda.
-        charge: Pays for each draw.
-        randomness: Where draws come from.
+        mechanism: Draws each token.
+        spend: Pays for each draw.
+        randomness: Where the coins come from.
         max_tokens: Most tokens.
         stop_tokens: Tokens that end the answer.
-        top_k: Limit on the candidates by the public row.
-        public_rows: The public row by itself, needed with ``top_k``: in one batch with experts
-            its last bits depend on them, and so would the place where candidates are cut.
         draft: Proposes blocks; the rows must be ``BlockRows``.
     """
-    pending: tuple[int, ...] = suffix
+    pending: Sequence[int] = suffix
     released: list[int] = []
-    while len(released) < max_tokens and charge.can_pay():
+    while len(released) < max_tokens and spend.can_pay():
         block: list[int] = []
         if draft is not None:
             block = draft.propose((*suffix, *released), max_tokens - len(released) - 1)
-        places = _places(rows, pending, block)
-        if public_rows is not None:
-            alone = _places(public_rows, pending, block)
-            places = [torch.cat([one, all_[1:]]) for one, all_ in zip(alone, places, strict=True)]
-        for at, log_probs in enumerate(places):
-            if at > 0 and not charge.can_pay():
+        for at, step in enumerate(_steps(rows, pending, block)):
+            if at > 0 and not spend.can_pay():
                 return
-            scores, ranges = score(log_probs, utility, strength, charge, top_k)
-            charge.pay(ranges)
-            token = draw(scores, randomness)
-            charge.verify()
+            token = mechanism.draw(step, spend, randomness)
             released.append(token)
             yield token
             if token in stop_tokens:
                 return
             if at < len(block) and token != block[at]:
-                for some in (rows, public_rows):
-                    if isinstance(some, BlockRows):
-                        some.rewind(len(block) - at)
+                assert isinstance(rows, BlockRows)
+                rows.rewind(len(block) - at)
                 break
-        del places, log_probs  # with many experts they are large beside the next ones
+            del step  # with many experts it is large beside the next one
         pending = (released[-1],)
 
 
-def _places(rows: Rows, pending: Sequence[int], block: Sequence[int]) -> list[torch.Tensor]:
-    """Log-probabilities [rows, vocabulary] after ``pending`` and after each token of a block."""
+def _steps(rows: Rows, pending: Sequence[int], block: Sequence[int]) -> Iterator[Step]:
+    """What follows ``pending``, and each token of a block after it."""
     if not block:
-        return [rows.extend(pending)]
+        yield rows.extend(pending)
+        return
     assert isinstance(rows, BlockRows)
-    return list(rows.extend_each((*pending, *block), len(block) + 1).unbind(1))
+    yield from rows.extend_each((*pending, *block), len(block) + 1)
+
+
+class Draft(Protocol):
+    """Guesses how an answer goes on. It must not know anything private."""
+
+    def propose(self, tokens: Sequence[int], most: int) -> list[int]:
+        """Tokens that may come next; none is a good guess too.
+
+        Args:
+            tokens: Everything behind the public document: suffix, then released tokens.
+            most: Most tokens proposed.
+        """
+        ...
+
+
+class GreedyDraft:
+    """The likeliest tokens of the public row, for as long as they are likely enough.
+
+    The block's length follows the public model's confidence: it ends where the probability of the
+    whole block, by the public model, falls below ``confidence``. Under ``p_0^g`` as the base
+    measure a token that the public model is sure of is nearly always drawn.
+
+    Args:
+        rows: The public row without any expert.
+        block_tokens: Most tokens of a block.
+        confidence: Least public probability of a block.
+    """
+
+    def __init__(self, rows: BlockRows, block_tokens: int, confidence: float = 0.5) -> None:
+        self._rows = rows
+        self._block_tokens = block_tokens
+        self._confidence = confidence
+        self._read: list[int] = []
+
+    def propose(self, tokens: Sequence[int], most: int) -> list[int]:
+        """See ``Draft.propose``."""
+        # The last token is always read anew, for what follows it.
+        known = _common(self._read, tokens[:-1])
+        if known < len(self._read):
+            self._rows.rewind(len(self._read) - known)
+            del self._read[known:]
+        step: Sequence[int] = tokens[known:]
+        block: list[int] = []
+        sure = 0.0
+        while len(block) < min(most, self._block_tokens):
+            log_prob, token = self._rows.extend(step).public.max(dim=-1)
+            self._read += step
+            sure += float(log_prob)
+            if sure < math.log(self._confidence):
+                break
+            block.append(int(token))
+            step = block[-1:]
+        return block
+
+
+def _common(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many tokens two sequences have in common at their beginning."""
+    differing = (at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1])
+    return next(differing, min(len(one), len(other)))

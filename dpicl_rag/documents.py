@@ -35,14 +35,13 @@ def as_documents(items: Iterable[Document | str], privacy_unit: str = "document"
     """Turn plain strings and documents into documents with a privacy unit.
 
     Args:
-        items: Documents, or strings. A string is a unit of its own.
+        items: Documents, or strings. A string is a unit of its own; see `text_unit`.
         privacy_unit: ``"document"`` keeps each document's own unit; any other name takes the unit
             from that metadata field, so that all documents which share its value are protected
             together.
 
     Returns:
-        Documents in the order given. The unit of a plain string is a hash of its text and of how
-        many equal strings came before it, so it does not depend on any other text.
+        Documents in the order given.
 
     Raises:
         ConfigurationError: A document lacks the metadata field, or an item is neither kind.
@@ -51,22 +50,52 @@ def as_documents(items: Iterable[Document | str], privacy_unit: str = "document"
     documents: list[Document] = []
     for item in items:
         if isinstance(item, str):
-            digest = hashlib.sha256(item.encode("utf-8", "surrogatepass")).hexdigest()
-            seen[digest] += 1
-            item = Document(item, f"{digest}-{seen[digest]}")
+            item = Document(item, text_unit(item, seen))
         elif not isinstance(item, Document):
             raise ConfigurationError(
                 f"documents must be Document or str, not {type(item).__name__}"
             )
-        if privacy_unit != "document":
-            if privacy_unit not in item.metadata:
-                raise ConfigurationError(
-                    f"a document has no metadata field {privacy_unit!r}, which is the privacy "
-                    "unit; every document needs it"
-                )
-            item = Document(item.text, str(item.metadata[privacy_unit]), item.metadata)
-        documents.append(item)
+        unit = unit_of(item.unit, item.metadata, privacy_unit)
+        documents.append(Document(item.text, unit, item.metadata))
     return documents
+
+
+def unit_of(id: str, metadata: Mapping[str, object], field: str) -> str:
+    """Privacy unit of a record.
+
+    Args:
+        id: The record's own identifier.
+        metadata: Its fields.
+        field: ``"document"`` makes each record a unit of its own; any other name is the field that
+            holds the unit.
+
+    Raises:
+        ConfigurationError: The record lacks the field.
+    """
+    if field == "document":
+        return id
+    if field not in metadata:
+        raise ConfigurationError(
+            f"a record has no metadata field {field!r}, which is the privacy unit; every record "
+            "needs it"
+        )
+    return str(metadata[field])
+
+
+def text_unit(text: str, seen: Counter[str]) -> str:
+    """Privacy unit of a text that has no identifier: a unit of its own.
+
+    Args:
+        text: The text.
+        seen: How many equal texts came before, by hash; this one is added.
+
+    Returns:
+        A hash of the text and its place among equal texts, so it does not depend on any other
+        text.
+    """
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    seen[digest] += 1
+    return f"{digest}-{seen[digest]}"
 
 
 def group_by_unit(documents: Iterable[Document]) -> dict[str, list[Document]]:

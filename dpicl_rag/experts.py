@@ -1,19 +1,22 @@
-"""Units to experts: one each, or random groups."""
+"""From a retriever to experts that can pay: search, reservation, filter."""
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dpicl_rag.accounting.stability import Stability
-from dpicl_rag.documents import Document, group_by_unit
+import torch
 
-ONE_EACH = Stability(added=1, changed=0)
-"""One expert per unit: an arrival adds one expert and changes none."""
+from dpicl_rag.documents import Document
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.filters import Filter, FixedFilter, IndividualFilter
+from dpicl_rag.ledger import Reservation
+from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.plan import Plan
+from dpicl_rag.retrieval.base import Retriever
 
-RANDOM_GROUPS = Stability(added=0, changed=1)
-"""A fixed number of groups, each unit in one of them by its own coin: an arrival changes one."""
+Reserve = Callable[[float, float, Sequence[str] | None], Reservation | None]
+"""Holds rho (at least the second number) for units, or for all alike; None without a ledger."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -24,23 +27,33 @@ class Expert:
     passages: tuple[str, ...] = field(repr=False)
 
 
-def one_each(documents: Sequence[Document]) -> list[Expert]:
+@dataclass(frozen=True, slots=True, repr=False)
+class Gathered:
+    """Experts, how they pay, and what gives back the rest."""
+
+    experts: list[Expert] = field(repr=False)
+    spend: Filter
+    close: Callable[[], None]
+
+
+def one_each(units: Mapping[str, Sequence[Document]]) -> list[Expert]:
     """One expert per unit, its passages in the order given. Stability: ``ONE_EACH``."""
     return [
-        Expert((unit,), tuple(document.text for document in own))
-        for unit, own in group_by_unit(documents).items()
+        Expert((unit,), tuple(own.text for own in passages)) for unit, passages in units.items()
     ]
 
 
-def random_groups(documents: Sequence[Document], groups: int) -> list[Expert]:
+def random_groups(
+    units: Mapping[str, Sequence[Document]], groups: int, randomness: Randomness
+) -> list[Expert]:
     """``groups`` experts; each unit joins one by its own secret coin. Stability: ``RANDOM_GROUPS``.
 
     The number of groups is public, so an empty group stays an expert: it reads no document.
     """
     # Groups by rank or by sorted id would shift every group when a unit is inserted.
     members: list[list[Expert]] = [[] for _ in range(groups)]
-    for expert in one_each(documents):
-        members[secrets.randbelow(groups)].append(expert)
+    for expert in one_each(units):
+        members[randomness.below(groups)].append(expert)
     return [
         Expert(
             tuple(unit for expert in group for unit in expert.units),
@@ -48,3 +61,81 @@ def random_groups(documents: Sequence[Document], groups: int) -> list[Expert]:
         )
         for group in members
     ]
+
+
+def gather(
+    question: str, retriever: Retriever, plan: Plan, reserve: Reserve, randomness: Randomness
+) -> Gathered:
+    """Search, reserve, pay for the search, and build the experts.
+
+    A fixed budget is reserved before anything is looked at, so that one that cannot pay refuses
+    first. Individual budgets belong to units, which must be known; a unit that cannot pay is
+    silent and causes no error.
+
+    Args:
+        question: Public text.
+        retriever: Where experts come from.
+        plan: What the answer may cost.
+        reserve: Holds the budget.
+        randomness: Coins of random groups.
+
+    Raises:
+        BudgetExceededError: The ledger cannot pay for the search and one draw.
+        ConfigurationError: The ledger's budget of a unit is below the price of the search.
+    """
+    search = retriever.search(question) if plan.individual else None
+    units = None if search is None else search.units
+    reservation = reserve(plan.rho, plan.search_rho + plan.mechanism.rho, units)
+    close = _nothing if reservation is None else reservation.close
+    try:
+        bound = plan.rho if reservation is None else reservation.rho
+        left = None if units is None else _limits(reservation, len(units), plan)
+        # Whether a unit is counted depends on its own spend and on public numbers only.
+        admitted = None if left is None else [limit >= plan.search_rho for limit in left]
+        found = (search or retriever.search(question)).choose(admitted)
+        experts = (
+            one_each(found.units)
+            if plan.groups is None
+            else random_groups(found.units, plan.groups, randomness)
+        )
+        if reservation is not None and plan.search_rho > 0:
+            reservation.commit(plan.search_rho, None if units is None else found.unit_rho)
+        if units is None or left is None:
+            cost = plan.mechanism.rho
+            return Gathered(
+                experts, FixedFilter(bound, cost, reservation, spent=plan.search_rho), close
+            )
+        left = [max(0.0, a - b) for a, b in zip(left, found.unit_rho, strict=True)]
+        places = {unit: place for place, unit in enumerate(units)}
+        chosen = [places[expert.units[0]] for expert in experts]
+        spend = IndividualFilter(
+            torch.tensor([left[place] for place in chosen], dtype=torch.float64),
+            bound=bound,
+            worst=plan.mechanism.rho,
+            spent=plan.search_rho,
+            reservation=reservation,
+            places=chosen,
+            units=len(units),
+        )
+    except BaseException:
+        close()
+        raise
+    return Gathered(experts, spend, close)
+
+
+def _limits(reservation: Reservation | None, units: int, plan: Plan) -> list[float]:
+    """What each unit may spend. Private."""
+    if reservation is None or reservation.limits is None:
+        return [plan.rho] * units
+    if reservation.rho < plan.search_rho:
+        # Otherwise no unit could ever be counted, and nobody would be told why.
+        raise ConfigurationError(
+            f"the search costs a unit rho {plan.search_rho:.4g}, and the ledger's budget lets "
+            f"a unit spend {reservation.rho:.4g}; raise the corpus's unit budget with `dpicl-rag "
+            "budget set`, or give the search more noise (sigma)"
+        )
+    return reservation.limits
+
+
+def _nothing() -> None:
+    """End an answer that holds nothing."""

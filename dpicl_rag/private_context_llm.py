@@ -3,47 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+import copy
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-import torch
-
-from dpicl_rag.accounting.calibration import strength_for
-from dpicl_rag.accounting.conversion import bounded_range_to_rho, epsilon_to_rho
-from dpicl_rag.accounting.stability import Stability, require_individual
-from dpicl_rag.answers import PrivateAnswer, PrivateLabel, StoppedBy
-from dpicl_rag.configuration import PrivacyConfig, UtilityName
-from dpicl_rag.decoding import decode
-from dpicl_rag.drafting import GreedyDraft
-from dpicl_rag.errors import (
-    ConfigurationError,
-    MissingDependencyError,
-)
-from dpicl_rag.experts import Expert
-from dpicl_rag.gathering import Documents, Source, describe, gather
-from dpicl_rag.labelling import Labelling, after_search, by_utility
-from dpicl_rag.labels import label_tokens
-from dpicl_rag.language_models.base import BlockRows, LanguageModel, Progress, Rows
+from dpicl_rag.answers import PrivateAnswer, PrivateLabel, PrivateStream, StoppedBy, in_thread
+from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.decoding import GreedyDraft, decode, read
+from dpicl_rag.documents import Document, group_by_unit
+from dpicl_rag.errors import ConfigurationError, MissingDependencyError
+from dpicl_rag.experts import gather, one_each
+from dpicl_rag.language_models.base import BlockRows, LanguageModel, Progress
 from dpicl_rag.language_models.loading import load_language_model
 from dpicl_rag.language_models.memory import enough_memory
 from dpicl_rag.mechanisms.randomness import Randomness, SeededRandomness
-from dpicl_rag.private_stream import PrivateStream
-from dpicl_rag.prompts import CONTENT_FREE, CutPrompt, PromptTemplate, document_tokens
-from dpicl_rag.utilities import LogProb, LogRatio, Surplus, Utility, Vote
+from dpicl_rag.mechanisms.step import Step
+from dpicl_rag.plan import answer_plan, label_plan
+from dpicl_rag.prompts import CONTENT_FREE, Prompt, PromptTemplate, label_tokens
+from dpicl_rag.retrieval.given import Documents, GivenDocuments, as_retriever
 
 if TYPE_CHECKING:
-    import langchain_dpicl_rag
-    import llama_index_dpicl_rag
     from dpicl_rag.language_models.prefix_cache import PrefixCache
     from dpicl_rag.ledger import Ledger, Reservation
 
-T = TypeVar("T")
-
-# Full-range tokens that one unit can pay for under individual accounting. Few tokens of an answer
-# are news to the public model, so this is far below max_tokens; units that would need more are
-# scaled down, not dropped (privacy.md, section 4).
-_PIVOTAL_TOKENS = 12
+_READ_AHEAD = 64  # units that are read ahead in one go
 
 
 class PrivateContextLLM:
@@ -60,6 +46,8 @@ class PrivateContextLLM:
         caller: Who asks, for the ledger's budgets per caller.
         prefix_cache: Where documents that were read are kept for later questions, for models of
             transformers; by default up to 1 GiB of memory, and nothing on disk.
+        randomness: Where the coins come from; by default the operating system's generator, or the
+            setting ``seed``.
         **settings: Fields of ``PrivacyConfig``: ``epsilon``, ``delta``, ``utility``,
             ``accounting``, ``max_tokens``, ``privacy_unit`` and the others.
 
@@ -77,6 +65,7 @@ class PrivateContextLLM:
         corpus: str = "default",
         caller: str | None = None,
         prefix_cache: PrefixCache | None = None,
+        randomness: Randomness | None = None,
         **settings: Any,
     ) -> None:
         self.config = PrivacyConfig.create(**settings)
@@ -84,13 +73,31 @@ class PrivateContextLLM:
         self._ledger = ledger
         self._corpus = corpus
         self._caller = caller
-        self._randomness = (
-            Randomness() if self.config.seed is None else SeededRandomness(self.config.seed)
-        )
-        self._model = load_language_model(model, prefix_cache)
+        seed = self.config.seed
+        self._randomness = randomness or (Randomness() if seed is None else SeededRandomness(seed))
+        self.model = load_language_model(model, prefix_cache)
 
     def __repr__(self) -> str:
         return f"PrivateContextLLM(epsilon={self.config.epsilon}, delta={self.config.delta})"
+
+    def with_settings(
+        self, *, template: PromptTemplate | None = None, **settings: Any
+    ) -> PrivateContextLLM:
+        """The same model, ledger and coins with other public settings.
+
+        Args:
+            template: In place of the present one.
+            **settings: Fields of ``PrivacyConfig``; the others stay.
+
+        Raises:
+            ConfigurationError: As in the constructor, and for ``seed``, which belongs there.
+        """
+        if "seed" in settings:
+            raise ConfigurationError("a seed is given where the model is made")
+        other = copy.copy(self)
+        other.config = PrivacyConfig.create(**{**self.config.model_dump(), **settings})
+        other.template = template or self.template
+        return other
 
     def answer(
         self, question: str, documents: Documents, *, on_progress: Progress | None = None
@@ -119,71 +126,41 @@ class PrivateContextLLM:
         """Answer a question piece by piece; see ``answer`` for arguments and errors.
 
         Returns:
-            An iterator over pieces of text; its ``answer`` holds the whole when it has ended.
+            An iterator over pieces of text, sync and async; its ``answer`` holds the whole when it
+            has ended.
         """
-        config = self.config
-        prompt = self._cut(question)
-        allowance = prompt.allowance(self._model, config.unit_tokens, config.max_tokens)
-        utility = self._utility(config.utility or "surplus")
-        source = describe(documents, config)
-        factor = source.stability.factor(config.adjacency)
-        budget = epsilon_to_rho(config.epsilon, config.delta)
-        left = after_search(budget, source.rho)
-        individual = self._individual(source.stability)
-        draws = min(_PIVOTAL_TOKENS, config.max_tokens) if individual else config.max_tokens
-        strength = config.strength or strength_for(left, draws, utility.range, factor)
-        cost = bounded_range_to_rho(strength * utility.range * factor)
-        if not individual and cost > left:
-            raise ConfigurationError(
-                "strength is so high that one token costs more than the whole budget of an "
-                "answer; lower it or leave it out"
-            )
-        gathered = gather(
-            question,
-            documents,
-            config,
-            self._reserve,
-            individual=individual,
-            budget=budget,
-            search_rho=source.rho,
-            cost=cost,
-        )
-        charge = gathered.charge
-
-        def settle(text: str, tokens: int, stopped: StoppedBy) -> PrivateAnswer:
-            return PrivateAnswer(text, config.epsilon, config.delta, charge.rho, tokens, stopped)
+        config, model = self.config, self.model
+        prompt = self._prompt(question)
+        allowance = prompt.allowance(model, config.unit_tokens, config.max_tokens)
+        retriever = as_retriever(documents, config.privacy_unit)
+        plan = answer_plan(config, retriever.stability, retriever.rho(config.adjacency))
+        gathered = gather(question, retriever, plan, self._reserve, self._randomness)
 
         def tokens() -> Iterator[int]:
             # Runs when the first piece is asked for, inside the stream's own clean-up.
+            reading = partial(read, model, prompt, allowance=allowance, room=config.max_tokens)
             with enough_memory():
-                rows = self._rows(
-                    gathered.experts, prompt, allowance, config.max_tokens, on_progress
-                )
-                draft = None
-                if config.block_tokens and isinstance(rows, BlockRows):
-                    alone = self._rows([], prompt, allowance, config.max_tokens, None)
-                    assert isinstance(alone, BlockRows)
+                rows, draft = reading(gathered.experts, on_progress=on_progress), None
+                if config.block_tokens and isinstance(alone := reading([]), BlockRows):
                     draft = GreedyDraft(alone, config.block_tokens)
                 yield from decode(
                     rows,
                     prompt.suffix,
-                    utility,
-                    strength,
-                    charge,
+                    plan.mechanism,
+                    gathered.spend,
                     self._randomness,
                     max_tokens=config.max_tokens,
-                    stop_tokens=self._model.stop_tokens,
-                    top_k=config.public_top_k,
-                    public_rows=None
-                    if config.public_top_k is None
-                    else self._rows([], prompt, allowance, config.max_tokens, None),
+                    stop_tokens=model.tokenizer.stop_tokens,
                     draft=draft,
                 )
 
+        def settle(text: str, tokens: int, stopped: StoppedBy) -> PrivateAnswer:
+            rho = gathered.spend.rho
+            return PrivateAnswer(text, config.epsilon, config.delta, rho, tokens, stopped)
+
         return PrivateStream(
             tokens(),
-            decode=self._model.decode,
-            stop_tokens=self._model.stop_tokens,
+            model.tokenizer,
             stop=config.stop,
             max_tokens=config.max_tokens,
             start=self.template.answer_prefix,
@@ -218,44 +195,37 @@ class PrivateContextLLM:
             BudgetExceededError: A budget of the ledger cannot pay.
             MissingDocumentsError: ``documents`` is None.
         """
-        config = self.config
-        prompt = self._cut(question)
-        tokens = label_tokens(self._model, labels, prompt.lead)
+        config, model = self.config, self.model
+        prompt = self._prompt(question)
+        tokens = label_tokens(model.tokenizer, labels, prompt.lead)
         room = max(map(len, tokens))
-        source = describe(documents, config)
-        labelling = self._labelling(method, source)
-        blank = self._cut(CONTENT_FREE) if labelling.takes_priors else None
+        retriever = as_retriever(documents, config.privacy_unit)
+        plan = label_plan(config, retriever.stability, retriever.rho(config.adjacency), method)
+        blank = self._prompt(CONTENT_FREE) if plan.takes_priors else prompt
         # Both questions find the same tokens of a document.
-        allowance = min(
-            one.allowance(self._model, config.unit_tokens, room)
-            for one in (prompt, blank)
-            if one is not None
-        )
-        gathered = gather(
-            question,
-            documents,
-            config,
-            self._reserve,
-            individual=method is None and self._individual(source.stability),
-            budget=source.rho + labelling.rho,
-            search_rho=source.rho,
-            cost=labelling.rho,
-        )
+        allowance = min(one.allowance(model, config.unit_tokens, room) for one in (prompt, blank))
+        gathered = gather(question, retriever, plan, self._reserve, self._randomness)
 
-        def said(prompt: CutPrompt, on_progress: Progress | None) -> torch.Tensor:
-            rows = self._rows(gathered.experts, prompt, allowance, room, on_progress)
+        def said(prompt: Prompt, on_progress: Progress | None) -> Step:
+            experts = gathered.experts
+            rows = read(
+                model, prompt, experts, allowance=allowance, room=room, on_progress=on_progress
+            )
             rows.extend(prompt.suffix)
-            return torch.log_softmax(rows.score(tokens), dim=-1)
+            return rows.score(tokens)
 
         try:
             with enough_memory():
-                log_probs = said(prompt, on_progress)
-                # Progress is told once: the documents are kept for the second question.
-                priors = None if blank is None else said(blank, None)
-                chosen = labelling.choose(log_probs, priors, gathered.charge, self._randomness)
+                step = said(prompt, on_progress)
+                if plan.takes_priors:
+                    # Progress is told once: the documents are kept for the second question.
+                    step = step.corrected(said(blank, None))
+                chosen = plan.mechanism.draw(step, gathered.spend, self._randomness)
         finally:
             gathered.close()
-        return PrivateLabel(labels[chosen], config.epsilon, labelling.delta, gathered.charge.rho)
+        return PrivateLabel(
+            labels[chosen], config.epsilon, plan.mechanism.delta, gathered.spend.rho
+        )
 
     async def aanswer(
         self, question: str, documents: Documents, *, on_progress: Progress | None = None
@@ -265,14 +235,21 @@ class PrivateContextLLM:
 
     async def astream(
         self, question: str, documents: Documents, *, on_progress: Progress | None = None
-    ) -> AsyncIterator[str]:
-        """``stream`` with each draw in a worker thread."""
-        stream = await _in_thread(self.stream, question, documents, on_progress=on_progress)
+    ) -> AsyncGenerator[str, None]:
+        """``stream`` with the search and each draw in a worker thread."""
+        opened: list[PrivateStream] = []
+
+        def start() -> None:
+            opened.append(self.stream(question, documents, on_progress=on_progress))
+
         try:
-            while (piece := await _in_thread(next, stream, None)) is not None:
+            await in_thread(start)
+            async for piece in opened[0]:
                 yield piece
         finally:
-            await asyncio.to_thread(stream.close)
+            # Also where the task was cancelled while the search was still running.
+            for stream in opened:
+                await stream.aclose()
 
     async def aclassify(
         self,
@@ -287,6 +264,34 @@ class PrivateContextLLM:
         return await asyncio.to_thread(
             self.classify, question, documents, labels, method=method, on_progress=on_progress
         )
+
+    def warm(
+        self, documents: Iterable[Document | str], *, on_progress: Progress | None = None
+    ) -> int:
+        """Read documents before anybody asks, so that the first question finds them read.
+
+        They go into the prefix cache, as answers to come will read them. Units of one passage
+        only: the passages of longer ones are ordered by the question.
+
+        Args:
+            documents: Passages of a corpus.
+            on_progress: Told which part is done.
+
+        Returns:
+            How many units are read now. For the owner of the documents: the count is private.
+        """
+        config, prompt = self.config, self._prompt("?")
+        allowance = prompt.allowance(self.model, config.unit_tokens, config.max_tokens)
+        given = GivenDocuments(documents, privacy_unit=config.privacy_unit)
+        experts = [e for e in one_each(group_by_unit(given.retrieve(""))) if len(e.passages) == 1]
+        # Of similar lengths together, so that no pass is mostly padding.
+        experts.sort(key=lambda expert: len(expert.passages[0]))
+        for first in range(0, len(experts), _READ_AHEAD):
+            some = experts[first : first + _READ_AHEAD]
+            read(self.model, prompt, some, allowance=allowance, room=0)
+            if on_progress is not None:
+                on_progress(min(1.0, (first + _READ_AHEAD) / len(experts)))
+        return len(experts)
 
     def budget_left(self) -> float | None:
         """Rho (zCDP) left to the corpus or the caller, whichever is less; None without a limit.
@@ -303,21 +308,25 @@ class PrivateContextLLM:
         ]
         return min(left, default=None)
 
-    def as_langchain(self) -> langchain_dpicl_rag.PrivateContextLLM:
-        """This model as a LangChain ``LLM``.
+    def public_numbers(self, answer: PrivateAnswer) -> dict[str, Any]:
+        """What may stand beside an answer: public numbers only, none of which counts inputs."""
+        return {
+            "epsilon": answer.epsilon,
+            "delta": answer.delta,
+            "budget_left": self.budget_left(),
+            "output_tokens": answer.tokens,
+            "stopped_by": answer.stopped_by,
+        }
+
+    def as_langchain(self) -> Any:
+        """This model as a text model of LangChain: ``langchain_dpicl_rag.PrivateLLM``.
 
         Raises:
             MissingDependencyError: LangChain is not installed.
         """
-        try:
-            from langchain_dpicl_rag import PrivateContextLLM as LangChainLLM
-        except ImportError as error:
-            raise _missing("LangChain", "langchain") from error
-        return LangChainLLM(self)
+        return _adapter("langchain_dpicl_rag", "LangChain", "langchain").PrivateLLM(self)
 
-    def as_query_engine(
-        self, retriever: Any, **options: Any
-    ) -> llama_index_dpicl_rag.PrivateQueryEngine:
+    def as_query_engine(self, retriever: Any, **options: Any) -> Any:
         """A LlamaIndex query engine that answers with this model.
 
         Args:
@@ -327,43 +336,13 @@ class PrivateContextLLM:
         Raises:
             MissingDependencyError: LlamaIndex is not installed.
         """
-        try:
-            from llama_index_dpicl_rag import PrivateQueryEngine
-        except ImportError as error:
-            raise _missing("LlamaIndex", "llama-index") from error
-        return PrivateQueryEngine(self, retriever, **options)
+        adapter = _adapter("llama_index_dpicl_rag", "LlamaIndex", "llama-index")
+        return adapter.PrivateQueryEngine(self, retriever, **options)
 
-    def _cut(self, question: str) -> CutPrompt:
+    def _prompt(self, question: str) -> Prompt:
         if not question.strip():
             raise ConfigurationError("the question is empty")
-        return self.template.cut(self._model, question)
-
-    def _utility(self, name: UtilityName) -> Utility:
-        config = self.config
-        match name:
-            case "log_prob":
-                return LogProb(config.clip or 4.0)
-            case "log_ratio":
-                return LogRatio(config.clip or 1.0, config.public_power)
-            case "surplus":
-                return Surplus(config.expert_power, config.public_power)
-            case "vote":
-                return Vote(config.public_power)
-
-    def _labelling(self, method: str | None, source: Source) -> Labelling:
-        if method is None:
-            return by_utility(self._utility(self.config.utility or "log_prob"), self.config, source)
-        # Imported here: most answers need no methods, and SciPy waits until one does.
-        from dpicl_rag.methods.over_documents import price
-
-        return price(method, self.config, source)
-
-    def _individual(self, stability: Stability) -> bool:
-        """Whether this answer is under individual accounting."""
-        sound = stability.individual and self.config.adjacency == "add_or_remove_one"
-        if self.config.accounting == "individual":
-            require_individual(stability, self.config.adjacency)
-        return sound and self.config.accounting != "fixed"
+        return self.template.cut(self.model.tokenizer, question)
 
     def _reserve(
         self, rho: float, at_least: float, units: Sequence[str] | None
@@ -378,39 +357,11 @@ class PrivateContextLLM:
             units=units,
         )
 
-    def _rows(
-        self,
-        experts: list[Expert],
-        prompt: CutPrompt,
-        allowance: int,
-        max_tokens: int,
-        on_progress: Progress | None,
-    ) -> Rows:
-        """The public row and one row per expert, documents read."""
-        public = self._model.encode(self.template.no_document)
-        documents = [
-            document_tokens(self._model, expert.passages, allowance) or public for expert in experts
-        ]
-        room = len(prompt.suffix) + max_tokens
-        return self._model.prefix(
-            prompt.prefix, [public, *documents], room=room, on_progress=on_progress
-        )
 
-
-async def _in_thread(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-    """Run in a worker thread; whoever is cancelled meanwhile waits for it to end.
-
-    Otherwise a stream would be closed beside a draw that still runs, and keep its reservation.
-    """
-    task = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+def _adapter(package: str, framework: str, extra: str) -> Any:
     try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise
-
-
-def _missing(framework: str, extra: str) -> MissingDependencyError:
-    return MissingDependencyError(
-        f"{framework} is not installed; run `pip install 'dpicl-rag[{extra}]'`"
-    )
+        return import_module(package)
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"{framework} is not installed; run `pip install 'dpicl-rag[{extra}]'`"
+        ) from error

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dpicl_rag.errors import ConfigurationError, ContextLengthError
 from dpicl_rag.language_models.base import LanguageModel
+from dpicl_rag.language_models.tokenizer import Tokenizer
 
 CONTENT_FREE = "N/A"
 """A question that asks nothing: Calibrate Before Use (Zhao et al. 2021, section 5)."""
@@ -62,23 +63,24 @@ class PromptTemplate:
                 "the user turn of a prompt template holds {document} once and then {question} once"
             )
 
-    def cut(self, model: LanguageModel, question: str) -> CutPrompt:
+    def cut(self, tokenizer: Tokenizer, question: str) -> Prompt:
         """Tokens around the document, for one question."""
         # Control characters mark the two cuts: no template contains them.
-        head, tail = self._render(model, "\x01", "\x02").split("\x01")
+        head, tail = self._render(tokenizer, "\x01", "\x02").split("\x01")
         middle, end = tail.split("\x02")
         ending = end + self.answer_prefix
-        return CutPrompt(
+        return Prompt(
             lead="" if ending[-1:].isspace() else " ",
-            prefix=tuple(model.encode_template(head)),
+            prefix=tuple(tokenizer.encode_template(head)),
             suffix=(
-                *model.encode_template(middle),
-                *model.encode(question),
-                *model.encode_template(ending),
+                *tokenizer.encode_template(middle),
+                *tokenizer.encode(question),
+                *tokenizer.encode_template(ending),
             ),
+            no_document=self.no_document,
         )
 
-    def _render(self, model: LanguageModel, document: str, question: str) -> str:
+    def _render(self, tokenizer: Tokenizer, document: str, question: str) -> str:
         turns = [(self._turn(e.document, e.question), e.answer) for e in self.examples]
         last = self._turn(document, question)
         messages = [{"role": "system", "content": self.system}]
@@ -87,7 +89,7 @@ class PromptTemplate:
                 {"role": "user", "content": asked},
                 {"role": "assistant", "content": answered},
             ]
-        chat = model.chat([*messages, {"role": "user", "content": last}])
+        chat = tokenizer.chat([*messages, {"role": "user", "content": last}])
         if chat is not None:
             return chat
         shown = "".join(f"{asked}\nAnswer: {answered}\n\n" for asked, answered in turns)
@@ -98,18 +100,20 @@ class PromptTemplate:
 
 
 @dataclass(frozen=True, slots=True)
-class CutPrompt:
-    """Token ids before and after the document.
+class Prompt:
+    """Public tokens before and after the document. Synthesis makes one without any question.
 
     Attributes:
         prefix: Before the document.
         suffix: After it, question and answer prefix included.
         lead: What stands between the prompt and a label: a space, or nothing after white space.
+        no_document: What the public row reads in the document's place.
     """
 
     prefix: tuple[int, ...]
     suffix: tuple[int, ...]
-    lead: str
+    lead: str = " "
+    no_document: str = "(none)"
 
     def allowance(self, model: LanguageModel, unit_tokens: int, max_tokens: int) -> int:
         """Most document tokens that fit a row beside the public parts; a public number.
@@ -128,15 +132,31 @@ class CutPrompt:
         return min(unit_tokens, left)
 
 
-def document_tokens(model: LanguageModel, passages: Sequence[str], allowance: int) -> list[int]:
-    """Tokens of one expert's passages, the earliest first, at most ``allowance`` of them.
+def label_tokens(tokenizer: Tokenizer, labels: Sequence[str], lead: str) -> list[list[int]]:
+    """Continuations that stand for the labels.
 
-    A function of the unit and of public numbers alone. Retrievers put a unit's best passage
-    first, so the best ones are used.
+    Where one label's tokens begin another's, its probability contains the other's; every label
+    then ends with the token that ends an answer (or a line), so that whole labels are compared.
+
+    Args:
+        tokenizer: Of the model that chooses among them.
+        labels: At least two distinct, non-empty strings.
+        lead: What stands between the prompt and a label, for example a space.
+
+    Raises:
+        ConfigurationError: The labels cannot be told apart.
     """
-    ids: list[int] = []
-    for passage in passages:
-        ids += model.encode(f"\n\n{passage}" if ids else passage)
-        if len(ids) >= allowance:
-            break
-    return ids[:allowance]
+    names = [label.strip() for label in labels]
+    if len(names) < 2 or not all(names):
+        raise ConfigurationError("give at least two labels, none of them empty")
+    tokens = [tokenizer.encode(lead + name) for name in names]
+    if len(set(map(tuple, tokens))) < len(tokens):
+        raise ConfigurationError(
+            "two labels are the same to the model's tokenizer and cannot be told apart; "
+            "rename one of them"
+        )
+    nested = any(a is not b and b[: len(a)] == a for a in tokens for b in tokens if len(a) < len(b))
+    if nested:
+        ending = [min(tokenizer.stop_tokens)] if tokenizer.stop_tokens else tokenizer.encode("\n")
+        tokens = [ids + ending for ids in tokens]
+    return tokens

@@ -5,7 +5,7 @@ accountant                 what it composes                                 how 
 =========================  ===============================================  =====================
 PureAccountant             pure DP, bounded range; Poisson-subsampled       sums of epsilon
 ZeroConcentratedAccountant pure DP, bounded range, zCDP, Gaussian           sums of rho
-RenyiAccountant            all events                                       exact Renyi curves
+RenyiAccountant            pure DP, bounded range, zCDP, Gaussian           exact Renyi curves
 PrivacyLossAccountant      pure DP, Gaussian; Poisson-subsampled Gaussian   exact distributions
 =========================  ===============================================  =====================
 
@@ -18,7 +18,8 @@ import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Self
 
-from dpicl_rag.accounting import _check, conversion, pure_dp, subsampled
+from dpicl_rag import _validate
+from dpicl_rag.accounting import conversion, pure_dp
 from dpicl_rag.accounting.curves import gaussian_rho, renyi_curve
 from dpicl_rag.accounting.events import (
     BoundedRange,
@@ -34,8 +35,6 @@ from dpicl_rag.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
-
-    from dpicl_rag.accounting.curves import Curve
 
 
 class Accountant(ABC):
@@ -66,12 +65,17 @@ class Accountant(ABC):
         Raises:
             ConfigurationError: A part of ``event`` is not supported; nothing was added.
         """
-        _check.count("count", count)
+        _validate.count("count", count)
         parts = list(leaves(event, count))
         for leaf, _ in parts:
             if isinstance(leaf, PoissonSubsampled):
                 self._require_add_or_remove()
-            self._require_support(leaf)
+            if not self._supports(leaf):
+                raise ConfigurationError(
+                    f"{type(self).__name__} cannot compose {type(leaf).__name__}; RenyiAccountant "
+                    "composes every event but a subsample, PrivacyLossAccountant subsampled "
+                    "Gaussian noise, PureAccountant subsampled pure DP"
+                )
         for leaf, times in parts:
             self._counts[leaf] = self._counts.get(leaf, 0) + times
         return self
@@ -93,20 +97,14 @@ class Accountant(ABC):
         """
 
     @abstractmethod
-    def _require_support(self, leaf: Event) -> None:
-        """Raise ConfigurationError unless the leaf can be composed."""
+    def _supports(self, leaf: Event) -> bool:
+        """Whether the leaf can be composed."""
 
     def _require_add_or_remove(self) -> None:
         if self._adjacency is not Adjacency.ADD_OR_REMOVE_ONE:
             raise ConfigurationError(
                 "Poisson subsampling amplifies under add-or-remove adjacency only"
             )
-
-    def _refuse(self, leaf: Event) -> ConfigurationError:
-        return ConfigurationError(
-            f"{type(self).__name__} cannot compose {type(leaf).__name__}; "
-            "RenyiAccountant composes every event"
-        )
 
 
 class PureAccountant(Accountant):
@@ -120,20 +118,17 @@ class PureAccountant(Accountant):
     def epsilon(self, delta: float) -> float:
         """Smallest epsilon at ``delta``, which may be 0 here."""
         if delta != 0:
-            _check.probability("delta", delta)
+            _validate.probability("delta", delta)
         return pure_dp.epsilon(self.total, delta)
 
     def delta(self, epsilon: float) -> float:
         """Smallest delta at ``epsilon``; 0 from ``total`` on."""
-        return pure_dp.delta(self.total, _check.non_negative("epsilon", epsilon))
+        return pure_dp.delta(self.total, _validate.non_negative("epsilon", epsilon))
 
-    def _require_support(self, leaf: Event) -> None:
-        parts = leaves(leaf.event) if isinstance(leaf, PoissonSubsampled) else [(leaf, 1)]
-        for part, _ in parts:
-            if isinstance(part, PoissonSubsampled):
-                self._require_support(part)
-            elif not isinstance(part, PureDP | BoundedRange):
-                raise self._refuse(part)
+    def _supports(self, leaf: Event) -> bool:
+        if isinstance(leaf, PoissonSubsampled):
+            return all(self._supports(part) for part, _ in leaves(leaf.event))
+        return isinstance(leaf, PureDP | BoundedRange)
 
 
 class ZeroConcentratedAccountant(Accountant):
@@ -152,21 +147,19 @@ class ZeroConcentratedAccountant(Accountant):
         """Smallest delta at ``epsilon``, see `conversion.rho_to_delta`."""
         return conversion.rho_to_delta(self.rho, epsilon)
 
-    def _require_support(self, leaf: Event) -> None:
-        if not isinstance(leaf, PureDP | BoundedRange | ZeroConcentrated | Gaussian):
-            raise self._refuse(leaf)
+    def _supports(self, leaf: Event) -> bool:
+        return isinstance(leaf, PureDP | BoundedRange | ZeroConcentrated | Gaussian)
 
 
 class RenyiAccountant(Accountant):
-    """Exact Renyi curves, over all orders and not a list of them. Supports every event."""
+    """Exact Renyi curves, over all orders and not a list of them.
 
-    def __init__(self, adjacency: Adjacency) -> None:
-        super().__init__(adjacency)
-        self._curves: dict[Event, Curve] = {}
+    Supports PureDP, BoundedRange, ZeroConcentrated and Gaussian.
+    """
 
     def divergence(self, alpha: float) -> float:
         """Bound on the Renyi divergence of order ``alpha`` (above 1), in nats."""
-        return math.fsum(count * self._curves[leaf](alpha) for leaf, count in self._counts.items())
+        return math.fsum(count * renyi_curve(leaf)(alpha) for leaf, count in self._counts.items())
 
     def epsilon(self, delta: float) -> float:
         """Smallest epsilon at ``delta``, see `conversion.renyi_to_epsilon`."""
@@ -176,11 +169,8 @@ class RenyiAccountant(Accountant):
         """Smallest delta at ``epsilon``, see `conversion.renyi_to_delta`."""
         return conversion.renyi_to_delta(self.divergence, epsilon)
 
-    def _require_support(self, leaf: Event) -> None:
-        # Kept from here on: subsampled curves remember their sums. A curve without a count is
-        # not a cost.
-        if leaf not in self._curves:
-            self._curves[leaf] = renyi_curve(leaf)
+    def _supports(self, leaf: Event) -> bool:
+        return isinstance(leaf, PureDP | BoundedRange | ZeroConcentrated | Gaussian)
 
 
 class PrivacyLossAccountant(Accountant):
@@ -198,7 +188,7 @@ class PrivacyLossAccountant(Accountant):
 
     def __init__(self, adjacency: Adjacency, interval: float = 1e-4) -> None:
         super().__init__(adjacency)
-        self._interval = _check.positive("interval", interval)
+        self._interval = _validate.positive("interval", interval)
         self._composed: PrivacyLossDistribution | None = None
 
     def compose(self, event: Event, count: int = 1) -> Self:
@@ -209,20 +199,19 @@ class PrivacyLossAccountant(Accountant):
 
     def epsilon(self, delta: float) -> float:
         """Smallest epsilon at ``delta``."""
-        _check.probability("delta", delta)
+        _validate.probability("delta", delta)
         return max(0.0, float(self._distribution().get_epsilon_for_delta(delta)))
 
     def delta(self, epsilon: float) -> float:
         """Smallest delta at ``epsilon``."""
-        _check.non_negative("epsilon", epsilon)
+        _validate.non_negative("epsilon", epsilon)
         if math.isinf(epsilon):
             return 0.0
         return float(self._distribution().get_delta_for_epsilon(epsilon))
 
-    def _require_support(self, leaf: Event) -> None:
+    def _supports(self, leaf: Event) -> bool:
         inner = leaf.event if isinstance(leaf, PoissonSubsampled) else leaf
-        if not isinstance(leaf, PureDP) and gaussian_rho(inner) is None:
-            raise self._refuse(leaf)
+        return isinstance(leaf, PureDP) or gaussian_rho(inner) is not None
 
     def _distribution(self) -> PrivacyLossDistribution:
         if self._composed is None:
@@ -262,7 +251,7 @@ def _pure_epsilon(leaf: Event) -> float:
             return epsilon
         case PoissonSubsampled(rate, inner):
             total = math.fsum(count * _pure_epsilon(part) for part, count in leaves(inner))
-            return subsampled.amplified_epsilon(total, rate)
+            return pure_dp.amplified_epsilon(total, rate)
         case _:
             raise AssertionError("checked by compose")
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from functools import cache
 
-from dpicl_rag.accounting import _check
+from dpicl_rag import _validate
 from dpicl_rag.errors import ConfigurationError
 
 _SERIES = (
@@ -55,7 +55,7 @@ def renyi(epsilon: float, alpha: float) -> float:
     Raises:
         ConfigurationError: An argument is outside its range.
     """
-    epsilon = _check.non_negative("epsilon", epsilon)
+    epsilon = _validate.non_negative("epsilon", epsilon)
     if not alpha >= 1:
         raise ConfigurationError("alpha must be 1 or more")
     if epsilon == 0:

@@ -15,7 +15,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from dpicl_rag.accounting import _check, _search
+from dpicl_rag import _validate
+from dpicl_rag.accounting import _search
 
 
 def rho_to_delta(rho: float, epsilon: float) -> float:
@@ -31,8 +32,8 @@ def rho_to_delta(rho: float, epsilon: float) -> float:
     Raises:
         ConfigurationError: An argument is negative or not a number.
     """
-    rho = _check.non_negative("rho", rho)
-    epsilon = _check.non_negative("epsilon", epsilon)
+    rho = _validate.non_negative("rho", rho)
+    epsilon = _validate.non_negative("epsilon", epsilon)
     if rho == 0 or math.isinf(epsilon):
         return 0.0
     if math.isinf(rho):
@@ -59,8 +60,8 @@ def rho_to_epsilon(rho: float, delta: float) -> float:
     Raises:
         ConfigurationError: An argument is outside its range.
     """
-    rho = _check.non_negative("rho", rho)
-    log_inverse = -math.log(_check.probability("delta", delta))
+    rho = _validate.non_negative("rho", rho)
+    log_inverse = -math.log(_validate.probability("delta", delta))
     if rho == 0:
         return 0.0
     if math.isinf(rho):
@@ -88,8 +89,8 @@ def epsilon_to_rho(epsilon: float, delta: float) -> float:
     Raises:
         ConfigurationError: An argument is outside its range.
     """
-    epsilon = _check.positive("epsilon", epsilon)
-    delta = _check.probability("delta", delta)
+    epsilon = _validate.positive("epsilon", epsilon)
+    delta = _validate.probability("delta", delta)
     return _search.largest_affordable(lambda rho: rho_to_epsilon(rho, delta), epsilon)
 
 
@@ -103,7 +104,7 @@ def renyi_to_epsilon(curve: Callable[[float], float], delta: float) -> float:
     Raises:
         ConfigurationError: ``delta`` is outside its range.
     """
-    log_inverse = -math.log(_check.probability("delta", delta))
+    log_inverse = -math.log(_validate.probability("delta", delta))
     return _search.least_over_orders(
         lambda order: _epsilon_at(order - 1, curve(order), log_inverse)
     )
@@ -119,7 +120,7 @@ def renyi_to_delta(curve: Callable[[float], float], epsilon: float) -> float:
     Raises:
         ConfigurationError: ``epsilon`` is negative or not a number.
     """
-    epsilon = _check.non_negative("epsilon", epsilon)
+    epsilon = _validate.non_negative("epsilon", epsilon)
     if math.isinf(epsilon):
         return 0.0
     return _search.least_over_orders(lambda order: _delta_at(order - 1, curve(order), epsilon))
@@ -133,8 +134,8 @@ def bounded_range_to_rho(epsilon: float, count: int = 1) -> float:
     Raises:
         ConfigurationError: ``epsilon`` is negative, or ``count`` is not a whole number above 0.
     """
-    epsilon = _check.non_negative("epsilon", epsilon)
-    return _check.count("count", count) * (epsilon * epsilon / 8)
+    epsilon = _validate.non_negative("epsilon", epsilon)
+    return _validate.count("count", count) * (epsilon * epsilon / 8)
 
 
 def _epsilon_at(x: float, divergence: float, log_inverse: float) -> float:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from dpicl_rag.accounting import bounded_range, pure_dp, subsampled
+from dpicl_rag.accounting import bounded_range, pure_dp
 from dpicl_rag.accounting.events import (
     BoundedRange,
     Event,
     Gaussian,
-    PoissonSubsampled,
     PureDP,
     ZeroConcentrated,
     leaves,
@@ -24,16 +23,12 @@ Curve = Callable[[float], float]
 def renyi_curve(event: Event) -> Curve:
     """Renyi curve of ``event``.
 
-    Exact for one pure DP, bounded-range or Gaussian mechanism, and for a Poisson-subsampled pure
-    DP or bounded-range mechanism; for Poisson-subsampled Gaussian noise exact at whole orders;
-    otherwise the general bound of `subsampled.renyi_curve`.
+    Exact for one pure DP, bounded-range or Gaussian mechanism; otherwise a sum of such curves.
 
     Raises:
-        ConfigurationError: The event has no Renyi curve here.
+        ConfigurationError: The event has no Renyi curve here, such as a subsampled one.
     """
     parts = [(_leaf_curve(leaf), count) for leaf, count in leaves(event)]
-    if len(parts) == 1 and parts[0][1] == 1:
-        return parts[0][0]
     return lambda alpha: math.fsum(count * curve(alpha) for curve, count in parts)
 
 
@@ -62,21 +57,5 @@ def _leaf_curve(leaf: Event) -> Curve:
             return lambda alpha: alpha * rho
         case Gaussian(noise_multiplier):
             return lambda alpha: alpha / (2 * noise_multiplier**2)
-        case PoissonSubsampled(rate, inner):
-            return _subsampled_curve(rate, inner)
         case _:
             raise ConfigurationError(f"{type(leaf).__name__} has no Renyi curve")
-
-
-def _subsampled_curve(rate: float, inner: Event) -> Curve:
-    parts = list(leaves(inner))
-    if len(parts) == 1 and parts[0][1] == 1:
-        match parts[0][0]:
-            case PureDP(epsilon):
-                return lambda alpha: subsampled.pure_renyi(epsilon, rate, alpha)
-            case BoundedRange(epsilon):
-                return lambda alpha: subsampled.bounded_range_renyi(epsilon, rate, alpha)
-    rho = gaussian_rho(inner)
-    if rho is not None:
-        return subsampled.renyi_curve(lambda alpha: alpha * rho, rate, removal_dominates=True)
-    return subsampled.renyi_curve(renyi_curve(inner), rate)

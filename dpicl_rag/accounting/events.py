@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dpicl_rag.accounting import _check
+from dpicl_rag import _validate
 from dpicl_rag.errors import ConfigurationError
 
 
@@ -76,7 +76,7 @@ class Gaussian(Event):
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        _check.positive("noise_multiplier", self.noise_multiplier)
+        _validate.positive("noise_multiplier", self.noise_multiplier)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class SelfComposed(Event):
 
     def __post_init__(self) -> None:
         _require_event(self.event)
-        _check.count("count", self.count)
+        _validate.count("count", self.count)
 
 
 def leaves(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
@@ -149,7 +149,7 @@ def leaves(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
 
 
 def _finite(name: str, value: float) -> None:
-    if math.isinf(_check.non_negative(name, value)):
+    if math.isinf(_validate.non_negative(name, value)):
         raise ConfigurationError(f"{name} must be finite")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from dpicl_rag.accounting import _check
+from dpicl_rag import _validate
 from dpicl_rag.errors import ConfigurationError
 
 
@@ -25,7 +25,7 @@ def renyi(epsilon: float, alpha: float) -> float:
     Raises:
         ConfigurationError: An argument is outside its range.
     """
-    epsilon = _check.non_negative("epsilon", epsilon)
+    epsilon = _validate.non_negative("epsilon", epsilon)
     if not alpha >= 1:
         raise ConfigurationError("alpha must be 1 or more")
     above = alpha - 1
@@ -48,7 +48,7 @@ def zcdp(epsilon: float) -> float:
     Raises:
         ConfigurationError: ``epsilon`` is negative.
     """
-    epsilon = _check.non_negative("epsilon", epsilon)
+    epsilon = _validate.non_negative("epsilon", epsilon)
     return epsilon * math.tanh(epsilon / 2)
 
 
@@ -67,3 +67,20 @@ def epsilon(total: float, delta: float) -> float:
     """Smallest epsilon for which ``total``-DP implies (epsilon, delta)-DP; inverse of `delta`."""
     share = delta * (1 + math.exp(-total))
     return max(0.0, total + math.log1p(-share)) if share < 1 else 0.0
+
+
+def amplified_epsilon(epsilon: float, rate: float) -> float:
+    """Epsilon of an epsilon-DP mechanism on a Poisson subsample: log(1 + q (e^epsilon - 1)).
+
+    Source: Balle, Barthe, Gaboardi 2018, Theorem 8, for add-or-remove adjacency.
+
+    Args:
+        epsilon: Without subsampling, 0 or more.
+        rate: q, from 0 to 1.
+    """
+    if epsilon < 700:
+        return math.log1p(rate * math.expm1(epsilon))
+    if rate == 0:
+        return 0.0
+    log_share = epsilon + math.log(rate)
+    return max(0.0, log_share) + math.log1p(math.exp(-abs(log_share)))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
 from dpicl_rag.errors import ConfigurationError
+
+SQRT_2 = math.sqrt(2.0)
+"""L2 distance of two votes, and the largest distance of two probability vectors."""
 
 
 class Adjacency(StrEnum):
@@ -47,19 +51,42 @@ class Stability:
         """Whether a unit's presence changes no expert but its own (section 4's condition)."""
         return self.added <= 1 and self.changed == 0
 
+    def moved(self, adjacency: Adjacency) -> tuple[int, int]:
+        """Experts that one unit adds (or takes away), and experts that it changes arbitrarily.
+
+        A replaced unit is a removal and an arrival: what the one takes away and what the other
+        adds are pairs of changed experts.
+        """
+        if adjacency is Adjacency.REPLACE_ONE:
+            return 0, self.added + 2 * self.changed
+        return self.added, self.changed
+
     def factor(self, adjacency: Adjacency) -> int:
-        """Multiplier on ``lambda * R``: ``added + 2 * changed``, twice that for a replacement.
+        """Multiplier on ``lambda * R``: ``added + 2 * changed`` of what is ``moved``.
 
         A changed expert may move from one end of its range to the other, so it counts twice;
-        published work that counts it once is wrong by a factor of two. A replaced unit is a
-        removal and an arrival.
+        published work that counts it once is wrong by a factor of two.
         """
-        factor = self.added + 2 * self.changed
-        return 2 * factor if adjacency is Adjacency.REPLACE_ONE else factor
+        added, changed = self.moved(adjacency)
+        return added + 2 * changed
+
+    def votes_l2(self, adjacency: Adjacency) -> float:
+        """L2 sensitivity of the sum of the experts' votes, or of their probability vectors.
+
+        A vector added has length 1 at most, one changed for another moves by sqrt(2) at most.
+        """
+        added, changed = self.moved(adjacency)
+        return added + SQRT_2 * changed
 
 
 DIRECT = Stability(added=1, changed=0)
 """Units handed over as they are: one unit, one expert."""
+
+ONE_EACH = Stability(added=1, changed=0)
+"""One expert per unit: an arrival adds one expert and changes none."""
+
+RANDOM_GROUPS = Stability(added=0, changed=1)
+"""A fixed number of groups, each unit in one of them by its own coin: an arrival changes one."""
 
 
 def require_individual(stability: Stability, adjacency: Adjacency) -> None:

@@ -141,7 +141,7 @@ def audit_neighbours(
     epsilon = exact_epsilon(
         *enumerate_outputs(
             follow_both(subject, pair, coins),
-            subject.model.stop_tokens,
+            subject.model.tokenizer.stop_tokens,
             depth=tokens,
             expansions=expansions,
         ),

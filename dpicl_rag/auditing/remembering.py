@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import copy
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import torch
 
-from dpicl_rag.language_models.base import LanguageModel, Progress, Rows
+from dpicl_rag.language_models.base import Input, LanguageModel, Progress, Rows
 from dpicl_rag.language_models.rows import TransformersRows
+from dpicl_rag.mechanisms.step import DenseStep, Step
 
 Tokens = tuple[int, ...]
 
 
 class RememberingModel:
-    """Any language model, with every row computed once.
+    """Any language model of one process, with every row computed once.
 
     A document's row is computed in one batch only and then looked up, so two neighbours see the
     same numbers for the documents they share. What the composition of a batch does to the last
@@ -27,60 +27,48 @@ class RememberingModel:
     """
 
     def __init__(self, model: LanguageModel, *, memory: int = 1 << 30) -> None:
+        self.tokenizer = model.tokenizer
         self.fingerprint = model.fingerprint
-        self.vocabulary_size = model.vocabulary_size
         self.context_length = model.context_length
-        self.stop_tokens = model.stop_tokens
         self._model = model
         self._memory = memory
         self._used = 0
-        self._rows: OrderedDict[tuple[int, object], torch.Tensor] = OrderedDict()
-        self._homes: dict[tuple[Tokens, int, Tokens], tuple[_Batch, int]] = {}
+        self._rows: OrderedDict[tuple[int, Hashable], torch.Tensor] = OrderedDict()
+        self._homes: dict[tuple[Hashable, ...], tuple[_Batch, int]] = {}
 
     def anew(self) -> RememberingModel:
         """The same model with nothing remembered: documents read next share one batch."""
         return RememberingModel(self._model, memory=self._memory)
 
-    def encode(self, text: str) -> list[int]:
+    def digest(self, passages: Sequence[str], most: int) -> Input:
         """As the model does."""
-        return self._model.encode(text)
+        return self._model.digest(passages, most)
 
-    def encode_template(self, text: str) -> list[int]:
-        """As the model does."""
-        return self._model.encode_template(text)
-
-    def decode(self, token_ids: Sequence[int]) -> str:
-        """As the model does."""
-        return self._model.decode(token_ids)
-
-    def chat(self, messages: Sequence[dict[str, str]]) -> str | None:
-        """As the model does."""
-        return self._model.chat(messages)
-
-    def prefix(
+    def read(
         self,
-        common: Sequence[int],
-        documents: Sequence[Sequence[int]],
+        prefix: Sequence[int],
+        inputs: Sequence[Input],
         *,
         room: int,
         on_progress: Progress | None = None,
     ) -> RememberedRows:
-        """Read the documents that were not read before."""
-        head = tuple(common)
-        keys = [(head, room, tuple(document)) for document in documents]
-        new = list(dict.fromkeys(key for key in keys if key not in self._homes))
+        """Read the inputs that were not read before, beside the public row."""
+        head = tuple(prefix)
+        keys = [(head, room, one, at == 0) for at, one in enumerate(inputs)]
+        new = dict.fromkeys(key for key in keys if key not in self._homes)
         if new:
-
-            def read() -> Rows:
-                texts = [document for _, _, document in new]
-                return self._model.prefix(head, texts, room=room, on_progress=on_progress)
-
-            batch = _Batch(read)
-            self._homes.update((key, (batch, row)) for row, key in enumerate(new))
+            # Row 0 of every batch is the public row.
+            order = list(dict.fromkeys([keys[0], *new]))
+            batch = _Batch(
+                lambda: self._model.read(
+                    head, [key[2] for key in order], room=room, on_progress=on_progress
+                )
+            )
+            self._homes.update((key, (batch, order.index(key))) for key in new)
         return RememberedRows(self, [self._homes[key] for key in keys])
 
     def look_up(
-        self, batch: _Batch, key: object, compute: Callable[[], torch.Tensor]
+        self, batch: _Batch, key: Hashable, compute: Callable[[], torch.Tensor]
     ) -> torch.Tensor:
         """What ``compute`` gives, remembered under ``key``."""
         full_key = (id(batch), key)
@@ -104,24 +92,25 @@ class RememberedRows:
         self._homes = homes
         self._history: Tokens = ()
 
-    def extend(self, token_ids: Sequence[int]) -> torch.Tensor:
-        """Log-probabilities of the next token, float32 [rows, vocabulary]."""
+    def extend(self, token_ids: Sequence[int]) -> Step:
+        """Log-probabilities of the next token."""
         self._history = (*self._history, *token_ids)
         history = self._history
         return self._gather(history, lambda batch: batch.next(history))
 
-    def score(self, continuations: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Log-probability of each continuation in each row, float64 [rows, continuations]."""
+    def score(self, continuations: Sequence[Sequence[int]]) -> Step:
+        """Log-probabilities of continuations, normalised over them."""
         labels = tuple(map(tuple, continuations))
         history = self._history
         return self._gather((history, labels), lambda batch: batch.score(history, labels))
 
-    def _gather(self, key: object, compute: Callable[[_Batch], torch.Tensor]) -> torch.Tensor:
+    def _gather(self, key: Hashable, compute: Callable[[_Batch], torch.Tensor]) -> Step:
         found: dict[int, torch.Tensor] = {}
         for batch, _ in self._homes:
             if id(batch) not in found:
                 found[id(batch)] = self._memory.look_up(batch, key, lambda b=batch: compute(b))  # type: ignore[misc]
-        return torch.stack([found[id(batch)][row] for batch, row in self._homes])
+        rows = torch.stack([found[id(batch)][row] for batch, row in self._homes])
+        return DenseStep(rows[0], rows[1:])
 
 
 class _Batch:
@@ -134,27 +123,30 @@ class _Batch:
         self._warm: list[tuple[Tokens, Rows]] = []
 
     def next(self, history: Tokens) -> torch.Tensor:
-        """Log-probabilities after ``history`` [documents, vocabulary]."""
+        """Log-probabilities after ``history`` [rows, vocabulary]."""
         while self._warm and not _goes_on(history, self._warm[-1][0]):
             self._warm.pop()
-        known, rows = self._warm[-1] if self._warm else ((), None)
-        if isinstance(self._start, TransformersRows):
-            # A shallow copy has counters of its own over the same cache; whatever stands behind
-            # what it has read is written anew before it is read.
-            rows = copy.copy(self._start if rows is None else rows)
+        known, rows = self._warm[-1] if self._warm else ((), self._start)
+        if isinstance(rows, TransformersRows):
+            rows = rows.fork()
         else:
             # Rows that cannot be copied go on, or start again.
-            rows = self._read() if rows is None else rows
+            rows = rows if self._warm else self._read()
             self._warm.clear()
-        log_probs = rows.extend(history[len(known) :])
+        step = rows.extend(history[len(known) :])
         self._warm.append((history, rows))
-        return log_probs
+        return _dense(step)
 
     def score(self, history: Tokens, labels: Sequence[Tokens]) -> torch.Tensor:
-        """Log-probabilities of continuations after ``history`` [documents, continuations]."""
+        """Log-probabilities of continuations after ``history`` [rows, continuations]."""
         if not self._warm or self._warm[-1][0] != history:
             self.next(history)
-        return self._warm[-1][1].score(labels)
+        return _dense(self._warm[-1][1].score(labels))
+
+
+def _dense(step: Step) -> torch.Tensor:
+    assert isinstance(step, DenseStep)
+    return step.rows
 
 
 def _goes_on(history: Tokens, known: Tokens) -> bool:

@@ -41,9 +41,8 @@ def rival_canaries(subject: Subject) -> Iterator[Document]:
             return int(log_probs.topk(min(rank + 1, len(log_probs))).indices[-1])
 
         answer = subject.observe([], choose)
-        text = subject.model.decode(
-            [token for token in answer.tokens if token not in subject.model.stop_tokens]
-        )
+        tokenizer = subject.model.tokenizer
+        text = tokenizer.decode([t for t in answer.tokens if t not in tokenizer.stop_tokens])
         return _canary(subject.question, text)
 
     for rank in range(_RIVALS):
@@ -84,7 +83,7 @@ def worst_canary(
     for done, canary in enumerate(kinds.values()):
         log_p, log_q = enumerate_outputs(
             follow_both(subject, ([*corpus, canary], list(corpus)), coins=0),
-            subject.model.stop_tokens,
+            subject.model.tokenizer.stop_tokens,
             depth=tokens,
             expansions=expansions,
         )

@@ -1,36 +1,28 @@
-"""What is audited: the private path itself, with the auditor in the place of its draw."""
+"""What is audited: the private path itself, with the auditor's coins in the place of its own."""
 
 from __future__ import annotations
 
 import contextlib
 import random
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import SimpleNamespace
 from typing import Any
-from unittest import mock
 
 import torch
 
-from dpicl_rag import decoding, experts, labelling
 from dpicl_rag.answers import PrivateAnswer, PrivateLabel
 from dpicl_rag.documents import Document
-from dpicl_rag.gathering import Documents
 from dpicl_rag.language_models.base import LanguageModel
-from dpicl_rag.mechanisms import exponential
-from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.mechanisms.randomness import Randomness, SeededRandomness
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.prompts import PromptTemplate
+from dpicl_rag.retrieval import Documents
 
 Pipeline = Callable[[Sequence[Document]], Documents]
 """From the corpus to what is handed to the private path: the documents, or a retriever."""
 
 Choose = Callable[[torch.Tensor], int]
 """Picks the next token from the log-probabilities, float64 [candidates]."""
-
-# The auditor stands in for the draw by replacing a function of the package, so one at a time.
-_observing = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -59,6 +51,7 @@ class Subject:
         template: How documents and the question become prompts.
         pipeline: From the corpus to the documents or retriever of one run.
         labels: Classify among these in place of answering.
+        method: A published method to classify by.
         make: Builds the private path.
     """
 
@@ -68,19 +61,16 @@ class Subject:
     template: PromptTemplate = field(default_factory=PromptTemplate)
     pipeline: Pipeline = list
     labels: tuple[str, ...] = ()
+    method: str | None = None
     make: Callable[..., PrivateContextLLM] = PrivateContextLLM
 
     def with_settings(self, **settings: Any) -> Subject:
         """The same with some settings replaced."""
         return replace(self, settings={**self.settings, **settings})
 
-    def build(self) -> PrivateContextLLM:
-        """A fresh private path."""
-        return self.make(self.model, template=self.template, **self.settings)
-
     def sample(self, corpus: Sequence[Document]) -> PrivateAnswer | PrivateLabel:
-        """Run with its own draws; nothing is observed."""
-        return self._run(self.build(), corpus)
+        """Run with its own coins; nothing is observed."""
+        return self._run(corpus, None)
 
     def follow(self, corpus: Sequence[Document], path: Sequence[int], coins: int = 0) -> Trace:
         """Run along a given path; after its last token the answer is cut off.
@@ -110,29 +100,19 @@ class Subject:
             tokens: Most draws, in place of the setting ``max_tokens``'s end.
             coins: See ``follow``.
         """
-        log_probs: list[torch.Tensor] = []
-        released: list[int] = []
-        own_draw = exponential.draw
-
-        def draw(scores: torch.Tensor, randomness: Randomness) -> int:
-            log_probs.append(torch.log_softmax(scores.double(), dim=-1))
-            token = own_draw(scores, randomness) if choose is None else choose(log_probs[-1])
-            released.append(token)
-            if not self.labels and len(released) == tokens:
-                raise _EnoughError
-            return token
-
-        llm = self.build()
-        with _observing, _drawing(draw), _coins(coins):
-            result = self._run(llm, corpus)
-        return Trace(tuple(log_probs), tuple(released), result)
+        seed = self.settings.get("seed")
+        own = Randomness() if seed is None else SeededRandomness(seed)
+        observer = _Observer(own, choose, None if self.labels else tokens, coins)
+        result = self._run(corpus, observer)
+        return Trace(tuple(observer.log_probs), tuple(observer.released), result)
 
     def _run(
-        self, llm: PrivateContextLLM, corpus: Sequence[Document]
+        self, corpus: Sequence[Document], randomness: Randomness | None
     ) -> PrivateAnswer | PrivateLabel:
+        llm = self.make(self.model, template=self.template, randomness=randomness, **self.settings)
         documents = self.pipeline(corpus)
         if self.labels:
-            return llm.classify(self.question, documents, self.labels)
+            return llm.classify(self.question, documents, self.labels, method=self.method)
         with (
             llm.stream(self.question, documents) as stream,
             contextlib.suppress(_EnoughError),
@@ -146,18 +126,34 @@ class _EnoughError(Exception):
     """Leaves a run from within its draw: what was drawn is paid for."""
 
 
-@contextlib.contextmanager
-def _drawing(draw: Callable[[torch.Tensor, Randomness], int]) -> Iterator[None]:
-    with (
-        mock.patch.object(decoding, "draw", draw),
-        mock.patch.object(labelling, "draw", draw),
-    ):
-        yield
+class _Observer(Randomness):
+    """Coins that see what is drawn from, and may choose what is drawn.
 
+    Args:
+        own: Where draws come from that are not chosen.
+        choose: Picks each token.
+        tokens: Draws after which the run is left; None lets it end by itself.
+        coins: Seed of all other coins, which two neighbours share.
+    """
 
-@contextlib.contextmanager
-def _coins(seed: int) -> Iterator[None]:
-    """Give the random groups coins that two neighbours share; the draws keep their own."""
-    coins = random.Random(seed)  # noqa: S311
-    with mock.patch.object(experts, "secrets", SimpleNamespace(randbelow=coins.randrange)):
-        yield
+    def __init__(
+        self, own: Randomness, choose: Choose | None, tokens: int | None, coins: int
+    ) -> None:
+        self._own = own
+        self._choose = choose
+        self._tokens = tokens
+        self._coins = random.Random(coins)  # noqa: S311
+        self.log_probs: list[torch.Tensor] = []
+        self.released: list[int] = []
+
+    def below(self, bound: int) -> int:
+        return self._coins.randrange(bound)
+
+    def draw(self, scores: torch.Tensor) -> int:
+        self.log_probs.append(torch.log_softmax(scores.double(), dim=-1))
+        choose = self._choose
+        token = self._own.draw(scores) if choose is None else choose(self.log_probs[-1])
+        self.released.append(token)
+        if len(self.released) == self._tokens:
+            raise _EnoughError
+        return token

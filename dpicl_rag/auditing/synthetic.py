@@ -10,11 +10,11 @@ import torch
 from dpicl_rag.auditing.neighbours import NeighbourAudit, audit_neighbours
 from dpicl_rag.auditing.subject import Subject
 from dpicl_rag.documents import Document
-from dpicl_rag.language_models.base import Progress
+from dpicl_rag.language_models.base import Input, Progress
+from dpicl_rag.mechanisms.step import DenseStep, Step
 
 Speech = Callable[[str, tuple[int, ...]], Sequence[float]]
 """From a document's text and the released tokens to unnormalised log-probabilities."""
-
 
 # Enough for a unit under individual accounting to run out of budget with the default strength.
 _TOKENS = 16
@@ -24,12 +24,9 @@ _EXPANSIONS = 64
 class SyntheticModel:
     """A language model whose rows are a function of the document and the released tokens.
 
-    Tokens are bytes of the text when they are read, and the numbers below ``vocabulary_size`` when
-    they are drawn.
-
     Args:
-        vocabulary_size: Number of tokens that can be drawn.
-        speech: What each document says.
+        size: Number of tokens that can be drawn.
+        speech: What each document says about each of them.
         stop_tokens: Tokens that end an answer.
     """
 
@@ -37,22 +34,43 @@ class SyntheticModel:
     context_length = 1 << 20
 
     def __init__(
-        self,
-        vocabulary_size: int,
-        speech: Speech,
-        stop_tokens: frozenset[int] = frozenset(),
+        self, size: int, speech: Speech, stop_tokens: frozenset[int] = frozenset()
     ) -> None:
-        self.vocabulary_size = vocabulary_size
-        self.stop_tokens = stop_tokens
+        self.size = size
+        self.tokenizer = SyntheticTokenizer(stop_tokens)
         self._speech = speech
+
+    def digest(self, passages: Sequence[str], most: int) -> str:
+        """The passages' text, cut to ``most`` characters."""
+        return "\n\n".join(passages)[:most]
+
+    def read(
+        self,
+        prefix: Sequence[int],
+        inputs: Sequence[Input],
+        *,
+        room: int,
+        on_progress: Progress | None = None,
+    ) -> SyntheticRows:
+        """One row per text."""
+        return SyntheticRows([str(text) for text in inputs], self._speech)
+
+
+class SyntheticTokenizer:
+    """Tokens are bytes of the text when they are read, and numbers from 0 on when they are drawn.
+
+    Args:
+        stop_tokens: Tokens that end an answer.
+    """
+
+    def __init__(self, stop_tokens: frozenset[int]) -> None:
+        self.stop_tokens = stop_tokens
 
     def encode(self, text: str) -> list[int]:
         """Bytes of ``text``."""
         return list(text.encode())
 
-    def encode_template(self, text: str) -> list[int]:
-        """Bytes of ``text``."""
-        return self.encode(text)
+    encode_template = encode
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Letters, from ``a`` on."""
@@ -61,18 +79,6 @@ class SyntheticModel:
     def chat(self, messages: Sequence[dict[str, str]]) -> str | None:
         """No chat template."""
         return None
-
-    def prefix(
-        self,
-        common: Sequence[int],
-        documents: Sequence[Sequence[int]],
-        *,
-        room: int,
-        on_progress: Progress | None = None,
-    ) -> SyntheticRows:
-        """One row per document."""
-        texts = [bytes(document).decode() for document in documents]
-        return SyntheticRows(texts, self._speech)
 
 
 class SyntheticRows:
@@ -83,15 +89,18 @@ class SyntheticRows:
         self._speech = speech
         self._history: tuple[int, ...] | None = None
 
-    def extend(self, token_ids: Sequence[int]) -> torch.Tensor:
-        """Log-probabilities of the next token, float32 [rows, vocabulary]."""
+    def extend(self, token_ids: Sequence[int]) -> Step:
+        """Log-probabilities of the next token, in float32."""
         self._history = () if self._history is None else (*self._history, *token_ids)
-        return self._say(self._history)
+        said = self._say(self._history)
+        return DenseStep(said[0], said[1:])
 
-    def score(self, continuations: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Log-probability of each label in each row, float64 [rows, labels]."""
+    def score(self, continuations: Sequence[Sequence[int]]) -> Step:
+        """Log-probabilities of labels, normalised over them."""
         # Labels are single letters, as in decode; what stands before one says nothing.
-        return self._say(())[:, [ids[-1] - ord("a") for ids in continuations]].double()
+        said = self._say(())[:, [ids[-1] - ord("a") for ids in continuations]]
+        said = torch.log_softmax(said.double(), dim=-1)
+        return DenseStep(said[0], said[1:])
 
     def _say(self, history: tuple[int, ...]) -> torch.Tensor:
         rows = [list(self._speech(text, history)) for text in self._texts]

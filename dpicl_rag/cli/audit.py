@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from dpicl_rag.cli import ask, console, options, stores
+from dpicl_rag.cli import console, options, stores
+from dpicl_rag.configuration import PrivacyConfig
 
 if TYPE_CHECKING:
-    from dpicl_rag.auditing import AuditReport, Subject
     from dpicl_rag.documents import Document
+
+T = TypeVar("T")
 
 _QUESTION = "What does the document say?"
 
 
 @console.reported("interrupted; an audit changes nothing, run it again")
+@options.expanded
 def audit(
     source: Annotated[
         Path | None,
@@ -54,16 +58,10 @@ def audit(
     canary_tokens: Annotated[
         int, typer.Option(min=1, help="Tokens of an answer by which the canary is looked for.")
     ] = 5,
-    epsilon: ask.Epsilon = 8.0,
-    delta: Annotated[
-        float, typer.Option(help="Privacy of one answer, strictly between 0 and 1.")
-    ] = 1e-5,
-    model: ask.Model = None,
-    max_tokens: Annotated[int, typer.Option(help="Most tokens of an answer.")] = 32,
-    threshold: ask.Threshold = None,
-    accounting: ask.Accounting = None,
-    utility: ask.Utility = None,
-    unit_tokens: ask.UnitTokens = 256,
+    *,
+    settings: options.AnswerSettings,
+    model: options.Model = None,
+    threshold: options.Threshold = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -81,41 +79,38 @@ def audit(
     """
     if (source is None) == (corpus is None):
         raise typer.BadParameter("give a path or --corpus, one of them", param_hint="PATH")
-    from dpicl_rag.configuration import PrivacyConfig
-
-    settings = {
-        "epsilon": epsilon,
-        "delta": delta,
-        "max_tokens": max_tokens,
-        "accounting": accounting,
-        "utility": utility,
-        "unit_tokens": unit_tokens,
-    }
-    PrivacyConfig.create(**settings)
+    PrivacyConfig.create(**asdict(settings))
     if out is not None:
         from dpicl_rag.auditing.report import require_plots
 
         require_plots()
     with console.status("Reading the documents", quiet=quiet):
         if source is not None:
-            documents = _loaded(source, text_field)
+            from dpicl_rag.loaders import load
+
+            documents = load(source, text_field=text_field).documents
         else:
             assert corpus is not None
-            documents = _retrieved(corpus, question, threshold, path, embedder)
+            asked = options.Source(corpus, threshold=threshold, path=path, embedder=embedder)
+            with stores.open_retriever(asked) as retriever:
+                documents = retriever.search(question).choose().documents
     sample, around = _sample(documents, units), _sample(documents, canary_units)
-    with console.status("Loading the language model", quiet=quiet):
-        from dpicl_rag.auditing import RememberingModel, Subject
+    from dpicl_rag import auditing
 
-        subject = Subject(RememberingModel(ask.load_model(model)), question, settings)
-    report = _audit(
-        subject,
-        sample,
-        around,
-        tokens=tokens,
-        canary_tokens=canary_tokens,
-        runs=runs,
-        quiet=quiet,
-    )
+    with console.status("Loading the language model", quiet=quiet):
+        remembering = auditing.RememberingModel(stores.load_model(model))
+    subject = auditing.Subject(remembering, question, asdict(settings))
+
+    def part(label: str, run: Callable[..., T], *given: Any, **numbers: int) -> T:
+        with console.Bar(label, quiet=quiet) as bar:
+            return run(subject, *given, **numbers, on_progress=bar.update)
+
+    synthetic = part("Worst-case experts", auditing.audit_synthetic)
+    neighbours = part("Neighbours of the sample", auditing.audit_neighbours, sample, tokens=tokens)
+    unit = part("Choosing a canary", auditing.worst_canary, around)
+    canary = part("Canary", auditing.audit_canary, around, unit, runs=runs, tokens=canary_tokens)
+    extraction = part("Extraction", auditing.audit_extraction, sample)
+    report = auditing.AuditReport(neighbours, synthetic, canary, extraction)
     files = report.save(out) if out is not None else []
     if as_json:
         console.write_json(report.summary())
@@ -125,60 +120,6 @@ def audit(
             console.note(f"written: {file}")
     if not report.holds:
         raise typer.Exit(1)
-
-
-def _audit(
-    subject: Subject,
-    sample: Sequence[Document],
-    around: Sequence[Document],
-    *,
-    tokens: int,
-    canary_tokens: int,
-    runs: int,
-    quiet: bool,
-) -> AuditReport:
-    from dpicl_rag.auditing import (
-        AuditReport,
-        audit_canary,
-        audit_extraction,
-        audit_neighbours,
-        audit_synthetic,
-        worst_canary,
-    )
-
-    with console.Bar("Worst-case experts", quiet=quiet) as bar:
-        synthetic = audit_synthetic(subject, on_progress=bar.update)
-    with console.Bar("Neighbours of the sample", quiet=quiet) as bar:
-        documents = audit_neighbours(subject, sample, tokens=tokens, on_progress=bar.update)
-    with console.Bar("Choosing a canary", quiet=quiet) as bar:
-        unit = worst_canary(subject, around, on_progress=bar.update)
-    with console.Bar("Canary", quiet=quiet) as bar:
-        canary = audit_canary(
-            subject, around, unit, runs=runs, tokens=canary_tokens, on_progress=bar.update
-        )
-    with console.Bar("Extraction", quiet=quiet) as bar:
-        extraction = audit_extraction(subject, sample, on_progress=bar.update)
-    return AuditReport(documents, synthetic, canary, extraction)
-
-
-def _loaded(source: Path, text_field: str | None) -> list[Document]:
-    from dpicl_rag.loaders import load
-
-    return load(source, text_field=text_field).documents
-
-
-def _retrieved(
-    corpus: str, question: str, threshold: float | None, path: Path | None, embedder: str | None
-) -> list[Document]:
-    from dpicl_rag.retrieval import ThresholdRetriever
-
-    with stores.open_corpus(corpus, path, embedder) as opened:
-        retriever = (
-            ThresholdRetriever(opened)
-            if threshold is None
-            else ThresholdRetriever(opened, threshold)
-        )
-        return retriever.retrieve(question)
 
 
 def _sample(documents: Sequence[Document], size: int) -> list[Document]:

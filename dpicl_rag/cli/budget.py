@@ -172,10 +172,7 @@ def _amount(
     rho_name: str, rho: float | None, epsilon_name: str, epsilon: float | None, delta: float
 ) -> float | None:
     """ZCDP rho of one of two options, or None where neither is given."""
-    if rho is not None and epsilon is not None:
-        raise typer.BadParameter(
-            f"give {rho_name} or {epsilon_name}, not both", param_hint=epsilon_name
-        )
+    options.at_most_one({rho_name: rho, epsilon_name: epsilon})
     if epsilon is None:
         return rho
     from dpicl_rag.accounting import epsilon_to_rho

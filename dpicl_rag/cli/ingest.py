@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpicl_rag.cli import ask, console, options, stores
+from dpicl_rag.cli import console, options, stores
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -51,7 +51,7 @@ def ingest(
             "What it keeps on disk, up to 8 GiB beside the corpus, is as private as they are.",
         ),
     ] = False,
-    model: ask.Model = None,
+    model: options.Model = None,
     path: options.StorePath = None,
     embedder: options.Embedding = None,
     verbose: Annotated[
@@ -90,17 +90,14 @@ def ingest(
 def _warm(target: Corpus, corpus: str, path: Path | None, model: str | None, *, quiet: bool) -> int:
     from dpicl_rag.documents import Document
     from dpicl_rag.language_models.prefix_cache import PrefixCache
-    from dpicl_rag.warming import warm
+    from dpicl_rag.private_context_llm import PrivateContextLLM
 
+    cache = PrefixCache(memory=0, folder=stores.prefix_folder(corpus, path))
     with console.status("Loading the language model", quiet=quiet):
-        loaded = ask.load_model(model)
+        llm = PrivateContextLLM(stores.load_model(model), prefix_cache=cache)
+    documents = [Document(record.text, record.unit) for record in target.snapshot().records]
     with console.Bar("Reading ahead", quiet=quiet) as bar:
-        return warm(
-            loaded,
-            [Document(record.text, record.unit) for record in target.snapshot().records],
-            PrefixCache(memory=0, folder=stores.prefix_folder(corpus, path)),
-            on_progress=bar.update,
-        )
+        return llm.warm(documents, on_progress=bar.update)
 
 
 def _summary(

@@ -1,11 +1,19 @@
-"""Options that several commands share."""
+"""Options that several commands share, alone and in groups."""
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import typer
+
+from dpicl_rag import configuration
+
+T = TypeVar("T")
 
 Name = Annotated[str, typer.Option("--corpus", metavar="NAME", help="Name of the corpus.")]
 StorePath = Annotated[
@@ -38,5 +46,180 @@ LedgerPath = Annotated[
         show_default=False,
     ),
 ]
+Caller = Annotated[
+    str | None, typer.Option(help="Who asks, for budgets per caller.", show_default=False)
+]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODEL",
+        help="Language model: a Hugging Face id or a folder; the packaged one by default.",
+        show_default=False,
+    ),
+]
+Epsilon = Annotated[
+    float, typer.Option(help="Privacy of one answer: less is more private. Above 0.")
+]
+# 0.5 is the default of ThresholdRetriever; None tells that another option may stand instead.
+Threshold = Annotated[
+    float | None,
+    typer.Option(
+        help="Use the units whose cosine with the question reaches this. Choose it without "
+        "looking at the corpus; 0.5 by default.",
+        show_default=False,
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+
+
+def at_most_one(values: Mapping[str, object]) -> None:
+    """Refuse options that exclude each other.
+
+    Args:
+        values: By option; None or False where it was not given.
+
+    Raises:
+        typer.BadParameter: More than one was given.
+    """
+    given = [name for name, value in values.items() if value is not None and value is not False]
+    if len(given) > 1:
+        raise typer.BadParameter(f"give {given[0]} or {given[1]}, not both", param_hint=given[1])
+
+
+@dataclass(frozen=True)
+class Source:
+    """Which units of which corpus are read for a question."""
+
+    corpus: Name
+    threshold: Threshold = None
+    top_k: Annotated[
+        int | None,
+        typer.Option(
+            help="Use the K closest units in place of a threshold. Costs twice as much, and rules "
+            "out individual accounting.",
+            show_default=False,
+        ),
+    ] = None
+    private_threshold: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="UNITS",
+            help="Let about this many units pass, by a threshold chosen from noisy counts. Their "
+            "cost comes out of --epsilon.",
+            show_default=False,
+        ),
+    ] = None
+    private_top_k: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="UNITS",
+            help="As --private-threshold, by halving: closer to the number, but units further "
+            "away pay too.",
+            show_default=False,
+        ),
+    ] = None
+    sample: Annotated[
+        float | None,
+        typer.Option(
+            metavar="RATE",
+            help="Keep each unit that was found by a secret coin of its own, with this "
+            "probability.",
+            show_default=False,
+        ),
+    ] = None
+    path: StorePath = None
+    embedder: Embedding = None
+
+    def __post_init__(self) -> None:
+        at_most_one(
+            {
+                "--threshold": self.threshold,
+                "--top-k": self.top_k,
+                "--private-threshold": self.private_threshold,
+                "--private-top-k": self.private_top_k,
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Fields of `PrivacyConfig`."""
+
+    epsilon: Epsilon = 8.0
+    delta: Annotated[
+        float, typer.Option(help="Privacy of one answer, strictly between 0 and 1.")
+    ] = 1e-5
+    accounting: Annotated[
+        configuration.Accounting | None,
+        typer.Option(
+            help="Charge each unit what it revealed, or all the same. Individual where it is "
+            "sound, by default.",
+            show_default=False,
+        ),
+    ] = None
+    utility: Annotated[
+        configuration.UtilityName | None,
+        typer.Option(
+            help="What a document says about a token; surplus for answers and log_prob for labels "
+            "by default.",
+            show_default=False,
+        ),
+    ] = None
+    unit_tokens: Annotated[int, typer.Option(help="Most tokens read of each unit.")] = 256
+
+
+@dataclass(frozen=True)
+class AnswerSettings(Settings):
+    """Those of answers that are longer than a label."""
+
+    max_tokens: Annotated[int, typer.Option(help="Most tokens of an answer.")] = 32
+
+
+@dataclass(frozen=True)
+class Answering:
+    """Who answers, and whose budget pays."""
+
+    model: Model = None
+    prefix: Annotated[
+        str, typer.Option(help="Public words that every answer begins with. They cost nothing.")
+    ] = ""
+    caller: Caller = None
+    ledger: LedgerPath = None
+    no_ledger: Annotated[
+        bool, typer.Option("--no-ledger", help="Record nothing, keep to no budget.")
+    ] = False
+
+    def __post_init__(self) -> None:
+        at_most_one({"--ledger": self.ledger, "--no-ledger": self.no_ledger})
+
+
+def expanded(command: Callable[..., T]) -> Callable[..., T]:
+    """Make options of the fields of a command's dataclass parameters.
+
+    Typer reads options from a signature, so the command gets one in which they all stand.
+    """
+    given = _parameters(command)
+    groups: dict[str, Any] = {p.name: p.annotation for p in given if is_dataclass(p.annotation)}
+    flat = [
+        option.replace(kind=option.KEYWORD_ONLY)
+        for parameter in given
+        for option in (
+            _parameters(groups[parameter.name]) if parameter.name in groups else [parameter]
+        )
+    ]
+
+    @functools.wraps(command)
+    def run(**values: Any) -> T:
+        for name, group in groups.items():
+            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+        return command(**values)
+
+    run.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
+    return run
+
+
+def _parameters(maker: Callable[..., Any]) -> list[inspect.Parameter]:
+    return list(inspect.signature(maker, eval_str=True).parameters.values())

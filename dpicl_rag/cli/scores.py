@@ -30,9 +30,7 @@ def scores(
     target: Annotated[
         int, typer.Option(min=1, help="Suggest the threshold that lets about this many units pass.")
     ] = 64,
-    caller: Annotated[
-        str | None, typer.Option(help="Who asks, for budgets per caller.", show_default=False)
-    ] = None,
+    caller: options.Caller = None,
     path: options.StorePath = None,
     embedder: options.Embedding = None,
     ledger: options.LedgerPath = None,

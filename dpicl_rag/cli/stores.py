@@ -1,4 +1,4 @@
-"""Where corpora and the ledger are kept, and how commands open them."""
+"""Where corpora, the ledger and models are kept, and how commands open them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING
 from platformdirs import user_data_path
 
 if TYPE_CHECKING:
-    from dpicl_rag.embeddings import Embedder
+    from dpicl_rag.cli.options import Source
+    from dpicl_rag.language_models.prefix_cache import PrefixCache
+    from dpicl_rag.language_models.transformers import TransformersModel
     from dpicl_rag.ledger import Ledger
-    from dpicl_rag.retrieval import Corpus
+    from dpicl_rag.retrieval import Corpus, Retriever
+    from dpicl_rag.retrieval.embeddings import Embedder
 
 
 def default_ledger() -> Path:
@@ -33,6 +36,14 @@ def prefix_folder(corpus: str, path: Path | None) -> Path:
     return store.with_name(f"{store.name}-read") / corpus
 
 
+def open_prefixes(corpus: str, path: Path | None) -> PrefixCache | None:
+    """What was read ahead of a corpus, if anything was."""
+    from dpicl_rag.language_models.prefix_cache import PrefixCache
+
+    folder = prefix_folder(corpus, path)
+    return PrefixCache(folder=folder) if folder.is_dir() else None
+
+
 def forget_prefixes(corpus: str, path: Path | None) -> None:
     """Delete what the model has read of a corpus."""
     shutil.rmtree(prefix_folder(corpus, path), ignore_errors=True)
@@ -49,9 +60,24 @@ def open_ledger(path: Path | None) -> Iterator[Ledger]:
 
 def load_embedder(model: str | None) -> Embedder:
     """The embedding model by name; loaded at first use."""
-    from dpicl_rag.embeddings import SentenceTransformerEmbedder
+    from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
 
     return SentenceTransformerEmbedder(model)
+
+
+def load_model(model: str | None) -> TransformersModel:
+    """A language model by name, or the packaged default.
+
+    Raises:
+        ModelError: It cannot be loaded.
+    """
+    if model is None:
+        from dpicl_rag.language_models.defaults import default_model
+
+        return default_model()
+    from dpicl_rag.language_models.transformers import TransformersModel
+
+    return TransformersModel.load(model)
 
 
 @contextmanager
@@ -64,3 +90,23 @@ def open_corpus(name: str, path: Path | None, embedder: str | None) -> Iterator[
         yield corpus
     finally:
         corpus.close()
+
+
+@contextmanager
+def open_retriever(source: Source) -> Iterator[Retriever]:
+    """Open a corpus with the search that was asked for."""
+    from dpicl_rag import retrieval
+
+    with open_corpus(source.corpus, source.path, source.embedder) as corpus:
+        found: Retriever
+        if source.private_threshold is not None:
+            found = retrieval.PrivateThresholdRetriever(corpus, source.private_threshold)
+        elif source.private_top_k is not None:
+            found = retrieval.PrivateTopKRetriever(corpus, source.private_top_k)
+        else:
+            found = retrieval.exact_retriever(
+                corpus, threshold=source.threshold, top_k=source.top_k
+            )
+        if source.sample is not None:
+            found = retrieval.PoissonSampledRetriever(found, source.sample)
+        yield found

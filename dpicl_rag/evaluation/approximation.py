@@ -21,8 +21,9 @@ import torch
 from dpicl_rag.evaluation.comparison import Estimate, over_seeds
 from dpicl_rag.evaluation.layouts import LeaveOneOut
 from dpicl_rag.evaluation.run_folder import Record, Run
+from dpicl_rag.mechanisms.step import DenseStep
+from dpicl_rag.mechanisms.utilities import Vote
 from dpicl_rag.methods.layouts import OneEach, Together, ZeroShot
-from dpicl_rag.methods.votes import tallies
 
 PREDICTORS = ("zero-shot", "k-shot", "soft", "soft with prior", "hard")
 """What is measured. ``soft with prior`` is ``p_0^(1 - n) prod p_i``, the exact posterior of
@@ -82,7 +83,7 @@ def vote_shares(experts: torch.Tensor, public: torch.Tensor) -> torch.Tensor:
     """Share of the experts' votes for each label; the public row where there is no expert."""
     if not len(experts):
         return public.exp()
-    return tallies(experts).double() / len(experts)
+    return DenseStep(public, experts).weighted_sum(Vote(), 1.0) / len(experts)
 
 
 _PRODUCTS: dict[str, Predictor] = {

@@ -27,23 +27,24 @@ def greedy_answer(
         max_tokens: Most tokens of the answer.
         stop: The answer ends before any of these.
     """
-    prompt = template.cut(model, question)
+    tokenizer = model.tokenizer
+    prompt = template.cut(tokenizer, question)
     room = len(prompt.suffix) + max_tokens
     left = model.context_length - len(prompt.prefix) - room
-    document = model.encode("\n\n".join(passages) or template.no_document)[:left]
-    rows = model.prefix(prompt.prefix, [document], room=room)
-    step: Sequence[int] = prompt.suffix
+    document = model.digest(passages, left) or model.digest([template.no_document], left)
+    rows = model.read(prompt.prefix, [document], room=room)
+    pending: Sequence[int] = prompt.suffix
     tokens: list[int] = []
     text = template.answer_prefix
     for _ in range(max_tokens):
-        token = int(rows.extend(step)[0].argmax())
-        if token in model.stop_tokens:
+        token = int(rows.extend(pending).public.argmax())
+        if token in tokenizer.stop_tokens:
             break
         tokens.append(token)
-        text = template.answer_prefix + model.decode(tokens)
+        text = template.answer_prefix + tokenizer.decode(tokens)
         cuts = [at for s in stop if (at := text.find(s, len(template.answer_prefix))) >= 0]
         if cuts:
             text = text[: min(cuts)]
             break
-        step = (token,)
+        pending = (token,)
     return text.strip()

@@ -12,39 +12,10 @@ from typing import Any
 
 import torch
 
-from dpicl_rag.accounting.stability import Adjacency
+from dpicl_rag.accounting import Budget, epsilon_for
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.evaluation.run_folder import Record, Run
 from dpicl_rag.methods.base import Calibrated, Method
-from dpicl_rag.methods.calibration import epsilon_for
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """What every private method gets alike.
-
-    Attributes:
-        epsilon: Privacy of all answers together.
-        delta: Privacy of all answers together.
-        adjacency: What makes two contexts neighbours.
-        answers: How many answers share it.
-    """
-
-    epsilon: float
-    delta: float
-    adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE
-    answers: int = 1
-
-    def check(self) -> None:
-        """Raise unless every number is in its range.
-
-        Raises:
-            ConfigurationError: One is not.
-        """
-        if not 0 < self.epsilon < math.inf or not 0 < self.delta < 1 or self.answers < 1:
-            raise ConfigurationError(
-                "epsilon must be above 0, delta strictly between 0 and 1, and answers at least 1"
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +115,8 @@ def calibrations(method: Method, budget: Budget) -> tuple[Calibrated, ...]:
     Raises:
         ConfigurationError: The method has no sound charge for the adjacency.
     """
-    asked = (budget.epsilon, budget.delta, budget.adjacency)
-    exact = method.calibrate(*asked, queries=budget.answers)
-    if not method.private:
-        return (exact,)
-    published = method.published(*asked, queries=budget.answers)
+    exact = method.calibrate(budget)
+    published = method.published(budget)
     return (exact,) if published is None else (exact, published)
 
 
@@ -182,4 +150,4 @@ def _true_epsilon(calibrated: Calibrated, budget: Budget) -> float | None:
         return None
     if calibrated.accounting == "exact":
         return budget.epsilon
-    return epsilon_for(calibrated.event, budget.adjacency, budget.answers, budget.delta)
+    return epsilon_for(calibrated.event, budget)

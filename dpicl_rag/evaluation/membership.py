@@ -21,11 +21,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dpicl_rag.accounting.stability import Adjacency
-from dpicl_rag.auditing.membership import Attack, attack, coin_attack, largest_auroc
+from dpicl_rag.accounting import Adjacency, Budget
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.evaluation.approximation import predicted
-from dpicl_rag.evaluation.comparison import Budget, calibrations, label_distribution
+from dpicl_rag.evaluation.attack import Attack, attack, coin_attack, largest_auroc
+from dpicl_rag.evaluation.comparison import calibrations, label_distribution
 from dpicl_rag.evaluation.report import Table, markdown
 from dpicl_rag.evaluation.run_folder import Record, Run
 from dpicl_rag.methods.base import Method
@@ -139,7 +139,6 @@ def build_membership_report(
     """
     if run.settings.kind != "membership":
         raise ConfigurationError(f"{run.name}: its queries are no examples of the context")
-    budget.check()
     whole = _whole_seeds(run)
     if not whole:
         raise ConfigurationError(f"{run.name}: no seed is finished yet")

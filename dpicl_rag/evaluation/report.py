@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dpicl_rag.accounting import Budget
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.evaluation.approximation import Approximation, approximations
-from dpicl_rag.evaluation.comparison import Budget, Line, compare, with_clip
+from dpicl_rag.evaluation.comparison import Line, compare, with_clip
 from dpicl_rag.evaluation.run_folder import Run
 from dpicl_rag.methods.base import Method
 
@@ -71,7 +72,7 @@ class EvaluationReport:
             "epsilon": self.budget.epsilon,
             "delta": self.budget.delta,
             "adjacency": str(self.budget.adjacency),
-            "answers": self.budget.answers,
+            "answers": self.budget.queries,
             "methods": [dataclasses.asdict(line) for line in self.lines],
             "by_epsilon": [dataclasses.asdict(line) for line in self.by_epsilon],
             "by_clip": [{"clip": c, **dataclasses.asdict(line)} for c, line in self.by_clip],
@@ -91,7 +92,7 @@ class EvaluationReport:
 
     def markdown(self) -> str:
         """All tables under a heading."""
-        return "\n".join([f"# {self.heading()}\n", *(table.markdown() for table in self.tables())])
+        return markdown(self.heading(), self.tables())
 
     def heading(self) -> str:
         """What the figures are of."""
@@ -135,7 +136,7 @@ class EvaluationReport:
 
     def _terms(self) -> str:
         budget = self.budget
-        answers = "one answer" if budget.answers == 1 else f"{budget.answers} answers"
+        answers = "one answer" if budget.queries == 1 else f"{budget.queries} answers"
         adjacency = str(budget.adjacency).replace("_", " ")
         return f"epsilon {budget.epsilon:g}, delta {budget.delta:g} for {answers}, {adjacency}"
 
@@ -163,11 +164,10 @@ def build_report(
         clips: Clip bounds of the sweep; none leaves it out.
 
     Raises:
-        ConfigurationError: The run has no record, or a parameter is outside its range.
+        ConfigurationError: The run has no record, or an epsilon or clip is outside its range.
     """
     if not run.records:
         raise ConfigurationError(f"{run.name}: the run has no scores yet")
-    budget.check()
     experts = run.settings.experts
     private = [method for method in methods if method.private]
     by_epsilon: list[Line] = []

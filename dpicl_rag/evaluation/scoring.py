@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import torch
-
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.evaluation.tasks import Item, Task
-from dpicl_rag.labels import label_tokens
 from dpicl_rag.language_models.base import LanguageModel
+from dpicl_rag.mechanisms.step import DenseStep
+from dpicl_rag.prompts import label_tokens
 
 Subset = tuple[int, ...]
 """Positions in the context whose examples stand in one prompt, in order; empty is zero-shot."""
@@ -41,7 +40,7 @@ class Scorer:
     """Prompts of a task for one model.
 
     Args:
-        model: Any language model.
+        model: A language model of this process that reads tokens.
         task: The task.
         text_tokens: Texts are cut to this public number of tokens.
     """
@@ -51,10 +50,11 @@ class Scorer:
         self._task = task
         self._text_tokens = text_tokens
         template = task.template
-        self._header = model.encode_template(template.header) if template.header else []
-        self._opening = model.encode(template.opening)
-        self._closing = model.encode(f"\n{template.closing}")
-        self._fixed = label_tokens(model, task.labels, " ") if task.labels else []
+        self._encode = model.tokenizer.encode
+        self._header = model.tokenizer.encode_template(template.header) if template.header else []
+        self._opening = self._encode(template.opening)
+        self._closing = self._encode(f"\n{template.closing}")
+        self._fixed = label_tokens(model.tokenizer, task.labels, " ") if task.labels else []
         self._examples: dict[Item, list[int]] = {}
 
     def choice(self, query: Item) -> Choice:
@@ -63,7 +63,7 @@ class Scorer:
             right = self._task.labels.index(query.answer)
             return _choice(self._task.labels, self._fixed, right)
         # The papers compare first tokens, so words that begin with the same one are one label.
-        tokens = {word: self._model.encode(f" {word}") for word in query.candidates}
+        tokens = {word: self._encode(f" {word}") for word in query.candidates}
         shared = _shared(list(tokens.values()))
         first: dict[int, str] = {}
         for word, ids in tokens.items():
@@ -76,10 +76,10 @@ class Scorer:
         """Tokens of a query after its opening."""
         return self._cut(text) + self._closing
 
-    def row_tokens(self, context: Sequence[Item], subset: Subset) -> list[int]:
+    def row_tokens(self, context: Sequence[Item], subset: Subset) -> tuple[int, ...]:
         """Tokens of a row between the header and the query's text; never empty."""
-        tokens = [token for i in subset for token in self._example(context[i])]
-        return tokens + self._opening
+        examples = (token for i in subset for token in self._example(context[i]))
+        return (*examples, *self._opening)
 
     def check(self, context: Sequence[Item]) -> None:
         """Raise unless a prompt with the whole context fits the model.
@@ -115,23 +115,24 @@ class Scorer:
         room = len(tokens) + max(map(len, choice.continuations))
         found: dict[Subset, list[float]] = {}
         for batch in _batches(documents, len(self._header)):
-            rows = self._model.prefix(self._header, [documents[s] for s in batch], room=room)
+            rows = self._model.read(self._header, [documents[s] for s in batch], room=room)
             rows.extend(tokens)
-            scores = torch.log_softmax(rows.score(choice.continuations), dim=1)
-            found.update(zip(batch, scores.tolist(), strict=True))
+            step = rows.score(choice.continuations)
+            assert isinstance(step, DenseStep)
+            found.update(zip(batch, step.rows.tolist(), strict=True))
         return found
 
     def _example(self, item: Item) -> list[int]:
         known = self._examples.get(item)
         if known is None:
-            answer = self._model.encode(f" {item.shown}")
+            answer = self._encode(f" {item.shown}")
             known = [*self._opening, *self._cut(item.text), *self._closing, *answer]
-            known += self._model.encode("\n\n")
+            known += self._encode("\n\n")
             self._examples[item] = known
         return known
 
     def _cut(self, text: str) -> list[int]:
-        return self._model.encode(f" {text}")[: self._text_tokens]
+        return self._encode(f" {text}")[: self._text_tokens]
 
 
 def _choice(labels: tuple[str, ...], tokens: Sequence[Sequence[int]], right: int) -> Choice:
@@ -153,12 +154,12 @@ def _shared(tokens: Sequence[Sequence[int]]) -> int:
     return shared
 
 
-def _batches(documents: Mapping[Subset, list[int]], common: int) -> list[list[Subset]]:
+def _batches(documents: Mapping[Subset, tuple[int, ...]], header: int) -> list[list[Subset]]:
     """Rows of similar length together, in an order that depends on the subsets alone."""
     batches: list[list[Subset]] = []
     limit = 0.0
     for subset in sorted(documents, key=lambda s: (len(documents[s]), s)):
-        length = common + len(documents[subset])
+        length = header + len(documents[subset])
         if length > limit:
             batches.append([])
             limit = _SPREAD * length

@@ -1,42 +1,45 @@
-"""What the private path asks of a language model: rows of log-probabilities, nothing more."""
+"""What the private path asks of a language model: a step for every token, nothing more."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    import torch
+    from dpicl_rag.language_models.tokenizer import Tokenizer
+    from dpicl_rag.mechanisms.step import Step
 
 Progress = Callable[[float], None]
 """Called with the part done, 0 to 1. No count: how many experts there are is private."""
 
+Input = Hashable
+"""What one expert reads, as its engine takes it: token ids today, an image tomorrow.
+
+Opaque to the core; falsy where there is nothing to read."""
+
 
 class Rows(Protocol):
-    """A batch of sequences that grows by the same tokens in every row.
+    """The public row and the experts; all grow by the same tokens."""
 
-    Row 0 is the public row; the others are experts.
-    """
-
-    def extend(self, token_ids: Sequence[int]) -> torch.Tensor:
+    def extend(self, token_ids: Sequence[int]) -> Step:
         """Append the same tokens to every row.
 
         Args:
             token_ids: One or more token ids.
 
         Returns:
-            Log-probabilities of the next token, float32, shape [rows, vocabulary].
+            Log-probabilities of the next token.
         """
         ...
 
-    def score(self, continuations: Sequence[Sequence[int]]) -> torch.Tensor:
-        """Log-probability of each continuation in each row; the rows stay as they were.
+    def score(self, continuations: Sequence[Sequence[int]]) -> Step:
+        """How likely each continuation is in each row; the rows stay as they were.
 
         Args:
             continuations: Non-empty sequences of token ids.
 
         Returns:
-            Shape [rows, continuations], float64.
+            Log-probabilities of the continuations, normalised over them in float64.
         """
         ...
 
@@ -45,7 +48,7 @@ class Rows(Protocol):
 class BlockRows(Rows, Protocol):
     """Rows that read several tokens in one pass and can forget the last ones."""
 
-    def extend_each(self, token_ids: Sequence[int], keep: int) -> torch.Tensor:
+    def extend_each(self, token_ids: Sequence[int], keep: int) -> list[Step]:
         """Append the same tokens to every row.
 
         Args:
@@ -53,8 +56,7 @@ class BlockRows(Rows, Protocol):
             keep: How many of the last of them are asked for.
 
         Returns:
-            Log-probabilities of what follows each of the last ``keep`` tokens, float32
-            [rows, keep, vocabulary].
+            Log-probabilities of what follows each of the last ``keep`` tokens.
         """
         ...
 
@@ -67,13 +69,13 @@ class LanguageModel(Protocol):
     """A causal language model with its tokenizer."""
 
     @property
-    def fingerprint(self) -> str:
-        """Identifies weights, dtype and tokenizer; part of every cache key."""
+    def tokenizer(self) -> Tokenizer:
+        """Turns prompts, labels and answers into tokens and back."""
         ...
 
     @property
-    def vocabulary_size(self) -> int:
-        """Number of columns of the log-probabilities."""
+    def fingerprint(self) -> str:
+        """Identifies weights, dtype and tokenizer; part of every cache key."""
         ...
 
     @property
@@ -81,49 +83,33 @@ class LanguageModel(Protocol):
         """Most tokens that one row may hold."""
         ...
 
-    @property
-    def stop_tokens(self) -> frozenset[int]:
-        """Tokens that end an answer."""
-        ...
+    def digest(self, passages: Sequence[str], most: int) -> Input:
+        """What one expert reads of its unit's passages, the earliest first.
 
-    def encode(self, text: str) -> list[int]:
-        """Tokens of ``text``; control tokens spelled out in it are read as plain text."""
-        ...
-
-    def encode_template(self, text: str) -> list[int]:
-        """Tokens of public template text, control tokens included."""
-        ...
-
-    def decode(self, token_ids: Sequence[int]) -> str:
-        """Text of ``token_ids`` without control tokens."""
-        ...
-
-    def chat(self, messages: Sequence[dict[str, str]]) -> str | None:
-        """The messages in the model's chat template, the answer's turn opened.
+        A function of the unit and of public numbers alone. Retrievers put a unit's best passage
+        first, so the best ones are used.
 
         Args:
-            messages: Dicts with ``role`` and ``content``, a system message first.
-
-        Returns:
-            The text, or None where the model has no chat template.
+            passages: Texts of one unit, or of one group of units.
+            most: Most tokens that it may take of a row.
         """
         ...
 
-    def prefix(
+    def read(
         self,
-        common: Sequence[int],
-        documents: Sequence[Sequence[int]],
+        prefix: Sequence[int],
+        inputs: Sequence[Input],
         *,
         room: int,
         on_progress: Progress | None = None,
     ) -> Rows:
-        """Read ``common + document`` for every row and keep the state.
+        """Read the prefix and one input in every row, and keep the state.
 
         Args:
-            common: Token ids that every row begins with; read once.
-            documents: Token ids, one non-empty sequence per row; lengths may differ. The first
-                is the public row's: it is read by itself, and what is kept of it with it.
+            prefix: Token ids that every row begins with; read once.
+            inputs: What ``digest`` gave, one for each row. The first is the public row's: it is
+                read by itself, and what is kept of it with it.
             room: How many tokens will be appended to every row at most.
-            on_progress: Told which part of the tokens is read.
+            on_progress: Told which part is read.
         """
         ...

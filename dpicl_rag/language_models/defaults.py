@@ -13,8 +13,8 @@ from pathlib import Path
 
 import platformdirs
 
+from dpicl_rag._packaged import verified_path
 from dpicl_rag.language_models.transformers import TransformersModel
-from dpicl_rag.packaged import verified_path
 
 _FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"

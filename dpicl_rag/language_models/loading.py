@@ -26,24 +26,16 @@ def load_language_model(
     Raises:
         ModelError: It cannot be loaded.
     """
+    from dpicl_rag.language_models.defaults import default_model
     from dpicl_rag.language_models.prefix_cache import PrefixCache
     from dpicl_rag.language_models.transformers import TransformersModel
 
-    loaded = _load(model)
-    if isinstance(loaded, TransformersModel) and (cache is not None or loaded.cache is None):
-        return loaded.with_cache(cache or PrefixCache())
-    return loaded
-
-
-def _load(model: str | Path | tuple[Any, Any] | LanguageModel | None) -> LanguageModel:
     if model is None:
-        from dpicl_rag.language_models.defaults import default_model
-
-        return default_model()
-    from dpicl_rag.language_models.transformers import TransformersModel
-
-    if isinstance(model, (str, Path)):
-        return TransformersModel.load(model)
-    if isinstance(model, tuple):
-        return TransformersModel(*model)
+        model = default_model()
+    elif isinstance(model, (str, Path)):
+        model = TransformersModel.load(model)
+    elif isinstance(model, tuple):
+        model = TransformersModel(*model)
+    if isinstance(model, TransformersModel) and (cache is not None or model.cache is None):
+        return model.with_cache(cache or PrefixCache())
     return model

@@ -1,1 +1,1 @@
-"""Mechanisms that draw from private scores."""
+"""Mechanisms: what experts say (utilities), what is drawn from (steps), and how (mechanisms)."""

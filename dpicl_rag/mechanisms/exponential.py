@@ -7,55 +7,54 @@ Rogers 2020). One expert changed: 2 * lambda * R. Zero experts: b(y) itself.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 
+from dpicl_rag.filters import Filter
 from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.mechanisms.step import Step
+from dpicl_rag.mechanisms.utilities import Utility
 
 
-def utility_ranges(utilities: torch.Tensor) -> torch.Tensor:
-    """Realised range of every expert, float64 [n], from utilities [n, candidates]."""
-    if len(utilities) == 0:
-        return utilities.new_zeros(0, dtype=torch.float64)
-    low, high = torch.aminmax(utilities, dim=-1)
-    return high.double() - low.double()
+@dataclass(frozen=True, slots=True)
+class ExponentialMechanism:
+    """Draws tokens of answers, and labels.
 
-
-def aggregate(
-    base: torch.Tensor, utilities: torch.Tensor, weights: torch.Tensor | float
-) -> torch.Tensor:
-    """Unnormalised log-probabilities of the mechanism.
-
-    Args:
-        base: ``log b(y)``, float64 [candidates]; ``-inf`` outside the candidates.
-        utilities: f [n, candidates], any float dtype.
-        weights: ``lambda * w_i`` [n], or one number for all.
-
-    Returns:
-        Scores, float64 [candidates]; ``base`` itself when there are no experts.
+    Attributes:
+        utility: What an expert says about each candidate, and the base measure b.
+        strength: lambda.
+        rho: Rho of zCDP of one draw: ``(lambda * R * factor)^2 / 8``.
+        delta: See ``Mechanism``.
     """
-    if len(utilities) == 0:
-        return base
-    if not isinstance(weights, torch.Tensor):
-        weights = base.new_full((len(utilities),), weights)
-    # In float64 whatever the model's dtype.
-    return base + weights.double() @ utilities.double()
 
+    utility: Utility
+    strength: float
+    rho: float
+    delta: float = 0.0
 
-def draw(scores: torch.Tensor, randomness: Randomness) -> int:
-    """Draw an index with probability proportional to ``exp(scores)``.
+    def draw(self, step: Step, spend: Filter, randomness: Randomness) -> int:
+        """See ``Mechanism``."""
+        scores = self.scores(step, spend.weigh(lambda: self.ranges(step)))
+        spend.pay()
+        token = randomness.draw(scores)
+        spend.verify()
+        return token
 
-    Inverts the cumulative distribution, in float64, at one number from ``randomness``. The host
-    learns the drawn index and nothing else.
+    def ranges(self, step: Step) -> torch.Tensor:
+        """Lambda times every expert's realised range before weighting, float64 [n]."""
+        return self.strength * step.ranges(self.utility)
 
-    Args:
-        scores: Unnormalised log-probabilities, float64 [candidates].
-        randomness: Where the uniform number comes from.
-    """
-    cumulative = torch.cumsum(torch.exp(scores - scores.max()), dim=0)
-    target = cumulative[-1:] * randomness.uniform()
-    # right=True skips candidates of no mass, whose cumulative value equals their neighbour's.
-    index = torch.searchsorted(cumulative, target, right=True)
-    # Rounding may put the target on the last step; that candidate has mass, the one after it
-    # does not exist.
-    last = torch.searchsorted(cumulative, cumulative[-1:])
-    return int(torch.minimum(index, last))
+    def scores(self, step: Step, weights: torch.Tensor | None = None) -> torch.Tensor:
+        """Unnormalised log-probabilities, float64 [candidates].
+
+        Args:
+            step: What the engine computed.
+            weights: Factor on each expert, float64 [n]; None for one each.
+        """
+        scaled = self.strength if weights is None else self.strength * weights
+        return self.utility.base(step.public) + step.weighted_sum(self.utility, scaled)
+
+    def distribution(self, step: Step) -> torch.Tensor:
+        """Exact output distribution where every expert counts in full, float64 [candidates]."""
+        return torch.softmax(self.scores(step), dim=-1)

@@ -23,10 +23,45 @@ to nearly ``+log 2``. So its zCDP charge is that of any pure mechanism, not the 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 
+from dpicl_rag.filters import Filter
+from dpicl_rag.mechanisms.base import charged_alike
 from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.mechanisms.step import Step
+from dpicl_rag.mechanisms.utilities import Utility
+
+
+@dataclass(frozen=True, slots=True)
+class PermuteAndFlip:
+    """Permute-and-flip on ``lambda * sum_i f_i(y)``; draws from its exact distribution.
+
+    Attributes:
+        utility: What an expert says about each candidate; its base measure is added to the scores.
+        strength: lambda.
+        rho: Rho of zCDP of one draw: that of any pure mechanism.
+        delta: See ``Mechanism``.
+    """
+
+    utility: Utility
+    strength: float
+    rho: float
+    delta: float = 0.0
+
+    def draw(self, step: Step, spend: Filter, randomness: Randomness) -> int:
+        """See ``Mechanism``; under a fixed charge only."""
+        spend.weigh(charged_alike)
+        log_probs = torch.log(self.distribution(step))
+        spend.pay()
+        return randomness.draw(log_probs)
+
+    def distribution(self, step: Step) -> torch.Tensor:
+        """Exact output distribution, float64 [candidates]."""
+        base = self.utility.base(step.public)
+        return distribution(base + step.weighted_sum(self.utility, self.strength))
 
 
 def distribution(scores: torch.Tensor) -> torch.Tensor:
@@ -55,19 +90,3 @@ def distribution(scores: torch.Tensor) -> torch.Tensor:
     after = np.cumprod(np.hstack([ones, tails[:, :0:-1]]), axis=1)[:, ::-1]
     probabilities = heads * ((weights / 2) @ (before * after))
     return torch.from_numpy(probabilities / probabilities.sum()).to(scores.device)
-
-
-def draw(scores: torch.Tensor, randomness: Randomness) -> int:
-    """Run the mechanism as it is published.
-
-    Args:
-        scores: float64 [candidates].
-        randomness: Where the order and the coins come from.
-    """
-    heads = torch.exp(scores - scores.max()).tolist()
-    waiting = list(range(len(heads)))
-    while True:
-        # A uniform order, one candidate at a time. The best one ends the loop.
-        chosen = waiting.pop(int(randomness.uniform() * len(waiting)))
-        if randomness.uniform() < heads[chosen]:
-            return chosen

@@ -1,30 +1,55 @@
-"""What every method offers: the rows it needs, its charge, its distribution, a draw.
+"""What every method offers: the rows it needs, its charge, and a calibrated mechanism.
 
 A method turns label log-probabilities into a distribution over labels. Privacy is about the units
 of the context (``ADD_OR_REMOVE_ONE`` or ``REPLACE_ONE``); the query, the labels and every parameter
-are public. Whoever selects the context states its ``Stability``; the method adds that of its own
-layout and derives its noise from both.
+are public. Whoever selects the context states its ``Stability`` in the budget; the method adds
+that of its own layout and derives its noise from both.
 """
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 
-from dpicl_rag.accounting.accountants import ZeroConcentratedAccountant
-from dpicl_rag.accounting.events import BoundedRange, Event, Gaussian, PureDP
-from dpicl_rag.accounting.stability import DIRECT, Adjacency, Stability
-from dpicl_rag.mechanisms.exponential import draw as draw_index
-from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.methods.layouts import Layout
+from dpicl_rag import _validate
+from dpicl_rag.accounting import (
+    ONE_EACH,
+    RANDOM_GROUPS,
+    BoundedRange,
+    Budget,
+    Event,
+    bounded_range_to_rho,
+)
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.mechanisms.base import Mechanism
+from dpicl_rag.mechanisms.exponential import ExponentialMechanism
+from dpicl_rag.mechanisms.step import DenseStep, Step
+from dpicl_rag.mechanisms.utilities import Utility
+from dpicl_rag.methods.layouts import Groups, Layout, OneEach
 
 Views = Mapping[Layout, torch.Tensor]
 """Label log-probabilities, float64 [rows, labels], each row normalised over the labels.
 
 A method is given the rows of its own ``layouts`` and of no others."""
+
+Accounting = Literal["exact", "published"]
+"""Whether the noise is for the true charge, or a paper's own."""
+
+Parameters = Mapping[str, float | int | str]
+"""Public parameters by name."""
+
+
+class LabelMechanism(Mechanism, Protocol):
+    """A mechanism whose output distribution over a few candidates can be computed."""
+
+    def distribution(self, step: Step) -> torch.Tensor:
+        """Exact output distribution where every expert counts in full, float64 [candidates]."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,31 +57,25 @@ class Calibrated:
     """How strong a method may be, and what one query then costs.
 
     Attributes:
+        mechanism: Draws one label.
         parameter: lambda of the exponential mechanism and of permute-and-flip, or the standard
             deviation of Gaussian noise on a sum over rows; 0 for methods without privacy.
-        event: The exact charge of one query under ``adjacency``; None without privacy.
-        adjacency: The neighbours that the charge is for.
-        epsilon: What was asked for: ``queries`` queries together are (epsilon, delta)-DP.
-        delta: See ``epsilon``.
-        queries: Number of queries that the noise is for.
+        event: The exact charge of one query under the budget's adjacency; None without privacy.
+        budget: What was asked for.
         accounting: ``exact``, or ``published`` where a paper's own formula set the parameter; the
             event is then what the method really costs.
     """
 
+    mechanism: LabelMechanism
     parameter: float
     event: Event | None
-    adjacency: Adjacency
-    epsilon: float
-    delta: float
-    queries: int = 1
-    accounting: str = "exact"
+    budget: Budget
+    accounting: Accounting = "exact"
 
     @property
     def rho(self) -> float | None:
         """Rho (zCDP) of one query, or None where the charge has no simple one."""
-        if isinstance(self.event, BoundedRange | PureDP | Gaussian):
-            return ZeroConcentratedAccountant(self.adjacency).compose(self.event).rho
-        return None
+        return self.mechanism.rho if math.isfinite(self.mechanism.rho) else None
 
 
 class Method(Protocol):
@@ -78,7 +97,7 @@ class Method(Protocol):
         ...
 
     @property
-    def parameters(self) -> Mapping[str, float | int | str]:
+    def parameters(self) -> Parameters:
         """Its public parameters, for records."""
         ...
 
@@ -86,43 +105,24 @@ class Method(Protocol):
         """The rows it needs of a context for about ``experts`` units, a public number."""
         ...
 
-    def calibrate(
-        self,
-        epsilon: float,
-        delta: float,
-        adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE,
-        *,
-        stability: Stability = DIRECT,
-        queries: int = 1,
-    ) -> Calibrated:
-        """The least noise for which ``queries`` queries are (epsilon, delta)-DP.
-
-        Args:
-            epsilon: Above 0.
-            delta: Strictly between 0 and 1. Purely private methods use it for many queries only.
-            adjacency: What makes two corpora neighbours.
-            stability: From the corpus to the units of the context.
-            queries: How many queries share the budget.
+    def calibrate(self, budget: Budget) -> Calibrated:
+        """The least noise for a budget, whose stability reaches to the units of the context.
 
         Raises:
-            ConfigurationError: An argument is outside its range, or the method has no sound
-                charge for this adjacency or stability.
+            ConfigurationError: The method has no sound charge for this adjacency or stability, or
+                the search leaves nothing of the budget.
         """
         ...
 
-    def published(
-        self,
-        epsilon: float,
-        delta: float,
-        adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE,
-        *,
-        stability: Stability = DIRECT,
-        queries: int = 1,
-    ) -> Calibrated | None:
+    def published(self, budget: Budget) -> Calibrated | None:
         """The noise that the paper's own formula gives, or None where it is the same.
 
         Not for use: the event says what it really costs.
         """
+        ...
+
+    def step(self, views: Views) -> DenseStep:
+        """The rows of an evaluation, as what the mechanism draws from."""
         ...
 
     def distribution(self, views: Views, calibrated: Calibrated) -> torch.Tensor:
@@ -132,30 +132,97 @@ class Method(Protocol):
         """
         ...
 
-    def draw(self, views: Views, calibrated: Calibrated, randomness: Randomness) -> int:
-        """One label's index from that distribution."""
-        ...
 
+class MethodBase(ABC):
+    """Rows are experts as they are, and no accounting of its own was published."""
 
-class Drawing:
-    """Draws from the exact distribution; no other accounting was published."""
+    @property
+    @abstractmethod
+    def rows(self) -> type[Layout]:
+        """The kind of layout whose rows are the experts."""
 
-    def published(
-        self,
-        epsilon: float,
-        delta: float,
-        adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE,
-        *,
-        stability: Stability = DIRECT,
-        queries: int = 1,
-    ) -> Calibrated | None:
+    def published(self, budget: Budget) -> Calibrated | None:
         """None; see ``Method``."""
         return None
 
+    def step(self, views: Views) -> DenseStep:
+        """The experts over a public row of zeros; see ``Method``."""
+        rows = the_view(views, self.rows)
+        return DenseStep(rows.new_zeros(rows.shape[-1]), rows)
+
     def distribution(self, views: Views, calibrated: Calibrated) -> torch.Tensor:
         """See ``Method``."""
-        raise NotImplementedError
+        return calibrated.mechanism.distribution(self.step(views))
 
-    def draw(self, views: Views, calibrated: Calibrated, randomness: Randomness) -> int:
-        """One label's index, by inverting the cumulative distribution."""
-        return draw_index(torch.log(self.distribution(views, calibrated)), randomness)
+
+@dataclass(frozen=True)
+class ExpertMethod(MethodBase):
+    """A method with an expert for every unit, or for every random group of units.
+
+    Attributes:
+        group_size: Examples of an expert on average; above 1, units join random groups.
+    """
+
+    group_size: int = 1
+
+    def __post_init__(self) -> None:
+        _validate.count("group_size", self.group_size)
+
+    @property
+    def parameters(self) -> Parameters:
+        """Group size."""
+        return {"group_size": self.group_size}
+
+    @property
+    def rows(self) -> type[Layout]:
+        """One row per unit or per group."""
+        return OneEach if self.group_size == 1 else Groups
+
+    def layouts(self, experts: int) -> tuple[Layout, ...]:
+        """One row per expert."""
+        return (self.expert_rows(experts),)
+
+    def expert_rows(self, experts: int) -> OneEach | Groups:
+        """One row per unit, or as many groups as hold ``group_size`` units on average."""
+        _validate.count("experts", experts)
+        return OneEach() if self.group_size == 1 else Groups(max(1, experts // self.group_size))
+
+    def to_experts(self, budget: Budget) -> Budget:
+        """The budget, whose stability then reaches to the experts."""
+        return budget.then(ONE_EACH if self.group_size == 1 else RANDOM_GROUPS)
+
+
+def exponential(
+    utility: Utility,
+    strength: float,
+    budget: Budget,
+    factor: int,
+    accounting: Accounting = "exact",
+) -> Calibrated:
+    """The exponential mechanism at a strength, with its true charge.
+
+    Args:
+        utility: Of an expert.
+        strength: lambda.
+        budget: What was asked for.
+        factor: Of the stability from the corpus to the experts.
+        accounting: See ``Calibrated``.
+    """
+    event = BoundedRange(strength * utility.range * factor)
+    rho = bounded_range_to_rho(event.epsilon)
+    mechanism = ExponentialMechanism(utility, strength, rho, budget.search_delta)
+    return Calibrated(mechanism, strength, event, budget, accounting)
+
+
+def the_view(views: Views, kind: type[Layout]) -> torch.Tensor:
+    """The rows of the one layout of a kind, float64 [rows, labels].
+
+    Raises:
+        ConfigurationError: There is none, or more than one.
+    """
+    found = [rows for layout, rows in views.items() if isinstance(layout, kind)]
+    if len(found) != 1:
+        raise ConfigurationError(
+            f"a method needs exactly one {kind.__name__} view; give the rows of its own layouts"
+        )
+    return found[0].double()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpicl_rag.accounting import _check
+from dpicl_rag import _validate
 from dpicl_rag.errors import ConfigurationError
 
 
@@ -59,7 +59,7 @@ class Groups:
     count: int
 
     def __post_init__(self) -> None:
-        _check.count("the number of groups", self.count)
+        _validate.count("the number of groups", self.count)
 
     @property
     def key(self) -> str:
@@ -94,7 +94,7 @@ class Subsampled:
     rate: float
 
     def __post_init__(self) -> None:
-        _check.count("the number of contexts", self.contexts)
+        _validate.count("the number of contexts", self.contexts)
         _require_rate(self.rate)
 
     @property

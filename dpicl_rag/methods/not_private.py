@@ -2,30 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 
-from dpicl_rag.accounting import _check
-from dpicl_rag.accounting.stability import DIRECT, Adjacency, Stability
-from dpicl_rag.methods.base import Calibrated, Drawing, Views
+from dpicl_rag import _validate
+from dpicl_rag.accounting import Budget
+from dpicl_rag.filters import Filter
+from dpicl_rag.mechanisms.base import charged_alike
+from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.mechanisms.step import Step
+from dpicl_rag.mechanisms.utilities import LogProb, Utility
+from dpicl_rag.methods.base import Calibrated, MethodBase, Parameters
 from dpicl_rag.methods.layouts import Layout, OneEach, Together, ZeroShot
-from dpicl_rag.methods.votes import tallies
+from dpicl_rag.methods.votes import VOTE
 
 Kind = Literal["zero-shot", "k-shot", "soft", "hard"]
 
-_PAPERS = {
-    "zero-shot": "Brown et al. 2020",
-    "k-shot": "Brown et al. 2020",
-    "soft": "Romijnders et al. 2026, section 4.1 (conditionally independent, soft)",
-    "hard": "Romijnders et al. 2026, section 4.1 (conditionally independent, hard)",
+_KINDS: dict[Kind, tuple[str, Layout]] = {
+    "zero-shot": ("Brown et al. 2020", ZeroShot()),
+    "k-shot": ("Brown et al. 2020", Together()),
+    "soft": ("Romijnders et al. 2026, section 4.1 (conditionally independent, soft)", OneEach()),
+    "hard": ("Romijnders et al. 2026, section 4.1 (conditionally independent, hard)", OneEach()),
 }
+"""Where each was published, and its rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The candidate with the largest sum, without noise; no budget can pay for it.
+
+    Attributes:
+        utility: What an expert says about each candidate.
+        rho: Infinite.
+        delta: See ``Mechanism``.
+    """
+
+    utility: Utility
+    rho: float = math.inf
+    delta: float = 1.0
+
+    def draw(self, step: Step, spend: Filter, randomness: Randomness) -> int:
+        """One of the best; see ``Mechanism``."""
+        spend.weigh(charged_alike)
+        log_probs = torch.log(self.distribution(step))
+        spend.pay()
+        return randomness.draw(log_probs)
+
+    def distribution(self, step: Step) -> torch.Tensor:
+        """One on the best candidate, or equal parts on those that tie; float64 [candidates]."""
+        sums = step.weighted_sum(self.utility, 1.0)
+        best = (sums == sums.max()).double()
+        return best / best.sum()
 
 
 @dataclass(frozen=True)
-class NotPrivate(Drawing):
+class NotPrivate(MethodBase):
     """The best label without noise; ties are broken at random.
 
     Attributes:
@@ -41,42 +75,24 @@ class NotPrivate(Drawing):
     @property
     def paper(self) -> str:
         """Where it was published."""
-        return _PAPERS[self.name]
+        return _KINDS[self.name][0]
 
     @property
-    def parameters(self) -> Mapping[str, float | int | str]:
+    def parameters(self) -> Parameters:
         """None."""
         return {}
 
+    @property
+    def rows(self) -> type[Layout]:
+        """One kind of row."""
+        return type(_KINDS[self.name][1])
+
     def layouts(self, experts: int) -> tuple[Layout, ...]:
         """One kind of row."""
-        _check.count("experts", experts)
-        return (self._layout(),)
+        _validate.count("experts", experts)
+        return (_KINDS[self.name][1],)
 
-    def calibrate(
-        self,
-        epsilon: float,
-        delta: float,
-        adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE,
-        *,
-        stability: Stability = DIRECT,
-        queries: int = 1,
-    ) -> Calibrated:
+    def calibrate(self, budget: Budget) -> Calibrated:
         """No noise and no charge, whatever is asked for."""
-        return Calibrated(0.0, None, adjacency, epsilon, delta, queries)
-
-    def distribution(self, views: Views, calibrated: Calibrated) -> torch.Tensor:
-        """One on the best label, or equal parts on those that tie; float64 [labels]."""
-        rows = views[self._layout()].double()
-        scores = tallies(rows) if self.name == "hard" else rows.sum(dim=0)
-        best = (scores == scores.max()).double()
-        return best / best.sum()
-
-    def _layout(self) -> Layout:
-        match self.name:
-            case "zero-shot":
-                return ZeroShot()
-            case "k-shot":
-                return Together()
-            case _:
-                return OneEach()
+        utility: Utility = VOTE if self.name == "hard" else LogProb(math.inf)
+        return Calibrated(Best(utility), 0.0, None, budget)

@@ -6,31 +6,29 @@ arXiv 2602.05012.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import torch
-
-from dpicl_rag.accounting import _check
-from dpicl_rag.accounting.events import BoundedRange
-from dpicl_rag.accounting.stability import DIRECT, Adjacency, Stability
+from dpicl_rag import _validate
+from dpicl_rag.accounting import DIRECT, Adjacency, Budget, bounded_range_strength
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.exponential import aggregate
-from dpicl_rag.methods.base import Calibrated, Drawing, Views
-from dpicl_rag.methods.calibration import bounded_range_strength
-from dpicl_rag.methods.experts import expert_rows, stage, the_view
-from dpicl_rag.methods.layouts import ContentFree, Groups, Layout, OneEach, ZeroShot
-from dpicl_rag.methods.sensitivity import moved
-from dpicl_rag.utilities import LogProb
-
-_FLOOR = -200.0
+from dpicl_rag.mechanisms.step import DenseStep
+from dpicl_rag.mechanisms.utilities import LogProb
+from dpicl_rag.methods.base import (
+    Calibrated,
+    ExpertMethod,
+    Parameters,
+    Views,
+    exponential,
+    the_view,
+)
+from dpicl_rag.methods.layouts import ContentFree, Layout, ZeroShot
 
 Prior = Literal["none", "own", "public", "zero-shot"]
 
 
 @dataclass(frozen=True)
-class ProductOfExperts(Drawing):
+class ProductOfExperts(ExpertMethod):
     """``lambda * sum_i clip(log p_i(y), -C, 0)`` as scores of the exponential mechanism.
 
     **Adjacency and charge.** A unit added or removed makes one query (lambda * C)-bounded-range,
@@ -49,13 +47,11 @@ class ProductOfExperts(Drawing):
 
     Attributes:
         clip: C, above 0.
-        group_size: Examples of an expert; above 1, units join random groups.
         prior: What is taken out of each expert.
         name: Its name in the registry.
     """
 
     clip: float = 4.0
-    group_size: int = 1
     prior: Prior = "none"
     name: str = "poe"
 
@@ -63,19 +59,19 @@ class ProductOfExperts(Drawing):
     private = True
 
     def __post_init__(self) -> None:
-        _check.positive("clip", self.clip)
-        _check.count("group_size", self.group_size)
+        super().__post_init__()
+        _validate.positive("clip", self.clip)
         if self.prior not in ("none", "own", "public", "zero-shot"):
             raise ConfigurationError("prior must be none, own, public or zero-shot")
 
     @property
-    def parameters(self) -> Mapping[str, float | int | str]:
+    def parameters(self) -> Parameters:
         """Clip bound, group size and prior."""
         return {"clip": self.clip, "group_size": self.group_size, "prior": self.prior}
 
     def layouts(self, experts: int) -> tuple[Layout, ...]:
         """One row per expert, and the rows of the prior."""
-        rows = expert_rows(experts, self.group_size)
+        rows = self.expert_rows(experts)
         match self.prior:
             case "own":
                 return rows, ContentFree(rows)
@@ -86,61 +82,37 @@ class ProductOfExperts(Drawing):
             case _:
                 return (rows,)
 
-    def calibrate(
-        self,
-        epsilon: float,
-        delta: float,
-        adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE,
-        *,
-        stability: Stability = DIRECT,
-        queries: int = 1,
-    ) -> Calibrated:
-        """Lambda for the budget; see ``Method.calibrate``."""
-        factor = stability.then(stage(self.group_size)).factor(adjacency)
-        strength = bounded_range_strength(epsilon, delta, self.clip, factor, queries)
-        event = BoundedRange(strength * self.clip * factor)
-        return Calibrated(strength, event, adjacency, epsilon, delta, queries)
+    def calibrate(self, budget: Budget) -> Calibrated:
+        """Lambda for the budget; see ``Method``."""
+        reached = self.to_experts(budget)
+        strength = bounded_range_strength(reached, self.clip)
+        return exponential(self._utility(), strength, budget, reached.factor)
 
-    def published(
-        self,
-        epsilon: float,
-        delta: float,
-        adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE,
-        *,
-        stability: Stability = DIRECT,
-        queries: int = 1,
-    ) -> Calibrated | None:
+    def published(self, budget: Budget) -> Calibrated | None:
         """Lambda by the paper's claim of ``lambda * C`` for a changed expert, half of the cost.
 
         Where no expert changes the paper is right, and the result is None. A unit that changes
         several experts is beyond the paper; None too.
         """
-        pipeline = stability.then(stage(self.group_size))
-        if moved(pipeline, adjacency) != (0, 1):
+        reached = self.to_experts(budget)
+        if reached.stability.moved(reached.adjacency) != (0, 1):
             return None
-        strength = bounded_range_strength(epsilon, delta, self.clip, 1, queries)
-        event = BoundedRange(strength * self.clip * pipeline.factor(adjacency))
-        return Calibrated(strength, event, adjacency, epsilon, delta, queries, "published")
+        claimed = replace(budget, adjacency=Adjacency.ADD_OR_REMOVE_ONE, stability=DIRECT)
+        strength = bounded_range_strength(claimed, self.clip)
+        return exponential(self._utility(), strength, budget, reached.factor, "published")
 
-    def distribution(self, views: Views, calibrated: Calibrated) -> torch.Tensor:
-        """Exact output distribution, float64 [labels]; see ``Method.distribution``."""
-        experts = the_view(views, OneEach if self.group_size == 1 else Groups)
-        public = experts.new_zeros(experts.shape[-1])
-        base = public
-        if self.prior == "zero-shot":
-            base = views[ZeroShot()][0].double()
-        if self.prior != "none":
-            # No label is so unlikely that a difference of infinities could come up.
-            corrected = experts.clamp(min=_FLOOR) - self._priors(views).clamp(min=_FLOOR)
-            experts = torch.log_softmax(corrected, dim=-1)
-        utilities = LogProb(self.clip)(experts, public)
-        return torch.softmax(aggregate(base, utilities, calibrated.parameter), dim=-1)
+    def step(self, views: Views) -> DenseStep:
+        """The experts, without their prior; the zero-shot row is public where it is the prior."""
+        step = super().step(views)
+        if self.prior == "none":
+            return step
+        zero_shot = self.prior == "zero-shot"
+        priors = the_view(views, ZeroShot if zero_shot else ContentFree)
+        corrected = step.corrected(DenseStep(step.public, priors))
+        return DenseStep(priors[0], corrected.experts) if zero_shot else corrected
 
-    def _priors(self, views: Views) -> torch.Tensor:
-        """Log-probabilities to take out [experts, labels] or [1, labels]."""
-        if self.prior == "zero-shot":
-            return views[ZeroShot()].double()
-        return the_view(views, ContentFree)
+    def _utility(self) -> LogProb:
+        return LogProb(self.clip, public_power=float(self.prior == "zero-shot"))
 
 
 GROUPED = replace(ProductOfExperts(), group_size=2, name="poe-groups")

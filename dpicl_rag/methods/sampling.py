@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
 from dataclasses import dataclass
 
-import torch
-
-from dpicl_rag.accounting import _check
-from dpicl_rag.accounting.stability import DIRECT, Adjacency, Stability
+from dpicl_rag import _validate
+from dpicl_rag.accounting import DIRECT, Adjacency, Budget
+from dpicl_rag.accounting.calibration import subsampled_sigma
+from dpicl_rag.accounting.mixture_of_gaussians import SubsampledSum
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms import noisy_argmax
-from dpicl_rag.methods.base import Calibrated, Drawing, Views
-from dpicl_rag.methods.calibration import subsampled_sigma
-from dpicl_rag.methods.experts import the_view
+from dpicl_rag.mechanisms.report_noisy_max import ReportNoisyMax
+from dpicl_rag.mechanisms.utilities import Probability
+from dpicl_rag.methods.base import Calibrated, MethodBase, Parameters
 from dpicl_rag.methods.layouts import Layout, Subsampled
-from dpicl_rag.methods.subsampled_sum import SubsampledSum
 
 
 @dataclass(frozen=True)
-class Sampling(Drawing):
+class Sampling(MethodBase):
     """The label with the largest sum of probabilities over subsampled contexts, after noise.
 
     Described as privacy by sampling in Romijnders et al. 2026, after Wu et al. 2024: every
@@ -44,40 +42,30 @@ class Sampling(Drawing):
 
     paper = "privacy by sampling in Romijnders et al. 2026, after Wu et al. 2024"
     private = True
+    rows = Subsampled
 
     def __post_init__(self) -> None:
         Subsampled(self.contexts, self.rate)
 
     @property
-    def parameters(self) -> Mapping[str, float | int | str]:
+    def parameters(self) -> Parameters:
         """Number of contexts and sampling rate."""
         return {"contexts": self.contexts, "rate": self.rate}
 
     def layouts(self, experts: int) -> tuple[Layout, ...]:
         """One row per context."""
-        _check.count("experts", experts)
+        _validate.count("experts", experts)
         return (Subsampled(self.contexts, self.rate),)
 
-    def calibrate(
-        self,
-        epsilon: float,
-        delta: float,
-        adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE,
-        *,
-        stability: Stability = DIRECT,
-        queries: int = 1,
-    ) -> Calibrated:
-        """Standard deviation for the budget; see ``Method.calibrate``."""
-        if adjacency is Adjacency.REPLACE_ONE or stability != DIRECT:
+    def calibrate(self, budget: Budget) -> Calibrated:
+        """Standard deviation for the budget; see ``Method``."""
+        if budget.adjacency is Adjacency.REPLACE_ONE or budget.stability != DIRECT:
             raise ConfigurationError(
                 "Poisson subsampling amplifies under add-or-remove adjacency, for units that "
                 "change no other unit; use another method"
             )
-        sigma = subsampled_sigma(self.contexts, self.rate, epsilon, delta, queries)
+        sigma = subsampled_sigma(budget, self.contexts, self.rate)
+        # A mixture over coins: no zCDP says what it costs.
+        mechanism = ReportNoisyMax(Probability(), sigma, math.inf, budget.delta)
         event = SubsampledSum(self.contexts, self.rate, sigma)
-        return Calibrated(sigma, event, adjacency, epsilon, delta, queries)
-
-    def distribution(self, views: Views, calibrated: Calibrated) -> torch.Tensor:
-        """Exact distribution given the coins, float64 [labels]; see ``Method.distribution``."""
-        rows = the_view(views, Subsampled)
-        return noisy_argmax.distribution(rows.exp().sum(dim=0), calibrated.parameter)
+        return Calibrated(mechanism, sigma, event, budget)

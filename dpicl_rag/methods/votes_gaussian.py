@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-import torch
-
-from dpicl_rag.accounting import _check
-from dpicl_rag.accounting.events import Event, Gaussian, PoissonSubsampled
-from dpicl_rag.accounting.stability import DIRECT, Adjacency, Stability
+from dpicl_rag.accounting import (
+    DIRECT,
+    Adjacency,
+    Budget,
+    Event,
+    Gaussian,
+    PoissonSubsampled,
+    gaussian_multiplier,
+)
+from dpicl_rag.accounting.stability import SQRT_2
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms import noisy_argmax
-from dpicl_rag.methods.base import Calibrated, Drawing, Views
-from dpicl_rag.methods.calibration import gaussian_multiplier
-from dpicl_rag.methods.experts import expert_rows, stage, the_view
-from dpicl_rag.methods.layouts import Groups, Layout, OneEach
-from dpicl_rag.methods.sensitivity import SQRT_2, votes_l2
-from dpicl_rag.methods.votes import tallies
+from dpicl_rag.mechanisms.report_noisy_max import ReportNoisyMax
+from dpicl_rag.methods.base import Accounting, Calibrated, ExpertMethod, Parameters
+from dpicl_rag.methods.layouts import Layout, OneEach
+from dpicl_rag.methods.votes import VOTE
 
 
 @dataclass(frozen=True)
-class VotesGaussian(Drawing):
+class VotesGaussian(ExpertMethod):
     """The label with the most votes, after Gaussian noise on every count.
 
     Wu, Panda, Wang, Mittal 2024, "Privacy-Preserving In-Context Learning for Large Language
@@ -38,12 +39,10 @@ class VotesGaussian(Drawing):
     many labels it is met.
 
     Attributes:
-        group_size: Examples of a subset (k-shot); above 1, units join random groups.
         rate: Public probability with which a unit joins a query; needs ``group_size`` 1.
         name: Its name in the registry.
     """
 
-    group_size: int = 1
     rate: float = 1.0
     name: str = "votes-gaussian"
 
@@ -51,89 +50,60 @@ class VotesGaussian(Drawing):
     private = True
 
     def __post_init__(self) -> None:
-        _check.count("group_size", self.group_size)
+        super().__post_init__()
         OneEach(self.rate)
         if self.rate < 1 and self.group_size > 1:
             raise ConfigurationError("a rate below 1 needs one expert per unit (group_size 1)")
 
     @property
-    def parameters(self) -> Mapping[str, float | int | str]:
+    def parameters(self) -> Parameters:
         """Group size and sampling rate."""
-        return {"group_size": self.group_size, "rate": self.rate}
+        return {**super().parameters, "rate": self.rate}
 
     def layouts(self, experts: int) -> tuple[Layout, ...]:
         """One row per expert."""
-        if self.rate < 1:
-            return (OneEach(self.rate),)
-        return (expert_rows(experts, self.group_size),)
+        return (OneEach(self.rate),) if self.rate < 1 else super().layouts(experts)
 
-    def calibrate(
-        self,
-        epsilon: float,
-        delta: float,
-        adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE,
-        *,
-        stability: Stability = DIRECT,
-        queries: int = 1,
-    ) -> Calibrated:
-        """Standard deviation for the budget; see ``Method.calibrate``."""
-        reach = votes_l2(stability.then(stage(self.group_size)), adjacency)
-        return self._at(reach, reach, epsilon, delta, adjacency, stability, queries)
+    def calibrate(self, budget: Budget) -> Calibrated:
+        """Standard deviation for the budget; see ``Method``."""
+        reach = self._reach(budget)
+        multiplier = gaussian_multiplier(budget, self.rate)
+        return self._at(multiplier * reach, multiplier, budget)
 
-    def published(
-        self,
-        epsilon: float,
-        delta: float,
-        adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE,
-        *,
-        stability: Stability = DIRECT,
-        queries: int = 1,
-    ) -> Calibrated | None:
+    def published(self, budget: Budget) -> Calibrated | None:
         """As published: sensitivity sqrt(2) under any adjacency.
 
         One query without subsampling by the classical formula ``sigma = 2 sqrt(log(1.25 / delta))
         / epsilon``, proven for epsilon below 1; otherwise by privacy loss distributions. None
         where one unit changes more than one vote.
         """
-        reach = votes_l2(stability.then(stage(self.group_size)), adjacency)
+        reach = self._reach(budget)
         if reach > SQRT_2 * (1 + 1e-12):
             return None
-        if queries > 1 or self.rate < 1:
-            return self._at(
-                SQRT_2, reach, epsilon, delta, adjacency, stability, queries, "published"
-            )
-        sigma = 2 * math.sqrt(math.log(1.25 / _check.probability("delta", delta)))
-        sigma /= _check.positive("epsilon", epsilon)
-        return Calibrated(
-            sigma, Gaussian(sigma / reach), adjacency, epsilon, delta, queries, "published"
-        )
+        if budget.queries > 1 or self.rate < 1:
+            multiplier = gaussian_multiplier(budget, self.rate)
+            return self._at(multiplier * SQRT_2, multiplier * (SQRT_2 / reach), budget, "published")
+        sigma = 2 * math.sqrt(math.log(1.25 / budget.delta)) / budget.epsilon
+        return self._at(sigma, sigma / reach, budget, "published")
 
-    def distribution(self, views: Views, calibrated: Calibrated) -> torch.Tensor:
-        """Exact output distribution, float64 [labels]; see ``Method.distribution``."""
-        experts = the_view(views, OneEach if self.group_size == 1 else Groups)
-        return noisy_argmax.distribution(tallies(experts), calibrated.parameter)
-
-    def _at(
-        self,
-        assumed: float,
-        reach: float,
-        epsilon: float,
-        delta: float,
-        adjacency: Adjacency,
-        stability: Stability,
-        queries: int,
-        accounting: str = "exact",
-    ) -> Calibrated:
-        """Noise for an assumed sensitivity; the charge is for the true one."""
-        if self.rate < 1 and (adjacency is Adjacency.REPLACE_ONE or stability != DIRECT):
+    def _reach(self, budget: Budget) -> float:
+        """L2 sensitivity of the votes."""
+        if self.rate < 1 and (
+            budget.adjacency is Adjacency.REPLACE_ONE or budget.stability != DIRECT
+        ):
             raise ConfigurationError(
                 "Poisson subsampling amplifies under add-or-remove adjacency, for units that "
                 "change no expert but their own; use rate 1"
             )
-        multiplier = gaussian_multiplier(epsilon, delta, self.rate, queries)
-        event: Event = Gaussian(multiplier * (assumed / reach))
+        return self.to_experts(budget).stability.votes_l2(budget.adjacency)
+
+    def _at(
+        self, sigma: float, multiplier: float, budget: Budget, accounting: Accounting = "exact"
+    ) -> Calibrated:
+        event: Event = Gaussian(multiplier)
+        rho = 1 / (2 * multiplier**2)
         if self.rate < 1:
-            event = PoissonSubsampled(self.rate, event)
-        return Calibrated(
-            multiplier * assumed, event, adjacency, epsilon, delta, queries, accounting
-        )
+            # Amplified by the coins, and no zCDP says how much.
+            event, rho = PoissonSubsampled(self.rate, event), math.inf
+        mechanism = ReportNoisyMax(VOTE, sigma, rho, budget.delta)
+        return Calibrated(mechanism, sigma, event, budget, accounting)

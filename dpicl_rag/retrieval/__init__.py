@@ -1,9 +1,14 @@
 """Retrieval inside the guarantee: exact scores over all vectors, by privacy unit."""
 
-from dpicl_rag.retrieval.base import Retriever
+from dpicl_rag.retrieval.base import ExactRetriever, Retrieved, Retriever, Search
 from dpicl_rag.retrieval.corpus import Corpus
-from dpicl_rag.retrieval.exact import ThresholdRetriever, TopKRetriever, refuse_approximate
-from dpicl_rag.retrieval.private import PrivateRetriever
+from dpicl_rag.retrieval.exact import (
+    ThresholdRetriever,
+    TopKRetriever,
+    exact_retriever,
+    refuse_approximate,
+)
+from dpicl_rag.retrieval.given import Documents, GivenDocuments, as_retriever
 from dpicl_rag.retrieval.private_threshold import PrivateThresholdRetriever
 from dpicl_rag.retrieval.private_top_k import PrivateTopKRetriever
 from dpicl_rag.retrieval.sampling import PoissonSampledRetriever
@@ -15,14 +20,20 @@ from dpicl_rag.retrieval.score_histogram import (
 
 __all__ = [
     "Corpus",
+    "Documents",
+    "ExactRetriever",
+    "GivenDocuments",
     "PoissonSampledRetriever",
-    "PrivateRetriever",
     "PrivateThresholdRetriever",
     "PrivateTopKRetriever",
+    "Retrieved",
     "Retriever",
     "ScoreHistogram",
+    "Search",
     "ThresholdRetriever",
     "TopKRetriever",
+    "as_retriever",
+    "exact_retriever",
     "refuse_approximate",
     "score_histograms",
     "suggest_threshold",

@@ -3,10 +3,75 @@
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from dpicl_rag.accounting.stability import Stability
-from dpicl_rag.documents import Document
+from dpicl_rag.accounting.stability import Adjacency, Stability
+from dpicl_rag.documents import Document, group_by_unit
+from dpicl_rag.errors import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Retrieved:
+    """What a search found. All of it is private.
+
+    Attributes:
+        units: Passages of each unit that was found, the best one first. Units stand in an order
+            that says nothing about their rank, and nothing about other units.
+        unit_rho: zCDP rho that the search cost each unit of `Search.units`, in that order. A unit
+            may have paid without being retrieved.
+    """
+
+    units: Mapping[str, Sequence[Document]]
+    unit_rho: list[float]
+
+    @property
+    def documents(self) -> list[Document]:
+        """All passages, those of a unit together."""
+        return [passage for passages in self.units.values() for passage in passages]
+
+
+class Search:
+    """One question's candidates, of which none is chosen yet. Private.
+
+    Args:
+        units: Every unit that may be counted or retrieved.
+        draw: Chooses among them, given for each unit whether it is counted.
+    """
+
+    def __init__(self, units: list[str], draw: Callable[[Sequence[bool]], Retrieved]) -> None:
+        self.units = units
+        self._draw = draw
+        self._drawn = False
+
+    def __repr__(self) -> str:
+        return "Search(<private>)"
+
+    def choose(self, admitted: Sequence[bool] | None = None) -> Retrieved:
+        """Draw the noise of the search, once, and fetch what it found.
+
+        Args:
+            admitted: For each of ``units`` whether it is counted: whether it can pay
+                ``rho(ADD_OR_REMOVE_ONE)``. A unit's entry must depend on its own spend and on
+                public numbers only. None admits all, which needs a charge to every unit.
+                A unit that is not counted pays nothing and may be retrieved all the same, by
+                its own score.
+
+        Raises:
+            ConfigurationError: ``admitted`` does not fit ``units``, or the noise was drawn
+                before.
+        """
+        if self._drawn:
+            raise ConfigurationError("the counts of a search are drawn once; search again")
+        if admitted is None:
+            admitted = [True] * len(self.units)
+        elif len(admitted) != len(self.units):
+            # The sizes stay out of the message: they are private.
+            raise ConfigurationError("admitted must have one entry for each unit")
+        self._drawn = True
+        return self._draw(admitted)
 
 
 @runtime_checkable
@@ -19,16 +84,42 @@ class Retriever(Protocol):
 
     @property
     def stability(self) -> Stability:
-        """How many of the returned units the arrival of one unit adds and changes."""
+        """How many retrieved units the arrival of one adds and changes, once ``rho`` is paid."""
         ...
 
+    def rho(self, adjacency: Adjacency) -> float:
+        """Rho of zCDP that one search costs any unit at most; 0 for exact ones. Public."""
+        ...
+
+    def search(self, question: str) -> Search:
+        """Score the units for a question; nothing is chosen yet."""
+        ...
+
+
+class ExactRetriever(ABC):
+    """A retriever without noise: its results cost nothing beside its stability.
+
+    Derive from it to bring a search of your own. Declare a `Stability` that an arriving unit
+    keeps to whatever the corpus holds; an approximate index has none.
+    """
+
+    @property
+    @abstractmethod
+    def stability(self) -> Stability:
+        """How many retrieved units the arrival of one unit adds and changes."""
+
+    @abstractmethod
     def retrieve(self, question: str) -> list[Document]:
-        """Return passages.
+        """Return passages, a unit's best one first. Private."""
 
-        All passages of a unit stand together, the best one first. Units stand in the order of
-        `unit_key`, which says nothing about their rank, and not about other units either.
-        """
-        ...
+    def rho(self, adjacency: Adjacency) -> float:
+        """Nothing: no noisy count is drawn."""
+        return 0.0
+
+    def search(self, question: str) -> Search:
+        """Retrieve the passages; every unit among them is a candidate, and all are chosen."""
+        found = group_by_unit(self.retrieve(question))
+        return Search(list(found), lambda admitted: Retrieved(found, [0.0] * len(found)))
 
 
 def unit_key(unit: str) -> bytes:

@@ -13,20 +13,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dpicl_rag.chunking import split_text
-from dpicl_rag.documents import Document, as_documents
-from dpicl_rag.embeddings import Embedder, Progress, SentenceTransformerEmbedder
-from dpicl_rag.errors import CorpusError
+from dpicl_rag.documents import Document, as_documents, unit_of
+from dpicl_rag.errors import ConfigurationError, CorpusError
+from dpicl_rag.retrieval.chunking import split_text
+from dpicl_rag.retrieval.embeddings import Embedder, Progress, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.passages import (
-    DOCUMENT_FIELD,
     OWN_FIELDS,
     UNIT_FIELD,
     Record,
     passages_of,
     stored_unit,
 )
-from dpicl_rag.retrieval.store import Store, Version, default_path
-from dpicl_rag.retrieval.vectors import Snapshot
+from dpicl_rag.retrieval.store import Store, Version
+from dpicl_rag.retrieval.vectors import Snapshot, Where
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -38,9 +37,6 @@ _BATCH = 64  # passages embedded between two writes: what an interrupted ingest 
 _PAGE = 1000  # records read at a time
 
 T = TypeVar("T")
-
-Where = Mapping[str, Any]
-"""A Chroma filter on metadata, for example ``{"owner": "ann"}``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +54,6 @@ class Ingested:
     empty: int
     passages: int
     known: int
-
-
-@dataclass(frozen=True, slots=True)
-class Statistics:
-    """Size of a corpus. For the owner of the documents: the counts are private."""
-
-    units: int
-    documents: int
-    passages: int
 
 
 class Corpus:
@@ -125,7 +112,7 @@ class Corpus:
         """
         _check_name(name)
         split_text("", chunk_size, chunk_overlap)  # for its checks
-        store = _store(path, client)
+        store = Store.at(path, client)
         embedder = embedder or SentenceTransformerEmbedder()
         metadata = {
             _EMBEDDER: embedder.fingerprint,
@@ -159,7 +146,7 @@ class Corpus:
                 it was made with another embedding model.
         """
         _check_name(name)
-        return cls._opened(_store(path, client), name, embedder or SentenceTransformerEmbedder())
+        return cls._opened(Store.at(path, client), name, embedder or SentenceTransformerEmbedder())
 
     @classmethod
     def _opened(cls, store: Store, name: str, embedder: Embedder) -> Corpus:
@@ -213,7 +200,7 @@ class Corpus:
     @staticmethod
     def names(path: str | Path | None = None, *, client: ClientAPI | None = None) -> list[str]:
         """Names of the corpora in a database, sorted; none if there is no database."""
-        return _store(path, client).names()
+        return Store.at(path, client).names()
 
     def add(
         self, documents: Iterable[Document | str], on_progress: Progress | None = None
@@ -293,32 +280,6 @@ class Corpus:
             for batch in _pages(ids, _PAGE):
                 collection.delete(ids=list(batch))
 
-    def count(self) -> int:
-        """Number of passages. Private."""
-        with self._reading() as (collection, _):
-            return int(collection.count())
-
-    def statistics(self) -> Statistics:
-        """Number of units, documents and passages. Private."""
-        with self._reading() as (collection, _):
-            page = collection.get(include=["metadatas"])
-        fields = [field or {} for field in page["metadatas"] or []]
-        return Statistics(
-            units=len({self._unit(*row) for row in zip(page["ids"], fields, strict=True)}),
-            documents=len(
-                {
-                    field.get(DOCUMENT_FIELD, id)
-                    for id, field in zip(page["ids"], fields, strict=True)
-                }
-            ),
-            passages=len(page["ids"]),
-        )
-
-    def embed_question(self, question: str) -> npt.NDArray[np.float32]:
-        """Embedding of a question, shape ``[dimension]``."""
-        vector: npt.NDArray[np.float32] = self.embedder.embed([question], query=True)[0]
-        return vector
-
     def snapshot(self, where: Where | None = None) -> Snapshot:
         """All passages as they are now.
 
@@ -373,14 +334,10 @@ class Corpus:
         return Record(id, self._unit(id, fields), text, metadata)
 
     def _unit(self, id: str, fields: Mapping[str, Any]) -> str:
-        if self._unit_field == "document":
-            return id
-        if self._unit_field not in fields:
-            raise CorpusError(
-                f"a record of collection {self.name!r} has no metadata field "
-                f"{self._unit_field!r}, which is the privacy unit; every record needs it"
-            )
-        return str(fields[self._unit_field])
+        try:
+            return unit_of(id, fields, self._unit_field)
+        except ConfigurationError as error:
+            raise CorpusError(f"collection {self.name!r}: {error}") from None
 
     def _stored_metadata(self, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
         stored: dict[str, Mapping[str, Any]] = {}
@@ -414,14 +371,6 @@ def _check_name(name: str) -> None:
             "the name of a corpus is 3 to 512 letters, digits, dots, underscores and hyphens, "
             "with a letter or a digit at both ends"
         )
-
-
-def _store(path: str | Path | None, client: ClientAPI | None) -> Store:
-    if client is None:
-        return Store(Path(path) if path is not None else default_path())
-    if path is not None:
-        raise CorpusError("give a path or a client, not both")
-    return Store.of_client(client, client.tenant, client.database)
 
 
 def _pages(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

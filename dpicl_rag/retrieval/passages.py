@@ -7,9 +7,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dpicl_rag.chunking import split_text
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import CorpusError
+from dpicl_rag.retrieval.chunking import split_text
 
 UNIT_FIELD = "dpicl_unit"
 DOCUMENT_FIELD = "dpicl_document"

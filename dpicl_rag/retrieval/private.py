@@ -13,40 +13,22 @@ and on earlier noisy counts). A unit that cannot pay must be left out of the cou
 
 from __future__ import annotations
 
-import random
-import secrets
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import pairwise
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from dpicl_rag import _validate
 from dpicl_rag.accounting.stability import Adjacency, Stability
-from dpicl_rag.documents import Document
+from dpicl_rag.documents import group_by_unit
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.gaussian import Below, DiscreteGaussian
-from dpicl_rag.mechanisms.randomness import NotPrivateWarning
-from dpicl_rag.retrieval.corpus import Where
-from dpicl_rag.retrieval.exact import VectorSource, _check_count, _passages, _score
-from dpicl_rag.retrieval.vectors import Snapshot
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Retrieved:
-    """What a private search found. All of it is private.
-
-    Attributes:
-        documents: Passages, as from `Retriever.retrieve`.
-        unit_rho: zCDP rho that the counts cost each unit of `PrivateSearch.units`, in that order.
-            A unit may have paid without being retrieved.
-    """
-
-    documents: list[Document]
-    unit_rho: list[float]
+from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.retrieval.base import Retrieved, Search
+from dpicl_rag.retrieval.scanner import Scanner
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -64,120 +46,25 @@ class Choice:
     looks: Sequence[int]
 
 
-class PrivateSearch:
-    """One question's scores, before any count. Private; made by `CountingRetriever.search`."""
-
-    def __init__(
-        self,
-        retriever: CountingRetriever,
-        snapshot: Snapshot,
-        scores: npt.NDArray[np.float64],
-    ) -> None:
-        self._retriever = retriever
-        self._snapshot = snapshot
-        self._scores = scores
-        best = snapshot.unit_scores(scores)
-        self._rows = np.flatnonzero(best >= retriever.thresholds[-1])
-        self._bins = bins_of(best[self._rows], retriever.thresholds)
-        self._chosen = False
-
-    def __repr__(self) -> str:
-        return "PrivateSearch(<private>)"
-
-    @property
-    def units(self) -> list[str]:
-        """Every unit that may be counted or retrieved, in the order of `unit_key`.
-
-        Each is here by its own score alone: it reaches the lowest threshold.
-        """
-        return [self._snapshot.units[row] for row in self._rows]
-
-    def choose(self, admitted: Sequence[bool] | None = None) -> Retrieved:
-        """Draw the noisy counts, once, and fetch the units that reach the chosen threshold.
-
-        Args:
-            admitted: For each of ``units`` whether it is counted: whether it can pay
-                ``rho(ADD_OR_REMOVE_ONE)``. A unit's entry must depend on its own spend and on
-                public numbers only. None admits all, which needs a charge to every unit.
-                A unit that is not counted pays nothing and is retrieved all the same if it
-                reaches the threshold.
-
-        Raises:
-            ConfigurationError: ``admitted`` does not fit ``units``, or the counts were drawn
-                before.
-        """
-        if self._chosen:
-            raise ConfigurationError("the counts of a search are drawn once; search again")
-        counted = np.ones(len(self._rows), dtype=bool)
-        if admitted is not None:
-            if len(admitted) != len(self._rows):
-                # The sizes stay out of the message: they are private.
-                raise ConfigurationError("admitted must have one entry for each unit")
-            counted = np.asarray(admitted, dtype=bool).reshape(-1)
-        self._chosen = True
-        retriever = self._retriever
-        counts = np.bincount(self._bins[counted], minlength=len(retriever.thresholds))
-        choice = retriever._choose(counts.tolist())
-        passing = self._rows[self._bins <= choice.place]
-        looks = np.asarray(choice.looks)[self._bins] * counted
-        return Retrieved(
-            _passages(
-                self._snapshot,
-                self._scores,
-                np.array([row for row in passing if retriever._keeps(choice)], dtype=np.intp),
-                retriever.passages_per_unit,
-            ),
-            [look * retriever.count_rho for look in looks.tolist()],
-        )
-
-
-@runtime_checkable
-class PrivateRetriever(Protocol):
-    """A retriever that spends privacy to choose what it returns.
-
-    It has no ``retrieve``, so that nobody takes it for a `Retriever` and forgets its charge.
-    """
-
-    @property
-    def stability(self) -> Stability:
-        """As for `Retriever`, once the counts are paid for."""
-        ...
-
-    def rho(self, adjacency: Adjacency) -> float:
-        """Rho of zCDP that one call costs any unit at most. Public."""
-        ...
-
-    def search(self, question: str) -> PrivateSearch:
-        """Score the units for a question; nothing is counted yet."""
-        ...
-
-
-class CountingRetriever(ABC):
+@dataclass(eq=False, repr=False)
+class CountingRetriever(Scanner, ABC):
     """What the private retrievers share; see `PrivateThresholdRetriever` for the arguments."""
 
     stability = Stability(added=1, changed=0)
 
-    def __init__(
-        self,
-        corpus: VectorSource,
-        thresholds: Sequence[float],
-        sigma: float,
-        *,
-        capacity: int | None,
-        where: Where | None,
-        passages_per_unit: int | None,
-        seed: int | None,
-    ) -> None:
-        _check_count("capacity", capacity)
-        _check_count("passages_per_unit", passages_per_unit)
-        self.corpus = corpus
-        self.thresholds = check_thresholds(thresholds)
-        self.sigma = sigma
-        self.capacity = capacity
-        self.where = where
-        self.passages_per_unit = passages_per_unit
-        self._below = _source(seed)
-        self._noise = DiscreteGaussian(sigma, self._below)
+    _: KW_ONLY
+    thresholds: Sequence[float]
+    capacity: int | None = None
+    randomness: Randomness | None = None
+    _randomness: Randomness = field(init=False)
+    _noise: DiscreteGaussian = field(init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.capacity is not None:
+            _validate.count("capacity", self.capacity)
+        self.thresholds = check_thresholds(self.thresholds)
+        self._randomness = self.randomness or Randomness()
 
     @property
     def count_rho(self) -> float:
@@ -186,11 +73,27 @@ class CountingRetriever(ABC):
 
     @abstractmethod
     def rho(self, adjacency: Adjacency) -> float:
-        """Rho of zCDP that one call costs any unit at most. Public."""
+        """Rho of zCDP that one search costs any unit at most. Public."""
 
-    def search(self, question: str) -> PrivateSearch:
-        """Score the units for a question; nothing is counted yet."""
-        return PrivateSearch(self, *_score(self.corpus, question, self.where))
+    def search(self, question: str) -> Search:
+        """Score the units; each that reaches the lowest threshold is a candidate by that alone."""
+        snapshot, scores = self.scan(question)
+        best = snapshot.unit_scores(scores)
+        rows = np.flatnonzero(best >= self.thresholds[-1])
+        bins = bins_of(best[rows], self.thresholds)
+
+        def draw(admitted: Sequence[bool]) -> Retrieved:
+            counted = np.asarray(admitted, dtype=bool)
+            counts = np.bincount(bins[counted], minlength=len(self.thresholds))
+            choice = self._choose(counts.tolist())
+            kept = [row for row in rows[bins <= choice.place] if self._keeps(choice)]
+            looks = np.asarray(choice.looks)[bins] * counted
+            return Retrieved(
+                group_by_unit(self.passages(snapshot, scores, kept)),
+                [look * self.count_rho for look in looks.tolist()],
+            )
+
+        return Search([snapshot.units[row] for row in rows], draw)
 
     @abstractmethod
     def _choose(self, counts: Sequence[int]) -> Choice:
@@ -200,7 +103,7 @@ class CountingRetriever(ABC):
         """Toss one unit's own coin, at the rate ``capacity / estimate``."""
         if self.capacity is None or choice.estimate <= self.capacity:
             return True
-        return self._below(choice.estimate) < self.capacity
+        return self._randomness.below(choice.estimate) < self.capacity
 
 
 def bins_of(scores: npt.NDArray[np.float64], thresholds: Sequence[float]) -> npt.NDArray[np.intp]:
@@ -227,14 +130,3 @@ def check_thresholds(thresholds: Sequence[float]) -> tuple[float, ...]:
     if not checked or not falling or not all(-1 <= threshold <= 1 for threshold in checked):
         raise ConfigurationError("thresholds must fall, from at most 1 to at least -1")
     return checked
-
-
-def _source(seed: int | None) -> Below:
-    if seed is None:
-        return secrets.randbelow
-    warnings.warn(
-        "seeded noise is not private; use a seed in tests and experiments only",
-        NotPrivateWarning,
-        stacklevel=4,
-    )
-    return random.Random(seed).randrange  # noqa: S311

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 
+from dpicl_rag import _validate
 from dpicl_rag.accounting.stability import Adjacency
-from dpicl_rag.retrieval.corpus import Where
-from dpicl_rag.retrieval.exact import VectorSource, _check_count
+from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.retrieval.private import Choice, CountingRetriever
 
 THRESHOLDS = tuple(hundredths / 100 for hundredths in range(80, 38, -2))
 """0.80, 0.78, ..., 0.40: chosen without a corpus, for cosines of sentence embeddings."""
 
 
+@dataclass(eq=False, repr=False)
 class PrivateThresholdRetriever(CountingRetriever):
     """About ``target`` units, those closest to the question, by a noisy threshold.
 
@@ -35,35 +37,21 @@ class PrivateThresholdRetriever(CountingRetriever):
             the noisy counts. Not a cap: "the best n" would be a top-n. All pass if None.
         where: Chroma filter on metadata, applied first. Public.
         passages_per_unit: Most passages returned per unit, the best; all if None.
-        seed: For tests. With a seed the noise is predictable, and nothing is private.
+        randomness: Source of noise and coins; the operating system's generator if None.
 
     Raises:
         ConfigurationError: A parameter is out of range.
     """
 
-    def __init__(
-        self,
-        corpus: VectorSource,
-        target: int = 64,
-        sigma: float = 3.0,
-        *,
-        thresholds: Sequence[float] = THRESHOLDS,
-        capacity: int | None = None,
-        where: Where | None = None,
-        passages_per_unit: int | None = None,
-        seed: int | None = None,
-    ) -> None:
-        _check_count("target", target)
-        super().__init__(
-            corpus,
-            thresholds,
-            sigma,
-            capacity=capacity,
-            where=where,
-            passages_per_unit=passages_per_unit,
-            seed=seed,
-        )
-        self.target = target
+    target: int = 64
+    sigma: float = 3.0
+    _: KW_ONLY
+    thresholds: Sequence[float] = THRESHOLDS
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _validate.count("target", self.target)
+        self._noise = DiscreteGaussian(self.sigma, self._randomness.below)
 
     def __repr__(self) -> str:
         return (
@@ -72,7 +60,7 @@ class PrivateThresholdRetriever(CountingRetriever):
         )
 
     def rho(self, adjacency: Adjacency) -> float:
-        """Rho of zCDP that one call costs any unit at most. Public.
+        """Rho of zCDP that one search costs any unit at most. Public.
 
         A replaced unit leaves one bin and enters another: two counts move.
         """

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from itertools import accumulate
 
+from dpicl_rag import _validate
 from dpicl_rag.accounting.stability import Adjacency
-from dpicl_rag.retrieval.corpus import Where
-from dpicl_rag.retrieval.exact import VectorSource, _check_count
+from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.retrieval.private import Choice, CountingRetriever
 
 THRESHOLDS = tuple(hundredths / 100 for hundredths in range(93, 29, -1))
 """0.93, 0.92, ..., 0.30: 64 of them, so that 6 counts find one."""
 
 
+@dataclass(eq=False, repr=False)
 class PrivateTopKRetriever(CountingRetriever):
-    """About the k units closest to the question, by a noisy k-th score.
+    """About ``top_k`` units, those closest to the question, by a noisy k-th score.
 
     Searches a fine list of thresholds by halving: each step counts the units at or above the
     middle one, with Gaussian noise. A unit pays 1 / (2 sigma^2) of zCDP for each count that it is
@@ -24,51 +26,37 @@ class PrivateTopKRetriever(CountingRetriever):
 
     Unlike an exact top-k, no unit displaces another: ``Stability(1, 0)``. Against
     `PrivateThresholdRetriever`, each decision has the noise of one count, so the number found is
-    closer to k; take that one where a rough number is enough, as its units pay once.
+    closer to ``top_k``; take that one where a rough number is enough, as its units pay once.
 
     Args:
         corpus: Where the vectors are.
-        k: Number of units to aim for. Public.
+        top_k: Number of units to aim for. Public.
         sigma: Standard deviation of the noise on one count.
         thresholds: As for `PrivateThresholdRetriever`; a power of two of them wastes no count.
         capacity: As for `PrivateThresholdRetriever`.
         where: Chroma filter on metadata, applied first. Public.
         passages_per_unit: Most passages returned per unit, the best; all if None.
-        seed: For tests. With a seed the noise is predictable, and nothing is private.
+        randomness: As for `PrivateThresholdRetriever`.
 
     Raises:
         ConfigurationError: A parameter is out of range.
     """
 
-    def __init__(
-        self,
-        corpus: VectorSource,
-        k: int,
-        sigma: float = 7.5,
-        *,
-        thresholds: Sequence[float] = THRESHOLDS,
-        capacity: int | None = None,
-        where: Where | None = None,
-        passages_per_unit: int | None = None,
-        seed: int | None = None,
-    ) -> None:
-        _check_count("k", k)
-        super().__init__(
-            corpus,
-            thresholds,
-            sigma,
-            capacity=capacity,
-            where=where,
-            passages_per_unit=passages_per_unit,
-            seed=seed,
-        )
-        self.k = k
+    top_k: int
+    sigma: float = 7.5
+    _: KW_ONLY
+    thresholds: Sequence[float] = THRESHOLDS
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _validate.count("top_k", self.top_k)
+        self._noise = DiscreteGaussian(self.sigma, self._randomness.below)
 
     def __repr__(self) -> str:
-        return f"PrivateTopKRetriever({self.corpus!r}, k={self.k}, sigma={self.sigma:g})"
+        return f"PrivateTopKRetriever({self.corpus!r}, top_k={self.top_k}, sigma={self.sigma:g})"
 
     def rho(self, adjacency: Adjacency) -> float:
-        """Rho of zCDP that one call costs any unit at most. Public.
+        """Rho of zCDP that one search costs any unit at most. Public.
 
         The same under replacement: a replaced unit still moves each count by 1 at most.
         """
@@ -77,13 +65,13 @@ class PrivateTopKRetriever(CountingRetriever):
     def _choose(self, counts: Sequence[int]) -> Choice:
         reaching = list(accumulate(counts))
         looks = [0] * len(counts)
-        low, high, estimate = 0, len(counts) - 1, self.k
+        low, high, estimate = 0, len(counts) - 1, self.top_k
         while low < high:
             middle = (low + high) // 2
             noisy = reaching[middle] + self._noise.draw()
             for bin_ in range(middle + 1):
                 looks[bin_] += 1
-            if noisy >= self.k:
+            if noisy >= self.top_k:
                 high, estimate = middle, noisy
             else:
                 low = middle + 1

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpicl_rag import _validate
 from dpicl_rag.accounting.stability import Adjacency
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
-from dpicl_rag.retrieval.corpus import Where
-from dpicl_rag.retrieval.exact import VectorSource, _check_count, _score
 from dpicl_rag.retrieval.private import bins_of, check_thresholds
+from dpicl_rag.retrieval.scanner import Scanner
+from dpicl_rag.retrieval.vectors import VectorSource, Where
 
 if TYPE_CHECKING:
     from dpicl_rag.ledger import Ledger
@@ -87,14 +88,15 @@ def score_histograms(
     """
     if isinstance(questions, str):
         raise ConfigurationError("questions must be a list, not one string")
-    _check_count("the number of questions", len(questions))
+    _validate.count("the number of questions", len(questions))
     checked = check_thresholds(thresholds)
+    scanner = Scanner(corpus, where=where)
     noise = DiscreteGaussian(sigma)
     rho = histograms_rho(sigma, len(questions), adjacency)
     found: list[ScoreHistogram] = []
     with ledger.reserve(corpus=name, caller=caller, rho=rho) as reservation:
         for question in questions:
-            snapshot, scores = _score(corpus, question, where)
+            snapshot, scores = scanner.scan(question)
             bins = bins_of(snapshot.unit_scores(scores), checked)
             counts = np.bincount(bins, minlength=len(checked))[: len(checked)].tolist()
             noisy = tuple(count + noise.draw() for count in counts)

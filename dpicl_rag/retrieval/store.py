@@ -71,6 +71,19 @@ class Store:
         self._watch_lock = threading.Lock()
 
     @classmethod
+    def at(cls, path: str | Path | None, client: ClientAPI | None) -> Store:
+        """The store in a folder, the user's own if None, or behind a client.
+
+        Raises:
+            CorpusError: Both are given.
+        """
+        if client is None:
+            return cls(default_path() if path is None else Path(path))
+        if path is not None:
+            raise CorpusError("give a path or a client, not both")
+        return cls.of_client(client, client.tenant, client.database)
+
+    @classmethod
     def of_client(cls, client: ClientAPI, tenant: str, database: str) -> Store:
         """The store behind a client; its folder is found if it is a local one."""
         settings = client.get_settings()

@@ -10,18 +10,36 @@ multiple of 2^-48 below 2^53 of them, which float64 holds exactly in any order o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from dpicl_rag.errors import CorpusError
 from dpicl_rag.retrieval.base import unit_key
+from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.passages import Record
 
 _GRID = float(2**24)
 _BLOCK = 16384  # rows converted to float64 at a time: 50 MB at 384 dimensions
+
+Where = Mapping[str, Any]
+"""A Chroma filter on metadata, for example ``{"owner": "ann"}``."""
+
+
+class VectorSource(Protocol):
+    """Where a retriever reads all vectors; `Corpus` is one."""
+
+    @property
+    def embedder(self) -> Embedder:
+        """The model that the vectors are from."""
+        ...
+
+    def snapshot(self, where: Where | None = None) -> Snapshot:
+        """All passages that pass a public filter."""
+        ...
 
 
 def on_grid(vectors: npt.ArrayLike) -> npt.NDArray[np.float32]:
@@ -34,8 +52,15 @@ def on_grid(vectors: npt.ArrayLike) -> npt.NDArray[np.float32]:
 
     Returns:
         float32 of shape ``[n, d]``; a row depends on the same row of ``vectors`` alone.
+
+    Raises:
+        CorpusError: The rows are not all of one length.
     """
-    rows = np.asarray(vectors, dtype=np.float64)
+    try:
+        rows = np.asarray(vectors, dtype=np.float64)
+    except ValueError:
+        # NumPy's message would tell how many there are.
+        raise CorpusError("the vectors of a store must be numbers, all of one length") from None
     usable = np.isfinite(rows).all(axis=1, keepdims=True)
     rows = np.where(usable, rows, 0.0)
     # By the largest component first: squares of huge or tiny ones leave float64's range.
@@ -53,6 +78,9 @@ class Snapshot:
     Args:
         records: The passages, in any order.
         vectors: Their embeddings, shape ``[n, d]``, in the same order.
+
+    Raises:
+        CorpusError: The vectors are not all of one length.
     """
 
     def __init__(self, records: Sequence[Record], vectors: npt.ArrayLike) -> None:

@@ -6,14 +6,14 @@ and keep them out of everything that LangChain records about their own run.
 """
 
 from langchain_dpicl_rag.chains import PrivateCombineDocuments, PrivateRetrievalChain
-from langchain_dpicl_rag.chat_models import ChatPrivateContext
+from langchain_dpicl_rag.chat_model import ChatPrivateContext
 from langchain_dpicl_rag.embeddings import PrivateEmbeddings
-from langchain_dpicl_rag.llms import PrivateContextLLM
+from langchain_dpicl_rag.llm import PrivateLLM
 
 __all__ = [
     "ChatPrivateContext",
     "PrivateCombineDocuments",
-    "PrivateContextLLM",
     "PrivateEmbeddings",
+    "PrivateLLM",
     "PrivateRetrievalChain",
 ]

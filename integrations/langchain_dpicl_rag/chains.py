@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Iterator
-from contextlib import closing
-from typing import Any, TypeAlias
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing, closing
+from typing import Any, TypeAlias, cast
 
 from langchain_core.runnables import RunnableConfig, RunnableSerializable
 from langchain_core.runnables.utils import AddableDict
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, ConfigDict, Field
 
-from dpicl_rag import private_context_llm as core
-from dpicl_rag.accounting.stability import Stability
+from dpicl_rag.accounting import Stability
+from dpicl_rag.answers import in_thread
 from dpicl_rag.errors import BudgetExceededError, ConfigurationError
-from dpicl_rag.gathering import Documents
-from dpicl_rag.retrieval.corpus import Where
-from langchain_dpicl_rag.documents import Given, SealedDocuments
-from langchain_dpicl_rag.drawing import Drawing, aended
-from langchain_dpicl_rag.engines import engine_from
+from dpicl_rag.private_context_llm import PrivateContextLLM
+from dpicl_rag.retrieval import Documents, GivenDocuments, Retriever
+from dpicl_rag.retrieval.vectors import Where
+from langchain_dpicl_rag.documents import SealedCall, core_documents
+from langchain_dpicl_rag.private_model import llm_from
 from langchain_dpicl_rag.stores import private_retriever
 
 Question: TypeAlias = str | dict[str, Any]
@@ -32,7 +31,7 @@ class _PrivateChain(RunnableSerializable[Question, str]):
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
-    engine: core.PrivateContextLLM = Field(exclude=True, repr=False)
+    llm: PrivateContextLLM = Field(exclude=True, repr=False)
     input_key: str = "input"
 
     @abstractmethod
@@ -46,74 +45,66 @@ class _PrivateChain(RunnableSerializable[Question, str]):
             BudgetExceededError: A budget of the ledger cannot pay for the first token.
             ConfigurationError: The input holds no question, or a setting does not fit.
         """
-        documents = self._documents(input)
+        question, documents = self._question(input), self._documents(input)
 
-        def answer(question: Question) -> str:
-            return self.engine.answer(self._question(question), documents).text
+        def answer(_: Question) -> str:
+            return self.llm.answer(question, documents).text
 
-        return self._call_with_config(answer, self._question(input), config)
+        return self._call_with_config(answer, question, config)
 
     async def ainvoke(
         self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
     ) -> str:
         """``invoke`` in a worker thread."""
-        documents = self._documents(input)
+        question, documents = self._question(input), self._documents(input)
 
-        async def answer(question: Question) -> str:
-            return (await self.engine.aanswer(self._question(question), documents)).text
+        async def answer(_: Question) -> str:
+            return (await self.llm.aanswer(question, documents)).text
 
-        return await self._acall_with_config(answer, self._question(input), config)
+        return await self._acall_with_config(answer, question, config)
 
     def stream(
         self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
     ) -> Iterator[str]:
         """Stream the answer; closing early pays for what was released and no more."""
-        yield from self.transform(iter([input]), config)
+        return self.transform(iter([input]), config)
 
-    async def astream(
+    def astream(
         self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
-    ) -> AsyncIterator[str]:
+    ) -> AsyncGenerator[str, None]:
         """``stream`` with each draw in a worker thread."""
-        async with aended(self.atransform(_one(input), config)) as pieces:
-            async for piece in pieces:
-                yield piece
+        return self.atransform(_one(input), config)
 
     def transform(
         self, input: Iterator[Question], config: RunnableConfig | None = None, **kwargs: Any
     ) -> Iterator[str]:
         """``stream`` for a question that itself arrives in pieces."""
         whole = _joined(list(input))
-        documents = self._documents(whole)
-        with closing(SealedDocuments(documents)) as box:
+        question, documents = self._question(whole), self._documents(whole)
+        with closing(SealedCall(documents)) as call:
 
-            def pieces(questions: Iterator[Question]) -> Iterator[str]:
-                for question in questions:
-                    drawing = Drawing(self.engine.stream(self._question(question), documents))
-                    box.keep(drawing)
-                    yield from drawing
+            def draw(_: Iterator[Question]) -> Iterator[str]:
+                return call.keep(self.llm.stream(question, documents))
 
-            asked: Iterator[Question] = iter([self._question(whole)])
-            yield from self._transform_stream_with_config(asked, pieces, config)
+            yield from self._transform_stream_with_config(iter([question]), draw, config)
 
     async def atransform(
         self, input: AsyncIterator[Question], config: RunnableConfig | None = None, **kwargs: Any
-    ) -> AsyncIterator[str]:
-        """``transform`` with each draw in a worker thread."""
+    ) -> AsyncGenerator[str, None]:
+        """``transform`` with the search and each draw in a worker thread."""
         whole = _joined([part async for part in input])
-        documents = self._documents(whole)
+        question, documents = self._question(whole), self._documents(whole)
+        async with aclosing(SealedCall(documents)) as call:
 
-        async def pieces(questions: AsyncIterator[Question]) -> AsyncIterator[str]:
-            async for question in questions:
-                asked = self._question(question)
-                stream = await asyncio.to_thread(self.engine.stream, asked, documents)
-                async with aended(Drawing(stream).pieces()) as drawing:
-                    async for piece in drawing:
-                        yield piece
+            async def draw(_: AsyncIterator[Question]) -> AsyncIterator[str]:
+                stream = await in_thread(lambda: call.keep(self.llm.stream(question, documents)))
+                async for piece in stream:
+                    yield piece
 
-        traced = self._atransform_stream_with_config(_one(self._question(whole)), pieces, config)
-        async with aended(traced):
-            async for piece in traced:
-                yield piece
+            pieces = self._atransform_stream_with_config(_one(question), draw, config)
+            async with aclosing(cast("AsyncGenerator[str]", pieces)):
+                async for piece in pieces:
+                    yield piece
 
     def _question(self, input: Question) -> str:
         question = input.get(self.input_key) if isinstance(input, dict) else input
@@ -133,18 +124,20 @@ class PrivateRetrievalChain(_PrivateChain):
 
     Args:
         retriever: A ``langchain_chroma.Chroma``, an ``InMemoryVectorStore``, what
-            ``as_retriever()`` makes of these, or a ``dpicl_rag`` retriever.
+            ``as_retriever()`` makes of these, or any ``dpicl_rag`` retriever, exact, sampled or
+            private.
         unit_field: For stores, the metadata field that names the privacy unit, such as
             ``"source"``. Records that share its value are protected together. ``"document"``
-            protects each record by itself: only right where no document was split.
+            protects each record by itself: only right where no document was split. By default the
+            ``privacy_unit`` of the settings.
         threshold: For stores, the least cosine of a unit with the question. Choose it without
             looking at the corpus.
-        k: For stores, the most units, in place of a threshold; costs twice as much.
+        top_k: For stores, the most units, in place of a threshold; costs twice as much.
         where: For Chroma stores, a metadata filter. Public.
-        engine: A ``dpicl_rag.PrivateContextLLM``, or an adapter around one.
+        llm: A ``dpicl_rag.PrivateContextLLM``, or an adapter around one.
         input_key: Key of the question in a dict.
         name: Name of the chain in traces.
-        **settings: Without an engine, arguments of ``dpicl_rag.PrivateContextLLM``: ``model``,
+        **settings: Without an ``llm``, arguments of ``dpicl_rag.PrivateContextLLM``: ``model``,
             ``epsilon``, ``max_tokens``, ``ledger`` and so on.
 
     Raises:
@@ -153,7 +146,7 @@ class PrivateRetrievalChain(_PrivateChain):
         ModelError: The model cannot be loaded.
     """
 
-    retriever: Any = Field(exclude=True, repr=False)
+    retriever: Retriever = Field(exclude=True, repr=False)
 
     def __init__(
         self,
@@ -161,28 +154,28 @@ class PrivateRetrievalChain(_PrivateChain):
         *,
         unit_field: str | None = None,
         threshold: float | None = None,
-        k: int | None = None,
+        top_k: int | None = None,
         where: Where | None = None,
-        engine: Any = None,
+        llm: Any = None,
         input_key: str = "input",
         name: str | None = None,
         **settings: Any,
     ) -> None:
-        answering = engine_from(engine, settings)
-        unit = answering.config.privacy_unit
-        if unit != "document":
-            # The engine regroups what was retrieved. If units were others during retrieval, the
-            # retriever's stability would not be that of the engine's units.
+        llm = llm_from(llm, settings)
+        unit = llm.config.privacy_unit
+        if unit != "document" and not isinstance(retriever, Retriever):
             if unit_field not in (None, unit):
                 raise ConfigurationError(
-                    f"unit_field is {unit_field!r} and the engine's privacy_unit is {unit!r}; "
+                    f"unit_field is {unit_field!r} and the llm's privacy_unit is {unit!r}; "
                     "leave one out"
                 )
-            unit_field = unit
+            # The store is read by this unit, so that the retriever's stability is that of the unit
+            # which is protected. What it finds is not grouped again.
+            unit_field, llm = unit, llm.with_settings(privacy_unit="document")
         fields: dict[str, Any] = {
-            "engine": answering,
+            "llm": llm,
             "retriever": private_retriever(
-                retriever, unit_field=unit_field, threshold=threshold, k=k, where=where
+                retriever, unit_field=unit_field, threshold=threshold, top_k=top_k, where=where
             ),
             "input_key": input_key,
             "name": name,
@@ -233,7 +226,7 @@ class PrivateRetrievalChain(_PrivateChain):
         )
 
     def _documents(self, input: Question) -> Documents:
-        return self.retriever  # type: ignore[no-any-return]
+        return self.retriever
 
 
 class PrivateCombineDocuments(_PrivateChain):
@@ -246,16 +239,17 @@ class PrivateCombineDocuments(_PrivateChain):
 
     Which documents arrive was decided by a retriever. ``stability`` says how far one unit reaches
     into that decision; the guarantee is for the corpus only if it is true. It is not true of any
-    stability if the store's search is approximate, as HNSW is.
+    stability if the store's search is approximate, as HNSW is. A retriever of ``dpicl_rag`` may
+    stand in the place of the documents: it knows its own stability.
 
     Args:
-        engine: A ``dpicl_rag.PrivateContextLLM``, or an adapter around one.
+        llm: A ``dpicl_rag.PrivateContextLLM``, or an adapter around one.
         stability: The default is that of exact top-k: a newcomer displaces one unit.
             ``Stability(added=1, changed=0)`` is for lists that are fixed, and for thresholds.
         document_variable_name: Key of the documents in the input.
         input_key: Key of the question in the input.
         name: Name of the chain in traces.
-        **settings: Without an engine, arguments of ``dpicl_rag.PrivateContextLLM``.
+        **settings: Without an ``llm``, arguments of ``dpicl_rag.PrivateContextLLM``.
 
     Raises:
         ConfigurationError: A setting is unknown or outside its range.
@@ -267,7 +261,7 @@ class PrivateCombineDocuments(_PrivateChain):
 
     def __init__(
         self,
-        engine: Any = None,
+        llm: Any = None,
         *,
         stability: Stability = Stability(added=0, changed=1),  # noqa: B008 - frozen
         document_variable_name: str = "context",
@@ -276,7 +270,7 @@ class PrivateCombineDocuments(_PrivateChain):
         **settings: Any,
     ) -> None:
         fields: dict[str, Any] = {
-            "engine": engine_from(engine, settings),
+            "llm": llm_from(llm, settings),
             "stability": stability,
             "document_variable_name": document_variable_name,
             "input_key": input_key,
@@ -288,7 +282,11 @@ class PrivateCombineDocuments(_PrivateChain):
         key = self.document_variable_name
         if not isinstance(input, dict) or input.get(key) is None:
             raise ConfigurationError(f"the input must be a dict with documents under {key!r}")
-        return Given(input[key], self.stability)
+        documents = core_documents(input[key])
+        # A retriever knows its own stability; what is neither, the core refuses.
+        return (
+            GivenDocuments(documents, self.stability) if isinstance(documents, list) else documents
+        )
 
 
 class _ToolInput(BaseModel):

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from langchain_core.documents import Document as LangChainDocument
 
-from dpicl_rag.accounting.stability import Stability
-from dpicl_rag.documents import Document
+from dpicl_rag.answers import PrivateStream
+from dpicl_rag.documents import Document, text_unit
 from dpicl_rag.errors import ConfigurationError, MissingDocumentsError
-from dpicl_rag.gathering import Documents
-from langchain_dpicl_rag.drawing import Drawing
+from dpicl_rag.retrieval import Documents, Retriever
 
 DOCUMENTS = "documents"
 """The keyword under which callers pass documents."""
@@ -31,12 +27,11 @@ class SealedDocuments:
         documents: Anything that the core takes, LangChain documents, or None for none.
     """
 
-    __slots__ = ("_drawings", "_unseal")
+    __slots__ = ("_unseal",)
 
     def __init__(self, documents: Any) -> None:
         # A closure: nothing that walks over attributes comes upon the documents.
         self._unseal: Callable[[], Any] = lambda: documents
-        self._drawings: list[Drawing] = []
 
     def __repr__(self) -> str:
         return "<private documents>"
@@ -50,22 +45,40 @@ class SealedDocuments:
     def __reduce__(self) -> NoReturn:
         raise TypeError("private documents are not serialised")
 
-    def keep(self, drawing: Drawing) -> None:
-        """Remember an answer that is being drawn from these documents."""
-        self._drawings.append(drawing)
+
+class SealedCall(SealedDocuments):
+    """The documents of one streamed call, and the answer that is drawn from them.
+
+    LangChain leaves the generators inside its own to the garbage collector and the event loop,
+    which may come late. Whoever began the call closes this, and with it the answer.
+    """
+
+    __slots__ = ("_stream",)
+
+    def __init__(self, documents: Any) -> None:
+        super().__init__(documents)
+        self._stream: PrivateStream | None = None
+
+    @classmethod
+    def of(cls, arguments: dict[str, Any]) -> SealedCall:
+        """The call that these keyword arguments are already part of, or a new one."""
+        documents = arguments.get(DOCUMENTS)
+        return documents if isinstance(documents, cls) else cls(unseal(documents))
+
+    def keep(self, stream: PrivateStream) -> PrivateStream:
+        """Remember the answer."""
+        self._stream = stream
+        return stream
 
     def close(self) -> None:
-        """End the answers that are being drawn.
-
-        LangChain leaves the generators inside its own to the garbage collector and the event loop,
-        which may come late.
-        """
-        for drawing in self._drawings:
-            drawing.close()
+        """End the answer, if it was begun. May be called again."""
+        if self._stream is not None:
+            self._stream.close()
 
     async def aclose(self) -> None:
-        """``close`` in a worker thread: it may have to wait for a draw or for the ledger."""
-        await asyncio.to_thread(self.close)
+        """``close`` in a worker thread."""
+        if self._stream is not None:
+            await self._stream.aclose()
 
 
 def seal(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -81,16 +94,18 @@ def unseal(value: Any) -> Any:
     return value._unseal() if isinstance(value, SealedDocuments) else value
 
 
-def documents_of(arguments: dict[str, Any], *, allow_public: bool) -> Documents:
+def documents_of(arguments: dict[str, Any], blocks: list[str], *, allow_public: bool) -> Documents:
     """The documents of a model call, ready for the core.
 
     Args:
         arguments: Keyword arguments of the call.
+        blocks: Documents that stood in its messages.
         allow_public: Whether a call without documents asks the public model.
 
     Raises:
         MissingDocumentsError: There are none and ``allow_public`` is off.
         ConfigurationError: The call brings an argument that the private path does not know.
+        ValueError: Documents come both ways.
     """
     unknown = sorted(set(arguments) - {DOCUMENTS, "stream"})
     if unknown:
@@ -99,22 +114,22 @@ def documents_of(arguments: dict[str, Any], *, allow_public: bool) -> Documents:
             "the model is made"
         )
     documents = unseal(arguments.get(DOCUMENTS))
+    if blocks and documents is not None:
+        raise ValueError("give documents by documents=... or as text-plain blocks, not both")
     if documents is not None:
         return core_documents(documents)
-    if not allow_public:
+    if not blocks and not allow_public:
         raise MissingDocumentsError(
             "no documents were given; pass documents=... to invoke or bind, or make the model with "
             "allow_public=True to let it answer without any"
         )
-    return []
+    return blocks
 
 
 def core_documents(documents: Any) -> Documents:
     """LangChain documents become core documents; retrievers and all else go to the core as is."""
-    if hasattr(documents, "retrieve"):
-        return documents  # type: ignore[no-any-return]
-    if isinstance(documents, str) or not isinstance(documents, Iterable):
-        raise ConfigurationError(f"documents must be a list, not {type(documents).__name__}")
+    if isinstance(documents, (str, Retriever)) or not isinstance(documents, Iterable):
+        return documents  # what is neither, the core refuses
     seen: Counter[str] = Counter()
     return [_core_document(item, seen) for item in documents]
 
@@ -122,25 +137,6 @@ def core_documents(documents: Any) -> Documents:
 def _core_document(item: Any, seen: Counter[str]) -> Any:
     if not isinstance(item, LangChainDocument):
         return item
+    unit = text_unit(item.page_content, seen) if item.id is None else item.id
     metadata = {key: str(value) for key, value in item.metadata.items()}
-    if item.id is not None:
-        return Document(item.page_content, item.id, metadata)
-    # As the core does for plain strings: the unit's name depends on no other text.
-    digest = hashlib.sha256(item.page_content.encode("utf-8", "surrogatepass")).hexdigest()
-    seen[digest] += 1
-    return Document(item.page_content, f"{digest}-{seen[digest]}", metadata)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Given:
-    """A list that some retriever made, as a core retriever with that retriever's stability."""
-
-    documents: Any
-    stability: Stability
-
-    def __repr__(self) -> str:
-        return "<private documents>"
-
-    def retrieve(self, question: str) -> list[Document]:
-        """The list, whatever is asked."""
-        return core_documents(self.documents)  # type: ignore[return-value]
+    return Document(item.page_content, unit, metadata)

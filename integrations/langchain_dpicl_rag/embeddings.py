@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from langchain_core.embeddings import Embeddings
 
-from dpicl_rag.embeddings import Embedder, Progress, SentenceTransformerEmbedder
+from dpicl_rag.retrieval.embeddings import Embedder, Progress, SentenceTransformerEmbedder
 
 
 class PrivateEmbeddings(Embeddings):

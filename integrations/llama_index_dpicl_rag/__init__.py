@@ -5,13 +5,13 @@ The objects here hold no privacy logic. They hand questions and documents to
 """
 
 from llama_index_dpicl_rag.embedding import PrivateEmbedding
-from llama_index_dpicl_rag.llm import PrivateContextLLM, PromptContextError
+from llama_index_dpicl_rag.llm import PrivateLLM, PromptContextError
 from llama_index_dpicl_rag.query_engine import PrivateQueryEngine
 from llama_index_dpicl_rag.synthesizer import PrivateSynthesizer
 
 __all__ = [
-    "PrivateContextLLM",
     "PrivateEmbedding",
+    "PrivateLLM",
     "PrivateQueryEngine",
     "PrivateSynthesizer",
     "PromptContextError",

@@ -8,7 +8,7 @@ from typing import Any
 from llama_index.core.base.embeddings.base import BaseEmbedding, Embedding
 from llama_index.core.bridge.pydantic import PrivateAttr
 
-from dpicl_rag.embeddings import Embedder, SentenceTransformerEmbedder
+from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from llama_index_dpicl_rag.recording import Unrecorded
 
 

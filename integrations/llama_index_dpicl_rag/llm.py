@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from contextlib import aclosing, closing
 from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from llama_index.core.base.llms.generic_utils import (
     astream_completion_response_to_chat_response,
@@ -30,12 +29,14 @@ from llama_index.core.llms.custom import CustomLLM
 
 from dpicl_rag.answers import PrivateAnswer
 from dpicl_rag.errors import ConfigurationError, DPICLError, MissingDocumentsError
-from dpicl_rag.gathering import Documents
-from dpicl_rag.private_context_llm import PrivateContextLLM as Core
-from llama_index_dpicl_rag.recording import Unrecorded
-from llama_index_dpicl_rag.responses import apieces, pieces, public_numbers
+from dpicl_rag.private_context_llm import PrivateContextLLM
+from dpicl_rag.retrieval import Documents
+from llama_index_dpicl_rag.recording import Recorder, Unrecorded
+from llama_index_dpicl_rag.responses import pieces
 
 R = TypeVar("R")
+
+_COMPLETION, _CHAT = Recorder(llm_completion_callback), Recorder(llm_chat_callback)
 
 _CONTEXT_VARIABLES = {"context_str", "context_msg"}
 """Template variables by which LlamaIndex's own synthesizers put retrieved text into a prompt."""
@@ -52,7 +53,7 @@ def _without_context(method: Callable[..., R]) -> Callable[..., R]:
     """Refuse a call that fills a template before LlamaIndex records what it is filled with."""
 
     @wraps(method)
-    def guarded(self: PrivateContextLLM, *args: Any, **kwargs: Any) -> R:
+    def guarded(self: PrivateLLM, *args: Any, **kwargs: Any) -> R:
         if not self.allow_public or _CONTEXT_VARIABLES & kwargs.keys():
             raise PromptContextError(
                 "this call puts its context into the prompt, where nothing protects it; use "
@@ -64,11 +65,7 @@ def _without_context(method: Callable[..., R]) -> Callable[..., R]:
     return guarded
 
 
-def _completion(core: Core, answer: PrivateAnswer) -> CompletionResponse:
-    return CompletionResponse(text=answer.text, additional_kwargs=public_numbers(core, answer))
-
-
-class PrivateContextLLM(Unrecorded, CustomLLM):
+class PrivateLLM(Unrecorded, CustomLLM):
     """``dpicl_rag.PrivateContextLLM`` as a LlamaIndex ``LLM``.
 
     The prompt is the public question. Private context goes in ``documents=`` of every call:
@@ -81,7 +78,7 @@ class PrivateContextLLM(Unrecorded, CustomLLM):
     they record anything. Use ``PrivateQueryEngine``.
 
     Args:
-        core: The private language model.
+        llm: The private language model.
         allow_public: Whether calls without documents are answered by the public model alone, for
             agents and the like. All that is in their prompts is then public.
         callback_manager: LlamaIndex's callbacks.
@@ -91,11 +88,11 @@ class PrivateContextLLM(Unrecorded, CustomLLM):
     allow_public: bool = Field(
         default=False, description="Answer calls without documents by the public model alone."
     )
-    _core: Core = PrivateAttr()
+    _llm: PrivateContextLLM = PrivateAttr()
 
     def __init__(
         self,
-        core: Core,
+        llm: PrivateContextLLM,
         *,
         allow_public: bool = False,
         callback_manager: CallbackManager | None = None,
@@ -106,22 +103,22 @@ class PrivateContextLLM(Unrecorded, CustomLLM):
             callback_manager=callback_manager or CallbackManager([]),
             **fields,
         )
-        self._core = core
+        self._llm = llm
 
     @classmethod
     def class_name(cls) -> str:
         """Name of the class in LlamaIndex's records."""
-        return "PrivateContextLLM"
+        return "PrivateLLM"
 
     @property
-    def core(self) -> Core:
+    def llm(self) -> PrivateContextLLM:
         """The private language model."""
-        return self._core
+        return self._llm
 
     @property
     def metadata(self) -> LLMMetadata:
         """Public facts about the model."""
-        return LLMMetadata(num_output=self._core.config.max_tokens, model_name="dpicl-rag")
+        return LLMMetadata(num_output=self._llm.config.max_tokens, model_name="dpicl-rag")
 
     predict = _without_context(CustomLLM.predict)
     apredict = _without_context(CustomLLM.apredict)
@@ -144,23 +141,19 @@ class PrivateContextLLM(Unrecorded, CustomLLM):
 
         Args:
             prompt: The question. Public.
-            formatted: Without effect: the core has its own template.
+            formatted: Without effect: the private language model has its own template.
             documents: Private documents; see the class.
             **kwargs: None are known. Sampling parameters would act on private scores.
 
         Raises:
             BudgetExceededError: A budget cannot pay for the first token.
-            ConfigurationError: There are further arguments, or as in the core's ``answer``.
+            ConfigurationError: There are further arguments, or as in ``dpicl_rag``'s ``answer``.
             MissingDocumentsError: There are no documents and ``allow_public`` is not set.
         """
         found = self._documents(documents, kwargs)
-
-        # A call of its own, because LlamaIndex hands its keyword arguments to every handler.
-        @llm_completion_callback()
-        def recorded(_self: PrivateContextLLM, prompt: str) -> CompletionResponse:
-            return _completion(_self.core, _self.core.answer(prompt, found))
-
-        return cast(CompletionResponse, recorded(self, prompt))
+        return _COMPLETION.answer(
+            self, prompt, lambda: self._llm.answer(prompt, found), self._completion
+        )
 
     async def acomplete(
         self,
@@ -172,12 +165,9 @@ class PrivateContextLLM(Unrecorded, CustomLLM):
     ) -> CompletionResponse:
         """``complete`` in a worker thread."""
         found = self._documents(documents, kwargs)
-
-        @llm_completion_callback()
-        async def recorded(_self: PrivateContextLLM, prompt: str) -> CompletionResponse:
-            return _completion(_self.core, await _self.core.aanswer(prompt, found))
-
-        return cast(CompletionResponse, await recorded(self, prompt))
+        return await _COMPLETION.aanswer(
+            self, prompt, lambda: self._llm.aanswer(prompt, found), self._completion
+        )
 
     def stream_complete(
         self,
@@ -191,7 +181,8 @@ class PrivateContextLLM(Unrecorded, CustomLLM):
 
         Closing the generator ends the answer; only what was released is paid for.
         """
-        return self._completions(prompt, self._documents(documents, kwargs))
+        stream = pieces(self._llm, prompt, self._documents(documents, kwargs))
+        return _COMPLETION.stream(self, prompt, stream, _completions)
 
     async def astream_complete(
         self,
@@ -202,132 +193,63 @@ class PrivateContextLLM(Unrecorded, CustomLLM):
         **kwargs: Any,
     ) -> CompletionResponseAsyncGen:
         """``stream_complete`` with each piece drawn in a worker thread."""
-        return self._acompletions(prompt, self._documents(documents, kwargs))
+        stream = self._llm.astream(prompt, self._documents(documents, kwargs))
+        return _COMPLETION.astream(self, prompt, stream, _acompletions)
 
     def chat(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        documents: Documents | None = None,
-        **kwargs: Any,
+        self, messages: Sequence[ChatMessage], *, documents: Documents | None = None, **kwargs: Any
     ) -> ChatResponse:
         """``complete`` for messages; a lone message is the question, several are joined to it."""
         found, question = self._documents(documents, kwargs), self._question(messages)
-
-        @llm_chat_callback()
-        def recorded(_self: PrivateContextLLM, messages: Sequence[ChatMessage]) -> ChatResponse:
-            return completion_response_to_chat_response(_self.complete(question, documents=found))
-
-        return cast(ChatResponse, recorded(self, messages))
+        return _CHAT.answer(
+            self,
+            messages,
+            lambda: self.complete(question, documents=found),
+            completion_response_to_chat_response,
+        )
 
     async def achat(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        documents: Documents | None = None,
-        **kwargs: Any,
+        self, messages: Sequence[ChatMessage], *, documents: Documents | None = None, **kwargs: Any
     ) -> ChatResponse:
         """``chat`` in a worker thread."""
         found, question = self._documents(documents, kwargs), self._question(messages)
-
-        @llm_chat_callback()
-        async def recorded(
-            _self: PrivateContextLLM, messages: Sequence[ChatMessage]
-        ) -> ChatResponse:
-            return completion_response_to_chat_response(
-                await _self.acomplete(question, documents=found)
-            )
-
-        return cast(ChatResponse, await recorded(self, messages))
+        return await _CHAT.aanswer(
+            self,
+            messages,
+            lambda: self.acomplete(question, documents=found),
+            completion_response_to_chat_response,
+        )
 
     def stream_chat(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        documents: Documents | None = None,
-        **kwargs: Any,
+        self, messages: Sequence[ChatMessage], *, documents: Documents | None = None, **kwargs: Any
     ) -> ChatResponseGen:
         """``stream_complete`` for messages."""
         found, question = self._documents(documents, kwargs), self._question(messages)
-
-        def chats() -> ChatResponseGen:
-            with closing(self._completions(question, found)) as completions:
-
-                @llm_chat_callback()
-                def recorded(
-                    _self: PrivateContextLLM, messages: Sequence[ChatMessage]
-                ) -> ChatResponseGen:
-                    return stream_completion_response_to_chat_response(completions)
-
-                yield from recorded(self, messages)
-
-        return chats()
+        return _CHAT.stream(
+            self,
+            messages,
+            self.stream_complete(question, documents=found),
+            stream_completion_response_to_chat_response,
+        )
 
     async def astream_chat(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        documents: Documents | None = None,
-        **kwargs: Any,
+        self, messages: Sequence[ChatMessage], *, documents: Documents | None = None, **kwargs: Any
     ) -> ChatResponseAsyncGen:
         """``astream_complete`` for messages."""
         found, question = self._documents(documents, kwargs), self._question(messages)
+        return _CHAT.astream(
+            self,
+            messages,
+            await self.astream_complete(question, documents=found),
+            astream_completion_response_to_chat_response,
+        )
 
-        async def chats() -> ChatResponseAsyncGen:
-            async with aclosing(self._acompletions(question, found)) as completions:
-
-                @llm_chat_callback()
-                async def recorded(
-                    _self: PrivateContextLLM, messages: Sequence[ChatMessage]
-                ) -> ChatResponseAsyncGen:
-                    return astream_completion_response_to_chat_response(completions)
-
-                async with aclosing(await recorded(self, messages)) as responses:
-                    async for response in responses:
-                        yield response
-
-        return chats()
-
-    def _completions(
-        self, prompt: str, documents: Documents
-    ) -> Generator[CompletionResponse, None, None]:
-        # The stream is closed here, whatever a handler does with the generator that it sees.
-        with closing(pieces(self._core, prompt, documents)) as stream:
-
-            @llm_completion_callback()
-            def recorded(_self: PrivateContextLLM, prompt: str) -> CompletionResponseGen:
-                text = ""
-                for piece in stream:
-                    text += piece
-                    yield CompletionResponse(text=text, delta=piece)
-
-            yield from recorded(self, prompt)
-
-    async def _acompletions(
-        self, prompt: str, documents: Documents
-    ) -> AsyncGenerator[CompletionResponse, None]:
-        async with aclosing(apieces(self._core, prompt, documents)) as stream:
-
-            async def completions() -> CompletionResponseAsyncGen:
-                text = ""
-                async for piece in stream:
-                    text += piece
-                    yield CompletionResponse(text=text, delta=piece)
-
-            @llm_completion_callback()
-            async def recorded(_self: PrivateContextLLM, prompt: str) -> CompletionResponseAsyncGen:
-                return completions()
-
-            async with aclosing(await recorded(self, prompt)) as responses:
-                async for response in responses:
-                    yield response
+    def _completion(self, answer: PrivateAnswer) -> CompletionResponse:
+        numbers = self._llm.public_numbers(answer)
+        return CompletionResponse(text=answer.text, additional_kwargs=numbers)
 
     def _documents(self, documents: Documents | None, unknown: dict[str, Any]) -> Documents:
-        if unknown:
-            raise ConfigurationError(
-                f"{', '.join(sorted(unknown))}: not known here; settings belong to the private "
-                "language model, and sampling parameters would act on private scores"
-            )
+        refuse(unknown)
         if documents is not None:
             return documents
         if not self.allow_public:
@@ -346,16 +268,43 @@ class PrivateContextLLM(Unrecorded, CustomLLM):
         return self.messages_to_prompt(messages)
 
 
-def core_of(llm: Core | PrivateContextLLM) -> Core:
-    """The private language model behind either of the two that bear its name.
+def refuse(unknown: dict[str, Any]) -> None:
+    """Refuse arguments that LlamaIndex would pass on to an ordinary model.
+
+    Raises:
+        ConfigurationError: There are any.
+    """
+    if unknown:
+        raise ConfigurationError(
+            f"{', '.join(sorted(unknown))}: not known here; settings belong to the private "
+            "language model, and sampling parameters would act on private scores"
+        )
+
+
+def llm_inside(llm: PrivateContextLLM | PrivateLLM) -> PrivateContextLLM:
+    """The private language model, whether it is given as it is or as a LlamaIndex ``LLM``.
 
     Raises:
         ConfigurationError: It is neither.
     """
-    core = llm.core if isinstance(llm, PrivateContextLLM) else llm
-    if not isinstance(core, Core):
+    inside = llm.llm if isinstance(llm, PrivateLLM) else llm
+    if not isinstance(inside, PrivateContextLLM):
         raise ConfigurationError(
             f"llm must be a PrivateContextLLM, not {type(llm).__name__}: only its way of drawing "
             "has a guarantee"
         )
-    return core
+    return inside
+
+
+def _completions(stream: Generator[str, None, None]) -> CompletionResponseGen:
+    text = ""
+    for piece in stream:
+        text += piece
+        yield CompletionResponse(text=text, delta=piece)
+
+
+async def _acompletions(stream: AsyncGenerator[str, None]) -> CompletionResponseAsyncGen:
+    text = ""
+    async for piece in stream:
+        text += piece
+        yield CompletionResponse(text=text, delta=piece)

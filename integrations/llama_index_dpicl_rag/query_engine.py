@@ -9,11 +9,11 @@ from llama_index.core.callbacks import CallbackManager
 from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.schema import QueryBundle
 
-from dpicl_rag.private_context_llm import PrivateContextLLM as Core
+from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import Retriever
-from dpicl_rag.retrieval.corpus import Where
-from llama_index_dpicl_rag.index_retriever import exact_retriever
-from llama_index_dpicl_rag.llm import PrivateContextLLM, core_of
+from dpicl_rag.retrieval.vectors import Where
+from llama_index_dpicl_rag.index_retriever import retriever_over
+from llama_index_dpicl_rag.llm import PrivateLLM, llm_inside
 from llama_index_dpicl_rag.nodes import SOURCE_FIELD
 from llama_index_dpicl_rag.responses import arespond, respond
 
@@ -29,8 +29,8 @@ class PrivateQueryEngine(BaseQueryEngine):
     ``query_str`` of a ``QueryBundle`` is used.
 
     Args:
-        llm: The private language model: that of ``dpicl_rag`` or the one made of it here.
-        retriever: A retriever of ``dpicl_rag.retrieval``, or a ``VectorStoreIndex`` on a
+        llm: The private language model: ``dpicl_rag.PrivateContextLLM``, or a ``PrivateLLM``.
+        retriever: Any retriever of ``dpicl_rag.retrieval``, or a ``VectorStoreIndex`` on a
             ``ChromaVectorStore`` or a ``SimpleVectorStore``. LlamaIndex's own retrievers are
             refused: their search is approximate, or cut to the nearest nodes.
         unit_field: For an index: metadata field of the nodes that holds the privacy unit; by
@@ -52,7 +52,7 @@ class PrivateQueryEngine(BaseQueryEngine):
 
     def __init__(
         self,
-        llm: Core | PrivateContextLLM,
+        llm: PrivateContextLLM | PrivateLLM,
         retriever: Retriever | VectorStoreIndex,
         *,
         unit_field: str = SOURCE_FIELD,
@@ -63,25 +63,19 @@ class PrivateQueryEngine(BaseQueryEngine):
         callback_manager: CallbackManager | None = None,
     ) -> None:
         super().__init__(callback_manager)
-        self._core = core_of(llm)
+        self._llm = llm_inside(llm)
         self._streaming = streaming
-        self._retriever = exact_retriever(
-            retriever,
-            unit_field=unit_field,
-            threshold=threshold,
-            top_k=top_k,
-            where=where,
+        self._retriever = retriever_over(
+            retriever, unit_field=unit_field, threshold=threshold, top_k=top_k, where=where
         )
 
     def _get_prompt_modules(self) -> PromptMixinType:
         return {}
 
     def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
-        return respond(
-            self._core, query_bundle.query_str, self._retriever, streaming=self._streaming
-        )
+        question = query_bundle.query_str
+        return respond(self._llm, question, self._retriever, streaming=self._streaming)
 
     async def _aquery(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
-        return await arespond(
-            self._core, query_bundle.query_str, self._retriever, streaming=self._streaming
-        )
+        question = query_bundle.query_str
+        return await arespond(self._llm, question, self._retriever, streaming=self._streaming)

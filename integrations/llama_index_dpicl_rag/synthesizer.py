@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from llama_index.core.base.response.schema import RESPONSE_TYPE
@@ -22,27 +22,17 @@ from llama_index_instrumentation import get_dispatcher
 from dpicl_rag.accounting.stability import Stability
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.private_context_llm import PrivateContextLLM as Core
-from llama_index_dpicl_rag.llm import PrivateContextLLM, core_of
-from llama_index_dpicl_rag.nodes import as_documents
+from dpicl_rag.private_context_llm import PrivateContextLLM
+from dpicl_rag.retrieval import GivenDocuments
+from llama_index_dpicl_rag.llm import PrivateLLM, llm_inside, refuse
+from llama_index_dpicl_rag.nodes import as_document
 from llama_index_dpicl_rag.recording import Unrecorded
-from llama_index_dpicl_rag.responses import apieces, arespond, pieces, respond
+from llama_index_dpicl_rag.responses import arespond, pieces, respond
 
 _dispatcher = get_dispatcher(__name__)
 
 TOP_K = Stability(added=0, changed=1)
 """What one unit's arrival does to the k nearest nodes, where no unit has more than one node."""
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class _Given:
-    """What an outer engine has retrieved, with the stability that the caller declares for it."""
-
-    documents: list[Document]
-    stability: Stability
-
-    def retrieve(self, question: str) -> list[Document]:
-        return self.documents
 
 
 class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
@@ -57,7 +47,7 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
     an engine must retrieve by itself.
 
     Args:
-        llm: The private language model: that of ``dpicl_rag`` or the one made of it here.
+        llm: The private language model: ``dpicl_rag.PrivateContextLLM``, or a ``PrivateLLM``.
         unit_field: Metadata field of the nodes that holds the privacy unit. ``"document_id"`` is
             the source document of a node, ``"document"`` makes each node a unit of its own.
         stability: How many of the retrieved units one unit's arrival adds and changes. The
@@ -70,16 +60,16 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
 
     def __init__(
         self,
-        llm: Core | PrivateContextLLM,
+        llm: PrivateContextLLM | PrivateLLM,
         *,
         unit_field: str,
         stability: Stability = TOP_K,
         streaming: bool = False,
         callback_manager: CallbackManager | None = None,
     ) -> None:
-        self._core = core_of(llm)
+        self._private_llm = llm_inside(llm)
         # Without one the base class would look for the global model.
-        shown = llm if isinstance(llm, PrivateContextLLM) else PrivateContextLLM(llm)
+        shown = llm if isinstance(llm, PrivateLLM) else PrivateLLM(llm)
         super().__init__(llm=shown, callback_manager=callback_manager, streaming=streaming)
         self._unit_field = unit_field
         self._stability = stability
@@ -103,15 +93,8 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
             ConfigurationError: A node lacks the unit's field, or there are further arguments.
         """
         found = self._retrieved(nodes, response_kwargs)
-        question = _text(query)
-        _dispatcher.event(SynthesizeStartEvent(query=query))
-        with self._callback_manager.event(
-            CBEventType.SYNTHESIZE, payload={EventPayload.QUERY_STR: question}
-        ) as event:
-            response = respond(self._core, question, found, streaming=self._streaming)
-            event.on_end(payload={EventPayload.RESPONSE: response})
-        _dispatcher.event(SynthesizeEndEvent(query=query, response=response))
-        return response
+        with self._recorded(query) as (question, end):
+            return end(respond(self._private_llm, question, found, streaming=self._streaming))
 
     async def asynthesize(
         self,
@@ -122,15 +105,10 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
     ) -> RESPONSE_TYPE:
         """``synthesize`` without blocking the event loop."""
         found = self._retrieved(nodes, response_kwargs)
-        question = _text(query)
-        _dispatcher.event(SynthesizeStartEvent(query=query))
-        with self._callback_manager.event(
-            CBEventType.SYNTHESIZE, payload={EventPayload.QUERY_STR: question}
-        ) as event:
-            response = await arespond(self._core, question, found, streaming=self._streaming)
-            event.on_end(payload={EventPayload.RESPONSE: response})
-        _dispatcher.event(SynthesizeEndEvent(query=query, response=response))
-        return response
+        with self._recorded(query) as (question, end):
+            return end(
+                await arespond(self._private_llm, question, found, streaming=self._streaming)
+            )
 
     def get_response(
         self,
@@ -154,8 +132,8 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
         """
         found = self._chunks(text_chunks, units, response_kwargs)
         if self._streaming:
-            return pieces(self._core, query_str, found)
-        return self._core.answer(query_str, found).text
+            return pieces(self._private_llm, query_str, found)
+        return self._private_llm.answer(query_str, found).text
 
     async def aget_response(
         self,
@@ -168,37 +146,43 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
         """``get_response`` without blocking the event loop."""
         found = self._chunks(text_chunks, units, response_kwargs)
         if self._streaming:
-            return apieces(self._core, query_str, found)
-        return (await self._core.aanswer(query_str, found)).text
+            return self._private_llm.astream(query_str, found)
+        return (await self._private_llm.aanswer(query_str, found)).text
 
     def _prepare_response_output(
         self, response_str: RESPONSE_TEXT_TYPE | None, source_nodes: list[NodeWithScore]
     ) -> RESPONSE_TYPE:
         return super()._prepare_response_output(response_str, [])
 
-    def _retrieved(self, nodes: Sequence[NodeWithScore], unknown: dict[str, Any]) -> _Given:
-        _refuse(unknown)
-        documents = as_documents((scored.node for scored in nodes), self._unit_field)
-        return _Given(documents, self._stability)
+    @contextmanager
+    def _recorded(
+        self, query: QueryType
+    ) -> Iterator[tuple[str, Callable[[RESPONSE_TYPE], RESPONSE_TYPE]]]:
+        """Tell handlers the question now and the response when it is handed in."""
+        question = query if isinstance(query, str) else query.query_str
+        _dispatcher.event(SynthesizeStartEvent(query=query))
+        with self._callback_manager.event(
+            CBEventType.SYNTHESIZE, payload={EventPayload.QUERY_STR: question}
+        ) as event:
+
+            def end(response: RESPONSE_TYPE) -> RESPONSE_TYPE:
+                event.on_end(payload={EventPayload.RESPONSE: response})
+                _dispatcher.event(SynthesizeEndEvent(query=query, response=response))
+                return response
+
+            yield question, end
+
+    def _retrieved(self, nodes: Sequence[NodeWithScore], unknown: dict[str, Any]) -> GivenDocuments:
+        refuse(unknown)
+        documents = [as_document(scored.node, self._unit_field) for scored in nodes]
+        return GivenDocuments(documents, self._stability)
 
     def _chunks(
         self, texts: Sequence[str], units: Sequence[str] | None, unknown: dict[str, Any]
-    ) -> _Given:
-        _refuse(unknown)
+    ) -> GivenDocuments:
+        refuse(unknown)
         units = ["all"] * len(texts) if units is None else units
         if len(units) != len(texts):
             raise ConfigurationError("units needs one unit per text")
         documents = [Document(text, unit) for text, unit in zip(texts, units, strict=True)]
-        return _Given(documents, self._stability)
-
-
-def _text(query: QueryType) -> str:
-    return query if isinstance(query, str) else query.query_str
-
-
-def _refuse(unknown: dict[str, Any]) -> None:
-    if unknown:
-        raise ConfigurationError(
-            f"{', '.join(sorted(unknown))}: not known here; settings belong to the private "
-            "language model"
-        )
+        return GivenDocuments(documents, self._stability)

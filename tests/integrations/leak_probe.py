@@ -120,16 +120,10 @@ class SpyModel:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
 
-    def prefix(self, *token_ids: Any, **options: Any) -> Any:
-        self._read(token_ids)
-        return self._model.prefix(*token_ids, **options)
-
-    def _read(self, token_ids: Any) -> None:
-        if token_ids and isinstance(token_ids[0], int):
-            self.prompts.append(self._model.decode(list(token_ids)))
-        else:
-            for part in token_ids:
-                self._read(part)
+    def read(self, prefix: Any, inputs: Any, **options: Any) -> Any:
+        decode = self._model.tokenizer.decode  # the tiny model's inputs are token ids
+        self.prompts += [decode(list(token_ids)) for token_ids in (prefix, *inputs)]
+        return self._model.read(prefix, inputs, **options)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,13 +11,13 @@ from scipy.stats import chisquare
 
 from dpicl_rag.auditing import Subject, SyntheticModel
 from dpicl_rag.auditing.synthetic import worst_speech
-from dpicl_rag.charging import FixedCharge
-from dpicl_rag.decoding import decode, score
+from dpicl_rag.decoding import decode
 from dpicl_rag.documents import Document
-from dpicl_rag.mechanisms import exponential
-from dpicl_rag.mechanisms.exponential import draw
+from dpicl_rag.filters import FixedFilter
+from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness, SeededRandomness
-from dpicl_rag.utilities import LogRatio
+from dpicl_rag.mechanisms.step import DenseStep
+from dpicl_rag.mechanisms.utilities import LogRatio
 
 DRAWS = 20_000
 # A right sampler fails one seeded test in 10,000 seeds; the seeds here are fixed.
@@ -28,6 +28,10 @@ LEVEL = 1e-4
 def seeded() -> Randomness:
     with pytest.warns(NotPrivateWarning):
         return SeededRandomness(11)
+
+
+def draw(scores: torch.Tensor, randomness: Randomness) -> int:
+    return randomness.draw(scores)
 
 
 def p_value(scores: torch.Tensor, randomness: Randomness, sampler=draw) -> float:
@@ -70,7 +74,7 @@ def test_the_cryptographic_generator_is_as_good():
 
 def test_a_sampler_that_rounds_its_scores_is_seen(seeded):
     def rounded(scores, randomness):
-        return exponential.draw(torch.round(scores * 4) / 4, randomness)
+        return randomness.draw(torch.round(scores * 4) / 4)
 
     scores = torch.tensor([0.0, -0.6, -1.1, -1.4], dtype=torch.float64)
     assert p_value(scores, seeded) > LEVEL
@@ -111,11 +115,11 @@ class Words:
 
     def extend(self, token_ids):
         self.history += token_ids
-        return self.say(self.history)
+        said = self.say(self.history)
+        return DenseStep(said[0], said[1:])
 
     def extend_each(self, token_ids, keep):
-        steps = [self.extend([token]) for token in token_ids]
-        return torch.stack(steps[-keep:], dim=1)
+        return [self.extend([token]) for token in token_ids][-keep:]
 
     def rewind(self, tokens: int) -> None:
         del self.history[len(self.history) - tokens :]
@@ -126,7 +130,7 @@ class Words:
 
 def test_blocks_have_the_distribution_of_the_plain_loop(seeded):
     """Answers of three tokens: sampled with blocks, computed exactly without."""
-    utility, strength, length, draws = LogRatio(1.0), 1.5, 3, 4_000
+    mechanism, length, draws = ExponentialMechanism(LogRatio(1.0), 1.5, rho=0.1), 3, 4_000
 
     class Likeliest:
         def propose(self, tokens, most):
@@ -140,9 +144,8 @@ def test_blocks_have_the_distribution_of_the_plain_loop(seeded):
             decode(
                 Words(),
                 (1,),
-                utility,
-                strength,
-                FixedCharge(1e9, 0.1, None),
+                mechanism,
+                FixedFilter(1e9, 0.1),
                 seeded,
                 max_tokens=length,
                 stop_tokens=frozenset(),
@@ -154,9 +157,8 @@ def test_blocks_have_the_distribution_of_the_plain_loop(seeded):
     for tokens in itertools.product(range(Words.size), repeat=length):
         probability = 1.0
         for at, token in enumerate(tokens):
-            log_probs = Words().say([1, *tokens[:at]])
-            scores, _ = score(log_probs, utility, strength, FixedCharge(1e9, 0.1, None))
-            probability *= float(torch.softmax(scores, -1)[token])
+            step = Words().extend([1, *tokens[:at]])
+            probability *= float(mechanism.distribution(step)[token])
         exact[tokens] = probability
     counts = Counter(sample() for _ in range(draws))
     often = [tokens for tokens in exact if exact[tokens] * draws >= 5]

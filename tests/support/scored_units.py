@@ -10,16 +10,33 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dpicl_rag.retrieval.corpus import Where
+from dpicl_rag.retrieval.embeddings import Progress
 from dpicl_rag.retrieval.passages import Record
-from dpicl_rag.retrieval.vectors import Snapshot
+from dpicl_rag.retrieval.vectors import Snapshot, Where
 
 Outcome = TypeVar("Outcome", bound=Hashable)
 Choose = Callable[[Sequence[tuple[int, float]]], int]
 
 
+class OneVector:
+    """An embedder that has one vector for everything."""
+
+    fingerprint = "one vector"
+
+    def __init__(self, vector: Sequence[float]) -> None:
+        self.vector = np.array(vector, dtype=np.float32)
+        self.dimension = len(vector)
+
+    def embed(
+        self, texts: Sequence[str], on_progress: Progress | None = None, *, query: bool = False
+    ) -> npt.NDArray[np.float32]:
+        return np.tile(self.vector, (len(texts), 1))
+
+
 class ScoredUnits:
     """A source of vectors in which each unit's passages have given cosines with any question."""
+
+    embedder = OneVector([1, 0])
 
     def __init__(self, units: Mapping[str, Sequence[float]]) -> None:
         records = [
@@ -31,9 +48,6 @@ class ScoredUnits:
         vectors = [[score, math.sqrt(1 - score * score)] for score in scores]
         self.whole = Snapshot(records, np.array(vectors).reshape(-1, 2))
         self.scans = 0
-
-    def embed_question(self, question: str) -> npt.NDArray[np.float32]:
-        return np.array([1, 0], dtype=np.float32)
 
     def snapshot(self, where: Where | None = None) -> Snapshot:
         self.scans += 1

@@ -1,8 +1,8 @@
 """The same questions give the same answers, labels, charges and ledgers as on 2026-11-21.
 
-The figures in behaviour.json were written by ``python -m tests.unit.test_behaviour`` before the
-rooms were redrawn. They cover every utility, retriever, accounting and method. A figure that
-changes on purpose is moved to ``CHANGED`` and named in the CHANGELOG.
+behaviour.json was written by ``python -m tests.unit.test_behaviour`` before the rooms were redrawn.
+It covers every utility, retriever, accounting and method. What changes on purpose stands in
+``CHANGED`` and in the CHANGELOG.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import pytest
 import torch
 
 from dpicl_rag import Document, Ledger, PrivateContextLLM, ThresholdRetriever, TopKRetriever
-from dpicl_rag.accounting.stability import Adjacency
+from dpicl_rag.accounting import Adjacency, Budget
 from dpicl_rag.auditing import Subject, SyntheticModel
-from dpicl_rag.mechanisms.randomness import NotPrivateWarning
+from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
 from dpicl_rag.methods import make
 from dpicl_rag.retrieval import (
     PoissonSampledRetriever,
@@ -42,6 +42,22 @@ METHODS = (
     "permute-and-flip-votes",
 )
 METHODS_OF_PAPERS = ("soft", "hard", "poe-groups", "sampling", *METHODS)
+# Charges of a label by a published method after a priced search: rho before and after. The search
+# is now added up in one place, as for labels by utility.
+CHANGED = {
+    ("poe", "private-threshold"): (2.655288, 2.716976),
+    ("poe", "private-top-k"): (3.193601, 3.241530),
+    ("poe-prior", "private-threshold"): (2.655288, 2.716976),
+    ("poe-prior", "private-top-k"): (3.193601, 3.241530),
+    ("votes", "private-threshold"): (2.655288, 2.716976),
+    ("votes", "private-top-k"): (3.193601, 3.241530),
+    ("votes-gaussian", "private-threshold"): (0.560202, 0.754626),
+    ("votes-gaussian", "private-top-k"): (0.625355, 0.754626),
+    ("permute-and-flip", "private-threshold"): (4.521631, 4.579259),
+    ("permute-and-flip", "private-top-k"): (4.994927, 5.034812),
+    ("permute-and-flip-votes", "private-threshold"): (4.521631, 4.579259),
+    ("permute-and-flip-votes", "private-top-k"): (4.994927, 5.034812),
+}
 SCORES = {f"unit {at}": [0.95 - 0.05 * at, 0.3][: 1 + at % 2] for at in range(12)}
 THRESHOLDS = (0.9, 0.8, 0.7, 0.6, 0.5)
 SOURCES = (
@@ -69,11 +85,15 @@ def sources() -> dict[str, object]:
         "documents": [Document(f"note {at}", f"unit {at % 5}") for at in range(7)],
         "threshold": ThresholdRetriever(units, 0.6),
         "top-k": TopKRetriever(units, 5),
-        "poisson": PoissonSampledRetriever(ThresholdRetriever(units, 0.5), 0.6, seed=4),
-        "private-threshold": PrivateThresholdRetriever(
-            units, 6, 3.0, thresholds=THRESHOLDS, capacity=5, seed=5
+        "poisson": PoissonSampledRetriever(
+            ThresholdRetriever(units, 0.5), 0.6, randomness=SeededRandomness(4)
         ),
-        "private-top-k": PrivateTopKRetriever(units, 6, 7.5, thresholds=THRESHOLDS, seed=6),
+        "private-threshold": PrivateThresholdRetriever(
+            units, 6, 3.0, thresholds=THRESHOLDS, capacity=5, randomness=SeededRandomness(5)
+        ),
+        "private-top-k": PrivateTopKRetriever(
+            units, 6, 7.5, thresholds=THRESHOLDS, randomness=SeededRandomness(6)
+        ),
     }
 
 
@@ -141,14 +161,15 @@ def small(**settings: object) -> list[object]:
 def published(name: str, adjacency: str, queries: int) -> dict[str, object]:
     """A method's noise, charge and distribution over labels, from fixed rows of a context."""
     method = make(name)
-    calibrated = method.calibrate(3.0, 1e-5, Adjacency(adjacency), queries=queries)
+    budget = Budget(3.0, 1e-5, Adjacency(adjacency), queries=queries)
+    calibrated = method.calibrate(budget)
     rows = torch.Generator().manual_seed(1)
     views = {
         layout: torch.log_softmax(3 * torch.randn(5, 4, generator=rows).double(), dim=-1)
         for layout in method.layouts(5)
     }
     found = method.distribution(views, calibrated).tolist()
-    claimed = method.published(3.0, 1e-5, Adjacency(adjacency), queries=queries)
+    claimed = method.published(budget)
     return {
         "noise": [calibrated.parameter, calibrated.rho],
         "published": claimed and [claimed.parameter, claimed.rho],
@@ -220,9 +241,20 @@ def same(one: object, other: object) -> bool:
     return one == other
 
 
+def changed(name: str) -> tuple[float, float] | None:
+    kind, *what = name.split()
+    return CHANGED.get(tuple(what)) if kind == "method" else None
+
+
 @pytest.mark.parametrize("name", sorted(cases()))
 def test_behaviour_is_what_it_was(name):
-    assert same(json.loads(RECORDED.read_text())[name], observed(name))
+    before, now = json.loads(RECORDED.read_text())[name], observed(name)
+    if (rho := changed(name)) is None:
+        assert same(before, now)
+        return
+    assert before["label"] == now["label"]
+    assert before["charge"][:2] == now["charge"][:2]
+    assert (before["charge"][2], now["charge"][2]) == pytest.approx(rho, rel=1e-5)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
+from collections import Counter
+
 import pytest
 
-from dpicl_rag.documents import Document, as_documents, group_by_unit
+from dpicl_rag.documents import Document, as_documents, group_by_unit, text_unit, unit_of
 from dpicl_rag.errors import ConfigurationError
 
 
@@ -28,6 +30,23 @@ def test_a_missing_field_is_named_and_no_text_is():
     with pytest.raises(ConfigurationError, match="patient") as caught:
         as_documents([Document("SECRET", "1", {"name": "SECRET"})], "patient")
     assert "SECRET" not in str(caught.value)
+
+
+def test_the_unit_of_a_record():
+    assert unit_of("id", {}, "document") == "id"
+    assert unit_of("id", {"document": "other"}, "document") == "id"
+    assert unit_of("id", {"page": 1}, "page") == "1"
+    with pytest.raises(
+        ConfigurationError, match=r"no metadata field 'page'.* every record"
+    ) as caught:
+        unit_of("SECRET", {"SECRET": "SECRET"}, "page")
+    assert "SECRET" not in str(caught.value)
+
+
+def test_the_unit_of_a_text_is_that_of_a_plain_string():
+    seen = Counter()
+    units = [text_unit(text, seen) for text in ("x", "y", "x")]
+    assert units == [document.unit for document in as_documents(["x", "y", "x"])]
 
 
 def test_other_types_are_refused():

@@ -6,25 +6,25 @@ import copy
 import itertools
 import math
 import random
+from functools import partial
 
 import pytest
 import torch
 
-from dpicl_rag import decoding, gathering
-from dpicl_rag.accounting.filters import IndividualFilter
+from dpicl_rag import experts
 from dpicl_rag.accounting.stability import Adjacency, Stability
 from dpicl_rag.auditing import Subject, SyntheticModel
 from dpicl_rag.auditing.enumeration import exact_epsilon
 from dpicl_rag.auditing.neighbours import compare, realised_range
-from dpicl_rag.charging import FixedCharge, IndividualCharge
-from dpicl_rag.decoding import score
 from dpicl_rag.documents import Document
+from dpicl_rag.filters import FixedFilter, IndividualFilter
 from dpicl_rag.language_models.transformers import TransformersModel
-from dpicl_rag.mechanisms.exponential import aggregate
+from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
-from dpicl_rag.retrieval import TopKRetriever
-from dpicl_rag.utilities import LogProb, LogRatio, Surplus, Vote
-from tests.support.tiny_model import build_tiny_model
+from dpicl_rag.mechanisms.step import DenseStep
+from dpicl_rag.mechanisms.utilities import Likeliest, LogProb, LogRatio, Surplus, Vote
+from dpicl_rag.retrieval import ExactRetriever, TopKRetriever
+from tests.support.tiny_model import build_tiny_model, build_tiny_tokenizer
 
 SURE = 40.0
 ROUNDING = 1e-9  # rows are the same floats for both neighbours; sums are in float64
@@ -50,12 +50,15 @@ def normalised(rows) -> torch.Tensor:
     return torch.log_softmax(torch.tensor(rows, dtype=torch.float32), dim=-1)
 
 
-def fixed() -> FixedCharge:
-    return FixedCharge(1e6, 1.0, None)
+def step_of(rows) -> DenseStep:
+    public, *others = normalised(rows)
+    return DenseStep(public, torch.stack(others) if others else public.new_zeros(0, len(public)))
 
 
-def drawn_from(rows, utility, strength, charge, top_k=None) -> torch.Tensor:
-    scores, _ = score(normalised(rows), utility, strength, charge, top_k)
+def drawn_from(rows, utility, strength, top_k=None) -> torch.Tensor:
+    """What is drawn from under a fixed charge."""
+    utility = utility if top_k is None else Likeliest(utility, top_k)
+    scores = ExponentialMechanism(utility, strength, 1.0).scores(step_of(rows))
     return torch.log_softmax(scores, dim=-1)
 
 
@@ -71,8 +74,8 @@ class TestOneStep:
         worst = 0.0
         for others in [[], [palette[0]], [palette[1], palette[-1]]]:
             base = [self.public, *others]
-            alone = [drawn_from([*base, row], utility, strength, fixed(), top_k) for row in palette]
-            without = drawn_from(base, utility, strength, fixed(), top_k)
+            alone = [drawn_from([*base, row], utility, strength, top_k) for row in palette]
+            without = drawn_from(base, utility, strength, top_k)
             pairs = itertools.combinations(alone, 2) if replaced else [(p, without) for p in alone]
             worst = max(worst, *(realised_range(p, q) for p, q in pairs))
         return worst / (strength * utility.range)
@@ -95,8 +98,8 @@ class TestOneStep:
 
         def realised(public, others, row):
             base = [public, *others]
-            with_row = drawn_from([*base, row], utility, strength, fixed())
-            return realised_range(with_row, drawn_from(base, utility, strength, fixed()))
+            with_row = drawn_from([*base, row], utility, strength)
+            return realised_range(with_row, drawn_from(base, utility, strength))
 
         best = 0.0
         for _ in range(4):
@@ -120,9 +123,9 @@ class TestOneStep:
 
         public = [0.0] * size
         around = [says(500 + expert) for expert in range(7)]
-        one = drawn_from([public, *around, says(0)], utility, 1.0, fixed())
-        swapped = drawn_from([public, *around, says(1)], utility, 1.0, fixed())
-        removed = drawn_from([public, *around], utility, 1.0, fixed())
+        one = drawn_from([public, *around, says(0)], utility, 1.0)
+        swapped = drawn_from([public, *around, says(1)], utility, 1.0)
+        removed = drawn_from([public, *around], utility, 1.0)
         assert realised_range(one, swapped) == pytest.approx(8.0, abs=1e-3)
         assert realised_range(one, removed) == pytest.approx(4.0, abs=1e-3)
         # Odds of the two tokens: the same 8.000 on one log ratio.
@@ -132,7 +135,7 @@ class TestOneStep:
     @EACH
     def test_no_expert_leaves_the_public_base(self, name):
         utility = UTILITIES[name]
-        scores = drawn_from([self.public], utility, 3.0, fixed())
+        scores = drawn_from([self.public], utility, 3.0)
         base = torch.log_softmax(utility.base(normalised([self.public])[0]), dim=-1)
         assert torch.equal(scores, base)
 
@@ -140,7 +143,7 @@ class TestOneStep:
     @pytest.mark.parametrize("top_k", [1, 2, 3])
     def test_the_support_depends_on_the_public_row_alone(self, name, top_k):
         supports = {
-            tuple(torch.isfinite(drawn_from(rows, UTILITIES[name], 2.0, fixed(), top_k)).tolist())
+            tuple(torch.isfinite(drawn_from(rows, UTILITIES[name], 2.0, top_k)).tolist())
             for row in rows_of(3)
             for rows in ([self.public, row], [self.public, row, row], [self.public])
         }
@@ -149,26 +152,26 @@ class TestOneStep:
 
     @EACH
     def test_a_units_own_charge_covers_its_loss_while_its_budget_runs_out(self, name):
-        utility, strength, budget = UTILITIES[name], 1.1, 0.2
+        budget, mechanism = 0.2, ExponentialMechanism(UTILITIES[name], 1.1, 1.0)
         around = rows_of(3)[1]
         for row in rows_of(3):
-            with_unit = IndividualCharge(
-                torch.full((2,), budget, dtype=torch.float64), bound=budget, worst=1.0
+            with_unit, without = (
+                IndividualFilter(
+                    torch.full((size,), budget, dtype=torch.float64), bound=budget, worst=1.0
+                )
+                for size in (2, 1)
             )
-            without = IndividualCharge(
-                torch.full((1,), budget, dtype=torch.float64), bound=budget, worst=1.0
-            )
+            one, other = step_of([self.public, around, row]), step_of([self.public, around])
             spent = 0.0
             for _ in range(8):
-                p, ranges = score(
-                    normalised([self.public, around, row]), utility, strength, with_unit
-                )
-                q, other = score(normalised([self.public, around]), utility, strength, without)
-                own = float((with_unit.weights(ranges) * ranges)[1])
-                log_p, log_q = torch.log_softmax(p, -1), torch.log_softmax(q, -1)
+                weights = with_unit.weigh(partial(mechanism.ranges, one))
+                others = without.weigh(partial(mechanism.ranges, other))
+                with_unit.pay()
+                without.pay()
+                own = float((weights * mechanism.ranges(one))[1])
+                log_p = torch.log_softmax(mechanism.scores(one, weights), -1)
+                log_q = torch.log_softmax(mechanism.scores(other, others), -1)
                 assert realised_range(log_p, log_q) <= own + ROUNDING
-                with_unit.pay(ranges)
-                without.pay(other)
                 spent += own * own / 8
             assert spent <= budget
 
@@ -406,13 +409,13 @@ def test_no_unit_can_end_the_answers_of_others(tiny_model):
 def test_public_candidates_do_not_depend_on_what_else_is_in_the_batch(tiny_model, monkeypatch):
     """To the last bit: candidates are cut at an exact place."""
     seen: list[torch.Tensor] = []
-    honest = decoding.score
+    honest = ExponentialMechanism.draw
 
-    def recorded(log_probs, *arguments):
-        seen.append(log_probs[0].clone())
-        return honest(log_probs, *arguments)
+    def recorded(self, step, spend, randomness):
+        seen.append(step.public.clone())
+        return honest(self, step, spend, randomness)
 
-    monkeypatch.setattr(decoding, "score", recorded)
+    monkeypatch.setattr(ExponentialMechanism, "draw", recorded)
     audited = Subject(tiny_model, "When?", {"max_tokens": 1, "public_top_k": 5})
     for corpus in ([], units(RECORDS[0]), units(*RECORDS)):
         audited.sample(corpus)
@@ -423,7 +426,7 @@ def test_public_candidates_do_not_depend_on_what_else_is_in_the_batch(tiny_model
 def test_weights_of_16_bits_are_called_not_private(tiny_model, dtype):
     """There, padding to the longest document moves every row far more than rounding may."""
     with pytest.warns(NotPrivateWarning, match="float32"):
-        TransformersModel(copy.deepcopy(tiny_model._model).to(dtype), tiny_model._tokenizer)
+        TransformersModel(copy.deepcopy(tiny_model._model).to(dtype), build_tiny_tokenizer())
 
 
 # ---- planted faults: each of these must be seen ----
@@ -449,37 +452,44 @@ def test_half_a_range_charged_to_a_unit_is_seen(monkeypatch):
 def test_candidates_cut_after_aggregation_are_seen(monkeypatch):
     """Sarus: a sampler's top-k on aggregated private scores; the support turns private."""
 
-    def cut(base, utilities, weights):
-        scores = aggregate(base, utilities, weights)
+    honest = ExponentialMechanism.scores
+
+    def cut(self, step, weights=None):
+        scores = honest(self, step, weights)
         return torch.where(scores >= scores.topk(2).values[-1], scores, -torch.inf)
 
-    monkeypatch.setattr(decoding, "aggregate", cut)
+    monkeypatch.setattr(ExponentialMechanism, "scores", cut)
     assert worst_usage(subject(utility="log_prob"), FEWER) == math.inf
 
 
 def test_a_nucleus_cut_after_aggregation_is_seen(monkeypatch):
-    def cut(base, utilities, weights):
-        scores = aggregate(base, utilities, weights)
+    honest = ExponentialMechanism.scores
+
+    def cut(self, step, weights=None):
+        scores = honest(self, step, weights)
         ordered, order = scores.softmax(-1).sort(descending=True)
         beyond = ordered.cumsum(-1) - ordered > 0.7
         return scores.masked_fill(torch.zeros_like(beyond).scatter(0, order, beyond), -torch.inf)
 
-    monkeypatch.setattr(decoding, "aggregate", cut)
+    monkeypatch.setattr(ExponentialMechanism, "scores", cut)
     assert worst_usage(subject(utility="log_prob"), FEWER) == math.inf
 
 
 def test_units_grouped_by_rank_are_seen(monkeypatch):
     """The arrival of one unit shifts all groups, whatever their number."""
 
-    def by_rank(documents, groups):
-        from dpicl_rag.experts import Expert
-
-        documents = sorted(documents, key=lambda document: document.text)
+    def by_rank(documents, groups, randomness):
+        documents = sorted(
+            (own for unit in documents.values() for own in unit), key=lambda own: own.text
+        )
         cut = -(-len(documents) // groups) or 1
         parts = [documents[at * cut : (at + 1) * cut] for at in range(groups)]
-        return [Expert(tuple(d.unit for d in part), tuple(d.text for d in part)) for part in parts]
+        return [
+            experts.Expert(tuple(d.unit for d in part), tuple(d.text for d in part))
+            for part in parts
+        ]
 
-    monkeypatch.setattr(gathering, "random_groups", by_rank)
+    monkeypatch.setattr(experts, "random_groups", by_rank)
     audited = subject(utility="log_prob", groups=3)
     assert worst_usage(audited, [("token 0", "token 1", "token 2", "turn 1")]) > 1.1
 
@@ -488,7 +498,7 @@ def test_top_k_that_claims_the_price_of_a_threshold_is_seen(monkeypatch):
     """The k-th unit is displaced by a newcomer: a changed expert, not an added one."""
 
     def nearest(corpus):
-        class First:
+        class First(ExactRetriever):
             stability = Stability(added=1, changed=0)
 
             def retrieve(self, question):
@@ -503,12 +513,12 @@ def test_top_k_that_claims_the_price_of_a_threshold_is_seen(monkeypatch):
 
 
 def test_a_forgotten_charge_is_seen(monkeypatch):
-    honest = FixedCharge.pay
+    honest = FixedFilter.pay
 
-    def forgetful(self, ranges):
+    def forgetful(self):
         self.seen = getattr(self, "seen", 0) + 1
         if self.seen != 2:
-            honest(self, ranges)
+            honest(self)
 
-    monkeypatch.setattr(FixedCharge, "pay", forgetful)
+    monkeypatch.setattr(FixedFilter, "pay", forgetful)
     assert worst_usage(subject(utility="log_prob", accounting="fixed"), FEWER) > 1.3

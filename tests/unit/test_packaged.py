@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from dpicl_rag._packaged import verified_path
 from dpicl_rag.errors import ModelError
-from dpicl_rag.packaged import verified_path
 
 CONTENT = b"weights"
 DIGEST = hashlib.sha256(CONTENT).hexdigest()

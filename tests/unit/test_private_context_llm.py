@@ -4,6 +4,7 @@ import gc
 import logging
 import re
 import sys
+import threading
 
 import pytest
 
@@ -16,27 +17,18 @@ from dpicl_rag import (
     MissingDependencyError,
     MissingDocumentsError,
     ModelError,
+    PrefixCache,
     PrivateContextLLM,
-    decoding,
-    labelling,
 )
 from dpicl_rag.accounting.conversion import epsilon_to_rho, rho_to_epsilon
 from dpicl_rag.accounting.stability import Stability
+from dpicl_rag.language_models.rows import TransformersRows
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
-from dpicl_rag.retrieval.private import Retrieved
+from dpicl_rag.mechanisms.step import DenseStep
+from dpicl_rag.retrieval import GivenDocuments, Retrieved, Search
 
 SECRET = "xyzzy-4417"
 DOCUMENTS = [f"document {i} {SECRET}" for i in range(4)]
-
-
-class Found:
-    """A retriever that returns what it was given."""
-
-    def __init__(self, documents, stability):
-        self.documents, self.stability = documents, stability
-
-    def retrieve(self, question):
-        return self.documents
 
 
 def seeded(model, **settings):
@@ -92,6 +84,28 @@ def test_streams_answers_and_async_twins_agree(tiny_model):
     assert twin == answer
 
 
+async def test_a_stream_cancelled_during_its_search_gives_its_hold_back(tiny_model, ledger):
+    ledger.set_budget(corpus="default", rho=100.0)
+    searching, go = threading.Event(), threading.Event()
+
+    class Slow(GivenDocuments):
+        def retrieve(self, question):
+            searching.set()
+            assert go.wait(10)
+            return super().retrieve(question)
+
+    llm = PrivateContextLLM(tiny_model, ledger=ledger, accounting="fixed", max_tokens=4)
+    pieces = llm.astream("q?", Slow(DOCUMENTS))
+    reader = asyncio.ensure_future(anext(pieces))
+    await asyncio.to_thread(searching.wait, 10)
+    reader.cancel()
+    asyncio.get_running_loop().call_later(0.05, go.set)
+    with pytest.raises(asyncio.CancelledError):
+        await reader
+    [status] = ledger.status()
+    assert (status.spent, status.reserved) == (0, 0)
+
+
 def test_classify_and_its_twin_agree(tiny_model):
     labels = ["yes", "no", "nobody"]
     label = seeded(tiny_model).classify("q?", DOCUMENTS, labels)
@@ -125,7 +139,7 @@ def test_no_documents_argument_is_an_error(tiny_model):
 
 
 def test_individual_accounting_is_refused_where_it_is_unsound(tiny_model):
-    top = Found([Document("a", "1")], Stability(0, 1))
+    top = GivenDocuments([Document("a", "1")], Stability(0, 1))
     llm = PrivateContextLLM(tiny_model, accounting="individual", max_tokens=2)
     with pytest.raises(ConfigurationError, match="fixed"):
         llm.answer("q?", top)
@@ -136,7 +150,7 @@ def test_individual_accounting_is_refused_where_it_is_unsound(tiny_model):
 
 
 def test_the_automatic_choice_falls_back_to_fixed_charges(tiny_model, ledger):
-    top = Found([Document("a", "1")], Stability(0, 1))
+    top = GivenDocuments([Document("a", "1")], Stability(0, 1))
     llm = PrivateContextLLM(tiny_model, max_tokens=4, ledger=ledger)
     answer = llm.answer("q?", top)
     cost = epsilon_to_rho(8.0, 1e-5) / 4
@@ -144,7 +158,7 @@ def test_the_automatic_choice_falls_back_to_fixed_charges(tiny_model, ledger):
 
 
 def test_a_retriever_and_a_privacy_unit_do_not_go_together(tiny_model):
-    found = Found([Document("a", "1", {"p": "x"})], Stability(1, 0))
+    found = GivenDocuments([Document("a", "1", {"p": "x"})], Stability(1, 0))
     with pytest.raises(ConfigurationError, match="privacy_unit"):
         PrivateContextLLM(tiny_model, privacy_unit="p").answer("q?", found)
 
@@ -179,7 +193,7 @@ def test_a_stream_closed_midway_pays_for_what_was_released(tiny_model, ledger):
     ledger.set_budget(corpus="default", rho=100.0)
     llm = PrivateContextLLM(tiny_model, max_tokens=8, ledger=ledger, accounting="fixed")
     stream = llm.stream("q?", DOCUMENTS)
-    next(stream)
+    next(stream, None)  # a stop token may come first
     stream.close()
     [status] = ledger.status()
     cost = epsilon_to_rho(8.0, 1e-5) / 8
@@ -204,7 +218,7 @@ def test_an_error_while_reading_refunds(tiny_model, ledger, monkeypatch):
     def fail(*_, **__):
         raise RuntimeError("planted")
 
-    monkeypatch.setattr(type(tiny_model), "prefix", fail)
+    monkeypatch.setattr(type(tiny_model), "read", fail)
     with pytest.raises(RuntimeError, match="planted"):
         llm.answer("q?", DOCUMENTS)
     with pytest.raises(RuntimeError, match="planted"):
@@ -213,9 +227,11 @@ def test_an_error_while_reading_refunds(tiny_model, ledger, monkeypatch):
     assert (status.spent, status.reserved) == (0, 0)
 
 
-@pytest.mark.parametrize("step", ["_places", "aggregate"])
+@pytest.mark.parametrize(
+    ("place", "step"), [(TransformersRows, "extend"), (DenseStep, "weighted_sum")]
+)
 def test_memory_that_ends_while_weighing_tells_no_size_and_refunds(
-    tiny_model, ledger, monkeypatch, step
+    tiny_model, ledger, monkeypatch, place, step
 ):
     """What torch says names the size of a tensor: experts times vocabulary."""
     ledger.set_budget(corpus="default", rho=100.0)
@@ -224,15 +240,15 @@ def test_memory_that_ends_while_weighing_tells_no_size_and_refunds(
     def fail(*_):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4471")
 
-    monkeypatch.setattr(decoding, step, fail)
-    with pytest.raises(ModelError, match="not enough memory") as caught:
-        llm.answer("q?", DOCUMENTS)
-    assert "4471" not in str(caught.value)
-    assert caught.value.__suppress_context__
-    monkeypatch.setattr(labelling, "score", fail)
-    with pytest.raises(ModelError, match="not enough memory") as caught:
-        llm.classify("q?", DOCUMENTS, ["a", "b"])
-    assert "4471" not in str(caught.value)
+    monkeypatch.setattr(place, step, fail)
+    for ask in (
+        lambda: llm.answer("q?", DOCUMENTS),
+        lambda: llm.classify("q?", DOCUMENTS, ["a", "b"]),
+    ):
+        with pytest.raises(ModelError, match="not enough memory") as caught:
+            ask()
+        assert "4471" not in str(caught.value)
+        assert caught.value.__suppress_context__
     [status] = ledger.status()
     assert (status.spent, status.reserved) == (0, 0)
 
@@ -253,7 +269,7 @@ def test_a_budget_that_cannot_pay_refuses_before_any_model_call(tiny_model, ledg
     def fail(*_, **__):
         raise AssertionError("the model was called")
 
-    monkeypatch.setattr(type(tiny_model), "prefix", fail)
+    monkeypatch.setattr(type(tiny_model), "read", fail)
     with pytest.raises(BudgetExceededError):
         llm.answer("q?", DOCUMENTS)
     with pytest.raises(BudgetExceededError):
@@ -293,6 +309,38 @@ def test_a_missing_framework_names_its_extra(tiny_model, monkeypatch, module, ex
         call(PrivateContextLLM(tiny_model))
 
 
+def test_settings_can_be_changed_and_the_rest_stays(tiny_model, ledger):
+    llm = seeded(tiny_model, ledger=ledger, stop=("\n",))
+    other = llm.with_settings(max_tokens=2)
+    assert (other.config.max_tokens, other.config.stop) == (2, ("\n",))
+    assert (llm.config.max_tokens, llm.model) == (6, other.model)
+    # Coins are shared, not begun anew.
+    first = seeded(tiny_model).answer("q?", DOCUMENTS)
+    assert llm.with_settings().answer("q?", DOCUMENTS) == first
+    assert llm.answer("q?", DOCUMENTS) != first
+    with pytest.raises(ConfigurationError, match="top_p"):
+        llm.with_settings(top_p=0.5)
+    with pytest.raises(ConfigurationError, match="seed"):
+        llm.with_settings(seed=2)
+
+
+def test_documents_read_ahead_are_not_read_again(tiny_model, monkeypatch):
+    llm = PrivateContextLLM(tiny_model, max_tokens=2, prefix_cache=PrefixCache())
+    assert llm.warm([*DOCUMENTS, Document("one", "both"), Document("two", "both")]) == 4
+    read = []
+    honest = llm.model._model.forward
+
+    def forward(*arguments, **more):
+        read.append(more["input_ids"].numel())
+        return honest(*arguments, **more)
+
+    monkeypatch.setattr(llm.model._model, "forward", forward)
+    llm.answer("q?", DOCUMENTS)
+    # The question and the answer of five rows, and no document.
+    prompt = llm.template.cut(llm.model.tokenizer, "q?")
+    assert sum(read) <= 5 * (len(prompt.suffix) + 2)
+
+
 def test_the_core_opens_as_a_langchain_model(tiny_model):
     model = PrivateContextLLM(tiny_model, max_tokens=2).as_langchain()
     assert isinstance(model.invoke("q?", documents=DOCUMENTS), str)
@@ -318,17 +366,13 @@ class Searching:
         return self._rho
 
     def search(self, question):
-        return Counted(self._rho)
+        units = ["a", "b", "c"]
 
+        def draw(admitted):
+            found = {unit: [Document(f"text {unit}", unit)] for unit in units[:2]}
+            return Retrieved(found, [self._rho * counted for counted in admitted])
 
-class Counted:
-    def __init__(self, rho):
-        self.units, self._rho, self.admitted = ["a", "b", "c"], rho, None
-
-    def choose(self, admitted=None):
-        self.admitted = admitted or [True] * 3
-        documents = [Document(f"text {unit}", unit) for unit in self.units[:2]]
-        return Retrieved(documents, [self._rho * admitted for admitted in self.admitted])
+        return Search(units, draw)
 
 
 @pytest.mark.parametrize("accounting", ["individual", "fixed"])

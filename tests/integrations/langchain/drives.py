@@ -21,18 +21,20 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from dpicl_rag.errors import DPICLError
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
+from dpicl_rag.retrieval import PoissonSampledRetriever, PrivateThresholdRetriever
 from langchain_dpicl_rag import (
     ChatPrivateContext,
     PrivateCombineDocuments,
-    PrivateContextLLM,
+    PrivateLLM,
     PrivateRetrievalChain,
 )
+from langchain_dpicl_rag.stores import private_retriever
 from tests.integrations.langchain.recorders import (
     async_recording_handler,
     observed,
     recording_handler,
 )
-from tests.integrations.langchain.support import WordEmbeddings, chroma_store, make_engine
+from tests.integrations.langchain.support import WordEmbeddings, chroma_store, make_llm
 from tests.integrations.leak_probe import Drive, Stage
 
 
@@ -43,7 +45,7 @@ class _Adapters:
         # Repeatable: a random model could otherwise fail a test once in a while.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotPrivateWarning)
-            self.engine = make_engine(stage.model, seed=1)
+            self.llm = make_llm(stage.model, seed=1)
         handlers = [recording_handler(stage.probe), async_recording_handler(stage.probe)]
         self.config: Any = {"callbacks": handlers}
         self.texts = stage.documents
@@ -53,20 +55,20 @@ class _Adapters:
         ]
         self._stage = stage
 
-    def llm(self) -> PrivateContextLLM:
-        return self._shown("llm", PrivateContextLLM(self.engine))
+    def text(self) -> PrivateLLM:
+        return self._shown("llm", PrivateLLM(self.llm))
 
     def chat(self, **options: Any) -> ChatPrivateContext:
-        return self._shown("chat", ChatPrivateContext(self.engine, **options))
+        return self._shown("chat", ChatPrivateContext(self.llm, **options))
 
     def chain(self, store: Any = None) -> PrivateRetrievalChain:
         store = store or chroma_store(self._stage.folder, self.texts)
-        chain = PrivateRetrievalChain(store, unit_field="patient", threshold=-1, engine=self.engine)
+        chain = PrivateRetrievalChain(store, unit_field="patient", threshold=-1, llm=self.llm)
         self._stage.object("retriever", chain.retriever)
         return self._shown("chain", chain)
 
     def combine(self) -> PrivateCombineDocuments:
-        return self._shown("combine", PrivateCombineDocuments(self.engine))
+        return self._shown("combine", PrivateCombineDocuments(self.llm))
 
     def _shown(self, name: str, adapter: Any) -> Any:
         self._stage.object(name, adapter)
@@ -82,12 +84,12 @@ def _on(stage: Stage) -> Iterator[_Adapters]:
 
 def _llm_invoke(stage: Stage) -> Any:
     with _on(stage) as on:
-        return on.llm().invoke(stage.question, on.config, documents=on.texts)
+        return on.text().invoke(stage.question, on.config, documents=on.texts)
 
 
 def _llm_bound(stage: Stage) -> Any:
     with _on(stage) as on:
-        bound = on.llm().bind(documents=on.texts)
+        bound = on.text().bind(documents=on.texts)
         stage.object("bound llm", bound)
         stage.probe.see("dump of bound llm", [dumpd(bound), bound.model_dump()])
         return [bound.invoke(stage.question, on.config), *bound.stream(stage.question, on.config)]
@@ -95,24 +97,24 @@ def _llm_bound(stage: Stage) -> Any:
 
 def _llm_generate(stage: Stage) -> Any:
     with _on(stage) as on:
-        return on.llm().generate(
+        return on.text().generate(
             [stage.question], callbacks=on.config["callbacks"], documents=on.documents
         )
 
 
 def _llm_stream(stage: Stage) -> Any:
     with _on(stage) as on:
-        return list(on.llm().stream(stage.question, on.config, documents=on.texts))
+        return list(on.text().stream(stage.question, on.config, documents=on.texts))
 
 
 def _llm_batch(stage: Stage) -> Any:
     with _on(stage) as on:
-        return on.llm().batch([stage.question] * 3, on.config, documents=on.texts)
+        return on.text().batch([stage.question] * 3, on.config, documents=on.texts)
 
 
 async def _llm_async(stage: Stage) -> Any:
     with _on(stage) as on:
-        llm = on.llm()
+        llm = on.text()
         return [
             await llm.ainvoke(stage.question, on.config, documents=on.texts),
             [p async for p in llm.astream(stage.question, on.config, documents=on.texts)],
@@ -300,6 +302,28 @@ async def _agent_tool_async(stage: Stage) -> Any:
         return [step async for step in agent.astream(asked, on.config, stream_mode="values")]
 
 
+def _private_retriever(stage: Stage) -> Any:
+    with _on(stage) as on:
+        store = chroma_store(stage.folder, stage.documents)
+        vectors = private_retriever(store, unit_field="patient").corpus
+        search = PrivateThresholdRetriever(vectors, len(stage.documents), thresholds=(-1,))
+        retriever = PoissonSampledRetriever(search, 1.0)
+        stage.object("private retriever", retriever)
+        chain = PrivateRetrievalChain(retriever, llm=on.llm)
+        stage.object("chain over a private retriever", chain)
+        bound = on.chat().bind(documents=retriever)
+        stage.object("chat bound to a private retriever", bound)
+        asked = {"input": stage.question, "context": retriever}
+        return [
+            chain.invoke(stage.question, on.config),
+            *chain.stream(stage.question, on.config),
+            chain.as_tool().invoke({"question": stage.question}, on.config),
+            on.text().invoke(stage.question, on.config, documents=retriever),
+            *bound.stream(stage.question, on.config),
+            on.combine().invoke(asked, on.config),
+        ]
+
+
 def _combine(stage: Stage) -> Any:
     # Invoked from outside any chain: around it, create_retrieval_chain shows the documents.
     with _on(stage) as on:
@@ -326,7 +350,7 @@ async def _combine_async(stage: Stage) -> Any:
 def _refused(stage: Stage) -> Any:
     """Calls that fail: the errors must be as silent as the answers."""
     with _on(stage) as on:
-        llm, chat, combine = on.llm(), on.chat(), on.combine()
+        llm, chat, combine = on.text(), on.chat(), on.combine()
         whole = "".join(on.texts)
         calls: list[Callable[[], Any]] = [
             lambda: llm.invoke(stage.question, on.config, documents=whole),
@@ -340,10 +364,10 @@ def _refused(stage: Stage) -> Any:
             lambda: list(chat.stream([_message(stage)], on.config, documents=on.texts)),
             lambda: combine.invoke({"context": on.documents}, on.config),
             lambda: combine.invoke({"input": stage.question, "context": whole}, on.config),
-            lambda: PrivateContextLLM(engine=whole),
-            lambda: PrivateRetrievalChain(
-                _unnamed(on), unit_field="owner", engine=on.engine
-            ).invoke(stage.question, on.config),
+            lambda: PrivateLLM(llm=whole),
+            lambda: PrivateRetrievalChain(_unnamed(on), unit_field="owner", llm=on.llm).invoke(
+                stage.question, on.config
+            ),
         ]
         errors = []
         for call in calls:
@@ -388,6 +412,7 @@ DRIVES = [
     Drive("chain: async", _chain_async),
     Drive("chain: agent tool", _agent_tool),
     Drive("chain: agent tool, async", _agent_tool_async),
+    Drive("private retriever, everywhere", _private_retriever),
     Drive("combine: invoke, stream, batch", _combine),
     Drive("combine: async", _combine_async),
     Drive("refused calls", _refused, reads=False),

@@ -29,8 +29,8 @@ class WordEmbeddings(Embeddings):
         return list(map(float, vector / (np.linalg.norm(vector) or 1.0)))
 
 
-def make_engine(model: Any, **settings: Any) -> PrivateContextLLM:
-    """An engine on the tiny model with short answers."""
+def make_llm(model: Any, **settings: Any) -> PrivateContextLLM:
+    """A private language model on the tiny model, with short answers."""
     return PrivateContextLLM(model, template=TEMPLATE, **{"max_tokens": 8, **settings})
 
 

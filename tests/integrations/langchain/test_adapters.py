@@ -11,12 +11,18 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import ConfigurableField
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
-from dpicl_rag import ConfigurationError, CorpusError, MissingDocumentsError, Stability
-from dpicl_rag.retrieval import ThresholdRetriever, TopKRetriever
+from dpicl_rag import ConfigurationError, MissingDocumentsError, Stability
+from dpicl_rag.retrieval import (
+    PoissonSampledRetriever,
+    PrivateThresholdRetriever,
+    PrivateTopKRetriever,
+    ThresholdRetriever,
+    TopKRetriever,
+)
 from langchain_dpicl_rag import (
     ChatPrivateContext,
     PrivateCombineDocuments,
-    PrivateContextLLM,
+    PrivateLLM,
     PrivateRetrievalChain,
 )
 from langchain_dpicl_rag.conversations import read
@@ -26,7 +32,7 @@ from tests.integrations.langchain.support import (
     QUESTION,
     WordEmbeddings,
     chroma_store,
-    make_engine,
+    make_llm,
 )
 from tests.integrations.leak_probe import SpyModel
 
@@ -34,8 +40,8 @@ TEXTS = ["Ann has zingpocket disease.", "Bob has a cold.", "Eve has zingpocket d
 
 
 @pytest.fixture
-def engine(tiny_model):
-    return make_engine(SpyModel(tiny_model))
+def llm(tiny_model):
+    return make_llm(SpyModel(tiny_model))
 
 
 @pytest.fixture
@@ -44,88 +50,153 @@ def memory():
     return InMemoryVectorStore.from_texts(TEXTS, WordEmbeddings(), metadata)
 
 
-MODELS = [PrivateContextLLM, ChatPrivateContext]
+# Each finds all units there are, two of them.
+RETRIEVERS = {
+    "threshold": lambda vectors: ThresholdRetriever(vectors, -1),
+    "top-k": lambda vectors: TopKRetriever(vectors, 2),
+    "private threshold": lambda vectors: PrivateThresholdRetriever(vectors, 2, thresholds=(-1,)),
+    "private top-k": lambda vectors: PrivateTopKRetriever(vectors, 2, thresholds=(-1,)),
+    "sampled": lambda vectors: PoissonSampledRetriever(ThresholdRetriever(vectors, -1), 1.0),
+    "sampled private": lambda vectors: PoissonSampledRetriever(
+        PrivateThresholdRetriever(vectors, 2, thresholds=(-1,)), 1.0
+    ),
+}
+
+MODELS = [PrivateLLM, ChatPrivateContext]
 
 
 @pytest.mark.parametrize("model", MODELS)
 class TestModels:
-    def test_no_documents(self, model, engine):
+    def test_no_documents(self, model, llm):
         with pytest.raises(MissingDocumentsError, match="allow_public"):
-            model(engine).invoke(QUESTION)
-        assert model(engine, allow_public=True).invoke(QUESTION)
+            model(llm).invoke(QUESTION)
+        assert model(llm, allow_public=True).invoke(QUESTION)
 
-    def test_empty_list_is_a_list(self, model, engine):
-        assert model(engine).invoke(QUESTION, documents=[])
+    def test_empty_list_is_a_list(self, model, llm):
+        assert model(llm).invoke(QUESTION, documents=[])
 
     @pytest.mark.parametrize("cache", [True, None])
-    def test_cache(self, model, engine, cache):
+    def test_cache(self, model, llm, cache):
         with pytest.raises(ValueError, match="takes no cache"):
-            model(engine, cache=cache)
+            model(llm, cache=cache)
 
-    def test_arguments_of_other_models(self, model, engine):
+    def test_arguments_of_other_models(self, model, llm):
         with pytest.raises(ConfigurationError, match="temperature"):
-            model(engine).invoke(QUESTION, documents=TEXTS, temperature=0)
+            model(llm).invoke(QUESTION, documents=TEXTS, temperature=0)
 
-    def test_settings_make_an_engine(self, model, tiny_model):
+    def test_settings_make_an_llm(self, model, tiny_model):
         made = model(model=tiny_model, epsilon=2.0, max_tokens=4)
-        assert made.engine.config.epsilon == 2.0
+        assert made.llm.config.epsilon == 2.0
         with pytest.raises(ConfigurationError, match="temperature"):
             model(model=tiny_model, temperature=0.5)
 
-    def test_settings_beside_an_engine(self, model, engine):
+    def test_settings_beside_an_llm(self, model, llm):
         with pytest.raises(ConfigurationError, match="epsilon"):
-            model(engine, epsilon=1.0)
+            model(llm, epsilon=1.0)
 
-    def test_adapters_share_an_engine(self, model, engine):
-        assert model(PrivateContextLLM(engine)).engine is engine
+    def test_adapters_share_an_llm(self, model, llm):
+        assert model(PrivateLLM(llm)).llm is llm
 
-    def test_stop(self, model, engine, monkeypatch):
+    def test_stop(self, model, llm, monkeypatch):
         used = []
-        answer = type(engine).answer
+        answer = type(llm).answer
 
         def spy(self, *args, **kwargs):
             used.append(self.config.stop)
             return answer(self, *args, **kwargs)
 
-        monkeypatch.setattr(type(engine), "answer", spy)
-        model(engine).invoke(QUESTION, documents=TEXTS, stop=["\n", "."])
+        monkeypatch.setattr(type(llm), "answer", spy)
+        model(llm).invoke(QUESTION, documents=TEXTS, stop=["\n", "."])
         assert used == [("\n", ".")]
-        assert engine.config.stop == ()
+        assert llm.config.stop == ()
 
-    def test_public_fields_may_be_configured(self, model, engine):
+    def test_public_fields_may_be_configured(self, model, llm):
         field = ConfigurableField(id="public")
-        chosen = model(engine).configurable_fields(allow_public=field)
+        chosen = model(llm).configurable_fields(allow_public=field)
         assert chosen.invoke(QUESTION, {"configurable": {"public": True}})
 
-    def test_a_retriever_as_documents(self, model, engine, memory):
+    def test_a_retriever_as_documents(self, model, llm, memory):
         retriever = private_retriever(memory, unit_field="patient", threshold=-1)
-        assert model(engine).invoke(QUESTION, documents=retriever)
-        assert _was_read(engine, TEXTS[1])
+        assert model(llm).invoke(QUESTION, documents=retriever)
+        assert _was_read(llm, TEXTS[1])
+
+
+class Undeclared:
+    """A retriever that does not say how stable it is."""
+
+    def retrieve(self, question):
+        raise AssertionError
+
+
+@pytest.mark.parametrize("kind", RETRIEVERS)
+class TestRetrievers:
+    """Every retriever of the library, wherever one is taken."""
+
+    @pytest.fixture
+    def retriever(self, kind, memory):
+        return RETRIEVERS[kind](private_retriever(memory, unit_field="patient").corpus)
+
+    @pytest.mark.parametrize("model", MODELS)
+    def test_as_documents(self, model, llm, retriever):
+        assert model(llm).invoke(QUESTION, documents=retriever)
+        assert all(_was_read(llm, text) for text in TEXTS)
+
+    def test_in_a_chain(self, llm, retriever):
+        chain = PrivateRetrievalChain(retriever, llm=llm)
+        assert chain.retriever is retriever
+        assert chain.invoke(QUESTION)
+        assert all(_was_read(llm, text) for text in TEXTS)
+        assert list(chain.stream(QUESTION))
+
+    async def test_in_an_async_chain(self, llm, retriever):
+        chain = PrivateRetrievalChain(retriever, llm=llm)
+        assert await chain.ainvoke(QUESTION)
+        assert [piece async for piece in chain.astream(QUESTION)]
+        assert all(_was_read(llm, text) for text in TEXTS)
+
+    def test_in_a_tool(self, llm, retriever):
+        tool = PrivateRetrievalChain(retriever, llm=llm).as_tool()
+        assert tool.invoke({"question": QUESTION})
+        assert all(_was_read(llm, text) for text in TEXTS)
+
+    def test_to_combine(self, llm, retriever):
+        combine = PrivateCombineDocuments(llm)
+        assert combine.invoke({"input": QUESTION, "context": retriever})
+        assert all(_was_read(llm, text) for text in TEXTS)
+
+
+def test_retriever_without_a_stability(llm):
+    with pytest.raises(ConfigurationError, match="ExactRetriever"):
+        PrivateRetrievalChain(Undeclared(), llm=llm)
+    with pytest.raises(ConfigurationError, match="ExactRetriever"):
+        PrivateLLM(llm).invoke(QUESTION, documents=Undeclared())
+    with pytest.raises(ConfigurationError, match="ExactRetriever"):
+        PrivateCombineDocuments(llm).invoke({"input": QUESTION, "context": Undeclared()})
 
 
 class TestChat:
-    def test_blocks_are_documents(self, engine):
+    def test_blocks_are_documents(self, llm):
         blocks = [{"type": "text-plain", "text": text} for text in TEXTS]
         message = HumanMessage(content=[{"type": "text", "text": QUESTION}, *blocks])
-        assert ChatPrivateContext(engine).invoke([message]).content
-        assert all(_was_read(engine, text) for text in TEXTS)
+        assert ChatPrivateContext(llm).invoke([message]).content
+        assert all(_was_read(llm, text) for text in TEXTS)
         assert message.content[1] == blocks[0], "the caller's message was changed"
 
-    def test_blocks_and_documents(self, engine):
+    def test_blocks_and_documents(self, llm):
         message = HumanMessage(content=[QUESTION, {"type": "text-plain", "text": TEXTS[0]}])
         with pytest.raises(ValueError, match="not both"):
-            ChatPrivateContext(engine).invoke([message], documents=TEXTS)
+            ChatPrivateContext(llm).invoke([message], documents=TEXTS)
 
-    def test_other_blocks(self, engine):
+    def test_other_blocks(self, llm):
         message = HumanMessage(content=[{"type": "image", "url": "http://localhost/cat.png"}])
         with pytest.raises(ConfigurationError, match="image"):
-            ChatPrivateContext(engine).invoke([message], documents=TEXTS)
+            ChatPrivateContext(llm).invoke([message], documents=TEXTS)
 
-    def test_system_message_replaces_the_instruction(self, engine):
+    def test_system_message_replaces_the_instruction(self, llm):
         messages = [SystemMessage("Be brief."), HumanMessage(QUESTION)]
-        ChatPrivateContext(engine).invoke(messages, documents=TEXTS)
-        assert any("Be brief." in prompt for prompt in engine._model.prompts)
-        assert engine.template.system == "Answer."
+        ChatPrivateContext(llm).invoke(messages, documents=TEXTS)
+        assert any("Be brief." in prompt for prompt in llm.model.prompts)
+        assert llm.template.system == "Answer."
 
     def test_turns(self):
         one = [HumanMessage("Why?")]
@@ -135,31 +206,32 @@ class TestChat:
 
 
 class TestChain:
-    def test_input(self, engine, memory):
-        chain = PrivateRetrievalChain(memory, unit_field="patient", engine=engine)
+    def test_input(self, llm, memory):
+        chain = PrivateRetrievalChain(memory, unit_field="patient", llm=llm)
         assert isinstance(chain.invoke({"input": QUESTION, "chat_history": []}), str)
         with pytest.raises(ConfigurationError, match="'input'"):
             chain.invoke({"query": QUESTION})
 
-    def test_unit_must_be_named(self, engine, memory):
+    def test_unit_must_be_named(self, llm, memory):
         with pytest.raises(ConfigurationError, match="unit_field='source'"):
-            PrivateRetrievalChain(memory, engine=engine)
+            PrivateRetrievalChain(memory, llm=llm)
 
-    def test_unit_of_the_engine(self, tiny_model, memory):
-        engine = make_engine(tiny_model, privacy_unit="patient")
-        chain = PrivateRetrievalChain(memory, threshold=-1, engine=engine)
+    def test_unit_of_the_llm(self, tiny_model, memory):
+        llm = make_llm(tiny_model, privacy_unit="patient")
+        chain = PrivateRetrievalChain(memory, threshold=-1, llm=llm)
         units = {document.unit for document in chain.retriever.retrieve(QUESTION)}
         assert units == {"ann", "bob"}
+        assert chain.invoke(QUESTION)
         with pytest.raises(ConfigurationError, match="leave one out"):
-            PrivateRetrievalChain(memory, unit_field="source", engine=engine)
+            PrivateRetrievalChain(memory, unit_field="source", llm=llm)
 
-    def test_record_without_the_field(self, engine, memory):
-        chain = PrivateRetrievalChain(memory, unit_field="source", engine=engine)
-        with pytest.raises(CorpusError, match="'source'"):
+    def test_record_without_the_field(self, llm, memory):
+        chain = PrivateRetrievalChain(memory, unit_field="source", llm=llm)
+        with pytest.raises(ConfigurationError, match="'source'"):
             chain.invoke(QUESTION)
 
-    def test_tool(self, engine, memory):
-        tool = PrivateRetrievalChain(memory, unit_field="patient", engine=engine).as_tool(
+    def test_tool(self, llm, memory):
+        tool = PrivateRetrievalChain(memory, unit_field="patient", llm=llm).as_tool(
             name="notes", description="Notes."
         )
         assert list(tool.args) == ["question"]
@@ -234,23 +306,25 @@ class TestStores:
     def test_settings_beside_a_retriever(self, memory):
         retriever = private_retriever(memory, unit_field="patient")
         with pytest.raises(ConfigurationError, match="threshold"):
-            private_retriever(retriever, unit_field=None, threshold=0.2)
+            private_retriever(retriever, threshold=0.2)
+        with pytest.raises(ConfigurationError, match="unit_field"):
+            private_retriever(retriever, unit_field="patient")
 
 
 class TestCombine:
-    def test_charges_as_top_k_unless_told(self, engine):
-        assert PrivateCombineDocuments(engine).stability == Stability(added=0, changed=1)
+    def test_charges_as_top_k_unless_told(self, llm):
+        assert PrivateCombineDocuments(llm).stability == Stability(added=0, changed=1)
 
-    def test_reads_all_documents(self, engine):
+    def test_reads_all_documents(self, llm):
         documents = [Document(text) for text in TEXTS]
         asked = {"input": QUESTION, "context": documents}
-        assert isinstance(PrivateCombineDocuments(engine).invoke(asked), str)
-        assert all(_was_read(engine, text) for text in TEXTS)
+        assert isinstance(PrivateCombineDocuments(llm).invoke(asked), str)
+        assert all(_was_read(llm, text) for text in TEXTS)
 
     @pytest.mark.parametrize("asked", ["why?", {"input": "why?"}, {"input": 1, "context": []}])
-    def test_input(self, engine, asked):
+    def test_input(self, llm, asked):
         with pytest.raises(ConfigurationError):
-            PrivateCombineDocuments(engine).invoke(asked)
+            PrivateCombineDocuments(llm).invoke(asked)
 
 
 class TestDocuments:
@@ -272,5 +346,5 @@ class TestDocuments:
             pickle.dumps(sealed)
 
 
-def _was_read(engine, text: str) -> bool:
-    return any(text in prompt for prompt in engine._model.prompts)
+def _was_read(llm, text: str) -> bool:
+    return any(text in prompt for prompt in llm.model.prompts)

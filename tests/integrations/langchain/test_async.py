@@ -8,24 +8,24 @@ from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 from langchain_dpicl_rag import (
     ChatPrivateContext,
     PrivateCombineDocuments,
-    PrivateContextLLM,
+    PrivateLLM,
     PrivateRetrievalChain,
 )
-from tests.integrations.langchain.support import QUESTION, chroma_store, make_engine
+from tests.integrations.langchain.support import QUESTION, chroma_store, make_llm
 
 DOCUMENTS = ["Ann has zingpocket.", "Bob has zingpocket.", "Eve has zingpocket."]
 
 MODELS = {
-    "llm": lambda engine, folder: (PrivateContextLLM(engine).bind(documents=DOCUMENTS), QUESTION),
-    "chat": lambda engine, folder: (ChatPrivateContext(engine).bind(documents=DOCUMENTS), QUESTION),
-    "chain": lambda engine, folder: (
+    "llm": lambda llm, folder: (PrivateLLM(llm).bind(documents=DOCUMENTS), QUESTION),
+    "chat": lambda llm, folder: (ChatPrivateContext(llm).bind(documents=DOCUMENTS), QUESTION),
+    "chain": lambda llm, folder: (
         PrivateRetrievalChain(
-            chroma_store(folder, DOCUMENTS), unit_field="patient", threshold=-1, engine=engine
+            chroma_store(folder, DOCUMENTS), unit_field="patient", threshold=-1, llm=llm
         ),
         QUESTION,
     ),
-    "combine": lambda engine, folder: (
-        PrivateCombineDocuments(engine),
+    "combine": lambda llm, folder: (
+        PrivateCombineDocuments(llm),
         {"input": QUESTION, "context": DOCUMENTS},
     ),
 }
@@ -35,8 +35,8 @@ MODELS = {
 async def test_all_ways_give_the_same_answer(name, tiny_model, tmp_path):
     def fresh(way: str):
         with pytest.warns(NotPrivateWarning):
-            engine = make_engine(tiny_model, seed=7, max_tokens=12)
-        return MODELS[name](engine, tmp_path / way)
+            llm = make_llm(tiny_model, seed=7, max_tokens=12)
+        return MODELS[name](llm, tmp_path / way)
 
     adapter, asked = fresh("invoke")
     expected = _text(adapter.invoke(asked))

@@ -4,36 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import math
+import threading
 from contextlib import aclosing, closing
 
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.vectorstores import InMemoryVectorStore
 
-from dpicl_rag import BudgetExceededError, Document, Ledger, decoding
-from dpicl_rag.accounting.stability import DIRECT
+from dpicl_rag import BudgetExceededError, Ledger
+from dpicl_rag.accounting import DIRECT, Adjacency
 from dpicl_rag.documents import as_documents
+from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.retrieval import ExactRetriever, GivenDocuments, PrivateThresholdRetriever
 from langchain_dpicl_rag import (
     ChatPrivateContext,
     PrivateCombineDocuments,
-    PrivateContextLLM,
+    PrivateLLM,
     PrivateRetrievalChain,
 )
-from tests.integrations.langchain.support import QUESTION, make_engine, spent
+from langchain_dpicl_rag.stores import private_retriever
+from tests.integrations.langchain.support import QUESTION, WordEmbeddings, make_llm, spent
 
 DOCUMENTS = ["Ann has zingpocket.", "Bob has zingpocket."]
 
 # One token costs (strength * clip * factor)^2 / 8 of rho: 1/128 where a unit adds an expert.
 FIXED = {"accounting": "fixed", "utility": "log_prob", "clip": 4.0, "strength": 1 / 16}
 TOKEN = 1 / 128
-
-
-class Documents:
-    """A retriever with the stability of a fixed list."""
-
-    stability = DIRECT
-
-    def retrieve(self, question: str) -> list[Document]:
-        return as_documents(DOCUMENTS)
 
 
 class Failing:
@@ -46,8 +42,8 @@ class Failing:
     def __getattr__(self, name):
         return getattr(self._model, name)
 
-    def prefix(self, *args, **kwargs):
-        return _FailingRows(self, self._model.prefix(*args, **kwargs))
+    def read(self, *args, **kwargs):
+        return _FailingRows(self, self._model.read(*args, **kwargs))
 
 
 class _FailingRows:
@@ -70,18 +66,19 @@ def ledger(tmp_path):
 
 
 @pytest.fixture
-def engine(tiny_model, ledger):
-    return make_engine(tiny_model, ledger=ledger, max_tokens=6, **FIXED)
+def llm(tiny_model, ledger):
+    return make_llm(tiny_model, ledger=ledger, max_tokens=6, **FIXED)
 
 
-def adapters(engine):
-    """Each adapter with the input that asks it."""
-    combined = {"input": QUESTION, "context": DOCUMENTS}
-    combine = PrivateCombineDocuments(engine, stability=Documents.stability)
+def adapters(llm, documents=DOCUMENTS):
+    """Each adapter with the input that asks it; ``documents`` may be a retriever."""
+    combined = {"input": QUESTION, "context": documents}
+    retriever = GivenDocuments(documents) if isinstance(documents, list) else documents
+    combine = PrivateCombineDocuments(llm, stability=DIRECT)
     return {
-        "llm": (PrivateContextLLM(engine).bind(documents=DOCUMENTS), QUESTION),
-        "chat": (ChatPrivateContext(engine).bind(documents=DOCUMENTS), QUESTION),
-        "chain": (PrivateRetrievalChain(Documents(), engine=engine), QUESTION),
+        "llm": (PrivateLLM(llm).bind(documents=documents), QUESTION),
+        "chat": (ChatPrivateContext(llm).bind(documents=documents), QUESTION),
+        "chain": (PrivateRetrievalChain(retriever, llm=llm), QUESTION),
         "combine": (combine, combined),
     }
 
@@ -94,13 +91,13 @@ class Drawn:
 
     def __init__(self, monkeypatch) -> None:
         self.count = 0
-        draw = decoding.draw
+        draw = Randomness.draw
 
         def counted(*args, **kwargs):
             self.count += 1
             return draw(*args, **kwargs)
 
-        monkeypatch.setattr(decoding, "draw", counted)
+        monkeypatch.setattr(Randomness, "draw", counted)
 
 
 @pytest.fixture
@@ -109,17 +106,39 @@ def drawn(monkeypatch):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_whole_answer(name, engine, ledger, drawn):
-    adapter, asked = adapters(engine)[name]
+def test_whole_answer(name, llm, ledger, drawn):
+    adapter, asked = adapters(llm)[name]
     adapter.invoke(asked)
     assert drawn.count > 0
     assert spent(ledger) == pytest.approx(drawn.count * TOKEN)
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_private_search_is_paid_for(name, llm, ledger, drawn):
+    store = InMemoryVectorStore.from_texts(DOCUMENTS, WordEmbeddings())
+    vectors = private_retriever(store, unit_field="document").corpus
+    retriever = PrivateThresholdRetriever(vectors, 2, sigma=30.0, thresholds=(-1,))
+    adapter, asked = adapters(llm, retriever)[name]
+    adapter.invoke(asked)
+    assert drawn.count > 0
+    search = retriever.rho(Adjacency.ADD_OR_REMOVE_ONE)
+    assert spent(ledger) == pytest.approx(search + drawn.count * TOKEN)
+
+
+def test_combined_list_is_charged_as_top_k_and_a_retriever_as_it_says(llm, ledger, drawn):
+    combine = PrivateCombineDocuments(llm)
+    combine.invoke({"input": QUESTION, "context": DOCUMENTS})
+    as_top_k = drawn.count * TOKEN * 4  # twice the reach
+    assert spent(ledger) == pytest.approx(as_top_k)
+    drawn.count = 0
+    combine.invoke({"input": QUESTION, "context": GivenDocuments(DOCUMENTS)})
+    assert spent(ledger) == pytest.approx(as_top_k + drawn.count * TOKEN)
+
+
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("pieces", [1, 2, 3])
-def test_closed_stream(name, pieces, engine, ledger, drawn):
-    adapter, asked = adapters(engine)[name]
+def test_closed_stream(name, pieces, llm, ledger, drawn):
+    adapter, asked = adapters(llm)[name]
     with closing(adapter.stream(asked)) as stream:
         for _ in range(pieces):
             next(stream, None)
@@ -129,8 +148,8 @@ def test_closed_stream(name, pieces, engine, ledger, drawn):
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("pieces", [1, 2])
-async def test_closed_async_stream(name, pieces, engine, ledger, drawn):
-    adapter, asked = adapters(engine)[name]
+async def test_closed_async_stream(name, pieces, llm, ledger, drawn):
+    adapter, asked = adapters(llm)[name]
     async with aclosing(adapter.astream(asked)) as stream:
         for _ in range(pieces):
             await anext(stream, None)
@@ -138,9 +157,9 @@ async def test_closed_async_stream(name, pieces, engine, ledger, drawn):
     _check_settled(ledger, drawn.count)
 
 
-@pytest.mark.parametrize("model", [PrivateContextLLM, ChatPrivateContext])
-async def test_closed_async_stream_of_a_model_is_settled_at_once(model, engine, ledger, drawn):
-    stream = model(engine).astream(QUESTION, documents=DOCUMENTS)
+@pytest.mark.parametrize("model", [PrivateLLM, ChatPrivateContext])
+async def test_closed_async_stream_of_a_model_is_settled_at_once(model, llm, ledger, drawn):
+    stream = model(llm).astream(QUESTION, documents=DOCUMENTS)
     await anext(stream)
     await anext(stream)
     await stream.aclose()
@@ -148,14 +167,14 @@ async def test_closed_async_stream_of_a_model_is_settled_at_once(model, engine, 
 
 
 @pytest.mark.parametrize("name", ["llm", "chat"])
-def test_stream_closed_while_a_handler_keeps_the_error(name, engine, ledger, drawn):
+def test_stream_closed_while_a_handler_keeps_the_error(name, llm, ledger, drawn):
     class Keeper(BaseCallbackHandler):
         errors: list = []  # noqa: RUF012
 
         def on_llm_error(self, error, **kwargs):
             self.errors.append(error)  # and with it the frames of its traceback
 
-    adapter, asked = adapters(engine)[name]
+    adapter, asked = adapters(llm)[name]
     with closing(adapter.stream(asked, {"callbacks": [Keeper()]})) as stream:
         next(stream)
         next(stream, None)
@@ -164,8 +183,8 @@ def test_stream_closed_while_a_handler_keeps_the_error(name, engine, ledger, dra
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_cancelled_stream(name, engine, ledger, drawn):
-    adapter, asked = adapters(engine)[name]
+async def test_cancelled_stream(name, llm, ledger, drawn):
+    adapter, asked = adapters(llm)[name]
     begun = asyncio.Event()
 
     async def read():
@@ -181,9 +200,38 @@ async def test_cancelled_stream(name, engine, ledger, drawn):
 
 
 @pytest.mark.parametrize("name", NAMES)
+async def test_stream_cancelled_during_the_search(name, llm, ledger, drawn):
+    searching, found = threading.Event(), threading.Event()
+
+    class Slow(ExactRetriever):
+        stability = DIRECT
+
+        def retrieve(self, question):
+            searching.set()
+            assert found.wait(30)
+            return as_documents(DOCUMENTS)
+
+    adapter, asked = adapters(llm, Slow())[name]
+
+    async def read():
+        async for _ in adapter.astream(asked):
+            pass
+
+    task = asyncio.create_task(read())
+    await asyncio.to_thread(searching.wait)
+    assert _reserved(ledger)
+    task.cancel()
+    await asyncio.sleep(0)
+    found.set()
+    await asyncio.wait([task])
+    await _ended(ledger)
+    _check_settled(ledger, 0)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_retry_pays_for_both_attempts(name, tiny_model, ledger, drawn):
-    engine = make_engine(Failing(tiny_model, 3), ledger=ledger, max_tokens=6, **FIXED)
-    adapter, asked = adapters(engine)[name]
+    llm = make_llm(Failing(tiny_model, 3), ledger=ledger, max_tokens=6, **FIXED)
+    adapter, asked = adapters(llm)[name]
     retrying = adapter.with_retry(
         retry_if_exception_type=(RuntimeError,), wait_exponential_jitter=False
     )
@@ -194,8 +242,8 @@ def test_retry_pays_for_both_attempts(name, tiny_model, ledger, drawn):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_retry_of_a_failure_before_the_first_token_is_free(name, tiny_model, ledger, drawn):
-    engine = make_engine(Failing(tiny_model, 0), ledger=ledger, max_tokens=6, **FIXED)
-    adapter, asked = adapters(engine)[name]
+    llm = make_llm(Failing(tiny_model, 0), ledger=ledger, max_tokens=6, **FIXED)
+    adapter, asked = adapters(llm)[name]
     adapter.with_retry(stop_after_attempt=2, wait_exponential_jitter=False).invoke(asked)
     assert 0 < drawn.count <= 6
     _check_settled(ledger, drawn.count)
@@ -204,8 +252,8 @@ def test_retry_of_a_failure_before_the_first_token_is_free(name, tiny_model, led
 @pytest.mark.parametrize("name", NAMES)
 def test_retry_cannot_overspend(name, tiny_model, ledger):
     ledger.set_budget(corpus="default", rho=2 * TOKEN)
-    engine = make_engine(Failing(tiny_model, 1), ledger=ledger, max_tokens=6, **FIXED)
-    adapter, asked = adapters(engine)[name]
+    llm = make_llm(Failing(tiny_model, 1), ledger=ledger, max_tokens=6, **FIXED)
+    adapter, asked = adapters(llm)[name]
     retrying = adapter.with_retry(stop_after_attempt=2, wait_exponential_jitter=False)
     retrying.invoke(asked)
     assert spent(ledger) <= 2 * TOKEN * (1 + 1e-6)
@@ -216,8 +264,8 @@ def test_retry_cannot_overspend(name, tiny_model, ledger):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_eight_calls_at_once(name, engine, ledger, drawn):
-    adapter, asked = adapters(engine)[name]
+def test_eight_calls_at_once(name, llm, ledger, drawn):
+    adapter, asked = adapters(llm)[name]
     answers = adapter.batch([asked] * 8, {"max_concurrency": 8})
     assert len(answers) == 8
     assert drawn.count >= 8
@@ -225,8 +273,8 @@ def test_eight_calls_at_once(name, engine, ledger, drawn):
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_eight_async_calls_at_once(name, engine, ledger, drawn):
-    adapter, asked = adapters(engine)[name]
+async def test_eight_async_calls_at_once(name, llm, ledger, drawn):
+    adapter, asked = adapters(llm)[name]
     await adapter.abatch([asked] * 8)
     _check_settled(ledger, drawn.count)
 
@@ -234,16 +282,16 @@ async def test_eight_async_calls_at_once(name, engine, ledger, drawn):
 @pytest.mark.parametrize("name", NAMES)
 def test_eight_calls_share_a_budget_for_ten_tokens(name, tiny_model, ledger, drawn):
     ledger.set_budget(corpus="default", rho=10 * TOKEN)
-    engine = make_engine(tiny_model, ledger=ledger, max_tokens=6, **FIXED)
-    adapter, asked = adapters(engine)[name]
+    llm = make_llm(tiny_model, ledger=ledger, max_tokens=6, **FIXED)
+    adapter, asked = adapters(llm)[name]
     adapter.batch([asked] * 8, {"max_concurrency": 8}, return_exceptions=True)
     assert 0 < drawn.count <= 10
     _check_settled(ledger, drawn.count)
 
 
-def test_metadata_of_an_answer(engine, ledger, drawn):
+def test_metadata_of_an_answer(llm, ledger, drawn):
     ledger.set_budget(corpus="default", rho=1.0)
-    answer = ChatPrivateContext(engine).invoke(QUESTION, documents=DOCUMENTS)
+    answer = ChatPrivateContext(llm).invoke(QUESTION, documents=DOCUMENTS)
     assert set(answer.response_metadata) == {
         "epsilon",
         "delta",
@@ -256,9 +304,9 @@ def test_metadata_of_an_answer(engine, ledger, drawn):
     assert answer.usage_metadata is None
 
 
-def test_tool_tells_the_agent_that_the_budget_is_used_up(engine, ledger):
+def test_tool_tells_the_agent_that_the_budget_is_used_up(llm, ledger):
     ledger.set_budget(corpus="default", rho=TOKEN / 2)
-    tool = PrivateRetrievalChain(Documents(), engine=engine).as_tool()
+    tool = PrivateRetrievalChain(GivenDocuments(DOCUMENTS), llm=llm).as_tool()
     assert "the budget of corpus 'default' cannot pay" in tool.invoke({"question": QUESTION})
     assert spent(ledger) == 0
 

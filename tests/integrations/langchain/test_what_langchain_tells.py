@@ -28,7 +28,7 @@ from tests.integrations.langchain.support import (
     QUESTION,
     WordEmbeddings,
     chroma_store,
-    make_engine,
+    make_llm,
 )
 from tests.integrations.leak_probe import SECRET, LeakProbe
 
@@ -82,7 +82,7 @@ def test_no_callbacks_do_not_stop_a_tracer():
 
 def test_chain_around_private_combine_documents_still_shows_them(tiny_model):
     """As its docstring says."""
-    combine = PrivateCombineDocuments(make_engine(tiny_model))
+    combine = PrivateCombineDocuments(make_llm(tiny_model))
     told = places_told(lambda probe: rag(combine).invoke({"input": QUESTION}))
     assert {"callback on_retriever_end", "output"} <= told
     assert "callback on_chat_model_start" not in told
@@ -166,7 +166,7 @@ def test_chroma_is_scanned_and_never_searched(tiny_model, tmp_path, monkeypatch)
         raise AssertionError("the store's own search was used")
 
     chain = PrivateRetrievalChain(
-        chroma_store(tmp_path, TEXTS), unit_field="patient", engine=make_engine(tiny_model)
+        chroma_store(tmp_path, TEXTS), unit_field="patient", llm=make_llm(tiny_model)
     )
     for name in dir(Chroma):
         if "search" in name or "query" in name:

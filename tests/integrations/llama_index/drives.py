@@ -14,14 +14,17 @@ from llama_index.core.tools import QueryEngineTool
 from workflows import Workflow, step
 from workflows.events import StartEvent, StopEvent
 
+from dpicl_rag.retrieval import Corpus, PrivateThresholdRetriever
 from llama_index_dpicl_rag import (
-    PrivateContextLLM,
+    PrivateLLM,
     PrivateQueryEngine,
     PrivateSynthesizer,
     PromptContextError,
 )
+from llama_index_dpicl_rag.index_retriever import IndexEmbedder
 from tests.integrations.leak_probe import Drive, Stage
 from tests.integrations.llama_index.support import (
+    HashEmbedding,
     chroma_index,
     instrumented,
     nodes_of,
@@ -37,9 +40,9 @@ def _observed(stage: Stage) -> Iterator[CallbackManager]:
 
 
 @contextmanager
-def _language_model(stage: Stage) -> Iterator[PrivateContextLLM]:
+def _language_model(stage: Stage) -> Iterator[PrivateLLM]:
     with _observed(stage) as manager:
-        llm = PrivateContextLLM(private_llm(stage.model, seed=1), callback_manager=manager)
+        llm = PrivateLLM(private_llm(stage.model, seed=1), callback_manager=manager)
         stage.object("language model", llm)
         stage.probe.see("dump of language model", [llm.to_dict(), llm.to_payload()])
         yield llm
@@ -165,6 +168,23 @@ def _query_simple_store(stage: Stage) -> Any:
         return engine.query(stage.question)
 
 
+def _query_by_private_search(stage: Stage) -> Any:
+    corpus = Corpus.from_collection(
+        chroma_index(stage.folder, nodes_of(stage.documents)).vector_store.client,
+        unit_field="document_id",
+        embedder=IndexEmbedder(HashEmbedding()),
+    )
+    retriever = PrivateThresholdRetriever(corpus, len(stage.documents), thresholds=(0.0, -1.0))
+    llm = private_llm(stage.model, seed=1)
+    with _observed(stage) as manager:
+        engine = PrivateQueryEngine(llm, retriever, callback_manager=manager)
+        stage.object("engine over a private search", engine)
+        completed = PrivateLLM(llm, callback_manager=manager).complete(
+            stage.question, documents=retriever
+        )
+        return [engine.query(stage.question), completed]
+
+
 async def _aquery(stage: Stage) -> Any:
     with _engine(stage) as engine:
         return await engine.aquery(stage.question)
@@ -246,6 +266,7 @@ DRIVES = [
     Drive("language model: refused calls", _refused, reads=False),
     Drive("query engine: query", _query),
     Drive("query engine: query over a SimpleVectorStore", _query_simple_store),
+    Drive("query engine: query by a private search", _query_by_private_search),
     Drive("query engine: aquery", _aquery),
     Drive("query engine: streaming query", _query_stream),
     Drive("query engine: streaming aquery", _aquery_stream),

@@ -24,7 +24,7 @@ from llama_index_instrumentation.span_handlers import BaseSpanHandler
 from pydantic import PrivateAttr
 
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
-from dpicl_rag.private_context_llm import PrivateContextLLM as Core
+from dpicl_rag.private_context_llm import PrivateContextLLM
 
 QUESTION = "Where is the office?"
 TEXTS = [f"The office is in {street} Street." for street in ("Elm", "Oak", "Ash", "Yew")]
@@ -55,9 +55,9 @@ class Reader:
         """What the experts have read, sorted. The public row comes first, and is left out."""
         return sorted(self.rows[1:])
 
-    def prefix(self, common: Any, documents: Any, **options: Any) -> Any:
-        self.rows = [self._model.decode(list(document)) for document in documents]
-        return self._model.prefix(common, documents, **options)
+    def read(self, prefix: Any, inputs: Any, **options: Any) -> Any:
+        self.rows = [self._model.tokenizer.decode(list(one)) for one in inputs]
+        return self._model.read(prefix, inputs, **options)
 
 
 class HashEmbedding(BaseEmbedding):
@@ -74,11 +74,11 @@ class HashEmbedding(BaseEmbedding):
         return np.random.default_rng(seed).normal(size=16).tolist()
 
 
-def private_llm(model: Any, **settings: Any) -> Core:
-    """A core object; seeded ones do not warn here."""
+def private_llm(model: Any, **settings: Any) -> PrivateContextLLM:
+    """A private language model; seeded ones do not warn here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotPrivateWarning)
-        return Core(model, **{"max_tokens": 6, **settings})
+        return PrivateContextLLM(model, **{"max_tokens": 6, **settings})
 
 
 def nodes_of(texts: Sequence[str], fields: Sequence[dict[str, Any]] = ()) -> list[TextNode]:

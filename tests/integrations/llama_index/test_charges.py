@@ -17,11 +17,12 @@ from workflows.retry_policy import retry_policy, stop_after_attempt, wait_fixed
 
 from dpicl_rag.accounting.conversion import bounded_range_to_rho
 from dpicl_rag.accounting.stability import Stability
+from dpicl_rag.answers import PrivateStream
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import BudgetExceededError
 from dpicl_rag.ledger import Ledger, ScopeStatus
-from dpicl_rag.private_stream import PrivateStream
-from llama_index_dpicl_rag import PrivateContextLLM, PrivateQueryEngine, PrivateSynthesizer
+from dpicl_rag.retrieval import GivenDocuments
+from llama_index_dpicl_rag import PrivateLLM, PrivateQueryEngine, PrivateSynthesizer
 from tests.integrations.llama_index.support import (
     FIXED,
     QUESTION,
@@ -34,31 +35,26 @@ TOKEN = bounded_range_to_rho(FIXED["strength"] * FIXED["clip"])
 MODES = ["complete", "chat", "engine", "synthesizer"]
 
 
-class Given:
-    """A retriever of the core that knows its answer."""
-
-    stability = Stability(added=1, changed=0)
-
-    def retrieve(self, question: str) -> list[Document]:
-        return [Document(text, text) for text in TEXTS]
+def given() -> GivenDocuments:
+    return GivenDocuments([Document(text, text) for text in TEXTS])
 
 
 class Account:
-    """A core object on a ledger, which remembers the streams that it made."""
+    """A private language model on a ledger, which remembers the streams that it made."""
 
     def __init__(self, model: Any, ledger: Ledger, max_tokens: int) -> None:
         self.ledger = ledger
         self.streams: list[PrivateStream] = []
-        self.core = private_llm(
+        self.llm = private_llm(
             model, ledger=ledger, corpus="mail", max_tokens=max_tokens, seed=2, **FIXED
         )
-        begin = self.core.stream
+        begin = self.llm.stream
 
         def stream(*args: Any, **kwargs: Any) -> PrivateStream:
             self.streams.append(begin(*args, **kwargs))
             return self.streams[-1]
 
-        self.core.stream = stream  # type: ignore[method-assign]
+        self.llm.stream = stream  # type: ignore[method-assign]
 
     @property
     def released(self) -> int:
@@ -80,14 +76,14 @@ class Account:
         stable = {"unit_field": "document", "stability": Stability(1, 0), "streaming": True}
         match mode:
             case "complete":
-                return PrivateContextLLM(self.core).stream_complete(QUESTION, documents=TEXTS)
+                return PrivateLLM(self.llm).stream_complete(QUESTION, documents=TEXTS)
             case "chat":
-                return PrivateContextLLM(self.core).stream_chat(messages, documents=TEXTS)
+                return PrivateLLM(self.llm).stream_chat(messages, documents=TEXTS)
             case "engine":
-                engine = PrivateQueryEngine(self.core, Given(), streaming=True)
+                engine = PrivateQueryEngine(self.llm, given(), streaming=True)
                 return engine.query(QUESTION).response_gen
             case _:
-                return PrivateSynthesizer(self.core, **stable).get_response(QUESTION, TEXTS)
+                return PrivateSynthesizer(self.llm, **stable).get_response(QUESTION, TEXTS)
 
     async def astream(self, mode: str) -> Any:
         """``stream`` for async callers."""
@@ -95,15 +91,15 @@ class Account:
         stable = {"unit_field": "document", "stability": Stability(1, 0), "streaming": True}
         match mode:
             case "complete":
-                llm = PrivateContextLLM(self.core)
+                llm = PrivateLLM(self.llm)
                 return await llm.astream_complete(QUESTION, documents=TEXTS)
             case "chat":
-                return await PrivateContextLLM(self.core).astream_chat(messages, documents=TEXTS)
+                return await PrivateLLM(self.llm).astream_chat(messages, documents=TEXTS)
             case "engine":
-                engine = PrivateQueryEngine(self.core, Given(), streaming=True)
+                engine = PrivateQueryEngine(self.llm, given(), streaming=True)
                 return (await engine.aquery(QUESTION)).response_gen
             case _:
-                synthesizer = PrivateSynthesizer(self.core, **stable)
+                synthesizer = PrivateSynthesizer(self.llm, **stable)
                 return await synthesizer.aget_response(QUESTION, TEXTS)
 
 
@@ -121,7 +117,7 @@ def account(tiny_model, ledger) -> Account:
 
 def test_whole_answers_are_charged(account) -> None:
     assert account.status().spent == 0
-    response = PrivateQueryEngine(account.core, Given()).query(QUESTION)
+    response = PrivateQueryEngine(account.llm, given()).query(QUESTION)
     assert response.metadata["output_tokens"] == account.released > 1
     account.check()
     assert response.metadata["budget_left"] == pytest.approx(100 - account.released * TOKEN)
@@ -184,7 +180,7 @@ def test_error_in_the_reader_ends_the_answer(account) -> None:
 
 async def test_retries_are_charged_one_by_one(account) -> None:
     """A step that fails midway has released its tokens: they are paid for, and so is the retry."""
-    engine = PrivateQueryEngine(account.core, Given(), streaming=True)
+    engine = PrivateQueryEngine(account.llm, given(), streaming=True)
     attempts: list[int] = []
 
     class Ask(Workflow):
@@ -214,7 +210,7 @@ async def test_retries_are_charged_one_by_one(account) -> None:
 def test_eight_threads(tiny_model, ledger, budget: float) -> None:
     ledger.set_budget(corpus="mail", rho=budget)
     account = Account(tiny_model, ledger, max_tokens=6)
-    engine = PrivateQueryEngine(account.core, Given())
+    engine = PrivateQueryEngine(account.llm, given())
 
     def ask(_: int) -> int:
         try:
@@ -230,8 +226,8 @@ def test_eight_threads(tiny_model, ledger, budget: float) -> None:
 
 
 async def test_eight_tasks(account) -> None:
-    engine = PrivateQueryEngine(account.core, Given())
-    llm = PrivateContextLLM(account.core)
+    engine = PrivateQueryEngine(account.llm, given())
+    llm = PrivateLLM(account.llm)
     calls = [engine.aquery(QUESTION) for _ in range(4)]
     calls += [llm.acomplete(QUESTION, documents=TEXTS) for _ in range(4)]
     await asyncio.gather(*calls)
@@ -243,8 +239,8 @@ def test_budget_that_cannot_pay_is_an_error_at_the_first_piece(tiny_model, ledge
     ledger.set_budget(corpus="mail", rho=TOKEN / 2)
     account = Account(tiny_model, ledger, max_tokens=4)
     with pytest.raises(BudgetExceededError):
-        PrivateQueryEngine(account.core, Given()).query(QUESTION)
-    stream = PrivateQueryEngine(account.core, Given(), streaming=True).query(QUESTION)
+        PrivateQueryEngine(account.llm, given()).query(QUESTION)
+    stream = PrivateQueryEngine(account.llm, given(), streaming=True).query(QUESTION)
     with pytest.raises(BudgetExceededError):
         next(stream.response_gen)
     assert account.status().spent == 0
@@ -264,10 +260,10 @@ class Slow:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
 
-    def prefix(self, *args: Any, **kwargs: Any) -> Any:
+    def read(self, *args: Any, **kwargs: Any) -> Any:
         self.reading.set()
         assert self.go.wait(60)
-        return self._model.prefix(*args, **kwargs)
+        return self._model.read(*args, **kwargs)
 
 
 async def test_cancelled_stream_is_settled(tiny_model, ledger) -> None:

@@ -68,13 +68,13 @@ def test_app_after_the_change_is_private(tmp_path, monkeypatch, tiny_model) -> N
     assert response.metadata["output_tokens"] > 0
 
 
-def test_core_passes_options_on(tmp_path, tiny_model) -> None:
+def test_library_passes_options_on(tmp_path, tiny_model) -> None:
     index = chroma_index(tmp_path, nodes_of(TEXTS))
     engine = private_llm(tiny_model).as_query_engine(index, threshold=-1, streaming=True)
     assert list(engine.query(QUESTION).response_gen)
 
 
-def test_core_names_the_extra_to_install(monkeypatch, tiny_model) -> None:
+def test_library_names_the_extra_to_install(monkeypatch, tiny_model) -> None:
     monkeypatch.setitem(sys.modules, "llama_index_dpicl_rag", None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'dpicl-rag\[llama-index\]'"):
         private_llm(tiny_model).as_query_engine([])

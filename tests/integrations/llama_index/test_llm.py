@@ -1,4 +1,4 @@
-"""The language model behaves like a LlamaIndex LLM, and like the core underneath."""
+"""The language model behaves like a LlamaIndex LLM, and like the private one inside."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from llama_index.core.response_synthesizers import ResponseMode
 from pydantic import BaseModel
 
 from dpicl_rag.errors import ConfigurationError, MissingDocumentsError
-from llama_index_dpicl_rag import PrivateContextLLM, PromptContextError
+from llama_index_dpicl_rag import PrivateLLM, PromptContextError
 from tests.integrations.llama_index.support import (
     QUESTION,
     TEXTS,
@@ -24,19 +24,19 @@ TEMPLATE = PromptTemplate("{context_str} {query_str}")
 
 @pytest.fixture
 def make(tiny_model):
-    """Adapters over cores of one seed; each starts with the same randomness."""
+    """Adapters over private language models of one seed; each starts with the same randomness."""
 
     def made(**options):
-        return PrivateContextLLM(private_llm(tiny_model, seed=3), **options)
+        return PrivateLLM(private_llm(tiny_model, seed=3), **options)
 
     return made
 
 
 def test_class_is_a_llama_index_llm() -> None:
-    names = [base.__name__ for base in PrivateContextLLM.__mro__]
+    names = [base.__name__ for base in PrivateLLM.__mro__]
     assert BaseLLM.__name__ in names
     assert CustomLLM.__name__ in names
-    assert PrivateContextLLM.class_name() == "PrivateContextLLM"
+    assert PrivateLLM.class_name() == "PrivateLLM"
 
 
 def test_metadata_tells_public_facts(make) -> None:
@@ -45,7 +45,7 @@ def test_metadata_tells_public_facts(make) -> None:
     assert not metadata.is_function_calling_model
 
 
-def test_answer_is_that_of_the_core(tiny_model, make) -> None:
+def test_answer_is_that_of_the_library(tiny_model, make) -> None:
     answer = private_llm(tiny_model, seed=3).answer(QUESTION, TEXTS)
     response = make().complete(QUESTION, documents=TEXTS)
     assert response.text == answer.text
@@ -179,14 +179,14 @@ def test_stock_query_engine_is_refused(make, tmp_path, mode, streaming) -> None:
 
 
 def test_subclass_is_not_recorded_either(make) -> None:
-    class Mine(PrivateContextLLM):
+    class Mine(PrivateLLM):
         def complete(self, prompt, formatted=False, *, documents=None, **kwargs):
             return super().complete(prompt, formatted, documents=documents, **kwargs)
 
     from tests.integrations.llama_index.support import instrumented
 
     seen: list[str] = []
-    llm = Mine(make().core)
+    llm = Mine(make().llm)
     with instrumented(lambda place, value: seen.append(f"{place} {value!r}")):
         llm.complete(QUESTION, documents=TEXTS)
     assert seen

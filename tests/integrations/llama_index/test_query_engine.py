@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,8 +23,20 @@ from workflows.events import Event, StartEvent, StopEvent
 from dpicl_rag.accounting.stability import Stability
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError, CorpusError
-from dpicl_rag.retrieval import Corpus, ThresholdRetriever, TopKRetriever
-from llama_index_dpicl_rag import PrivateContextLLM, PrivateQueryEngine
+from dpicl_rag.ledger import Ledger
+from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
+from dpicl_rag.private_context_llm import PrivateContextLLM
+from dpicl_rag.retrieval import (
+    Corpus,
+    GivenDocuments,
+    PoissonSampledRetriever,
+    PrivateThresholdRetriever,
+    PrivateTopKRetriever,
+    Retriever,
+    ThresholdRetriever,
+    TopKRetriever,
+)
+from llama_index_dpicl_rag import PrivateLLM, PrivateQueryEngine
 from llama_index_dpicl_rag.index_retriever import IndexEmbedder
 from tests.integrations.llama_index.support import (
     QUESTION,
@@ -41,18 +55,6 @@ SENDERS = [{"sender": name} for name in ("ann", "bob", "ann", "bob")]
 @pytest.fixture
 def index(tmp_path) -> VectorStoreIndex:
     return chroma_index(tmp_path, nodes_of(TEXTS, SENDERS))
-
-
-class Fixed:
-    """A retriever of the core that knows its answer."""
-
-    stability = Stability(added=1, changed=0)
-
-    def __init__(self, *documents: Document) -> None:
-        self.documents = list(documents)
-
-    def retrieve(self, question: str) -> list[Document]:
-        return self.documents
 
 
 def test_class_is_a_llama_index_query_engine(tiny_model, index) -> None:
@@ -185,20 +187,77 @@ def test_zero_nodes_take_the_ordinary_path(tiny_model, index) -> None:
     assert "".join(stream.response_gen).strip() == public
 
 
-def test_retriever_of_the_core_is_used_as_it_is(tiny_model) -> None:
+def test_retriever_of_the_library_is_used_as_it_is(tiny_model) -> None:
     model = Reader(tiny_model)
-    retriever = Fixed(Document("Elm", "a"), Document("Oak", "b"))
+    retriever = GivenDocuments([Document("Elm", "a"), Document("Oak", "b")])
     PrivateQueryEngine(private_llm(model), retriever).query(QUESTION)
     assert model.documents == ["Elm", "Oak"]
     with pytest.raises(ConfigurationError, match="belong to the retriever"):
         PrivateQueryEngine(private_llm(model), retriever, threshold=0.1)
 
 
+def coins() -> SeededRandomness:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotPrivateWarning)
+        return SeededRandomness(7)
+
+
+RETRIEVERS: dict[str, Callable[[Corpus], Retriever]] = {
+    "threshold": lambda corpus: ThresholdRetriever(corpus, -1),
+    "top-k": lambda corpus: TopKRetriever(corpus, 2),
+    "private threshold": lambda corpus: PrivateThresholdRetriever(
+        corpus, 2, thresholds=(0.5, 0.0, -1.0), randomness=coins()
+    ),
+    "private top-k": lambda corpus: PrivateTopKRetriever(
+        corpus, 4, sigma=3, thresholds=(0.0, -0.1, -1.0), randomness=coins()
+    ),
+    "sampled": lambda corpus: PoissonSampledRetriever(
+        ThresholdRetriever(corpus, -1), 0.5, randomness=coins()
+    ),
+    "sampled private": lambda corpus: PoissonSampledRetriever(
+        PrivateThresholdRetriever(corpus, 2, thresholds=(0.0, -1.0), randomness=coins()),
+        0.5,
+        randomness=coins(),
+    ),
+    "given": lambda corpus: GivenDocuments(TEXTS),
+}
+
+
+@pytest.mark.parametrize("name", RETRIEVERS)
+def test_every_retriever_of_the_library_is_taken(tiny_model, tmp_path, name: str) -> None:
+    """By the three doors alike: same documents, same answer, same charge as the library's."""
+    corpus = Corpus.from_collection(
+        chroma_index(tmp_path, nodes_of(TEXTS)).vector_store.client,
+        unit_field="document_id",
+        embedder=IndexEmbedder(HashEmbedding()),
+    )
+    doors: list[Callable[[PrivateContextLLM, Retriever], str]] = [
+        lambda llm, retriever: llm.answer(QUESTION, retriever).text,
+        lambda llm, retriever: PrivateQueryEngine(llm, retriever).query(QUESTION).response,
+        lambda llm, retriever: llm.as_query_engine(retriever).query(QUESTION).response,
+        lambda llm, retriever: PrivateLLM(llm).complete(QUESTION, documents=retriever).text,
+    ]
+    seen = []
+    for number, door in enumerate(doors):
+        model = Reader(tiny_model)
+        with Ledger(tmp_path / f"{number}.db") as ledger:
+            ledger.set_budget(corpus="mail", rho=100.0)
+            llm = private_llm(model, seed=5, ledger=ledger, corpus="mail")
+            text = door(llm, RETRIEVERS[name](corpus))
+            seen.append((text, model.documents, llm.budget_left()))
+    text, read, left = seen[0]
+    assert text
+    assert set(read) <= set(TEXTS)
+    assert read
+    assert left < 100
+    assert seen == [seen[0]] * len(doors)
+
+
 def test_either_language_model_can_be_given(tiny_model, index) -> None:
-    core = private_llm(tiny_model, seed=5)
-    retriever = Fixed(Document("Elm", "a"))
+    llm = private_llm(tiny_model, seed=5)
+    retriever = GivenDocuments([Document("Elm", "a")])
     answer = private_llm(tiny_model, seed=5).answer(QUESTION, retriever).text
-    assert PrivateQueryEngine(PrivateContextLLM(core), retriever).query(QUESTION).response == answer
+    assert PrivateQueryEngine(PrivateLLM(llm), retriever).query(QUESTION).response == answer
     with pytest.raises(ConfigurationError, match="object"):
         PrivateQueryEngine(object(), retriever)  # type: ignore[arg-type]
 
@@ -223,22 +282,22 @@ class OtherStore(BasePydanticVectorStore):
 
 
 def test_approximate_search_is_refused(tiny_model, index) -> None:
-    core = private_llm(tiny_model)
+    llm = private_llm(tiny_model)
     other = VectorStoreIndex.from_vector_store(OtherStore(), embed_model=HashEmbedding())
     sources = [index.as_retriever(), index.vector_store, other, [Document("Elm", "a")]]
     for source in sources:
         with pytest.raises(ConfigurationError, match="approximate"):
-            PrivateQueryEngine(core, source)
+            PrivateQueryEngine(llm, source)
 
 
 def test_options_that_contradict_are_refused(tiny_model, index) -> None:
-    core = private_llm(tiny_model)
+    llm = private_llm(tiny_model)
     with pytest.raises(ConfigurationError, match="not both"):
-        PrivateQueryEngine(core, index, threshold=0.2, top_k=2)
+        PrivateQueryEngine(llm, index, threshold=0.2, top_k=2)
     with pytest.raises(ConfigurationError, match="privacy_unit"):
         PrivateQueryEngine(private_llm(tiny_model, privacy_unit="sender"), index).query(QUESTION)
     with pytest.raises(ConfigurationError, match="Chroma"):
-        PrivateQueryEngine(core, simple_index(nodes_of(TEXTS)), where={"a": "b"}).query(QUESTION)
+        PrivateQueryEngine(llm, simple_index(nodes_of(TEXTS)), where={"a": "b"}).query(QUESTION)
     with pytest.raises(ConfigurationError, match="individual"):
         PrivateQueryEngine(private_llm(tiny_model, accounting="individual"), index, top_k=2).query(
             QUESTION
@@ -262,7 +321,7 @@ def test_questions_only_are_embedded() -> None:
 
 
 async def test_works_as_a_tool(tiny_model) -> None:
-    retriever = Fixed(Document("Elm", "a"))
+    retriever = GivenDocuments([Document("Elm", "a")])
     text = private_llm(tiny_model, seed=5).answer(QUESTION, retriever).text
     for use in ("call", "acall"):
         engine = PrivateQueryEngine(private_llm(tiny_model, seed=5), retriever)
@@ -273,7 +332,7 @@ async def test_works_as_a_tool(tiny_model) -> None:
 
 
 async def test_works_in_a_workflow_step(tiny_model) -> None:
-    retriever = Fixed(Document("Elm", "a"))
+    retriever = GivenDocuments([Document("Elm", "a")])
     text = private_llm(tiny_model, seed=5).answer(QUESTION, retriever).text
 
     class Piece(Event):
@@ -295,11 +354,11 @@ async def test_works_in_a_workflow_step(tiny_model) -> None:
 
 
 def test_top_k_costs_twice_a_threshold(tiny_model, index) -> None:
-    from llama_index_dpicl_rag.index_retriever import exact_retriever
+    from llama_index_dpicl_rag.index_retriever import retriever_over
 
-    threshold = exact_retriever(index, unit_field="document_id")
+    threshold = retriever_over(index, unit_field="document_id")
     assert isinstance(threshold, ThresholdRetriever)
     assert threshold.threshold == 0.5
-    top_k = exact_retriever(index, unit_field="document_id", top_k=2)
+    top_k = retriever_over(index, unit_field="document_id", top_k=2)
     assert isinstance(top_k, TopKRetriever)
     assert top_k.stability == Stability(added=0, changed=1)

@@ -13,7 +13,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from dpicl_rag.accounting.stability import Stability
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.ledger import Ledger
-from llama_index_dpicl_rag import PrivateContextLLM, PrivateSynthesizer
+from llama_index_dpicl_rag import PrivateLLM, PrivateSynthesizer
 from tests.integrations.llama_index.support import (
     FIXED,
     QUESTION,
@@ -125,8 +125,8 @@ async def test_get_response_agrees_with_its_twins(make) -> None:
 )
 def test_declared_stability_is_charged(tiny_model, tmp_path, options, factor) -> None:
     with Ledger(tmp_path / "ledger.db") as ledger:
-        core = private_llm(tiny_model, ledger=ledger, **{**FIXED, "strength": 0.1, "max_tokens": 2})
-        response = PrivateSynthesizer(core, unit_field="document_id", **options).synthesize(
+        llm = private_llm(tiny_model, ledger=ledger, **{**FIXED, "strength": 0.1, "max_tokens": 2})
+        response = PrivateSynthesizer(llm, unit_field="document_id", **options).synthesize(
             QUESTION, scored()
         )
         (status,) = [one for one in ledger.status() if one.kind == "corpus"]
@@ -154,7 +154,7 @@ def test_inherited_responses_lose_their_nodes(make) -> None:
 
 
 def test_adapter_of_the_language_model_can_be_given(tiny_model, make) -> None:
-    llm = PrivateContextLLM(private_llm(tiny_model, seed=5))
+    llm = PrivateLLM(private_llm(tiny_model, seed=5))
     synthesizer = PrivateSynthesizer(llm, unit_field="document_id")
     expected = make().synthesize(QUESTION, scored()).response
     assert synthesizer.synthesize(QUESTION, scored()).response == expected

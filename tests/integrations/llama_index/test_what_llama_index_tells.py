@@ -17,7 +17,7 @@ from llama_index.core.callbacks import CallbackManager
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata, MockLLM
 from llama_index.core.llms.callbacks import llm_completion_callback
 
-from llama_index_dpicl_rag import PrivateContextLLM, PrivateEmbedding, PrivateQueryEngine
+from llama_index_dpicl_rag import PrivateEmbedding, PrivateLLM, PrivateQueryEngine
 from tests.integrations.leak_probe import SECRET, LeakProbe
 from tests.integrations.llama_index.support import (
     QUESTION,
@@ -148,29 +148,29 @@ def test_stock_decorator_tells_keyword_arguments(tiny_model) -> None:
         "callback llm",
         "span Decorated.complete",
     }
-    private = PrivateContextLLM(private_llm(tiny_model))
+    private = PrivateLLM(private_llm(tiny_model))
     assert places_told(with_documents(private)) == set()
 
 
 async def test_stock_async_calls_block_the_event_loop(tiny_model, monkeypatch) -> None:
     response = await Decorated().acomplete(QUESTION)
     assert response.text == threading.main_thread().name
-    core = private_llm(tiny_model)
-    answer, threads = core.answer, []
+    llm = private_llm(tiny_model)
+    answer, threads = llm.answer, []
 
     def watched(*args: Any, **kwargs: Any) -> Any:
         threads.append(threading.current_thread())
         return answer(*args, **kwargs)
 
-    monkeypatch.setattr(core, "answer", watched)
-    await PrivateContextLLM(core).acomplete(QUESTION, documents=TEXTS)
+    monkeypatch.setattr(llm, "answer", watched)
+    await PrivateLLM(llm).acomplete(QUESTION, documents=TEXTS)
     await asyncio.sleep(0)
     assert threads
     assert threading.main_thread() not in threads
 
 
 class Ones:
-    """An embedder of the core."""
+    """An embedder of the library."""
 
     fingerprint = "ones"
     dimension = 4

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from dpicl_rag.accounting import (
     Adjacency,
     BoundedRange,
-    FixedFilter,
     RenyiAccountant,
     ZeroConcentratedAccountant,
     epsilon_to_rho,
@@ -18,6 +17,7 @@ from dpicl_rag.accounting import (
     strength_for,
 )
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.filters import FixedFilter
 
 
 @given(st.floats(1e-6, 50), st.integers(1, 3000), st.floats(1e-3, 100), st.integers(1, 8))
@@ -36,10 +36,10 @@ def test_tokens_spend_the_budget_and_no_more(
 def test_a_filter_pays_for_every_token_and_no_other() -> None:
     rho = epsilon_to_rho(8, 1e-5)
     cost = strength_for(rho, 64, 1.0, 1) ** 2 / 8
-    budget = FixedFilter(rho)
+    budget = FixedFilter(rho, cost)
     for _ in range(64):
-        budget.charge(cost)
-    assert not budget.can_pay(cost)
+        budget.pay()
+    assert not budget.can_pay()
 
 
 @pytest.mark.parametrize("tokens", [1, 16, 64])

@@ -3,18 +3,13 @@
 import subprocess
 import sys
 
-import pytest
-
 from dpicl_rag import accounting
 
 
 def test_every_public_name_resolves() -> None:
     for name in accounting.__all__:
         assert getattr(accounting, name) is not None
-    assert sorted(accounting.__all__) == sorted(accounting._HOME)
-    assert dir(accounting) == sorted(accounting.__all__)
-    with pytest.raises(AttributeError, match="nothing_like_this"):
-        accounting.nothing_like_this  # noqa: B018
+    assert len(set(accounting.__all__)) == len(accounting.__all__)
 
 
 def test_importing_it_loads_no_large_library() -> None:

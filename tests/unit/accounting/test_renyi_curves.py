@@ -8,18 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpicl_rag.accounting import bounded_range, pure_dp, subsampled
+from dpicl_rag.accounting import bounded_range, pure_dp
 from dpicl_rag.accounting.curves import renyi_curve
 from dpicl_rag.accounting.events import (
     BoundedRange,
     Composed,
     Gaussian,
+    PoissonSubsampled,
     PureDP,
     SelfComposed,
     ZeroConcentrated,
 )
 from dpicl_rag.errors import ConfigurationError
-from tests.contracts.accountant import Pair, bounded_range_pairs, pure_pairs
+from tests.contracts.accountant import Pair, pure_pairs
 
 ORDERS = (1.01, 1.5, 2.0, 3.7, 8.0, 40.0)
 positive = st.floats(-6, 2).map(lambda power: 10**power)
@@ -135,119 +136,23 @@ def test_delta_of_pure_dp() -> None:
     assert pure_dp.epsilon(2000.0, 1e-6) == pytest.approx(2000.0, rel=1e-6)
 
 
-@pytest.mark.parametrize("alpha", ORDERS)
-@pytest.mark.parametrize("rate", [0.001, 0.2, 0.7, 0.99])
-@pytest.mark.parametrize("epsilon", [0.05, 1.0, 4.0])
-def test_subsampled_curves_are_exact(epsilon: float, rate: float, alpha: float) -> None:
-    tops = np.linspace(0, epsilon, 4001)[1:-1]
-    pairs = [Pair.two_points(float(top), epsilon).subsampled(rate) for top in tops]
-    searched = max(either_way(pair, alpha) for pair in pairs)
-    claim = subsampled.bounded_range_renyi(epsilon, rate, alpha)
-    assert claim == pytest.approx(searched, rel=1e-4)
-    assert claim >= searched * (1 - 1e-9) - 1e-13
-    (pair,) = pure_pairs(epsilon, rate)
-    assert subsampled.pure_renyi(epsilon, rate, alpha) == pytest.approx(
-        either_way(pair, alpha), rel=1e-7, abs=1e-13
-    )
-
-
-@pytest.mark.parametrize("alpha", ORDERS)
-@pytest.mark.parametrize("rate", [0.001, 0.2, 0.7, 0.99])
-def test_the_general_bound_covers_composed_draws_under_one_coin(rate: float, alpha: float) -> None:
-    general = subsampled.renyi_curve(lambda order: 4 * bounded_range.renyi(0.6, order), rate)
-    for pair in bounded_range_pairs(0.6):
-        exact = either_way(pair.times(4).subsampled(rate), alpha)
-        assert general(alpha) >= exact * (1 - 1e-9)
-
-
-@given(st.floats(0.001, 0.999), st.floats(-2, 1).map(lambda power: 10**power), above_one)
-def test_the_general_bound_is_between_exact_and_unsampled(
-    rate: float, epsilon: float, alpha: float
-) -> None:
-    general = subsampled.renyi_curve(lambda order: bounded_range.renyi(epsilon, order), rate)
-    assert general(alpha) >= subsampled.bounded_range_renyi(epsilon, rate, alpha) * (1 - 1e-7)
-    assert general(alpha) <= bounded_range.renyi(epsilon, alpha) * (1 + 1e-9)
-
-
-def random_pairs(seed: int, count: int) -> list[Pair]:
-    """Any two distributions, near each other or far apart, with likely and unlikely outcomes."""
-    generator = np.random.default_rng(seed)
-    pairs = []
-    for _ in range(count):
-        outcomes = int(generator.integers(2, 5))
-        first, second = generator.dirichlet(np.full(outcomes, 0.4), size=2) + 1e-6
-        first, second = first / first.sum(), second / second.sum()
-        near = generator.choice([0.0, 0.5, 0.9])
-        pairs.append(Pair((1 - near) * first + near * second, second))
-    return pairs
-
-
-@pytest.mark.parametrize("rate", [0.01, 0.3, 0.9])
-def test_each_direction_is_covered_for_any_mechanism(rate: float) -> None:
-    tightest = math.inf
-    for pair in random_pairs(3, 60):
-        mixed = pair.subsampled(rate).first
-
-        def curve(alpha: float, pair: Pair = pair) -> float:
-            return either_way(pair, alpha)
-
-        general = subsampled.renyi_curve(curve, rate)
-        for alpha in (1.1, 2.0, 2.5, 4.0, 20.0):
-            adding = subsampled.adding_divergence(curve, rate, alpha)
-            exact = divergence(pair.second, mixed, alpha)
-            assert exact <= adding * (1 + 1e-9)
-            assert divergence(mixed, pair.second, alpha) <= general(alpha) * (1 + 1e-9)
-            assert adding <= general(alpha)
-            tightest = min(tightest, adding / exact)
-    assert tightest < 1.05 / (1 - rate)
-
-
-@pytest.mark.parametrize("power", [2.5, -0.5, -30.0])
-@pytest.mark.parametrize("rate", [1e-3, 0.4, 0.99])
-@pytest.mark.parametrize(("top", "below"), [(1e-3, 2e-3), (0.3, 0.1), (4.0, 2.0)])
-def test_mean_over_two_outcomes(top: float, below: float, rate: float, power: float) -> None:
-    """Both directions, in 60 digits: the power is the order, or one minus it."""
-    with mpmath.workdps(60):
-        high, low = mpmath.exp(top), mpmath.exp(-below)
-        chance = (1 - low) / (high - low)
-        mean = chance * (1 + rate * (high - 1)) ** power
-        mean += (1 - chance) * (1 + rate * (low - 1)) ** power
-        exact = float(mpmath.log(mean))
-    got = subsampled._two_points(np.array([top]), np.array([below]), rate, power)[0]
-    assert got == pytest.approx(exact, rel=1e-9)
-
-
-def test_the_general_bound_keeps_the_square_of_the_rate() -> None:
-    curve = subsampled.renyi_curve(lambda order: order * 0.05, 0.01)
-    assert curve(2.0) == pytest.approx(math.log1p(1e-4 * math.expm1(0.1)), rel=0.02)
-
-
 @pytest.mark.parametrize("rate", [0.001, 0.2, 0.999])
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 500.0])
 def test_amplified_epsilon(epsilon: float, rate: float) -> None:
     with mpmath.workdps(60):
         exact = float(mpmath.log(1 + mpmath.mpf(rate) * (mpmath.exp(epsilon) - 1)))
-    assert subsampled.amplified_epsilon(epsilon, rate) == pytest.approx(exact, rel=1e-12)
-    assert subsampled.pure_renyi(epsilon, rate, 1e9) <= exact * (1 + 1e-9)
-    assert subsampled.bounded_range_renyi(epsilon, rate, 1e9) <= exact * (1 + 1e-9)
+    assert pure_dp.amplified_epsilon(epsilon, rate) == pytest.approx(exact, rel=1e-12)
 
 
 def test_ends_of_the_rate() -> None:
     for epsilon in (1.0, 1e4):
-        assert subsampled.amplified_epsilon(epsilon, 0.0) == 0
-        assert subsampled.amplified_epsilon(epsilon, 1.0) == pytest.approx(epsilon)
-        assert subsampled.bounded_range_renyi(epsilon, 0.0, 2.0) == 0
-        assert subsampled.pure_renyi(epsilon, 0.0, 2.0) == 0
-    for curve, own in (
-        (subsampled.bounded_range_renyi, bounded_range.renyi),
-        (subsampled.pure_renyi, pure_dp.renyi),
-    ):
-        assert curve(1.0, 1.0, 3.0) == pytest.approx(own(1.0, 3.0), rel=1e-9)
-        for rate in (-0.1, 1.1, math.nan):
-            with pytest.raises(ConfigurationError, match="rate"):
-                curve(1.0, rate, 2.0)
-        with pytest.raises(ConfigurationError, match="alpha"):
-            curve(1.0, 0.5, 1.0)
+        assert pure_dp.amplified_epsilon(epsilon, 0.0) == 0
+        assert pure_dp.amplified_epsilon(epsilon, 1.0) == pytest.approx(epsilon)
+
+
+def test_a_subsample_has_no_curve() -> None:
+    with pytest.raises(ConfigurationError, match="no Renyi curve"):
+        renyi_curve(PoissonSubsampled(0.5, PureDP(1.0)))
 
 
 def test_curve_of_a_tree_is_the_sum_of_its_leaves() -> None:

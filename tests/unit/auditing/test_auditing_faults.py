@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
 import pytest
 import torch
 
-from dpicl_rag import decoding, gathering, labelling
-from dpicl_rag.accounting.filters import IndividualFilter
+from dpicl_rag import experts
 from dpicl_rag.accounting.stability import Stability
 from dpicl_rag.auditing import (
     Subject,
@@ -19,11 +19,11 @@ from dpicl_rag.auditing import (
     audit_synthetic,
 )
 from dpicl_rag.auditing.synthetic import worst_speech
-from dpicl_rag.charging import FixedCharge
 from dpicl_rag.documents import Document
 from dpicl_rag.experts import Expert, one_each
-from dpicl_rag.mechanisms.exponential import aggregate
-from dpicl_rag.retrieval.base import unit_key
+from dpicl_rag.filters import FixedFilter, IndividualFilter
+from dpicl_rag.mechanisms.exponential import ExponentialMechanism
+from dpicl_rag.retrieval.base import ExactRetriever, unit_key
 
 SIZE = 16
 SETTINGS = {"max_tokens": 4, "utility": "log_prob", "epsilon": 2.0}
@@ -77,11 +77,13 @@ def test_a_factor_of_two_in_what_units_pay(monkeypatch):
 
 
 def test_top_k_after_aggregation(monkeypatch):
-    def cut(base, utilities, weights):
-        scores = aggregate(base, utilities, weights)
+    honest = ExponentialMechanism.scores
+
+    def cut(self, step, weights=None):
+        scores = honest(self, step, weights)
         return torch.where(scores >= scores.topk(3).values[-1], scores, -torch.inf)
 
-    monkeypatch.setattr(decoding, "aggregate", cut)
+    monkeypatch.setattr(ExponentialMechanism, "scores", cut)
     found = audit_synthetic(subject())
     assert not found.holds
     assert found.usage == math.inf
@@ -89,7 +91,7 @@ def test_top_k_after_aggregation(monkeypatch):
 
 
 def test_groups_by_rank(monkeypatch):
-    def by_rank(documents, groups):
+    def by_rank(documents, groups, randomness):
         ranked = sorted(one_each(documents), key=lambda expert: expert.units)
         size = -(-len(ranked) // groups)
         parts = [ranked[at * size : (at + 1) * size] for at in range(groups)]
@@ -105,22 +107,22 @@ def test_groups_by_rank(monkeypatch):
     corpus = [Document(f"token {n % 2}", f"unit-{n}") for n in range(6)]
     audited = subject(groups=3)
     assert audit_neighbours(audited, corpus, additions=(), tokens=2).holds
-    monkeypatch.setattr(gathering, "random_groups", by_rank)
+    monkeypatch.setattr(experts, "random_groups", by_rank)
     found = audit_neighbours(audited, corpus, additions=(), tokens=2)
     assert not found.holds
     assert found.usage > 2
 
 
 def test_a_forgotten_charge(monkeypatch):
-    honest = FixedCharge.pay
+    honest = FixedFilter.pay
 
-    def forgetful(self, ranges):
+    def forgetful(self):
         # A token in every four goes unpaid.
         self.seen = getattr(self, "seen", -1) + 1
         if self.seen % 4:
-            honest(self, ranges)
+            honest(self)
 
-    monkeypatch.setattr(FixedCharge, "pay", forgetful)
+    monkeypatch.setattr(FixedFilter, "pay", forgetful)
     found = audit_synthetic(subject(accounting="fixed"))
     assert not found.holds
     assert found.usage == pytest.approx(4 / 3, rel=1e-3)
@@ -137,7 +139,7 @@ def test_a_forgotten_charge_of_a_unit(monkeypatch):
     assert not audit_synthetic(subject(accounting="individual", max_tokens=16)).holds
 
 
-class GraphIndex:
+class GraphIndex(ExactRetriever):
     """A navigable graph as in HNSW: points link to those near them when they arrive, and a search
     walks downhill with a short list. The arrival of a point reroutes it for the others."""
 
@@ -224,12 +226,12 @@ def test_a_factor_of_two_shows_in_answers_alone(monkeypatch):
     )
     canary = Document("token 0", "canary")
     assert audit_canary(labelled, [], canary, runs=400).holds
-    honest = labelling.score
+    honest = ExponentialMechanism.scores
     monkeypatch.setattr(
-        labelling,
-        "score",
-        lambda log_probs, utility, strength, charge: honest(
-            log_probs, utility, 2 * strength, charge
+        ExponentialMechanism,
+        "scores",
+        lambda self, step, weights=None: honest(
+            dataclasses.replace(self, strength=2 * self.strength), step, weights
         ),
     )
     found = audit_canary(labelled, [], canary, runs=3000)

@@ -141,59 +141,62 @@ class TestLowerBound:
 
 
 class TestRememberingModel:
-    documents = ([5, 6, 7], [8], [9, 10])
+    public = (4,)
+    documents = ((5, 6, 7), (8,), (9, 10))
+    two = ((5,), (6, 7))
 
     def test_rows_are_those_of_the_model(self, tiny_model):
         remembering = RememberingModel(tiny_model)
         for order in ((0, 1, 2), (0, 2), (1, 0)):
             chosen = [self.documents[at] for at in order]
             for path in ([3], [4], [3]):  # back and forth: the cache is written over
-                ours = remembering.prefix([1, 2], chosen, room=12)
-                theirs = tiny_model.prefix([1, 2], chosen, room=12)
+                ours = remembering.read([1, 2], chosen, room=12)
+                theirs = tiny_model.read([1, 2], chosen, room=12)
                 for step in ([20, 21], path, [22]):
                     torch.testing.assert_close(
-                        ours.extend(step), theirs.extend(step), atol=2e-4, rtol=0
+                        ours.extend(step).rows, theirs.extend(step).rows, atol=2e-4, rtol=0
                     )
                 labels = [[30, 31], [32]]
                 torch.testing.assert_close(
-                    ours.score(labels), theirs.score(labels), atol=2e-4, rtol=0
+                    ours.score(labels).rows, theirs.score(labels).rows, atol=2e-4, rtol=0
                 )
 
     def test_a_row_is_the_same_in_any_company(self, tiny_model):
         remembering = RememberingModel(tiny_model)
-        together = remembering.prefix([1], list(self.documents), room=4).extend([3])
-        alone = remembering.prefix([1], [self.documents[1]], room=4).extend([3])
-        assert torch.equal(together[1], alone[0])
+        together = remembering.read([1], [self.public, *self.documents], room=4).extend([3])
+        alone = remembering.read([1], [self.public, self.documents[1]], room=4).extend([3])
+        assert torch.equal(together.experts[1], alone.experts[0])
+        assert torch.equal(together.public, alone.public)
 
     def test_a_branch_does_not_disturb_what_stands_before_it(self, tiny_model):
         remembering = RememberingModel(tiny_model, memory=1)  # every row is computed again
         paths = [(3,), (3, 4), (3, 4, 5), (3, 6), (3, 6, 7), (3, 4, 5), (8,), (3, 6, 7)]
         for path in paths:
-            ours = remembering.prefix([1, 2], [[5], [6, 7]], room=12)
-            theirs = tiny_model.prefix([1, 2], [[5], [6, 7]], room=12)
+            ours = remembering.read([1, 2], self.two, room=12)
+            theirs = tiny_model.read([1, 2], self.two, room=12)
             for token in path:
                 found, expected = ours.extend([token]), theirs.extend([token])
-            torch.testing.assert_close(found, expected, atol=2e-4, rtol=0)
+            torch.testing.assert_close(found.rows, expected.rows, atol=2e-4, rtol=0)
 
     def test_anew_forgets(self, tiny_model):
         remembering = RememberingModel(tiny_model)
-        remembering.prefix([1], [[5], [6]], room=4).extend([3])
+        remembering.read([1], self.two, room=4).extend([3])
         anew = remembering.anew()
         assert not anew._rows
         assert anew.fingerprint == remembering.fingerprint
 
     def test_memory_is_bounded(self, tiny_model):
         remembering = RememberingModel(tiny_model, memory=1)
-        first = remembering.prefix([1], [[5], [6]], room=4).extend([3])
-        remembering.prefix([1], [[5], [6]], room=4).extend([4])
-        again = remembering.prefix([1], [[5], [6]], room=4).extend([3])
-        torch.testing.assert_close(first, again)
+        first = remembering.read([1], self.two, room=4).extend([3])
+        remembering.read([1], self.two, room=4).extend([4])
+        again = remembering.read([1], self.two, room=4).extend([3])
+        torch.testing.assert_close(first.rows, again.rows)
         assert len(remembering._rows) == 1
 
     def test_models_that_cannot_step_back_read_again(self):
         model = SyntheticModel(4, worst_speech(4))
-        rows = RememberingModel(model).prefix([], [list(b"turn 0")], room=4)
-        assert [int(rows.extend([0]).argmax()) for _ in range(3)] == [0, 1, 2]
+        rows = RememberingModel(model).read([], ["turn 0"], room=4)
+        assert [int(rows.extend([0]).public.argmax()) for _ in range(3)] == [0, 1, 2]
 
 
 def subject(**settings) -> Subject:

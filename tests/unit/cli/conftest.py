@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from dpicl_rag.cli import app, ask, console, stores
+from dpicl_rag.cli import app, console, stores
 from dpicl_rag.ledger import Ledger, ScopeStatus
 
 SECRET = "zanzibar-4471"
@@ -36,7 +36,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_model) -> Path:
     monkeypatch.delenv("DPICL_RAG_STORE", raising=False)
     monkeypatch.delenv("DPICL_RAG_LEDGER", raising=False)
     monkeypatch.setattr(stores, "load_embedder", lambda name: BucketEmbedder())
-    monkeypatch.setattr(ask, "load_model", lambda name: tiny_model)
+    monkeypatch.setattr(stores, "load_model", lambda name: tiny_model)
     console.show_tracebacks(False)
     return tmp_path
 

@@ -12,12 +12,18 @@ import pytest
 from dpicl_rag import configuration
 from dpicl_rag.accounting import bounded_range_to_rho, epsilon_to_rho
 from dpicl_rag.cli import ask as room
-from dpicl_rag.cli import stores
+from dpicl_rag.cli import options, stores
 from dpicl_rag.decoding import decode
 from dpicl_rag.language_models.rows import TransformersRows
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.private_context_llm import PrivateContextLLM
-from dpicl_rag.retrieval import ThresholdRetriever
+from dpicl_rag.retrieval import (
+    PoissonSampledRetriever,
+    PrivateThresholdRetriever,
+    PrivateTopKRetriever,
+    ThresholdRetriever,
+    TopKRetriever,
+)
 
 ANSWER_FIELDS = ["answer", "epsilon", "delta", "rho", "tokens", "stopped_by"]
 
@@ -80,11 +86,55 @@ def test_the_settings_reach_the_answer(cli, mail, monkeypatch):
     assert (config.epsilon, config.delta, config.max_tokens) == (2.0, 1e-6, 7)
     assert (config.accounting, config.utility, config.unit_tokens) == ("fixed", "vote", 99)
     assert seen["template"].answer_prefix == "So"
-    assert seen["retriever"].k == 3
+    assert seen["retriever"].top_k == 3
     cli("ask", "What?", "--corpus", mail, "--threshold", "0.25")
     assert seen["retriever"].threshold == 0.25
-    cli("ask", "What?", "--corpus", mail, "--private-threshold", "5")
-    assert seen["retriever"].target == 5
+
+
+@pytest.fixture(params=["ask", "classify"])
+def search(request, cli, mail, monkeypatch):
+    """Ask with some options; returns the retriever that was made, and the configuration."""
+
+    def run(*words):
+        seen = []
+
+        def stop(self, question, retriever, *_, **__):
+            seen[:] = retriever, self.config
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(PrivateContextLLM, "stream", stop)
+        monkeypatch.setattr(PrivateContextLLM, "classify", stop)
+        labels = ("--label", "yes", "--label", "no") if request.param == "classify" else ()
+        assert cli(request.param, "What?", "--corpus", mail, *labels, *words).exit_code == 130
+        return seen
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "name", "value"),
+    [
+        ((), ThresholdRetriever, "threshold", 0.5),
+        (("--threshold", "0"), ThresholdRetriever, "threshold", 0.0),
+        (("--top-k", "3"), TopKRetriever, "top_k", 3),
+        (("--private-threshold", "5"), PrivateThresholdRetriever, "target", 5),
+        (("--private-top-k", "6"), PrivateTopKRetriever, "top_k", 6),
+    ],
+)
+@pytest.mark.parametrize("sample", [None, 0.25])
+def test_every_retriever_is_reached(search, words, kind, name, value, sample):
+    found, _ = search(*words, *(() if sample is None else ("--sample", str(sample))))
+    if sample is not None:
+        assert isinstance(found, PoissonSampledRetriever)
+        assert found.rate == sample
+        found = found.retriever
+    assert type(found) is kind
+    assert getattr(found, name) == value
+
+
+def test_delta_reaches_answers_and_labels(search):
+    assert search("--delta", "1e-6")[1].delta == 1e-6
+    assert search()[1].delta == 1e-5
 
 
 def test_the_ledger_records_the_corpus_and_the_caller(cli, mail, spending, endless):
@@ -100,6 +150,18 @@ def test_a_private_threshold_is_part_of_the_answer_and_paid_for(cli, mail, secre
     assert shown.exit_code == 0, shown.output
     found = json.loads(shown.stdout)
     assert 1 / 18 < found["rho"] <= epsilon_to_rho(8.0, 1e-5) * (1 + 1e-9)
+    assert spending(mail).spent == pytest.approx(found["rho"], rel=1e-6)
+    assert secret not in shown.output
+
+
+@pytest.mark.parametrize("way", ["--private-threshold", "--private-top-k"])
+def test_a_label_after_a_private_search_pays_for_both(cli, mail, secret, spending, way):
+    words = ("--label", "yes", "--label", "no", way, "2", "--delta", "1e-6", "--json")
+    shown = cli("classify", "What is the code?", "--corpus", mail, *words)
+    assert shown.exit_code == 0, shown.output
+    found = json.loads(shown.stdout)
+    assert found["delta"] == 1e-6
+    assert found["rho"] > 0.05
     assert spending(mail).spent == pytest.approx(found["rho"], rel=1e-6)
     assert secret not in shown.output
 
@@ -161,8 +223,10 @@ def test_an_empty_corpus_is_answered_by_the_ordinary_path(cli, home):
         (["--delta", "1"], "delta"),
         (["--max-tokens", "0"], "max_tokens"),
         (["--threshold", "2"], "threshold"),
-        (["--top-k", "0"], "k must"),
+        (["--top-k", "0"], "top_k must"),
         (["--top-k", "2", "--accounting", "individual"], "individual"),
+        (["--sample", "0"], "rate must"),
+        (["--sample", "1.5"], "rate must"),
     ],
 )
 def test_a_bad_setting_is_one_line(cli, mail, words, told):
@@ -181,7 +245,7 @@ def test_an_unknown_corpus_names_those_there_are(cli, mail):
 
 
 def test_settings_are_checked_before_the_model_is_loaded(cli, mail, monkeypatch):
-    monkeypatch.setattr(room, "load_model", lambda name: pytest.fail("loaded"))
+    monkeypatch.setattr(stores, "load_model", lambda name: pytest.fail("loaded"))
     assert cli("ask", "What?", "--corpus", mail, "--epsilon", "0").exit_code == 1
     assert cli("ask", "What?", "--corpus", "mial").exit_code == 1
 
@@ -201,6 +265,11 @@ def test_a_question_longer_than_the_context(cli, mail, spending):
         ["--top-k", "2", "--threshold", "0.5"],
         ["--top-k", "2", "--private-threshold", "5"],
         ["--threshold", "0.5", "--private-threshold", "5"],
+        ["--threshold", "0", "--private-top-k", "5"],
+        ["--top-k", "2", "--private-top-k", "5"],
+        ["--private-threshold", "5", "--private-top-k", "5"],
+        ["--private-top-k", "0"],
+        ["--sample", "half"],
         ["--no-ledger", "--ledger", "x.sqlite"],
         ["--accounting", "none"],
     ],
@@ -211,13 +280,29 @@ def test_a_wrong_option_is_a_usage_error(cli, mail, words):
     assert result.stdout == ""
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--top-k", "2", "--threshold", "0"], "give --threshold or --top-k, not both"),
+        (
+            ["--private-top-k", "2", "--private-threshold", "2"],
+            "give --private-threshold or --private-top-k, not both",
+        ),
+        (["--no-ledger", "--ledger", "x"], "give --ledger or --no-ledger, not both"),
+    ],
+)
+def test_options_that_exclude_each_other_are_named(cli, mail, words, told):
+    shown = cli("ask", "What?", "--corpus", mail, *words).stderr
+    assert told in " ".join(shown.replace("│", "").split())
+
+
 def test_one_label_is_a_usage_error(cli, mail):
     assert cli("classify", "What?", "--corpus", mail, "--label", "yes").exit_code == 2
 
 
 def test_a_budget_that_cannot_pay_refuses_before_the_model_reads(cli, mail, monkeypatch):
     assert cli("budget", "set", "--corpus", mail, "--rho", "1e-6").exit_code == 0
-    monkeypatch.setattr(TransformersModel, "prefix", lambda *_, **__: pytest.fail("read"))
+    monkeypatch.setattr(TransformersModel, "read", lambda *_, **__: pytest.fail("read"))
     result = cli("ask", "What?", "--corpus", mail, "--accounting", "fixed")
     assert result.exit_code == 1
     assert result.stderr.startswith("error: the budget of corpus 'mail' cannot pay")
@@ -234,9 +319,9 @@ def test_a_budget_that_runs_out_midway_ends_the_answer(cli, mail, spending, endl
 
 
 @pytest.fixture
-def endless(monkeypatch):
+def endless(monkeypatch, tiny_model):
     """No token ends an answer."""
-    monkeypatch.setattr(TransformersModel, "stop_tokens", property(lambda self: frozenset()))
+    monkeypatch.setattr(tiny_model.tokenizer, "stop_tokens", frozenset())
 
 
 @pytest.fixture
@@ -301,7 +386,7 @@ def test_ctrl_c_while_documents_are_read_charges_nothing(cli, mail, monkeypatch,
     def interrupted(*_, **__):
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(TransformersModel, "prefix", interrupted)
+    monkeypatch.setattr(TransformersModel, "read", interrupted)
     assert ask_of_twelve_tokens(cli, mail).exit_code == 130
     assert (spending(mail).spent, spending(mail).reserved) == (0.0, 0.0)
 
@@ -324,10 +409,11 @@ def test_an_unexpected_error_tells_its_type_and_no_text(cli, mail, secret, monke
 
 
 @pytest.mark.parametrize(
-    ("mine", "theirs"),
-    [(room.Utility, configuration.UtilityName), (room.Accounting, configuration.Accounting)],
+    ("name", "theirs"),
+    [("utility", configuration.UtilityName), ("accounting", configuration.Accounting)],
 )
-def test_the_choices_are_those_of_the_library(mine, theirs):
+def test_the_choices_are_those_of_the_library(name, theirs):
+    mine = inspect.signature(room.ask).parameters[name].annotation
     optional = typing.get_args(mine)[0]
     assert set(typing.get_args(typing.get_args(optional)[0])) == set(typing.get_args(theirs))
 
@@ -338,4 +424,4 @@ def test_the_defaults_are_those_of_the_library():
     for name in ("epsilon", "delta", "max_tokens", "unit_tokens"):
         assert parameters[name].default == fields[name].default, name
     default = inspect.signature(ThresholdRetriever).parameters["threshold"].default
-    assert f"{default:g} by default" in typing.get_args(room.Threshold)[1].help
+    assert f"{default:g} by default" in typing.get_args(options.Threshold)[1].help

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from dpicl_rag.accounting.stability import Stability
-from dpicl_rag.cli import ask
+from dpicl_rag.cli import stores
 from tests.support.tiny_model import build_tiny_model
 
 QUICK = ("--units", "2", "--tokens", "2", "--runs", "4", "--max-tokens", "2")
@@ -15,7 +15,7 @@ QUICK = ("--units", "2", "--tokens", "2", "--runs", "4", "--max-tokens", "2")
 def short_context(monkeypatch):
     """A model of its own: the audit asks longer questions than others do."""
     model = build_tiny_model(max_position_embeddings=4096)
-    monkeypatch.setattr(ask, "load_model", lambda name: model)
+    monkeypatch.setattr(stores, "load_model", lambda name: model)
 
 
 def test_a_corpus_is_audited_and_the_figures_stand_in_order(cli, mail, secret):
@@ -49,7 +49,7 @@ def test_a_path_and_a_report(cli, home, secret):
 def test_a_claim_that_does_not_hold_is_an_exit_status(cli, mail, monkeypatch):
     honest = Stability.factor
     monkeypatch.setattr(Stability, "factor", lambda self, adjacency: honest(self, adjacency) / 2)
-    monkeypatch.setattr("dpicl_rag.accounting.calibration._check.count", lambda name, value: value)
+    monkeypatch.setattr("dpicl_rag._validate.count", lambda name, value: value)
     shown = cli(
         "audit", "--corpus", mail, "--threshold", "-1", "--accounting", "fixed", "--json", *QUICK
     )

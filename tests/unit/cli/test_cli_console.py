@@ -54,6 +54,17 @@ assert not heavy, heavy
     assert "--epsilon" in result.stdout
 
 
+def test_completion_knows_the_options_that_commands_share():
+    code = """
+import os
+os.environ.update(COMP_WORDS="dpicl-rag ask --priv", COMP_CWORD="2")
+os.environ["_DPICL_RAG_COMPLETE"] = "complete_bash"
+from dpicl_rag.cli import main
+main()
+"""
+    assert run_python(code).stdout.split() == ["--private-threshold", "--private-top-k"]
+
+
 def test_main_ends_with_one_line_and_the_status(tmp_path):
     words = ["dpicl-rag", "ingest", str(tmp_path / "none.mbox"), "--corpus", "mail"]
     code = f"import sys; from dpicl_rag.cli import main; sys.argv = {words!r}; main()"

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dpicl_rag.cli import ask
+from dpicl_rag.cli import stores
 from dpicl_rag.evaluation.scoring import Scorer
 
 OPTIONS = ("--experts", "2,3", "--seeds", "2", "--queries", "2", "--text-tokens", "12")
@@ -92,7 +92,7 @@ def test_other_settings_in_the_same_folder_are_one_error(score):
         (("--experts", "40"), "40 experts need one each"),
         (("--queries", "9"), "9 were asked for"),
         (("--methods", "magic"), "no method is called 'magic'"),
-        (("--epsilon", "0"), "epsilon must be above 0"),
+        (("--epsilon", "0"), "epsilon must be a finite number above 0"),
     ],
 )
 def test_each_mistake_is_one_line(score, words, says):
@@ -109,7 +109,7 @@ def test_numbers_of_experts_that_are_none(score, number):
 
 def test_a_report_needs_no_model(score, cli, home, monkeypatch):
     score()
-    monkeypatch.setattr(ask, "load_model", lambda name: pytest.fail("the model was loaded"))
+    monkeypatch.setattr(stores, "load_model", lambda name: pytest.fail("the model was loaded"))
     result = cli("evaluate", "report", str(home / "run"), "--epsilon", "1", "--json")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)

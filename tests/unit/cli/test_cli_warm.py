@@ -7,20 +7,20 @@ import json
 import pytest
 
 from dpicl_rag.cli import stores
-from dpicl_rag.language_models.rows import TransformersRows
+from dpicl_rag.language_models.rows import _Batch
 
 
 @pytest.fixture
 def passes(monkeypatch):
     """How many rows each reading of documents had."""
     seen = []
-    original = TransformersRows._read_pass
+    original = _Batch._read_pass
 
     def counted(self, documents, before):
         seen.append(len(documents))
         return original(self, documents, before)
 
-    monkeypatch.setattr(TransformersRows, "_read_pass", counted)
+    monkeypatch.setattr(_Batch, "_read_pass", counted)
     return seen
 
 

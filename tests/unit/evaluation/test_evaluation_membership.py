@@ -7,11 +7,10 @@ import math
 
 import pytest
 
-from dpicl_rag.accounting.stability import Adjacency
-from dpicl_rag.auditing.membership import largest_auroc
+from dpicl_rag.accounting import Adjacency, Budget
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.evaluation import plots, protocol
-from dpicl_rag.evaluation.comparison import Budget
+from dpicl_rag.evaluation.attack import largest_auroc
 from dpicl_rag.evaluation.membership import build_membership_report
 from dpicl_rag.evaluation.protocol import wanted_layouts
 from dpicl_rag.evaluation.run_folder import Record, Reporting, Run, Settings, load_run

@@ -33,19 +33,19 @@ def naive(model, task, context, query, text_tokens=16):
     """Label log-probabilities of one prompt by itself, all its tokens in one row."""
 
     def cut(text):
-        return model.encode(f" {text}")[:text_tokens]
+        return model.tokenizer.encode(f" {text}")[:text_tokens]
 
     template = task.template
-    tokens = model.encode_template(template.header)
+    tokens = model.tokenizer.encode_template(template.header)
     for item in context:
-        tokens += model.encode(template.opening) + cut(item.text)
-        tokens += model.encode(f"\n{template.closing} {item.shown}\n\n")
-    tokens += model.encode(template.opening) + cut(query)
-    tokens += model.encode(f"\n{template.closing}")
-    labels = [model.encode(f" {label}") for label in task.labels]
-    rows = model.prefix([], [tokens[:1]], room=len(tokens) + 20)
+        tokens += model.tokenizer.encode(template.opening) + cut(item.text)
+        tokens += model.tokenizer.encode(f"\n{template.closing} {item.shown}\n\n")
+    tokens += model.tokenizer.encode(template.opening) + cut(query)
+    tokens += model.tokenizer.encode(f"\n{template.closing}")
+    labels = [model.tokenizer.encode(f" {label}") for label in task.labels]
+    rows = model.read([], [tuple(tokens[:1])], room=len(tokens) + 20)
     rows.extend(tokens[1:])
-    return torch.log_softmax(rows.score(labels)[0], dim=0)
+    return rows.score(labels).public
 
 
 def test_shared_rows_equal_prompts_read_one_by_one(tiny_model, task, tmp_path):
@@ -226,8 +226,8 @@ def test_labels_that_begin_alike_are_read_once(tiny_model, task):
     digits = dataclasses.replace(task, labels=("17", "18", "19"))
     query = Item("a", "18", "18")
     choice = Scorer(tiny_model, digits, 16).choice(query)
-    assert choice.lead == tuple(tiny_model.encode(" 1"))
-    assert choice.continuations == tuple((tiny_model.encode(d)[0],) for d in "789")
+    assert choice.lead == tuple(tiny_model.tokenizer.encode(" 1"))
+    assert choice.continuations == tuple((tiny_model.tokenizer.encode(d)[0],) for d in "789")
     assert choice.right == 1
 
 
@@ -238,8 +238,8 @@ def test_extraction_compares_first_tokens_of_the_query_s_words(tiny_model, tmp_p
     # The tiny tokenizer has a token per byte, and a space begins every word.
     choice = Scorer(tiny_model, spans, 16).choice(item)
     assert (choice.labels, choice.right) == (("red", "blue"), 1)
-    assert choice.lead == tuple(tiny_model.encode(" "))
-    assert choice.continuations == tuple(tuple(tiny_model.encode(c)) for c in "rb")
+    assert choice.lead == tuple(tiny_model.tokenizer.encode(" "))
+    assert choice.continuations == tuple(tuple(tiny_model.tokenizer.encode(c)) for c in "rb")
     wanted = [(ZeroShot(), 2), (OneEach(), 2), (ContentFree(OneEach()), 2)]
     record = run(tiny_model, spans, tmp_path / "run", wanted, seeds=1, queries=1).records[0]
     assert record.view(OneEach(), 2).shape == (2, 2)

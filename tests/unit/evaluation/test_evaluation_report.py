@@ -7,11 +7,11 @@ import math
 
 import pytest
 
-from dpicl_rag.accounting.stability import Adjacency
+from dpicl_rag.accounting import Adjacency, Budget
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.evaluation import plots
 from dpicl_rag.evaluation.approximation import approximations
-from dpicl_rag.evaluation.comparison import Budget, compare, with_clip
+from dpicl_rag.evaluation.comparison import compare, with_clip
 from dpicl_rag.evaluation.report import build_report
 from dpicl_rag.evaluation.run_folder import Record, Reporting, Run, Settings
 from dpicl_rag.methods import make
@@ -172,12 +172,10 @@ def test_the_summary_is_json_and_says_what_is_unfinished(run):
     assert "UNFINISHED: 3 of 4" in report.heading()
 
 
-@pytest.mark.parametrize(
-    "budget", [Budget(0.0, 1e-5), Budget(4.0, 1.0), Budget(4.0, 1e-5, answers=0)]
-)
-def test_budgets_out_of_range(run, budget):
-    with pytest.raises(ConfigurationError, match="epsilon must be above 0"):
-        build_report(run, [make("soft")], budget)
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan])
+def test_a_sweep_out_of_range(run, epsilon):
+    with pytest.raises(ConfigurationError, match="epsilon must be"):
+        build_report(run, [make("soft")], Budget(4.0, 1e-5), epsilons=(1.0, epsilon))
 
 
 def test_a_run_without_scores():

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from dpicl_rag.errors import ModelError
+from dpicl_rag.language_models import rows as rows_module
 from dpicl_rag.language_models.key_value_cache import KeyValueCache
 from dpicl_rag.language_models.prefix_cache import PrefixCache
 from tests.support.tiny_model import build_tiny_model
@@ -23,24 +24,23 @@ def size(tokens=4):
 
 
 def read(model, documents, question="and the question?", head="a public prefix: "):
-    texts = [model.encode(text) for text in (PUBLIC, *documents)]
-    rows = model.prefix(model.encode(head), texts, room=40)
-    return torch.stack([rows.extend(model.encode(question)), rows.extend([7])])
+    inputs = [model.digest([text], 99) for text in (PUBLIC, *documents)]
+    rows = model.read(model.tokenizer.encode(head), inputs, room=40)
+    steps = [rows.extend(model.tokenizer.encode(question)), rows.extend([7])]
+    return torch.stack([step.rows for step in steps])
 
 
 @pytest.fixture
 def passes(monkeypatch):
     """Rows of documents that the model really read."""
-    from dpicl_rag.language_models.rows import TransformersRows
-
     seen = []
-    original = TransformersRows._read_pass
+    original = rows_module._Batch._read_pass
 
-    def counted(self, documents, before):
-        seen.extend(map(tuple, documents))
-        return original(self, documents, before)
+    def counted(self, inputs, before):
+        seen.extend(inputs)
+        return original(self, inputs, before)
 
-    monkeypatch.setattr(TransformersRows, "_read_pass", counted)
+    monkeypatch.setattr(rows_module._Batch, "_read_pass", counted)
     return seen
 
 
@@ -66,10 +66,10 @@ def test_eviction_in_the_middle_of_an_answer_changes_nothing(passes):
     expected = read(plain, DOCUMENTS)
     for _ in range(3):
         assert torch.allclose(read(cached, DOCUMENTS), expected, atol=1e-5)
-    rows = cached.prefix([1, 2], [[3, 4], [5, 6, 7]], room=8)
+    rows = cached.read([1, 2], [(3, 4), (5, 6, 7)], room=8)
     cache.clear()
-    fresh = plain.prefix([1, 2], [[3, 4], [5, 6, 7]], room=8)
-    assert torch.allclose(rows.extend([8]), fresh.extend([8]), atol=1e-5)
+    fresh = plain.read([1, 2], [(3, 4), (5, 6, 7)], room=8)
+    assert torch.allclose(rows.extend([8]).rows, fresh.extend([8]).rows, atol=1e-5)
 
 
 def test_another_document_template_or_model_finds_nothing(passes):
@@ -90,17 +90,18 @@ def test_another_document_template_or_model_finds_nothing(passes):
 
 @pytest.mark.parametrize("first", ["apart", "beside documents", "as a document"])
 def test_what_is_kept_of_the_public_row_depends_on_no_document(first):
-    """To the last bit: with ``public_top_k`` candidates are cut at an exact place."""
-    head, public = [1, 2], [3, 4, 5]
-    expected = build_tiny_model().prefix(head, [public], room=4).extend([9])
+    """To the last bit: candidates may be cut at an exact place of it."""
+    head, public = [1, 2], (3, 4, 5)
+    expected = build_tiny_model().read(head, [public], room=4).extend([9])
     model = build_tiny_model().with_cache(PrefixCache())
     before = {
         "apart": [public],
-        "beside documents": [public, *([n] * 40 for n in range(8))],
-        "as a document": [[7], public, *([n] * 40 for n in range(8))],
+        "beside documents": [public, *((n,) * 40 for n in range(8))],
+        "as a document": [(7,), public, *((n,) * 40 for n in range(8))],
     }
-    model.prefix(head, before[first], room=4)
-    assert torch.equal(model.prefix(head, [public], room=4).extend([9]), expected)
+    model.read(head, before[first], room=4)
+    found = model.read(head, [public], room=4).extend([9])
+    assert torch.equal(found.public, expected.public)
 
 
 def test_two_cuts_of_the_same_tokens_are_two_entries():
@@ -197,7 +198,7 @@ def test_its_repr_tells_nothing():
 def test_memory_that_ends_tells_no_size(monkeypatch, step):
     model = build_tiny_model().with_cache(PrefixCache())
     read(model, DOCUMENTS)
-    rows = model.prefix([1], [[2], [3]], room=9)
+    rows = model.read([1], [(2,), (3,)], room=9)
     rows.extend([4])
 
     def fail(*_):

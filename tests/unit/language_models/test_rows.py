@@ -3,6 +3,7 @@ import torch
 
 from dpicl_rag.errors import ConfigurationError, ContextLengthError
 from dpicl_rag.language_models import rows as rows_module
+from dpicl_rag.language_models.prefix_cache import PrefixCache
 from tests.support.tiny_model import build_tiny_model
 
 DOCUMENTS = ["abc", "a longer document than the others", "x"]
@@ -19,11 +20,12 @@ def reference(model, ids):
 def test_every_row_equals_its_own_forward_pass(monkeypatch, head, pass_tokens, heads):
     monkeypatch.setattr(rows_module, "_PASS_TOKENS", pass_tokens)
     model = build_tiny_model(num_key_value_heads=heads)
-    common, documents = model.encode(head), [model.encode(text) for text in DOCUMENTS]
-    suffix = model.encode(" and the question?")
-    rows = model.prefix(common, documents, room=40)
-    first = rows.extend(suffix)
-    second = rows.extend([7])
+    common = model.tokenizer.encode(head)
+    documents = [model.digest([text], 99) for text in DOCUMENTS]
+    suffix = model.tokenizer.encode(" and the question?")
+    rows = model.read(common, documents, room=40)
+    first = rows.extend(suffix).rows
+    second = rows.extend([7]).rows
     for row, document in enumerate(documents):
         ids = [*common, *document, *suffix]
         assert torch.allclose(first[row], reference(model, ids), atol=1e-5)
@@ -31,11 +33,13 @@ def test_every_row_equals_its_own_forward_pass(monkeypatch, head, pass_tokens, h
 
 
 def test_scoring_a_continuation_leaves_the_rows_as_they_were(tiny_model):
-    documents = [tiny_model.encode(text) for text in DOCUMENTS]
-    suffix = tiny_model.encode("?")
-    rows = tiny_model.prefix([], documents, room=20)
+    documents = [tiny_model.digest([text], 99) for text in DOCUMENTS]
+    suffix = tiny_model.tokenizer.encode("?")
+    rows = tiny_model.read([], documents, room=20)
     rows.extend(suffix)
-    scores = rows.score([[5], [6, 7, 8]])
+    scores = rows.score([[5], [6, 7, 8]]).rows
+    with torch.inference_mode():
+        whole = torch.cat([batch.score([[5], [6, 7, 8]]) for batch in rows._batches])
     for row, document in enumerate(documents):
         ids = [*document, *suffix]
         one = reference(tiny_model, ids)[5]
@@ -44,9 +48,13 @@ def test_scoring_a_continuation_leaves_the_rows_as_they_were(tiny_model):
             + reference(tiny_model, [*ids, 6])[7]
             + reference(tiny_model, [*ids, 6, 7])[8]
         )
-        assert scores[row].tolist() == pytest.approx([one.item(), three.item()], abs=1e-4)
+        expected = torch.stack([one, three])
+        assert whole[row].tolist() == pytest.approx(expected.tolist(), abs=1e-4)
+        normalised = torch.log_softmax(expected, dim=0)
+        assert scores[row].tolist() == pytest.approx(normalised.tolist(), abs=1e-4)
     after = rows.extend([9])
-    assert torch.allclose(after[0], reference(tiny_model, [*documents[0], *suffix, 9]), atol=1e-5)
+    expected = reference(tiny_model, [*documents[0], *suffix, 9])
+    assert torch.allclose(after.public, expected, atol=1e-5)
 
 
 def test_a_sliding_window_model_is_read_without_gaps():
@@ -71,11 +79,12 @@ def test_a_sliding_window_model_is_read_without_gaps():
         pad_token_id=tokenizer.eos_token_id,
     )
     model = TransformersModel(MistralForCausalLM(config), tokenizer)
-    common, documents = model.encode("a public prefix"), [model.encode(t) for t in DOCUMENTS]
-    rows = model.prefix(common, documents, room=30)
-    found = rows.extend(model.encode(" question?"))
+    common = model.tokenizer.encode("a public prefix")
+    documents = [model.digest([text], 99) for text in DOCUMENTS]
+    rows = model.read(common, documents, room=30)
+    found = rows.extend(model.tokenizer.encode(" question?")).rows
     for row, document in enumerate(documents):
-        ids = [*common, *document, *model.encode(" question?")]
+        ids = [*common, *document, *model.tokenizer.encode(" question?")]
         assert torch.allclose(found[row], reference(model, ids), atol=1e-5)
 
 
@@ -96,32 +105,122 @@ def test_a_model_with_learned_positions_works():
         eos_token_id=tokenizer.eos_token_id,
     )
     model = TransformersModel(GPT2LMHeadModel(config), tokenizer)
-    documents = [model.encode(text) for text in DOCUMENTS]
-    rows = model.prefix(model.encode("head "), documents, room=10)
-    found = rows.extend(model.encode("?"))
+    documents = [model.digest([text], 99) for text in DOCUMENTS]
+    rows = model.read(model.tokenizer.encode("head "), documents, room=10)
+    found = rows.extend(model.tokenizer.encode("?")).rows
     for row, document in enumerate(documents):
-        ids = [*model.encode("head "), *document, *model.encode("?")]
+        ids = [*model.tokenizer.encode("head "), *document, *model.tokenizer.encode("?")]
         assert torch.allclose(found[row], reference(model, ids), atol=1e-5)
 
 
 def test_more_tokens_than_room_or_context_are_refused(tiny_model):
-    rows = tiny_model.prefix([], [[1, 2]], room=2)
+    rows = tiny_model.read([], [(1, 2)], room=2)
     with pytest.raises(ContextLengthError):
         rows.extend([1, 2, 3])
     with pytest.raises(ContextLengthError, match="2048"):
-        tiny_model.prefix([1] * 2000, [[1] * 60], room=0)
+        tiny_model.read([1] * 2000, [(1,) * 60], room=0)
 
 
 def test_an_empty_row_and_scoring_too_early_are_refused(tiny_model):
     with pytest.raises(ConfigurationError):
-        tiny_model.prefix([1], [[]], room=1)
+        tiny_model.read([1], [()], room=1)
     with pytest.raises(ConfigurationError):
-        tiny_model.prefix([1], [[1]], room=1).score([[1]])
+        tiny_model.read([1], [(1,)], room=1).score([[1]])
 
 
 @pytest.mark.parametrize("pass_tokens", [4, 2048])
 def test_progress_tells_every_tenth_once_whatever_the_passes(tiny_model, monkeypatch, pass_tokens):
     monkeypatch.setattr(rows_module, "_PASS_TOKENS", pass_tokens)
     seen = []
-    tiny_model.prefix([], [[1, 2], [3], [4, 5, 6]], room=1, on_progress=seen.append)
+    tiny_model.read([], [(1, 2), (3,), (4, 5, 6)], room=1, on_progress=seen.append)
     assert seen == [tenth / 10 for tenth in range(1, 11)]
+
+
+@pytest.fixture(params=[1, 2])
+def threads(request):
+    """How many threads torch computes with."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield request.param
+    torch.set_num_threads(before)
+
+
+COMPANIES = {
+    "one": [(8,)],
+    "shorter and longer": [(8, 9), tuple(range(30, 90))],
+    "the same": [(3, 4, 5, 6, 7)] * 3,
+    "many": [tuple(range(n, 2 * n + 1)) for n in range(70)],
+}
+
+
+def public_row(model, inputs):
+    """Every public row of an answer and of labels."""
+    rows = model.read([1, 2], inputs, room=20)
+    found = [rows.extend([10, 11]).public]
+    found += [step.public for step in rows.extend_each([12, 13, 14], keep=3)]
+    rows.rewind(2)
+    found.append(rows.extend([15]).public)
+    found.append(rows.score([[16], [17, 18]]).public)
+    return found
+
+
+@pytest.mark.parametrize("company", COMPANIES)
+@pytest.mark.parametrize("cached", [False, True])
+def test_the_public_row_is_the_same_to_the_last_bit_in_any_company(
+    threads, company, cached, monkeypatch
+):
+    monkeypatch.setattr(rows_module, "_PASS_TOKENS", 128)
+    public = (3, 4, 5, 6, 7)
+    expected = public_row(build_tiny_model(), [public])
+    model = build_tiny_model()
+    if cached:
+        model = model.with_cache(PrefixCache())
+    for inputs in ([public, *COMPANIES[company]], [public, *COMPANIES[company][::-1]], [public]):
+        for found, alone in zip(public_row(model, inputs), expected, strict=True):
+            assert torch.equal(found, alone)
+
+
+def test_a_row_of_a_batch_is_not_so_without_a_pass_of_its_own(threads):
+    """What the test above tells apart: among experts the last bits do move."""
+    document = (3, 4, 5, 6, 7)
+    model = build_tiny_model()
+    alone = model.read([1, 2], [document], room=9).extend([10, 11]).public
+    beside = model.read([1, 2], [(8,), document, *COMPANIES["many"]], room=9).extend([10, 11])
+    assert not torch.equal(beside.experts[0], alone)
+    assert torch.allclose(beside.experts[0], alone, atol=1e-5)
+
+
+def test_without_experts_a_step_has_none(tiny_model):
+    rows = tiny_model.read([1], [(2, 3)], room=9)
+    step = rows.extend([4])
+    assert step.experts.shape == (0, len(step.public))
+    assert rows.score([[5], [6, 7]]).experts.shape == (0, 2)
+
+
+def test_a_block_is_what_its_tokens_are_one_by_one(tiny_model):
+    inputs = [tiny_model.digest([text], 99) for text in DOCUMENTS]
+    rows = tiny_model.read([1, 2], inputs, room=9)
+    rows.extend([3])
+    block = rows.extend_each([4, 5, 6], keep=2)
+    rows.rewind(3)
+    for token, found in zip([4, 5, 6], [None, *block], strict=True):
+        step = rows.extend([token])
+        if found is not None:
+            assert torch.allclose(step.rows, found.rows, atol=1e-5)
+
+
+def test_a_fork_goes_on_by_itself(tiny_model):
+    inputs = [tiny_model.digest([text], 99) for text in DOCUMENTS]
+    rows = tiny_model.read([1, 2], inputs, room=9)
+    rows.extend([3])
+    fork = rows.fork()
+    fork.extend([4, 5])
+    found = fork.extend([6]).rows
+    expected = tiny_model.read([1, 2], inputs, room=9).extend([3, 4, 5, 6]).rows
+    assert torch.allclose(found, expected, atol=1e-5)
+    expected = tiny_model.read([1, 2], inputs, room=9).extend([3, 7]).rows
+    assert torch.allclose(rows.extend([7]).rows, expected, atol=1e-5)
+
+
+def test_a_step_tells_nothing_of_its_rows(tiny_model):
+    assert repr(tiny_model.read([1], [(2,), (3,)], room=2).extend([4])) == "DenseStep(<private>)"

@@ -63,25 +63,25 @@ def test_the_model_answers_others_as_before():
 
 
 def test_a_model_that_cannot_share_reads_the_prefix_in_every_row(monkeypatch):
-    expected = build_tiny_model().prefix([1, 2, 3], [[4], [5, 6]], room=4).extend([7])
+    expected = build_tiny_model().read([1, 2, 3], [(4,), (5, 6)], room=4).extend([7]).rows
     # Layers that do not hand the prefix on.
     model = build_tiny_model()
     model._model.set_attn_implementation("sdpa")
     assert model._shares
-    found = model.prefix([1, 2, 3], [[4], [5, 6]], room=4).extend([7])
+    found = model.read([1, 2, 3], [(4,), (5, 6)], room=4).extend([7]).rows
     assert not model._shares
     assert torch.allclose(found, expected, atol=1e-5)
     # Another attention was chosen by whoever loaded it.
     eager = build_tiny_model(attn_implementation="eager")
     assert not eager._shares
     assert torch.allclose(
-        eager.prefix([1, 2, 3], [[4], [5, 6]], room=4).extend([7]), expected, atol=1e-5
+        eager.read([1, 2, 3], [(4,), (5, 6)], room=4).extend([7]).rows, expected, atol=1e-5
     )
 
 
 def test_rows_whose_prefix_got_lost_draw_nothing():
     model = build_tiny_model()
-    rows = model.prefix([1, 2, 3], [[4], [5, 6]], room=4)
+    rows = model.read([1, 2, 3], [(4,), (5, 6)], room=4)
     model._model.set_attn_implementation("sdpa")
     with pytest.raises(ModelError):
         rows.extend([7])
@@ -112,16 +112,16 @@ ERRORS = [
 
 @pytest.mark.parametrize("error", ERRORS)
 def test_short_memory_shrinks_the_pass_and_goes_on(error):
-    documents = [[n, n + 1, n + 2] for n in range(9)]
+    documents = [(n, n + 1, n + 2) for n in range(9)]
     plain = build_tiny_model()
-    expected = plain.prefix([1, 2], documents, room=4)
+    expected = plain.read([1, 2], documents, room=4)
     model = build_tiny_model()
     model._model = short = ShortOfMemory(model._model, 2, error)
-    rows = model.prefix([1, 2], documents, room=4)
+    rows = model.read([1, 2], documents, room=4)
     for step in ([7, 8], [9]):
-        assert torch.allclose(rows.extend(step), expected.extend(step), atol=1e-5)
+        assert torch.allclose(rows.extend(step).rows, expected.extend(step).rows, atol=1e-5)
     assert short.refused < 12  # a smaller pass is remembered
-    assert rows._pass_tokens < rows_module._PASS_TOKENS
+    assert rows._batches[1]._passes.tokens < rows_module._PASS_TOKENS
 
 
 @pytest.mark.parametrize("error", ERRORS)
@@ -129,7 +129,7 @@ def test_no_memory_for_one_row_is_one_clear_error(error):
     model = build_tiny_model()
     model._model = ShortOfMemory(model._model, 0, error)
     with pytest.raises(ModelError, match="not enough memory") as caught:
-        model.prefix([], [[1, 2], [3]], room=4)
+        model.read([], [(1, 2), (3,)], room=4)
     assert "4471" not in str(caught.value)
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__
@@ -139,4 +139,4 @@ def test_another_error_is_not_taken_for_it():
     model = build_tiny_model()
     model._model = ShortOfMemory(model._model, 0, RuntimeError("something else"))
     with pytest.raises(RuntimeError, match="something else"):
-        model.prefix([], [[1, 2], [3]], room=4)
+        model.read([], [(1, 2), (3,)], room=4)

@@ -4,8 +4,11 @@ import pytest
 import torch
 from scipy import stats
 
-from dpicl_rag.mechanisms.exponential import aggregate, draw, utility_ranges
+from dpicl_rag.errors import DPICLError
+from dpicl_rag.filters import FixedFilter
+from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness, SeededRandomness
+from dpicl_rag.mechanisms.step import DenseStep
 
 
 class Fixed(Randomness):
@@ -16,11 +19,28 @@ class Fixed(Randomness):
         return self.value
 
 
+class Given:
+    """A utility whose values are the experts' rows, over the public row as base measure."""
+
+    range = 1.0
+
+    def __call__(self, experts, public):
+        return experts
+
+    def base(self, public):
+        return public
+
+
+def scores(base, utilities, weights=None, strength=1.0):
+    mechanism = ExponentialMechanism(Given(), strength, rho=0.1)
+    return mechanism.scores(DenseStep(base, utilities), weights)
+
+
 def test_no_experts_give_the_base_measure():
     base = torch.tensor([0.0, -1.0], dtype=torch.float64)
-    assert aggregate(base, torch.zeros(0, 2), 3.0) is base
-    assert aggregate(base, torch.zeros(0, 2), torch.zeros(0)) is base
-    assert utility_ranges(torch.zeros(0, 2)).shape == (0,)
+    assert torch.equal(scores(base, torch.zeros(0, 2), strength=3.0), base)
+    assert torch.equal(scores(base, torch.zeros(0, 2), torch.zeros(0)), base)
+    assert DenseStep(base, torch.zeros(0, 2)).ranges(Given()).shape == (0,)
 
 
 def test_aggregation_is_a_weighted_sum_in_float64():
@@ -29,14 +49,43 @@ def test_aggregation_is_a_weighted_sum_in_float64():
     base = torch.rand(7, dtype=torch.float64)
     weights = torch.rand(100, dtype=torch.float64)
     expected = base + (weights[:, None] * utilities.double()).sum(0)
-    assert torch.allclose(aggregate(base, utilities, weights), expected, atol=1e-12, rtol=0)
+    assert torch.allclose(scores(base, utilities, weights), expected, atol=1e-12, rtol=0)
     equal = base + 0.5 * utilities.double().sum(0)
-    assert torch.allclose(aggregate(base, utilities, 0.5), equal, atol=1e-12, rtol=0)
+    assert torch.allclose(scores(base, utilities, strength=0.5), equal, atol=1e-12, rtol=0)
+
+
+class Watched(FixedFilter):
+    """Remembers what it was shown, and weighs experts as it is told."""
+
+    def __init__(self, weights):
+        super().__init__(1.0, 0.1)
+        self.weights = weights
+
+    def weigh(self, ranges):
+        self.ranges = ranges()
+        return self.weights
+
+
+def test_a_draw_weighs_pays_and_follows_the_scores():
+    utilities = torch.tensor([[0.0, 1.0], [0.5, 0.25]])
+    spend = Watched(torch.tensor([1.0, 0.0], dtype=torch.float64))
+    mechanism = ExponentialMechanism(Given(), 40.0, rho=0.1)
+    step = DenseStep(torch.zeros(2, dtype=torch.float64), utilities)
+    assert mechanism.draw(step, spend, Fixed(0.5)) == 1
+    assert spend.ranges.tolist() == [40.0, 10.0]
+    assert spend.rho == 0.1
+
+
+def test_a_draw_that_cannot_be_paid_is_not_made():
+    mechanism = ExponentialMechanism(Given(), 1.0, rho=0.1)
+    step = DenseStep(torch.zeros(2, dtype=torch.float64), torch.zeros(1, 2))
+    with pytest.raises(DPICLError):
+        mechanism.draw(step, FixedFilter(0.1, 0.2), None)
 
 
 def test_the_draw_inverts_the_distribution():
     scores = torch.log(torch.tensor([0.0, 0.25, 0.0, 0.5, 0.25, 0.0], dtype=torch.float64))
-    picks = {u: draw(scores, Fixed(u)) for u in (0.0, 0.24, 0.25, 0.74, 0.75, 1 - 2**-53)}
+    picks = {u: Fixed(u).draw(scores) for u in (0.0, 0.24, 0.25, 0.74, 0.75, 1 - 2**-53)}
     assert list(picks.values()) == [1, 1, 3, 3, 4, 4]
 
 
@@ -44,7 +93,7 @@ def test_a_candidate_of_no_mass_is_never_drawn():
     scores = torch.full((1000,), -math.inf, dtype=torch.float64)
     scores[500] = 0.0
     for u in (0.0, 0.5, 1 - 2**-53):
-        assert draw(scores, Fixed(u)) == 500
+        assert Fixed(u).draw(scores) == 500
 
 
 def test_frequencies_match_the_distribution():
@@ -53,7 +102,7 @@ def test_frequencies_match_the_distribution():
     randomness = Randomness()
     counts = [0] * 5
     for _ in range(20_000):
-        counts[draw(scores, randomness)] += 1
+        counts[randomness.draw(scores)] += 1
     # Fails by chance once in ten million runs.
     assert stats.chisquare(counts, probabilities * 20_000).pvalue > 1e-7
 

@@ -7,8 +7,12 @@ import pytest
 import torch
 from scipy import stats
 
-from dpicl_rag.mechanisms.permute_and_flip import distribution, draw
-from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.filters import FixedFilter, IndividualFilter
+from dpicl_rag.mechanisms.permute_and_flip import PermuteAndFlip, distribution
+from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness, SeededRandomness
+from dpicl_rag.mechanisms.step import DenseStep
+from dpicl_rag.mechanisms.utilities import LogProb
 
 
 def scores_of(*values: float) -> torch.Tensor:
@@ -91,15 +95,41 @@ def test_no_information_is_a_uniform_draw():
     assert distribution(torch.zeros(5).double()).tolist() == pytest.approx([0.2] * 5, abs=1e-15)
 
 
+def as_published(scores: torch.Tensor, randomness: Randomness) -> int:
+    """Algorithm 1 itself: a uniform order, one candidate at a time; the best one ends the loop."""
+    heads = torch.exp(scores - scores.max()).tolist()
+    waiting = list(range(len(heads)))
+    while True:
+        chosen = waiting.pop(int(randomness.uniform() * len(waiting)))
+        if randomness.uniform() < heads[chosen]:
+            return chosen
+
+
+def by_mechanism(scores: torch.Tensor, randomness: Randomness) -> int:
+    """One expert who says the scores, less a constant: log-probabilities lie below zero."""
+    mechanism = PermuteAndFlip(LogProb(100.0), 1.0, rho=0.1)
+    step = DenseStep(torch.zeros_like(scores), (scores - scores.max())[None])
+    return mechanism.draw(step, FixedFilter(0.1, 0.1), randomness)
+
+
+@pytest.mark.parametrize("sampler", [as_published, by_mechanism])
 @pytest.mark.parametrize("scores", SCORES[1:])
-def test_draws_follow_the_closed_form(scores):
+def test_draws_follow_the_closed_form(scores, sampler):
     with pytest.warns(NotPrivateWarning):
         randomness = SeededRandomness(11)
     counts = torch.zeros(len(scores))
     for _ in range(6000):
-        counts[draw(scores, randomness)] += 1
+        counts[sampler(scores, randomness)] += 1
     p = distribution(scores)
     assert counts[p == 0].sum() == 0
     kept = p > 0
     found = stats.chisquare(counts[kept].numpy(), 6000 * p[kept].numpy())
     assert found.pvalue > 1e-3
+
+
+def test_it_is_not_drawn_under_individual_accounting():
+    mechanism = PermuteAndFlip(LogProb(), 1.0, rho=0.1)
+    step = DenseStep(torch.zeros(2).double(), torch.zeros(1, 2).double())
+    spend = IndividualFilter(torch.ones(1), bound=1.0, worst=0.1)
+    with pytest.raises(ConfigurationError, match="fixed"):
+        mechanism.draw(step, spend, Randomness())

@@ -10,8 +10,11 @@ import torch
 from dp_accounting.pld import privacy_loss_distribution
 from scipy import stats
 
-from dpicl_rag.accounting.stability import Adjacency
+from dpicl_rag.accounting import Adjacency, Budget, epsilon_for
+from dpicl_rag.accounting.gaussian import gaussian_delta, gaussian_epsilon
+from dpicl_rag.accounting.mixture_of_gaussians import SubsampledSum
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.filters import FixedFilter
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
 from dpicl_rag.methods import (
     METHODS,
@@ -21,13 +24,12 @@ from dpicl_rag.methods import (
     Subsampled,
     Together,
     ZeroShot,
-    epsilon_for,
     make,
 )
-from dpicl_rag.methods.calibration import gaussian_delta, gaussian_epsilon
-from dpicl_rag.methods.subsampled_sum import SubsampledSum
 
 EPSILON, DELTA = 4.0, 1e-5
+BUDGET = Budget(EPSILON, DELTA)
+MANY = Budget(EPSILON, DELTA, queries=10_000)
 PRIVATE = [name for name in METHODS if make(name).private]
 EACH = pytest.mark.parametrize("name", METHODS)
 EACH_PRIVATE = pytest.mark.parametrize("name", PRIVATE)
@@ -58,7 +60,7 @@ def views_of(method, labels: int = 4):
 @EACH
 def test_a_distribution_is_one_and_draws_follow_it(name):
     method = make(name)
-    views, calibrated = views_of(method), method.calibrate(EPSILON, DELTA)
+    views, calibrated = views_of(method), method.calibrate(BUDGET)
     p = method.distribution(views, calibrated)
     assert p.dtype == torch.float64
     assert float(p.sum()) == pytest.approx(1.0, abs=1e-12)
@@ -66,8 +68,10 @@ def test_a_distribution_is_one_and_draws_follow_it(name):
         randomness = SeededRandomness(7)
     runs = 800
     counts = torch.zeros(4)
+    spend = FixedFilter(1.0, 0.5 / runs)
     for _ in range(runs):
-        counts[method.draw(views, calibrated, randomness)] += 1
+        counts[calibrated.mechanism.draw(method.step(views), spend, randomness)] += 1
+    assert spend.rho == pytest.approx(0.5)
     assert counts[p == 0].sum() == 0
     kept = p > 0
     if kept.sum() > 1:
@@ -94,8 +98,9 @@ def test_the_noise_spends_the_budget_and_no_more(name, queries):
     for adjacency in Adjacency:
         if name == "sampling" and adjacency is Adjacency.REPLACE_ONE:
             continue
-        calibrated = make(name).calibrate(EPSILON, DELTA, adjacency, queries=queries)
-        spent = epsilon_for(calibrated.event, adjacency, queries, DELTA)
+        budget = Budget(EPSILON, DELTA, adjacency, queries=queries)
+        calibrated = make(name).calibrate(budget)
+        spent = epsilon_for(calibrated.event, budget)
         assert 0.99 * EPSILON < spent <= EPSILON * (1 + 1e-9)
 
 
@@ -103,7 +108,7 @@ def test_the_noise_spends_the_budget_and_no_more(name, queries):
 def test_more_queries_need_more_noise(name):
     if name == "sampling":
         pytest.skip("the slow test below composes it")
-    one, many = (make(name).calibrate(EPSILON, DELTA, queries=n).parameter for n in (1, 10_000))
+    one, many = (make(name).calibrate(budget).parameter for budget in (BUDGET, MANY))
     # The noise of many grows like the square root of their number, or a little slower.
     assert 20 < (many / one if name == "votes-gaussian" else one / many) < 500
 
@@ -113,21 +118,21 @@ def test_more_queries_need_more_noise(name):
     ("name", "parameters"), [("sampling", {}), ("votes-gaussian", {"rate": 0.01})]
 )
 def test_ten_thousand_sampled_queries(name, parameters):
-    calibrated = make(name, **parameters).calibrate(EPSILON, DELTA, queries=10_000)
-    spent = epsilon_for(calibrated.event, calibrated.adjacency, 10_000, DELTA)
+    calibrated = make(name, **parameters).calibrate(MANY)
+    spent = epsilon_for(calibrated.event, calibrated.budget)
     assert 0.99 * EPSILON < spent <= EPSILON
 
 
 def test_no_privacy_costs_nothing_and_says_so():
     for name in ("zero-shot", "k-shot", "soft", "hard"):
-        calibrated = make(name).calibrate(EPSILON, DELTA)
+        calibrated = make(name).calibrate(BUDGET)
         assert (calibrated.event, calibrated.rho, make(name).private) == (None, None, False)
 
 
 def test_ties_without_noise_are_even():
     method = make("hard")
     rows = torch.log_softmax(5 * torch.eye(3, dtype=torch.float64)[[0, 0, 2, 2, 1]], -1)
-    p = method.distribution({OneEach(): rows}, method.calibrate(1.0, DELTA))
+    p = method.distribution({OneEach(): rows}, method.calibrate(Budget(1.0, DELTA)))
     assert p.tolist() == [0.5, 0.0, 0.5]
 
 
@@ -136,7 +141,9 @@ def test_soft_multiplies_and_hard_counts():
     rows = torch.log(torch.tensor([sure, doubtful, doubtful], dtype=torch.float64))
     best = {
         name: int(
-            make(name).distribution({OneEach(): rows}, make(name).calibrate(1, DELTA)).argmax()
+            make(name)
+            .distribution({OneEach(): rows}, make(name).calibrate(Budget(1.0, DELTA)))
+            .argmax()
         )
         for name in ("soft", "hard")
     }
@@ -148,7 +155,7 @@ def test_the_prior_of_the_zero_shot_answer_gives_the_posterior():
     method = make("poe-prior", prior="zero-shot", clip=100.0)
     views = views_of(method)
     public, experts = views[ZeroShot()][0], views[OneEach()]
-    calibrated = method.calibrate(100.0, DELTA)
+    calibrated = method.calibrate(Budget(100.0, DELTA))
     assert calibrated.parameter == pytest.approx(1.0)
     posterior = torch.softmax((1 - len(experts)) * public + experts.sum(0), -1)
     assert torch.allclose(method.distribution(views, calibrated), posterior, atol=1e-12)
@@ -158,7 +165,7 @@ def test_an_experts_own_prior_is_taken_out():
     method = make("poe-prior")
     views = views_of(method)
     views[ContentFree(OneEach())] = views[OneEach()]
-    p = method.distribution(views, method.calibrate(EPSILON, DELTA))
+    p = method.distribution(views, method.calibrate(BUDGET))
     assert p.tolist() == pytest.approx([0.25] * 4)
 
 
@@ -168,8 +175,31 @@ def test_impossible_labels_leave_a_distribution(name):
     views = {layout: rows.clone() for layout, rows in views_of(method).items()}
     for rows in views.values():
         rows[:, 0] = -math.inf
-    p = method.distribution(views, method.calibrate(EPSILON, DELTA))
+    p = method.distribution(views, method.calibrate(BUDGET))
     assert bool(torch.isfinite(p).all())
+
+
+# ---- beside a search that is charged ----
+
+
+@EACH_PRIVATE
+def test_a_search_leaves_less_and_its_delta_is_the_labels(name):
+    if name == "sampling":
+        with pytest.raises(ConfigurationError, match="without subsampling"):
+            make(name).calibrate(Budget(EPSILON, DELTA, search_rho=0.05))
+        return
+    free, paid = (make(name).calibrate(Budget(EPSILON, DELTA, search_rho=r)) for r in (0.0, 0.05))
+    assert paid.rho < free.rho == free.mechanism.rho
+    assert free.mechanism.delta == (DELTA if name == "votes-gaussian" else 0.0)
+    assert paid.mechanism.delta == DELTA
+    with pytest.raises(ConfigurationError, match="search costs more"):
+        make(name).calibrate(Budget(EPSILON, DELTA, search_rho=5.0))
+
+
+def test_what_no_filter_can_pay_has_no_rho():
+    for method in (make("sampling"), make("votes-gaussian", rate=0.5), make("soft")):
+        calibrated = method.calibrate(BUDGET)
+        assert (calibrated.rho, calibrated.mechanism.rho) == (None, math.inf)
 
 
 # ---- accounting against dp_accounting ----
@@ -210,20 +240,18 @@ def test_one_context_is_the_subsampled_gaussian():
 def test_the_classical_gaussian_formula_wastes_noise():
     method = make("votes-gaussian")
     for adjacency, true in (("add_or_remove_one", 2.3709), ("replace_one", 3.5112)):
-        published = method.published(EPSILON, DELTA, Adjacency(adjacency))
+        budget = Budget(EPSILON, DELTA, Adjacency(adjacency))
+        published = method.published(budget)
         assert published.parameter == pytest.approx(1.7129, abs=1e-4)
-        spent = epsilon_for(published.event, Adjacency(adjacency), 1, DELTA)
+        spent = epsilon_for(published.event, budget)
         assert spent == pytest.approx(true, abs=1e-3)
-    many = method.published(EPSILON, DELTA, queries=10_000)
-    assert many.parameter == pytest.approx(
-        math.sqrt(2) * method.calibrate(EPSILON, DELTA, queries=10_000).parameter
-    )
+    many = method.published(MANY)
+    assert many.parameter == pytest.approx(math.sqrt(2) * method.calibrate(MANY).parameter)
 
 
 def test_sampling_at_a_low_rate_needs_less_noise():
     noise = [
-        make("votes-gaussian", rate=rate).calibrate(EPSILON, DELTA).parameter
-        for rate in (0.01, 0.5, 1.0)
+        make("votes-gaussian", rate=rate).calibrate(BUDGET).parameter for rate in (0.01, 0.5, 1.0)
     ]
     assert noise == sorted(noise)
 
@@ -274,18 +302,9 @@ def test_a_bad_name_or_parameter_is_one_sentence(name, parameters, says):
         make(name, **parameters)
 
 
-@EACH_PRIVATE
-@pytest.mark.parametrize(
-    ("epsilon", "delta", "queries"), [(0, DELTA, 1), (1, 0, 1), (1, 1, 1), (1, DELTA, 0)]
-)
-def test_bad_budgets_are_refused(name, epsilon, delta, queries):
-    with pytest.raises(ConfigurationError):
-        make(name).calibrate(epsilon, delta, queries=queries)
-
-
 def test_rows_of_another_layout_are_refused():
     method = make("poe")
     rows = torch.zeros(2, 3).double()
     for views in ({Together(): rows}, {OneEach(): rows, OneEach(0.5): rows}):
         with pytest.raises(ConfigurationError, match="exactly one OneEach"):
-            method.distribution(views, method.calibrate(1.0, DELTA))
+            method.distribution(views, method.calibrate(Budget(1.0, DELTA)))

@@ -4,33 +4,37 @@ from __future__ import annotations
 
 import itertools
 import math
+import typing
 from unittest import mock
 
 import pytest
 import torch
 
-from dpicl_rag.accounting.stability import Adjacency, Stability
-from dpicl_rag.auditing import SyntheticModel
+from dpicl_rag.accounting import Budget, Stability
+from dpicl_rag.auditing import Subject, SyntheticModel
 from dpicl_rag.auditing.synthetic import SyntheticRows
+from dpicl_rag.configuration import MethodName
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import BudgetExceededError, ConfigurationError
-from dpicl_rag.gathering import Source
 from dpicl_rag.ledger import Ledger
-from dpicl_rag.methods import OneEach
-from dpicl_rag.methods.layouts import ContentFree
-from dpicl_rag.methods.over_documents import OVER_DOCUMENTS, Priced, price
+from dpicl_rag.methods import make
+from dpicl_rag.plan import label_plan
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.prompts import CONTENT_FREE
+from dpicl_rag.retrieval import PrivateThresholdRetriever
+from tests.support.scored_units import ScoredUnits
 
 SURE = 40.0
 LABELS = ("a", "b", "c")
-EACH = pytest.mark.parametrize("name", OVER_DOCUMENTS)
+EACH = pytest.mark.parametrize("name", typing.get_args(MethodName))
+ONE_EACH = Stability(1, 0)
 
 
 def speech(text: str, history: tuple[int, ...]) -> list[float]:
     name, _, number = text.rpartition("\n")[2].partition(" ")
     if name == "token":
-        return [0.0 if t == int(number) else -SURE for t in range(3)]
+        # A passage of ScoredUnits ends in its place.
+        return [0.0 if t == int(number.partition("/")[0]) else -SURE for t in range(3)]
     return [0.0, -1.0, -2.0]
 
 
@@ -44,8 +48,8 @@ class QuestionedRows(SyntheticRows):
 
 
 class Questioned(SyntheticModel):
-    def prefix(self, common, documents, *, room, on_progress=None):
-        return QuestionedRows([bytes(document).decode() for document in documents], self._speech)
+    def read(self, prefix, inputs, *, room, on_progress=None):
+        return QuestionedRows([str(text) for text in inputs], self._speech)
 
 
 def units(*names: str) -> list[Document]:
@@ -57,22 +61,30 @@ def llm(ledger=None, **settings) -> PrivateContextLLM:
     return PrivateContextLLM(model, ledger=ledger, **{"epsilon": 2.0, **settings})
 
 
-def distribution(name: str, corpus, **settings) -> tuple[torch.Tensor, object]:
+def distribution(
+    name: str | None, corpus, *, model=Questioned, pipeline=list, **settings
+) -> tuple[torch.Tensor, object]:
     """The distribution that ``classify`` draws from, and its result."""
-    seen = []
+    subject = Subject(
+        model(3, speech),
+        "Which?",
+        {"epsilon": 2.0, **settings},
+        pipeline=pipeline,
+        labels=LABELS,
+        method=name,
+    )
+    trace = subject.observe(corpus)
+    return trace.log_probs[0].exp(), trace.result
 
-    honest = Priced.choose
 
-    def choose(self: Priced, log_probs, priors, charge, randomness):
-        views = {OneEach(): log_probs[1:].double()}
-        if priors is not None:
-            views[ContentFree(OneEach())] = priors[1:].double()
-        seen.append(self.method.distribution(views, self.calibrated))
-        return honest(self, log_probs, priors, charge, randomness)
+def priced(name: str | None, stability: Stability = ONE_EACH, search_rho: float = 0.0, **settings):
+    """The mechanism that the private path would draw with."""
+    return label_plan(llm(**settings).config, stability, search_rho, name).mechanism
 
-    with mock.patch.object(Priced, "choose", choose):
-        result = llm(**settings).classify("Which?", corpus, LABELS, method=name)
-    return seen[0], result
+
+def noise(mechanism) -> float:
+    """Lambda, or the standard deviation."""
+    return mechanism.sigma if hasattr(mechanism, "sigma") else mechanism.strength
 
 
 def hockey_stick(p, q, epsilon: float) -> float:
@@ -116,9 +128,9 @@ def test_neighbouring_corpora_keep_to_the_claim(name, adjacency):
 
 @EACH
 def test_a_unit_in_a_group_costs_twice_an_expert(name):
-    alone = price(name, llm().config, Source(Stability(1, 0), 0.0)).calibrated.parameter
-    grouped = price(name, llm().config, Source(Stability(0, 1), 0.0)).calibrated.parameter
-    assert grouped / alone == pytest.approx(math.sqrt(2) if name == "votes-gaussian" else 0.5)
+    ratio = noise(priced(name, groups=3)) / noise(priced(name))
+    assert ratio == pytest.approx(math.sqrt(2) if name == "votes-gaussian" else 0.5)
+    assert noise(priced(name, Stability(0, 1))) == noise(priced(name, groups=3))
 
 
 @EACH
@@ -133,9 +145,7 @@ def test_labels_are_drawn_and_no_documents_are_a_uniform_draw(name):
 
 @EACH
 def test_the_ledger_is_charged_and_refuses_before_anything_is_read(name, tmp_path):
-    from dpicl_rag.methods import make
-
-    due = make(name).calibrate(2.0, 1e-5).rho
+    due = make(name).calibrate(Budget(2.0, 1e-5)).rho
     with Ledger(tmp_path / "ledger.db") as ledger:
         ledger.set_budget(corpus="default", rho=1.5 * due)
         model = llm(ledger)
@@ -143,26 +153,49 @@ def test_the_ledger_is_charged_and_refuses_before_anything_is_read(name, tmp_pat
         assert answer.rho == pytest.approx(due)
         assert model.budget_left() == pytest.approx(0.5 * due, rel=1e-6)
         with (
-            mock.patch.object(SyntheticModel, "prefix", side_effect=AssertionError),
+            mock.patch.object(Questioned, "read", side_effect=AssertionError),
             pytest.raises(BudgetExceededError),
         ):
             model.classify("Which?", units("token 1"), LABELS, method=name)
 
 
 def test_charges_are_those_of_the_mechanisms():
-    assert price("votes", llm().config, Source(Stability(1, 0), 0.0)).rho == pytest.approx(0.5)
-    flip = price("permute-and-flip", llm().config, Source(Stability(1, 0), 0.0)).rho
-    assert flip == pytest.approx(2 * math.tanh(1.0))
+    assert priced("votes").rho == pytest.approx(0.5)
+    assert priced("permute-and-flip").rho == pytest.approx(2 * math.tanh(1.0))
 
 
 @EACH
 def test_a_search_that_is_charged_takes_its_part_first(name):
-    free = price(name, llm().config, Source(Stability(1, 0), 0.0))
-    paid = price(name, llm().config, Source(Stability(1, 0), 0.02))
+    paid = priced(name, search_rho=0.02)
     assert paid.delta == 1e-5
-    assert paid.rho < free.rho
+    assert paid.rho < priced(name).rho
     with pytest.raises(ConfigurationError, match="search costs more"):
-        price(name, llm().config, Source(Stability(1, 0), 5.0))
+        priced(name, search_rho=5.0)
+
+
+@pytest.mark.parametrize("epsilon", [1.5, 2.0, 6.0])
+def test_a_priced_search_costs_a_method_what_it_costs_its_utility(epsilon):
+    """One mechanism under two names: the same noise, the same charge, the same distribution."""
+    by_method = priced("poe", search_rho=0.05, epsilon=epsilon)
+    by_utility = priced(
+        None, search_rho=0.05, epsilon=epsilon, utility="log_prob", accounting="fixed"
+    )
+    assert by_method == by_utility
+
+    def pipeline(corpus):
+        scored = ScoredUnits({unit.text: [0.9] for unit in corpus})
+        # So many units pass the first threshold that the noise hardly ever moves it.
+        return PrivateThresholdRetriever(scored, 2, 3.5, thresholds=(0.8, 0.5))
+
+    corpus = units(*(f"copy {at}\ntoken 1" for at in range(40)))
+    shared = {"pipeline": pipeline, "epsilon": epsilon}
+    (p, one), (q, two) = (
+        distribution("poe", corpus, **shared),
+        distribution(None, corpus, utility="log_prob", accounting="fixed", **shared),
+    )
+    assert (one.epsilon, one.delta, one.rho) == (two.epsilon, two.delta, two.rho)
+    assert (one.epsilon, one.delta) == (epsilon, 1e-5)
+    assert p.tolist() == pytest.approx(q.tolist())
 
 
 @pytest.mark.parametrize(
@@ -184,15 +217,14 @@ def test_what_does_not_fit_is_refused_in_one_sentence(name, settings, says):
 
 
 def test_the_clip_of_the_settings_is_the_methods():
-    priced = price("poe", llm(clip=2.0).config, Source(Stability(1, 0), 0.0))
-    assert priced.calibrated.parameter == pytest.approx(1.0)
-    assert priced.calibrated.adjacency is Adjacency.ADD_OR_REMOVE_ONE
+    found = priced("poe", clip=2.0)
+    assert (found.strength, found.utility.range) == (pytest.approx(1.0), 2.0)
 
 
 def test_what_a_document_says_to_every_question_is_taken_out():
     """A document that prefers one label whatever is asked has no say; the others have."""
     corpus = units(*("token 1",) * 5)
-    with mock.patch(f"{__name__}.Questioned", SyntheticModel):
-        assert distribution("poe-prior", corpus)[0].tolist() == pytest.approx([1 / 3] * 3)
-        assert distribution("poe", corpus)[0][1] > 0.9
+    deaf = {"model": SyntheticModel}
+    assert distribution("poe-prior", corpus, **deaf)[0].tolist() == pytest.approx([1 / 3] * 3)
+    assert distribution("poe", corpus, **deaf)[0][1] > 0.9
     assert distribution("poe-prior", corpus)[0][1] > 0.9

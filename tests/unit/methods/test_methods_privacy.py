@@ -10,11 +10,13 @@ import pytest
 import torch
 from scipy import stats
 
-from dpicl_rag.accounting.events import BoundedRange, PureDP
-from dpicl_rag.accounting.stability import DIRECT, Adjacency, Stability
+from dpicl_rag.accounting import Adjacency, BoundedRange, Budget, PureDP, Stability
+from dpicl_rag.accounting.gaussian import gaussian_delta
+from dpicl_rag.accounting.mixture_of_gaussians import mixture_delta
 from dpicl_rag.auditing.neighbours import realised_range
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.noisy_argmax import distribution
+from dpicl_rag.mechanisms.report_noisy_max import ReportNoisyMax, distribution
+from dpicl_rag.mechanisms.utilities import Probability
 from dpicl_rag.methods import (
     METHODS,
     ContentFree,
@@ -25,8 +27,7 @@ from dpicl_rag.methods import (
     make,
 )
 from dpicl_rag.methods.base import Calibrated
-from dpicl_rag.methods.calibration import gaussian_delta
-from dpicl_rag.methods.subsampled_sum import mixture_delta
+from dpicl_rag.methods.votes import VOTE
 
 ARRIVAL, REPLACED = Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_ONE
 EPSILON, DELTA = 3.0, 1e-2
@@ -122,7 +123,7 @@ def worst(method, calibrated, *, changed: bool) -> tuple[float, float]:
 @pytest.mark.parametrize("adjacency", [ARRIVAL, REPLACED])
 def test_one_unit_moves_a_pure_method_by_its_charge_and_no_less(case, adjacency):
     method = pure(case)
-    calibrated = method.calibrate(EPSILON, DELTA, adjacency)
+    calibrated = method.calibrate(Budget(EPSILON, DELTA, adjacency))
     ratio, spread = worst(method, calibrated, changed=adjacency is REPLACED)
     assert 0.95 * EPSILON <= ratio <= EPSILON + ROUNDING
     match calibrated.event:
@@ -137,7 +138,7 @@ def test_one_unit_moves_a_pure_method_by_its_charge_and_no_less(case, adjacency)
 @EACH_PURE
 def test_a_unit_in_a_group_changes_one_expert(case):
     method = pure(case, group_size=2)
-    calibrated = method.calibrate(EPSILON, DELTA, ARRIVAL)
+    calibrated = method.calibrate(Budget(EPSILON, DELTA, ARRIVAL))
     ratio, _ = worst(method, calibrated, changed=True)
     assert 0.95 * EPSILON <= ratio <= EPSILON + ROUNDING
 
@@ -146,7 +147,7 @@ def test_a_unit_in_a_group_changes_one_expert(case):
 def test_half_the_noise_is_found_out(case):
     """The plant: every test above must fail when a factor of two is forgotten."""
     method = pure(case)
-    generous = method.calibrate(2 * EPSILON, DELTA, ARRIVAL)
+    generous = method.calibrate(Budget(2 * EPSILON, DELTA, ARRIVAL))
     ratio, _ = worst(method, generous, changed=False)
     assert ratio > 1.5 * EPSILON
 
@@ -154,7 +155,7 @@ def test_half_the_noise_is_found_out(case):
 @pytest.mark.parametrize("name", ["poe", "poe-prior"])
 def test_the_published_factor_two_claim_is_shown_failing(name):
     method = make(name)
-    published = method.published(EPSILON, DELTA, REPLACED)
+    published = method.published(Budget(EPSILON, DELTA, REPLACED))
     assert published.accounting == "published"
     ratio, spread = worst(method, published, changed=True)
     assert ratio > 1.9 * EPSILON
@@ -162,19 +163,19 @@ def test_the_published_factor_two_claim_is_shown_failing(name):
     assert isinstance(published.event, BoundedRange)
     assert spread <= published.event.epsilon + ROUNDING == pytest.approx(2 * EPSILON)
     # For arrivals the paper is right, and there is no other line to show.
-    assert method.published(EPSILON, DELTA, ARRIVAL) is None
+    assert method.published(Budget(EPSILON, DELTA, ARRIVAL)) is None
 
 
 def test_the_published_claim_fails_for_groups_too():
     method = make("poe-groups")
-    ratio, _ = worst(method, method.published(EPSILON, DELTA, ARRIVAL), changed=True)
+    ratio, _ = worst(method, method.published(Budget(EPSILON, DELTA, ARRIVAL)), changed=True)
     assert ratio > 1.9 * EPSILON
 
 
 def test_permute_and_flip_is_not_bounded_range():
     """Why it may not be charged an eighth of a square."""
     method = make("permute-and-flip")
-    calibrated = method.calibrate(EPSILON, DELTA)
+    calibrated = method.calibrate(Budget(EPSILON, DELTA))
     _, spread = worst(method, calibrated, changed=False)
     assert spread > 1.1 * EPSILON
     assert calibrated.rho == pytest.approx(EPSILON * math.tanh(EPSILON / 2))
@@ -193,6 +194,12 @@ def hockey_stick(p: torch.Tensor, q: torch.Tensor, epsilon: float) -> float:
         float((one - math.exp(epsilon) * other).clamp(min=0).sum())
         for one, other in ((p, q), (q, p))
     )
+
+
+def with_noise(sigma: float, utility=VOTE) -> Calibrated:
+    """A noisy argmax with noise that no budget asked for."""
+    mechanism = ReportNoisyMax(utility, sigma, rho=math.inf, delta=1.0)
+    return Calibrated(mechanism, sigma, None, Budget(SMALL, LIKELY))
 
 
 def tallied(counts) -> torch.Tensor:
@@ -235,11 +242,11 @@ GAUSSIAN = [
 def test_gaussian_votes_stay_within_epsilon_and_delta(parameters, adjacency, layout):
     method = make("votes-gaussian", **parameters)
     changed = adjacency is REPLACED or method.group_size > 1
-    calibrated = method.calibrate(SMALL, LIKELY, adjacency)
+    calibrated = method.calibrate(Budget(SMALL, LIKELY, adjacency))
     found = worst_delta(method, calibrated, layout, SMALL, changed=changed)
     assert 0.65 * LIKELY < found <= LIKELY * (1 + 1e-6)
     # Half the noise, as if the sensitivity were half of what it is.
-    wrong = Calibrated(calibrated.parameter / 2, None, adjacency, SMALL, LIKELY)
+    wrong = with_noise(calibrated.parameter / 2)
     assert worst_delta(method, wrong, layout, SMALL, changed=changed) > 1.2 * LIKELY
 
 
@@ -248,7 +255,7 @@ def test_gaussian_votes_stay_within_epsilon_and_delta(parameters, adjacency, lay
 def test_at_larger_epsilon_too(parameters, adjacency, layout, epsilon):
     method = make("votes-gaussian", **parameters)
     changed = adjacency is REPLACED or method.group_size > 1
-    calibrated = method.calibrate(epsilon, DELTA, adjacency)
+    calibrated = method.calibrate(Budget(epsilon, DELTA, adjacency))
     assert worst_delta(method, calibrated, layout, epsilon, changed=changed) <= DELTA
     # What is released is a function of noisy counts: these meet the charge exactly.
     moved = math.sqrt(2) if changed else 1.0
@@ -257,7 +264,7 @@ def test_at_larger_epsilon_too(parameters, adjacency, layout, epsilon):
 
 def test_many_labels_come_nearer_to_the_gaussian_charge():
     """The largest of many rivals hardly varies, so the argmax tells one count."""
-    calibrated = make("votes-gaussian").calibrate(1.0, DELTA)
+    calibrated = make("votes-gaussian").calibrate(Budget(1.0, DELTA))
 
     def found(labels: int) -> float:
         worst = 0.0
@@ -275,7 +282,7 @@ def test_a_sampled_unit_is_a_mixture_over_its_coin():
     """Coins of the others are all looked at; those of the unit are mixed."""
     rate = 0.4
     method = make("votes-gaussian", rate=rate)
-    calibrated = method.calibrate(SMALL, LIKELY)
+    calibrated = method.calibrate(Budget(SMALL, LIKELY))
     layout = OneEach(rate)
 
     def worst_with(noise: Calibrated) -> float:
@@ -290,7 +297,7 @@ def test_a_sampled_unit_is_a_mixture_over_its_coin():
         return found
 
     assert 0.6 * LIKELY < worst_with(calibrated) <= LIKELY * (1 + 1e-6)
-    wrong = Calibrated(calibrated.parameter / 2, None, ARRIVAL, SMALL, LIKELY)
+    wrong = with_noise(calibrated.parameter / 2)
     assert worst_with(wrong) > 1.2 * LIKELY
 
 
@@ -298,7 +305,7 @@ def sampling_delta(method, sigma: float, epsilon: float) -> float:
     """Two units and all their coins; the contexts of the second say what it likes."""
     contexts, rate = method.contexts, method.rate
     layout = Subsampled(contexts, rate)
-    noise = Calibrated(sigma, None, ARRIVAL, epsilon, DELTA)
+    noise = with_noise(sigma, Probability())
     coins = list(itertools.product((False, True), repeat=contexts))
 
     def chance(coin) -> float:
@@ -326,12 +333,12 @@ def sampling_delta(method, sigma: float, epsilon: float) -> float:
 @pytest.mark.parametrize(("contexts", "rate"), [(1, 0.5), (2, 0.3), (3, 0.6)])
 def test_sampling_stays_within_epsilon_and_delta(contexts, rate):
     method = make("sampling", contexts=contexts, rate=rate)
-    sigma = method.calibrate(SMALL, LIKELY).parameter
+    sigma = method.calibrate(Budget(SMALL, LIKELY)).parameter
     assert 0.75 * LIKELY < sampling_delta(method, sigma, SMALL) <= LIKELY * (1 + 1e-6)
     assert sampling_delta(method, sigma / 2, SMALL) > 1.4 * LIKELY
     if contexts == 3:
         # As if a unit could join one context at most.
-        single = make("sampling", contexts=1, rate=rate).calibrate(SMALL, LIKELY).parameter
+        single = make("sampling", contexts=1, rate=rate).calibrate(Budget(SMALL, LIKELY)).parameter
         assert sampling_delta(method, single, SMALL) > 1.4 * LIKELY
 
 
@@ -392,9 +399,9 @@ def test_the_mixtures_delta_is_the_integral():
 def test_sampling_is_refused_where_it_does_not_amplify(name, parameters):
     method = make(name, **parameters)
     with pytest.raises(ConfigurationError, match="add-or-remove"):
-        method.calibrate(1.0, 1e-5, REPLACED)
+        method.calibrate(Budget(1.0, 1e-5, REPLACED))
     with pytest.raises(ConfigurationError, match="add-or-remove"):
-        method.calibrate(1.0, 1e-5, stability=Stability(added=0, changed=1))
+        method.calibrate(Budget(1.0, 1e-5, stability=Stability(added=0, changed=1)))
 
 
 @pytest.mark.parametrize(
@@ -403,10 +410,10 @@ def test_sampling_is_refused_where_it_does_not_amplify(name, parameters):
 def test_top_k_retrieval_doubles_what_an_expert_costs(name):
     """Its stability: no expert added, one changed."""
     method = make(name)
-    direct = method.calibrate(1.0, 1e-5, REPLACED, stability=DIRECT)
-    arrival = method.calibrate(1.0, 1e-5, stability=Stability(added=0, changed=1))
+    direct = method.calibrate(Budget(1.0, 1e-5, REPLACED))
+    arrival = method.calibrate(Budget(1.0, 1e-5, stability=Stability(added=0, changed=1)))
     if name != "poe-groups":
         assert arrival.parameter == pytest.approx(direct.parameter)
-    twice = method.calibrate(1.0, 1e-5, REPLACED, stability=Stability(added=0, changed=1))
+    twice = method.calibrate(Budget(1.0, 1e-5, REPLACED, stability=Stability(added=0, changed=1)))
     noise = twice.parameter / arrival.parameter
     assert noise == pytest.approx(2.0 if name == "votes-gaussian" else 0.5)

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dpicl_rag.embeddings import Progress
 from dpicl_rag.retrieval import Corpus
+from dpicl_rag.retrieval.embeddings import Progress
 
 
 class HashingEmbedder:

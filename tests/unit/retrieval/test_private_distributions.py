@@ -21,7 +21,9 @@ import numpy as np
 import pytest
 
 from dpicl_rag.accounting.stability import Adjacency
-from dpicl_rag.retrieval.private import Choice, CountingRetriever, PrivateSearch, Retrieved
+from dpicl_rag.documents import group_by_unit
+from dpicl_rag.retrieval import Retrieved, Search
+from dpicl_rag.retrieval.private import Choice, CountingRetriever
 from dpicl_rag.retrieval.private_threshold import PrivateThresholdRetriever
 from dpicl_rag.retrieval.private_top_k import PrivateTopKRetriever
 from tests.support.scored_units import Choose, ScoredUnits, distribution, gaussian_pmf
@@ -60,7 +62,7 @@ def views(
             return choices[-1]
 
         retriever._noise = SimpleNamespace(rho=rho, draw=lambda: choose(noise))
-        retriever._below = below
+        retriever._randomness = SimpleNamespace(below=below)
         retriever._choose = remembered
         found = search.choose(counted)
         paid = dict(zip(search.units, found.unit_rho, strict=True)).get(unit, 0.0)
@@ -202,18 +204,17 @@ def test_planted_faults_are_caught(kind: type[PrivateThresholdRetriever]) -> Non
 class BestN(PrivateThresholdRetriever):
     """A planted fault: no more than the best two of the units that pass."""
 
-    def search(self, question: str) -> Any:
+    def search(self, question: str) -> Search:
         search = super().search(question)
-        search.__class__ = BestTwo
-        return search
+        snapshot, scores = self.scan(question)
+        score = dict(zip((r.text for r in snapshot.records), scores, strict=True))
 
+        def draw(admitted: Sequence[bool]) -> Retrieved:
+            found = copy.copy(search).choose(admitted)
+            ranked = sorted(found.documents, key=lambda document: -score[document.text])
+            return Retrieved(group_by_unit(ranked[:2]), found.unit_rho)
 
-class BestTwo(PrivateSearch):
-    def choose(self, admitted: Sequence[bool] | None = None) -> Retrieved:
-        found = super().choose(admitted)
-        score = dict(zip((r.text for r in self._snapshot.records), self._scores, strict=True))
-        ranked = sorted(found.documents, key=lambda document: -score[document.text])
-        return Retrieved(ranked[:2], found.unit_rho)
+        return Search(search.units, draw)
 
 
 def test_a_cap_is_caught() -> None:

@@ -1,4 +1,3 @@
-import random
 from typing import Any
 
 import pytest
@@ -6,11 +5,14 @@ import pytest
 from dpicl_rag.accounting.stability import Stability
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness, SeededRandomness
 from dpicl_rag.retrieval import (
     Corpus,
+    ExactRetriever,
     PoissonSampledRetriever,
     ThresholdRetriever,
     TopKRetriever,
+    exact_retriever,
     refuse_approximate,
 )
 
@@ -61,7 +63,7 @@ def test_an_empty_corpus_gives_no_documents(corpus: Corpus) -> None:
         PoissonSampledRetriever(TopKRetriever(corpus, 3), 0.5),
         ThresholdRetriever(corpus, where={"owner": "ann"}),
     ):
-        assert retriever.retrieve(QUESTION) == []
+        assert retriever.search(QUESTION).choose().documents == []
 
 
 def test_declared_stabilities(corpus: Corpus) -> None:
@@ -78,7 +80,7 @@ def test_threshold_out_of_range(corpus: Corpus, threshold: float) -> None:
 
 @pytest.mark.parametrize("count", [0, -1, 2.5])
 def test_counts_out_of_range(corpus: Corpus, count: Any) -> None:
-    with pytest.raises(ConfigurationError, match="k must be a whole number"):
+    with pytest.raises(ConfigurationError, match="top_k must be a whole number"):
         TopKRetriever(corpus, count)
     with pytest.raises(ConfigurationError, match="passages_per_unit must be a whole number"):
         ThresholdRetriever(corpus, passages_per_unit=count)
@@ -90,7 +92,7 @@ def test_rate_out_of_range(corpus: Corpus, rate: float) -> None:
         PoissonSampledRetriever(TopKRetriever(corpus, 1), rate)
 
 
-class Many:
+class Many(ExactRetriever):
     """A retriever of many units, for the coins."""
 
     stability = Stability(1, 0)
@@ -100,8 +102,9 @@ class Many:
 
 
 def test_coins_come_at_the_rate_and_anew_each_time() -> None:
-    sampled = PoissonSampledRetriever(Many(), 0.3, seed=5)
-    first, second = sampled.retrieve("q"), sampled.retrieve("q")
+    with pytest.warns(NotPrivateWarning):
+        sampled = PoissonSampledRetriever(Many(), 0.3, randomness=SeededRandomness(5))
+    first, second = (sampled.search("q").choose().documents for _ in range(2))
     assert first != second
     # Six standard deviations of Binomial(20000, 0.3) are 389.
     assert abs(len(first) - 6000) < 389
@@ -111,7 +114,22 @@ def test_coins_come_at_the_rate_and_anew_each_time() -> None:
 
 def test_coins_are_secure_without_a_seed() -> None:
     sampled = PoissonSampledRetriever(Many(), 0.3)
-    assert isinstance(sampled._coins, random.SystemRandom)
+    assert type(sampled._randomness) is Randomness
+
+
+def test_the_retriever_for_what_a_caller_set(corpus: Corpus) -> None:
+    default = exact_retriever(corpus, where={"owner": "ann"})
+    assert isinstance(default, ThresholdRetriever)
+    assert (default.threshold, default.where) == (0.5, {"owner": "ann"})
+    assert default.threshold == ThresholdRetriever(corpus).threshold
+    zero = exact_retriever(corpus, threshold=0)
+    assert isinstance(zero, ThresholdRetriever)
+    assert zero.threshold == 0
+    top = exact_retriever(corpus, top_k=2, where={"owner": "ann"})
+    assert isinstance(top, TopKRetriever)
+    assert (top.top_k, top.where) == (2, {"owner": "ann"})
+    with pytest.raises(ConfigurationError, match="give a threshold or top_k, not both"):
+        exact_retriever(corpus, threshold=0, top_k=2)
 
 
 def test_an_approximate_search_is_refused_with_the_reason() -> None:
@@ -130,5 +148,5 @@ def test_representations_are_public(corpus: Corpus) -> None:
     )
     assert text == (
         "[Corpus('mail'), ThresholdRetriever(Corpus('mail'), threshold=0.4), "
-        "PoissonSampledRetriever(TopKRetriever(Corpus('mail'), k=2), rate=0.5)]"
+        "PoissonSampledRetriever(TopKRetriever(Corpus('mail'), top_k=2), rate=0.5)]"
     )

@@ -8,8 +8,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpicl_rag.accounting import FixedFilter, IndividualFilter
 from dpicl_rag.errors import ConfigurationError, DPICLError
+from dpicl_rag.filters import FixedFilter, IndividualFilter
+
+
+def individual(limits: torch.Tensor) -> IndividualFilter:
+    """Without a ledger; the public bounds play no part in what a unit may spend."""
+    return IndividualFilter(limits, bound=10.0, worst=0.5)
 
 
 def ranges_of(utilities: torch.Tensor) -> torch.Tensor:
@@ -27,7 +32,7 @@ def test_the_exact_sum_never_passes_the_limit(
 ) -> None:
     """Ranges are measured on the weighted utilities, the very numbers that are added up."""
     generator = torch.Generator().manual_seed(seed)
-    private = IndividualFilter(torch.tensor(limits, dtype=torch.float64))
+    private = individual(torch.tensor(limits, dtype=torch.float64))
     sums = [Fraction(0)] * len(limits)
     for _ in range(60):
         utilities = torch.rand(len(limits), 7, generator=generator, dtype=torch.float64) * 3
@@ -43,7 +48,7 @@ def test_the_exact_sum_never_passes_the_limit(
 
 
 def test_full_weight_until_the_budget_binds_then_what_is_left() -> None:
-    private = IndividualFilter(torch.tensor([1.0, 1.0, 0.0]))
+    private = individual(torch.tensor([1.0, 1.0, 0.0]))
     ranges = torch.tensor([0.0, 2.0, 2.0], dtype=torch.float64)
     assert private.weights(ranges).tolist() == [1.0, 1.0, 0.0]
     charges = private.charge(ranges * private.weights(ranges))
@@ -55,14 +60,14 @@ def test_full_weight_until_the_budget_binds_then_what_is_left() -> None:
 
 
 def test_a_scaled_expert_spends_what_is_left() -> None:
-    private = IndividualFilter(torch.tensor([0.125]))
+    private = individual(torch.tensor([0.125]))
     weights = private.weights(torch.tensor([4.0]))
     assert weights.item() == pytest.approx(0.25, rel=1e-5)
     assert private.charge(weights * 4.0).item() == pytest.approx(0.125, rel=1e-5)
 
 
 def test_one_units_ranges_do_not_move_anothers_weight() -> None:
-    alone, crowded = IndividualFilter(torch.ones(1)), IndividualFilter(torch.ones(3))
+    alone, crowded = individual(torch.ones(1)), individual(torch.ones(3))
     for step in range(20):
         own = torch.tensor([0.3 * (step % 4)], dtype=torch.float64)
         others = torch.tensor([5.0, float(step)], dtype=torch.float64)
@@ -75,7 +80,7 @@ def test_one_units_ranges_do_not_move_anothers_weight() -> None:
 
 @pytest.mark.parametrize("bad", [10.0, math.nan, math.inf, -1.0])
 def test_a_charge_over_the_limit_raises_without_figures(bad: float) -> None:
-    private = IndividualFilter(torch.tensor([0.5, 0.5]))
+    private = individual(torch.tensor([0.5, 0.5]))
     with pytest.raises(DPICLError) as raised:
         private.charge(torch.tensor([0.1, bad]))
     assert not any(character.isdigit() for character in str(raised.value))
@@ -86,19 +91,19 @@ def test_a_charge_over_the_limit_raises_without_figures(bad: float) -> None:
 
 
 def test_an_unknown_range_is_not_let_through() -> None:
-    private = IndividualFilter(torch.tensor([1.0]))
+    private = individual(torch.tensor([1.0]))
     unknown = torch.tensor([math.nan])
     with pytest.raises(DPICLError):
         private.charge(unknown * private.weights(unknown))
     endless = torch.tensor([math.inf])
-    assert IndividualFilter(torch.tensor([1.0])).weights(endless).item() == 0
+    assert individual(torch.tensor([1.0])).weights(endless).item() == 0
 
 
 def test_nothing_printed_tells_spend_or_numbers() -> None:
-    private = IndividualFilter(torch.tensor([0.5, 0.25, 0.125]))
+    private = individual(torch.tensor([0.5, 0.25, 0.125]))
     private.charge(torch.tensor([0.1, 0.2, 0.3]))
-    fixed = FixedFilter(2.0)
-    fixed.charge(0.7)
+    fixed = FixedFilter(2.0, 0.7)
+    fixed.pay()
     for shown in (repr(private), str(private), repr(fixed), str(fixed)):
         assert not any(character.isdigit() for character in shown)
     with pytest.raises(ConfigurationError) as raised:
@@ -108,7 +113,7 @@ def test_nothing_printed_tells_spend_or_numbers() -> None:
 
 def test_spent_is_a_copy_and_limits_are_kept() -> None:
     limits = torch.tensor([1.0], dtype=torch.float64)
-    private = IndividualFilter(limits)
+    private = individual(limits)
     limits.fill_(100.0)
     private.spent.fill_(-100.0)
     assert private.weights(torch.tensor([100.0])).item() < 0.03
@@ -116,7 +121,7 @@ def test_spent_is_a_copy_and_limits_are_kept() -> None:
 
 
 def test_no_experts() -> None:
-    private = IndividualFilter(torch.zeros(0))
+    private = individual(torch.zeros(0))
     assert private.weights(torch.zeros(0)).shape == (0,)
     assert private.charge(torch.zeros(0)).shape == (0,)
 
@@ -124,12 +129,12 @@ def test_no_experts() -> None:
 @pytest.mark.parametrize("limits", [[-0.1], [math.nan], [math.inf], [[1.0]]])
 def test_limits_outside_their_range(limits: list[float]) -> None:
     with pytest.raises(ConfigurationError, match="limits"):
-        IndividualFilter(torch.tensor(limits))
+        individual(torch.tensor(limits))
 
 
 def test_the_token_path_never_waits_for_the_device() -> None:
     """On the meta device no value exists: anything that reads one raises."""
-    private = IndividualFilter(torch.ones(3))
+    private = individual(torch.ones(3))
     for name in ("_limits", "_spent", "_broken"):
         setattr(private, name, getattr(private, name).to("meta"))
     ranges = torch.ones(3, device="meta", dtype=torch.float64)
@@ -138,34 +143,61 @@ def test_the_token_path_never_waits_for_the_device() -> None:
     assert charges.dtype == torch.float64
 
 
-@given(st.lists(st.floats(0, 1), max_size=50), st.floats(0, 10))
-def test_fixed_sums_are_exact(costs: list[float], budget: float) -> None:
-    fixed = FixedFilter(budget)
-    paid = Fraction(0)
-    for cost in costs:
-        assert fixed.can_pay(cost) == (paid + Fraction(cost) <= Fraction(budget))
-        if fixed.can_pay(cost):
-            fixed.charge(cost)
+def test_a_draw_is_weighed_and_then_charged() -> None:
+    private = individual(torch.tensor([1.0, 0.02], dtype=torch.float64))
+    weights = private.weigh(lambda: torch.tensor([2.0, 2.0], dtype=torch.float64))
+    assert weights is not None
+    assert weights.tolist() == pytest.approx([1.0, 0.2], rel=1e-5)
+    assert private.spent.tolist() == [0.0, 0.0]
+    private.pay()
+    assert private.spent.tolist() == pytest.approx([0.5, 0.02], rel=1e-5)
+
+
+def test_the_public_figure_is_the_worst_draw_up_to_the_bound() -> None:
+    private = IndividualFilter(torch.zeros(1), bound=1.3, worst=0.5, spent=0.25)
+    told = [private.rho]
+    for _ in range(3):
+        assert private.can_pay()
+        private.weigh(lambda: torch.ones(1))
+        private.pay()
+        told.append(private.rho)
+    # Nothing was spent, and the figure does not say so.
+    assert told == [0.25, 0.75, 1.25, 1.3]
+
+
+@given(st.integers(1, 60), st.floats(0, 1), st.floats(0, 1), st.floats(0, 10))
+def test_fixed_sums_are_exact(draws: int, spent: float, cost: float, budget: float) -> None:
+    fixed = FixedFilter(budget, cost, spent=spent)
+    paid = Fraction(spent)
+    for _ in range(draws):
+        covered = paid + Fraction(cost) <= Fraction(budget)
+        assert fixed.can_pay() == covered
+        if covered:
+            fixed.pay()
             paid += Fraction(cost)
-    assert paid <= Fraction(fixed.spent) <= Fraction(budget)
-    assert Fraction(fixed.remaining) <= Fraction(budget) - paid
+        else:
+            with pytest.raises(DPICLError):
+                fixed.pay()
+    assert paid <= Fraction(fixed.rho) <= max(Fraction(budget), Fraction(spent))
 
 
 def test_fixed_budget_refuses_and_keeps_its_state() -> None:
-    fixed = FixedFilter(1.0)
-    fixed.charge(0.75)
-    assert not fixed.can_pay(0.5)
+    fixed = FixedFilter(1.0, 0.5, spent=0.25)
+    assert fixed.weigh(lambda: pytest.fail("a fixed charge looks at no ranges")) is None
+    fixed.pay()
+    assert not fixed.can_pay()
     with pytest.raises(DPICLError) as raised:
-        fixed.charge(0.5)
+        fixed.pay()
     assert not any(character.isdigit() for character in str(raised.value))
-    assert fixed.spent == 0.75
-    assert fixed.remaining == 0.25
-    assert FixedFilter(0.0).can_pay(0.0)
+    assert fixed.rho == 0.75
+    assert FixedFilter(0.0, 0.0).can_pay()
 
 
 @pytest.mark.parametrize("value", [-1.0, math.nan, math.inf])
 def test_fixed_arguments_outside_their_range(value: float) -> None:
     with pytest.raises(ConfigurationError, match="budget"):
-        FixedFilter(value)
+        FixedFilter(value, 0.5)
     with pytest.raises(ConfigurationError, match="cost"):
-        FixedFilter(1.0).can_pay(value)
+        FixedFilter(1.0, value)
+    with pytest.raises(ConfigurationError, match="spent"):
+        FixedFilter(1.0, 0.5, spent=value)

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpicl_rag.embeddings import SentenceTransformerEmbedder
 from dpicl_rag.errors import ConfigurationError, ModelError
+from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
 
 TEXTS = [
     "How long does a refund take?",
@@ -20,7 +20,7 @@ TEXTS = [
 
 def test_importing_it_loads_no_model_library() -> None:
     code = (
-        "import sys, dpicl_rag.embeddings, dpicl_rag.retrieval;"
+        "import sys, dpicl_rag.retrieval.embeddings, dpicl_rag.retrieval;"
         "print([m for m in ('torch', 'transformers', 'sentence_transformers', 'chromadb')"
         " if m in sys.modules])"
     )

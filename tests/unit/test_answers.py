@@ -1,10 +1,19 @@
+import asyncio
 import threading
 
 import pytest
 
-from dpicl_rag.answers import PrivateAnswer
+from dpicl_rag.answers import PrivateAnswer, PrivateStream
 from dpicl_rag.errors import DPICLError
-from dpicl_rag.private_stream import PrivateStream
+
+
+class Bytes:
+    """A tokenizer of bytes; 0 is the stop token."""
+
+    stop_tokens = frozenset({0})
+
+    def decode(self, ids):
+        return bytes(ids).decode(errors="replace")
 
 
 def stream(text, *, stop=(), max_tokens=100, start="", stopped=None, ending=b""):
@@ -12,8 +21,7 @@ def stream(text, *, stop=(), max_tokens=100, start="", stopped=None, ending=b"")
     closed = [] if stopped is None else stopped
     return PrivateStream(
         iter(text.encode() + ending),
-        decode=lambda ids: bytes(ids).decode(errors="replace"),
-        stop_tokens=frozenset({0}),
+        Bytes(),
         stop=stop,
         max_tokens=max_tokens,
         start=start,
@@ -127,4 +135,42 @@ def test_closing_waits_for_a_draw_in_another_thread():
     go.set()
     reader.join(10)
     closer.join(10)
+    assert pieces.answer.tokens == 1
+
+
+async def test_the_pieces_come_by_async_for_too():
+    async with stream("It is nine.", ending=b"\0") as pieces:
+        found = [piece async for piece in pieces]
+    assert "".join(found) == "It is nine."
+    assert pieces.answer.tokens == 12
+
+
+async def test_leaving_an_async_block_settles_what_was_released():
+    stopped = []
+    async with stream("abcdef", stopped=stopped) as pieces:
+        assert await anext(pieces) == "a"
+    assert stopped
+    assert pieces.answer.text == "a"
+    await pieces.aclose()
+    with pytest.raises(StopAsyncIteration):
+        await anext(pieces)
+
+
+async def test_a_cancelled_reader_waits_for_its_draw_and_the_stream_can_be_closed():
+    drawing, go = threading.Event(), threading.Event()
+
+    def slow():
+        drawing.set()
+        assert go.wait(10)
+        yield 65
+
+    pieces = stream("")
+    pieces._tokens = slow()
+    reader = asyncio.ensure_future(anext(pieces))
+    await asyncio.to_thread(drawing.wait, 10)
+    reader.cancel()
+    asyncio.get_running_loop().call_later(0.05, go.set)
+    with pytest.raises(asyncio.CancelledError):
+        await reader
+    await pieces.aclose()
     assert pieces.answer.tokens == 1

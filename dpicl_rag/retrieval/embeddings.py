@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from dpicl_rag._packaged import verified_path
 from dpicl_rag.errors import ConfigurationError, ModelError
-from dpicl_rag.packaged import verified_path
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

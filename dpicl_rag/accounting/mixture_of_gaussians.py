@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from dpicl_rag.accounting import _check, _search
+from dpicl_rag import _validate
+from dpicl_rag.accounting import _search
 from dpicl_rag.accounting.events import Event
-from dpicl_rag.methods.sensitivity import SQRT_2
+from dpicl_rag.accounting.stability import SQRT_2
 
 _NEGLIGIBLE = 1e-20
 """Larger numbers of contexts than have this probability count as all of them."""
@@ -58,9 +59,9 @@ class SubsampledSum(Event):
         """
         from dp_accounting.pld import privacy_loss_distribution
 
-        _check.probability("delta", delta)
+        _validate.probability("delta", delta)
         sensitivities, chances = _joined(self.contexts, self.rate)
-        if _check.count("queries", queries) == 1:
+        if _validate.count("queries", queries) == 1:
             return mixture_epsilon(sensitivities, chances, self.sigma, delta)
         loss = privacy_loss_distribution.from_mixture_gaussian_mechanism(
             self.sigma, sensitivities, chances, value_discretization_interval=_INTERVAL

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dpicl_rag.chunking import split_text
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.retrieval.chunking import split_text
 
 PROSE = st.text(alphabet=st.sampled_from("ab. \n!?\u3002\u00e9"), max_size=400)
 

@@ -44,9 +44,14 @@ class LogProb:
 
     Clipping saturates. The paper's text says that values below ``-C`` become zero, which would
     make the least likely tokens the best ones.
+
+    Attributes:
+        clip: ``C``.
+        public_power: Exponent on ``p_0`` in the base measure; 0 makes it uniform, as published.
     """
 
     clip: float = 4.0
+    public_power: float = 0.0
 
     @property
     def range(self) -> float:
@@ -58,8 +63,8 @@ class LogProb:
         return experts.clamp(min=-self.clip, max=0.0)
 
     def base(self, public: torch.Tensor) -> torch.Tensor:
-        """Uniform on the candidates."""
-        return torch.zeros_like(public, dtype=torch.float64)
+        """Uniform as published, or ``p_0`` to a public power."""
+        return _power(public, self.public_power)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,7 @@ class LogRatio:
 
     def base(self, public: torch.Tensor) -> torch.Tensor:
         """``p_0`` to a public power."""
-        return self.public_power * public.double()
+        return _power(public, self.public_power)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +117,7 @@ class Surplus:
 
     def base(self, public: torch.Tensor) -> torch.Tensor:
         """``p_0`` to a public power."""
-        return self.public_power * public.double()
+        return _power(public, self.public_power)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +142,66 @@ class Vote:
 
     def base(self, public: torch.Tensor) -> torch.Tensor:
         """``p_0`` to a public power."""
-        if self.public_power == 0.0:
-            return torch.zeros_like(public, dtype=torch.float64)
-        return self.public_power * public.double()
+        return _power(public, self.public_power)
+
+
+@dataclass(frozen=True, slots=True)
+class Likeliest:
+    """Another utility among the ``count`` likeliest tokens of the public row.
+
+    Attributes:
+        utility: The utility.
+        count: How many candidates there are. Public, and so is which ones: both follow from the
+            public row alone, and the cut is made before experts are added up.
+    """
+
+    utility: Utility
+    count: int
+
+    @property
+    def range(self) -> float:
+        """That of the utility."""
+        return self.utility.range
+
+    def __call__(self, experts: torch.Tensor, public: torch.Tensor) -> torch.Tensor:
+        """Utilities [n, candidates]; outside the likeliest tokens each expert's own lowest value.
+
+        Only candidates can be drawn, so only they count towards a range.
+        """
+        found, outside = self.utility(experts, public), self._outside(public)
+        lowest = found.masked_fill(outside, torch.inf).amin(dim=-1, keepdim=True)
+        return torch.where(outside, lowest, found)
+
+    def base(self, public: torch.Tensor) -> torch.Tensor:
+        """That of the utility on the likeliest tokens, and no mass on the others."""
+        return self.utility.base(public).masked_fill(self._outside(public), -torch.inf)
+
+    def _outside(self, public: torch.Tensor) -> torch.Tensor:
+        outside = torch.ones_like(public, dtype=torch.bool)
+        outside[public.topk(min(self.count, len(public))).indices] = False
+        return outside
+
+
+@dataclass(frozen=True, slots=True)
+class Probability:
+    """``p_i(y)`` itself, over a uniform base: soft votes of methods that add noise to their sum."""
+
+    @property
+    def range(self) -> float:
+        """One."""
+        return 1.0
+
+    def __call__(self, experts: torch.Tensor, public: torch.Tensor) -> torch.Tensor:
+        """Probabilities [n, candidates]."""
+        return experts.exp()
+
+    def base(self, public: torch.Tensor) -> torch.Tensor:
+        """Uniform on the candidates."""
+        return _power(public, 0.0)
+
+
+def _power(public: torch.Tensor, exponent: float) -> torch.Tensor:
+    """``p_0`` to a power, as logarithms, float64; a power of 0 is uniform, impossible ones too."""
+    if exponent == 0.0:
+        return torch.zeros_like(public, dtype=torch.float64)
+    return exponent * public.double()

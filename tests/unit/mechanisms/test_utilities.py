@@ -5,8 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpicl_rag.mechanisms.exponential import utility_ranges
-from dpicl_rag.utilities import LogProb, LogRatio, Surplus, Vote
+from dpicl_rag.mechanisms.step import DenseStep
+from dpicl_rag.mechanisms.utilities import LogProb, LogRatio, Surplus, Vote
 
 UTILITIES = [LogProb(4.0), LogRatio(1.0), Surplus(), Surplus(1.0, 1.0), Vote(), Vote(0.0)]
 
@@ -18,9 +18,8 @@ UTILITIES = [LogProb(4.0), LogRatio(1.0), Surplus(), Surplus(1.0, 1.0), Vote(), 
 )
 def test_no_input_passes_the_stated_range(utility, logits):
     log_probs = torch.log_softmax(torch.tensor(logits), dim=-1)
-    utilities = utility(log_probs[1:], log_probs[0])
-    assert torch.isfinite(utilities).all()
-    assert (utility_ranges(utilities) <= utility.range).all()
+    assert torch.isfinite(utility(log_probs[1:], log_probs[0])).all()
+    assert (DenseStep(log_probs[0], log_probs[1:]).ranges(utility) <= utility.range).all()
 
 
 @pytest.mark.parametrize("utility", UTILITIES, ids=repr)
@@ -28,16 +27,16 @@ def test_the_range_is_reached(utility):
     """A stated range that is too large would waste budget; this one is tight."""
     public = torch.log_softmax(torch.tensor([0.0, 0.0, 30.0]), dim=-1)
     expert = torch.log_softmax(torch.tensor([[100.0, 0.0, -100.0]]), dim=-1)
-    assert utility_ranges(utility(expert, public)).item() == pytest.approx(utility.range, rel=1e-6)
+    found = DenseStep(public, expert).ranges(utility).item()
+    assert found == pytest.approx(utility.range, rel=1e-6)
 
 
 @pytest.mark.parametrize("utility", UTILITIES, ids=repr)
 def test_impossible_tokens_do_no_harm(utility):
     public = torch.tensor([-math.inf, 0.0, -math.inf])
     expert = torch.tensor([[-math.inf, -math.inf, 0.0]])
-    utilities = utility(expert, public)
-    assert torch.isfinite(utilities).all()
-    assert (utility_ranges(utilities) <= utility.range).all()
+    assert torch.isfinite(utility(expert, public)).all()
+    assert (DenseStep(public, expert).ranges(utility) <= utility.range).all()
 
 
 def test_clipping_saturates():
@@ -48,8 +47,9 @@ def test_clipping_saturates():
 
 def test_a_document_that_says_nothing_new_has_no_range():
     public = torch.log_softmax(torch.tensor([1.0, 2.0, 3.0]), dim=-1)
-    assert utility_ranges(Surplus(1.0, 1.0)(public[None], public)).item() < 1e-6
-    assert utility_ranges(LogRatio(1.0)(public[None], public)).item() < 1e-6
+    step = DenseStep(public, public[None])
+    assert step.ranges(Surplus(1.0, 1.0)).item() < 1e-6
+    assert step.ranges(LogRatio(1.0)).item() < 1e-6
 
 
 def test_the_base_measure_depends_on_the_public_row_alone():

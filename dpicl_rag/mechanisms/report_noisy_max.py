@@ -6,11 +6,47 @@ general less: with two labels the noise of both works against one difference.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 
+from dpicl_rag.filters import Filter
+from dpicl_rag.mechanisms.base import charged_alike
+from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.mechanisms.step import Step
+from dpicl_rag.mechanisms.utilities import Utility
+
 _REACH = 10.0
 """Standard deviations of the noise beyond which nothing is left: the tail is 1e-23."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportNoisyMax:
+    """The candidate of the largest ``sum_i f_i(y)`` after Gaussian noise on every sum.
+
+    Attributes:
+        utility: What an expert says about each candidate. Its base measure is not used.
+        sigma: Standard deviation of the noise.
+        rho: Rho of zCDP of one draw.
+        delta: See ``Mechanism``.
+    """
+
+    utility: Utility
+    sigma: float
+    rho: float
+    delta: float
+
+    def draw(self, step: Step, spend: Filter, randomness: Randomness) -> int:
+        """See ``Mechanism``; under a fixed charge only."""
+        spend.weigh(charged_alike)
+        log_probs = torch.log(self.distribution(step))
+        spend.pay()
+        return randomness.draw(log_probs)
+
+    def distribution(self, step: Step) -> torch.Tensor:
+        """Exact output distribution, float64 [candidates]."""
+        return distribution(step.weighted_sum(self.utility, 1.0), self.sigma)
 
 
 def distribution(sums: torch.Tensor, sigma: float) -> torch.Tensor:

@@ -1,0 +1,38 @@
+"""The exact cost of Gaussian noise.
+
+Balle, Wang 2018, "Improving the Gaussian Mechanism for Differential Privacy", Theorem 8.
+"""
+
+from __future__ import annotations
+
+import math
+
+from dpicl_rag import _validate
+from dpicl_rag.accounting import _search
+
+
+def gaussian_delta(mu: float, epsilon: float) -> float:
+    """Exact delta of a Gaussian mechanism of sensitivity over noise ``mu``."""
+    from scipy.special import log_ndtr
+
+    if mu == 0:
+        return 0.0
+    high = float(log_ndtr(mu / 2 - epsilon / mu))
+    low = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
+    return -math.exp(high) * math.expm1(min(0.0, low - high))
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """Exact epsilon at ``delta`` of a Gaussian mechanism; inverse of `gaussian_delta`.
+
+    Raises:
+        ConfigurationError: ``delta`` is outside its range.
+    """
+    _validate.probability("delta", delta)
+    if gaussian_delta(mu, 0.0) <= delta:
+        return 0.0
+    high = 1.0
+    while gaussian_delta(mu, high) > delta:
+        high *= 2
+    found = _search.zero(lambda epsilon: delta - gaussian_delta(mu, epsilon), 0.0, high)
+    return found * (1 + 1e-12)

@@ -1,0 +1,279 @@
+"""Privacy filters: how an answer pays, the same for every token or each unit what it revealed.
+
+zCDP is additive under adaptive choice as long as the sum stays within a bound fixed beforehand,
+also for each unit by itself (Feldman, Zrnic 2021, "Individual Privacy Accounting via a Renyi
+Filter", section 4). Both filters settle with the ledger, where there is one, before a token is
+released. Spend of a unit is private: nothing here prints it, and no error carries it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Protocol
+
+import torch
+
+from dpicl_rag import _validate
+from dpicl_rag.errors import ConfigurationError, DPICLError
+from dpicl_rag.ledger import Reservation
+
+_RANGE_MARGIN = 1e-6
+"""Relative margin on a scaled range, for rounding when float64 utilities are scaled and measured
+again. Float32 has too few digits for that: a charge may then pass the limit, and raises."""
+
+_SUM_MARGIN = 1e-9
+"""Share of a limit that is never spent: float64 sums of millions of charges stay true to it."""
+
+
+class Filter(Protocol):
+    """Pays for the draws of one answer."""
+
+    @property
+    def rho(self) -> float:
+        """Rho of zCDP charged so far: a bound that holds for every unit. Public."""
+        ...
+
+    def can_pay(self) -> bool:
+        """Whether one more draw is covered. Depends on public numbers only."""
+        ...
+
+    def weigh(self, ranges: Callable[[], torch.Tensor]) -> torch.Tensor | None:
+        """How much each expert may count in the next draw. Nothing is charged yet.
+
+        Args:
+            ranges: Computes lambda times each expert's realised range, float64 [n]; called only
+                where the charge depends on them.
+
+        Returns:
+            Factor on each expert, float64 [n], or None for one each.
+        """
+        ...
+
+    def pay(self) -> None:
+        """Charge the draw that was weighed and make the charge durable. Call it before the draw."""
+        ...
+
+    def verify(self) -> None:
+        """Raise if a charge passed its limit. Call it before the drawn token is released."""
+        ...
+
+
+class FixedFilter:
+    """One public budget; every draw costs the same, whatever the experts say.
+
+    Sums are exact (rational), so ``n`` costs of ``budget / n`` never fail on a rounding error
+    that exact arithmetic would not have.
+
+    Args:
+        budget: zCDP rho of the answer, 0 or more and finite.
+        cost: zCDP rho of one draw, for its worst case.
+        reservation: The ledger's hold, if there is a ledger.
+        spent: zCDP rho that the search has cost already.
+
+    Raises:
+        ConfigurationError: A number is negative or not finite.
+    """
+
+    def __init__(
+        self,
+        budget: float,
+        cost: float,
+        reservation: Reservation | None = None,
+        *,
+        spent: float = 0.0,
+    ) -> None:
+        self._budget = _exact("budget", budget)
+        self._cost = _exact("cost", cost)
+        self._reservation = reservation
+        self._spent = _exact("spent", spent)
+
+    def __repr__(self) -> str:
+        return "FixedFilter()"
+
+    @property
+    def rho(self) -> float:
+        """Rho charged so far, rounded up and at most the budget."""
+        value = float(self._spent)
+        return value if value >= self._spent else math.nextafter(value, math.inf)
+
+    def can_pay(self) -> bool:
+        """Whether the budget covers one more draw."""
+        return self._spent + self._cost <= self._budget
+
+    def weigh(self, ranges: Callable[[], torch.Tensor]) -> torch.Tensor | None:
+        """None: every expert counts in full."""
+        return None
+
+    def pay(self) -> None:
+        """Charge one draw.
+
+        Raises:
+            DPICLError: The budget does not cover it; nothing may be released.
+        """
+        if not self.can_pay():
+            raise DPICLError("internal error: a charge passed its budget; nothing was released")
+        self._spent += self._cost
+        if self._reservation is not None:
+            self._reservation.commit(float(self._cost))
+
+    def verify(self) -> None:
+        """Nothing: ``pay`` raises by itself."""
+
+
+class IndividualFilter:
+    """Each unit pays ``(w * lambda * range)^2 / 8`` of zCDP for its own realised range.
+
+    Sound where a unit's presence changes no expert but its own, under add-or-remove adjacency
+    (``stability.require_individual``). A unit's weight depends on its own utilities and on
+    released tokens only, so it tells nothing about other units. An expert whose unit has spent
+    its share falls silent, and nobody is told (privacy.md, section 4).
+
+    Args:
+        limits: zCDP rho that the unit of each expert may spend on draws, 0 or more [n].
+        bound: zCDP rho that no unit may pass in this answer. Public.
+        worst: zCDP rho of one draw for an expert that uses its whole range. Public.
+        spent: zCDP rho that the search cost any unit at most. Public.
+        reservation: The ledger's hold, if there is a ledger.
+        places: Of each expert's unit among the units of the reservation.
+        units: Number of units of the reservation.
+
+    Raises:
+        ConfigurationError: ``limits`` is not one-dimensional, or not finite and 0 or more.
+    """
+
+    def __init__(
+        self,
+        limits: torch.Tensor,
+        *,
+        bound: float,
+        worst: float,
+        spent: float = 0.0,
+        reservation: Reservation | None = None,
+        places: Sequence[int] = (),
+        units: int = 0,
+    ) -> None:
+        limits = limits.detach().to(torch.float64)
+        if limits.ndim != 1:
+            raise ConfigurationError("limits must have one dimension")
+        if not bool((torch.isfinite(limits) & (limits >= 0)).all()):
+            raise ConfigurationError("limits must be finite and 0 or more")
+        self._limits = limits.clone()
+        self._spent = torch.zeros_like(self._limits)
+        self._broken = torch.zeros((), dtype=torch.bool, device=limits.device)
+        self._weighed: torch.Tensor | None = None
+        self._draws = 0
+        self._bound = bound
+        self._worst = worst
+        self._search = spent
+        self._reservation = reservation
+        self._places = places
+        self._units = units
+
+    def __repr__(self) -> str:
+        return "IndividualFilter()"
+
+    @property
+    def rho(self) -> float:
+        """The search and the draws so far at their worst, up to the bound; for every unit."""
+        return min(self._search + self._draws * self._worst, self._bound)
+
+    @property
+    def spent(self) -> torch.Tensor:
+        """``[n]`` float64 zCDP rho that draws were charged so far. Private."""
+        return self._spent.clone()
+
+    def can_pay(self) -> bool:
+        """Always: an expert whose unit has nothing left is silent, which costs nothing."""
+        return True
+
+    def weigh(self, ranges: Callable[[], torch.Tensor]) -> torch.Tensor | None:
+        """Scale each expert to what its unit has left."""
+        realised = ranges()
+        weights = self.weights(realised)
+        self._weighed = weights * realised
+        return weights
+
+    def pay(self) -> None:
+        """Charge every unit for its weighted range."""
+        assert self._weighed is not None
+        self._draws += 1
+        charges, self._weighed = self.charge(self._weighed), None
+        if self._reservation is not None:
+            unit_rho = [0.0] * self._units
+            for place, charge in zip(self._places, charges.tolist(), strict=True):
+                unit_rho[place] = charge
+            self._reservation.commit(self._worst, unit_rho)
+
+    @torch.no_grad()
+    def weights(self, ranges: torch.Tensor) -> torch.Tensor:
+        """Scale for each expert: as near to 1 as its unit can pay for.
+
+        Args:
+            ranges: ``[n]``, lambda times the range of each expert's utility over the candidates,
+                0 or more.
+
+        Returns:
+            ``[n]`` float64 in [0, 1] with ``(weight * range)^2 / 8`` at most what is left.
+        """
+        ranges = self._accept(ranges)
+        left = (self._limits * (1 - _SUM_MARGIN) - self._spent).clamp_min(0)
+        payable = (8 * left).sqrt() * (1 - _RANGE_MARGIN)
+        # A range of 0 keeps the weight 1. NaN fails the comparison, and charge() then reports it.
+        return torch.where(ranges <= payable, torch.ones_like(payable), payable / ranges)
+
+    @torch.no_grad()
+    def charge(self, ranges: torch.Tensor) -> torch.Tensor:
+        """Charge every unit ``range^2 / 8`` of zCDP, before the token is drawn.
+
+        On the CPU a charge over the limit raises here. On an accelerator, where looking would
+        wait for the device, it is remembered and ``verify`` raises.
+
+        Args:
+            ranges: ``[n]``, lambda times each utility's range after weighting.
+
+        Returns:
+            ``[n]`` float64 charges.
+
+        Raises:
+            DPICLError: A charge is over the limit or not a number; the token must not be drawn.
+        """
+        ranges = self._accept(ranges)
+        charges = ranges.square() / 8
+        self._spent = self._spent + charges
+        # Written so that NaN counts as broken.
+        self._broken = self._broken | ~((self._spent <= self._limits) & (ranges >= 0)).all()
+        if self._broken.device.type == "cpu":
+            self.verify()
+        return charges
+
+    def verify(self) -> None:
+        """Raise if any charge so far was over its limit. Waits for the device.
+
+        Call it where the drawn token is read anyway, before the token is released.
+
+        Raises:
+            DPICLError: A unit's limit was passed; nothing may be released.
+        """
+        if bool(self._broken):
+            raise DPICLError(
+                "internal error: a charge passed its limit; the token was not released"
+            )
+
+    def _accept(self, ranges: torch.Tensor) -> torch.Tensor:
+        if ranges.shape != self._limits.shape:
+            # The sizes stay out of the message: the number of experts is private.
+            raise ConfigurationError("ranges must have one entry for each limit")
+        if ranges.device != self._limits.device:
+            # The engine's device is known with its first step.
+            self._limits = self._limits.to(ranges.device)
+            self._spent = self._spent.to(ranges.device)
+            self._broken = self._broken.to(ranges.device)
+        return ranges.detach().to(self._limits)
+
+
+def _exact(name: str, value: float) -> Fraction:
+    if math.isinf(_validate.non_negative(name, value)):
+        raise ConfigurationError(f"{name} must be finite")
+    return Fraction(value)

@@ -1,0 +1,48 @@
+"""What every mechanism is: a price, and a way to draw from a step."""
+
+from __future__ import annotations
+
+from typing import NoReturn, Protocol
+
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.filters import Filter
+from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.mechanisms.step import Step
+
+
+class Mechanism(Protocol):
+    """A draw that was calibrated to a budget beforehand, from public numbers alone."""
+
+    @property
+    def rho(self) -> float:
+        """Rho of zCDP of one draw, in its worst case, for every unit."""
+        ...
+
+    @property
+    def delta(self) -> float:
+        """Delta of one draw and of the search before it; 0 where both are purely private."""
+        ...
+
+    def draw(self, step: Step, spend: Filter, randomness: Randomness) -> int:
+        """Pay for one draw, then draw.
+
+        Args:
+            step: What the engine computed.
+            spend: Pays, and says how much each expert may count.
+            randomness: Where the coins come from.
+
+        Returns:
+            Index of a candidate. It may be released: it is paid for.
+        """
+        ...
+
+
+def charged_alike() -> NoReturn:
+    """In the place of the ranges, where only a fixed charge is sound.
+
+    Raises:
+        ConfigurationError: Always; a fixed charge never asks for the ranges.
+    """
+    raise ConfigurationError(
+        "this mechanism is charged the same for every unit; use accounting='fixed'"
+    )

@@ -1,0 +1,182 @@
+"""What an answer may cost and how it is drawn: fixed before anything private is looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import get_args
+
+from dpicl_rag.accounting import (
+    ONE_EACH,
+    RANDOM_GROUPS,
+    Budget,
+    Stability,
+    bounded_range_strength,
+    bounded_range_to_rho,
+    epsilon_to_rho,
+    require_individual,
+    strength_for,
+)
+from dpicl_rag.configuration import MethodName, PrivacyConfig, UtilityName
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.mechanisms.base import Mechanism
+from dpicl_rag.mechanisms.exponential import ExponentialMechanism
+from dpicl_rag.mechanisms.utilities import Likeliest, LogProb, LogRatio, Surplus, Utility, Vote
+
+# Full-range tokens that one unit can pay for under individual accounting. Few tokens of an answer
+# are news to the public model, so this is far below max_tokens; units that would need more are
+# scaled down, not dropped (privacy.md, section 4).
+_PIVOTAL_TOKENS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Public numbers of one answer or label. No private text has a part in them.
+
+    Attributes:
+        mechanism: How a token or label is drawn, and what a draw costs.
+        individual: Whether each unit pays for what it reveals, or all pay the same.
+        rho: zCDP rho of the whole answer, search included.
+        search_rho: The part of it that the search costs any unit at most.
+        groups: Number of random groups; None gives each unit an expert of its own.
+        takes_priors: Whether the label's experts are read without a question too.
+    """
+
+    mechanism: Mechanism
+    individual: bool
+    rho: float
+    search_rho: float
+    groups: int | None
+    takes_priors: bool = False
+
+
+def answer_plan(config: PrivacyConfig, stability: Stability, search_rho: float) -> Plan:
+    """The plan of an answer of up to ``max_tokens`` draws.
+
+    Args:
+        config: Public settings.
+        stability: From the corpus to the units that are found.
+        search_rho: zCDP rho that the search costs any unit at most.
+
+    Raises:
+        ConfigurationError: The settings do not fit the stability, or cost more than the budget.
+    """
+    budget = _budget(config, stability, search_rho)
+    individual = _individual(config, budget.stability)
+    utility = _utility(config, config.utility or "surplus")
+    if config.public_top_k is not None:
+        utility = Likeliest(utility, config.public_top_k)
+    draws = min(_PIVOTAL_TOKENS, config.max_tokens) if individual else config.max_tokens
+    strength = config.strength or strength_for(budget.rho, draws, utility.range, budget.factor)
+    cost = bounded_range_to_rho(strength * utility.range * budget.factor)
+    if not individual and cost > budget.rho:
+        raise ConfigurationError(
+            "strength is so high that one token costs more than the whole budget of an "
+            "answer; lower it or leave it out"
+        )
+    return Plan(
+        mechanism=ExponentialMechanism(utility, strength, cost, config.delta),
+        individual=individual,
+        rho=epsilon_to_rho(config.epsilon, config.delta),
+        search_rho=budget.search_rho,
+        groups=config.groups,
+    )
+
+
+def label_plan(
+    config: PrivacyConfig, stability: Stability, search_rho: float, method: str | None
+) -> Plan:
+    """The plan of a label, one draw.
+
+    Args:
+        config: Public settings.
+        stability: From the corpus to the units that are found.
+        search_rho: zCDP rho that the search costs any unit at most.
+        method: A published method by name, charged the same for every unit; None takes the
+            ``utility`` and ``accounting`` of the settings.
+
+    Raises:
+        ConfigurationError: The method is unknown or does not fit the settings, the settings do not
+            fit the stability, or they cost more than the budget.
+    """
+    budget = _budget(config, stability, search_rho)
+    if method is None:
+        individual, priors = _individual(config, budget.stability), False
+        mechanism: Mechanism = _by_utility(config, budget)
+    else:
+        individual = False
+        mechanism, priors = _by_method(method, config, budget)
+    return Plan(
+        mechanism=mechanism,
+        individual=individual,
+        rho=budget.search_rho + mechanism.rho,
+        search_rho=budget.search_rho,
+        groups=config.groups,
+        takes_priors=priors,
+    )
+
+
+def _budget(config: PrivacyConfig, stability: Stability, search_rho: float) -> Budget:
+    stage = ONE_EACH if config.groups is None else RANDOM_GROUPS
+    return Budget(
+        config.epsilon,
+        config.delta,
+        config.adjacency,
+        stability.then(stage),
+        search_rho=search_rho,
+    )
+
+
+def _individual(config: PrivacyConfig, stability: Stability) -> bool:
+    if config.accounting == "individual":
+        require_individual(stability, config.adjacency)
+    sound = stability.individual and config.adjacency == "add_or_remove_one"
+    return sound and config.accounting != "fixed"
+
+
+def _by_utility(config: PrivacyConfig, budget: Budget) -> ExponentialMechanism:
+    """One draw of the exponential mechanism; lambda times its reach is its pure epsilon."""
+    utility = _utility(config, config.utility or "log_prob")
+    most = bounded_range_strength(budget, utility.range)
+    strength = config.strength or most
+    if strength > most * (1 + 1e-12):
+        raise ConfigurationError(
+            f"strength {strength:g} costs more than epsilon {config.epsilon:g} in one draw; "
+            "lower it or leave it out"
+        )
+    rho = bounded_range_to_rho(min(strength, most) * utility.range * budget.factor)
+    return ExponentialMechanism(utility, strength, rho, config.delta if budget.search_rho else 0.0)
+
+
+def _by_method(name: str, config: PrivacyConfig, budget: Budget) -> tuple[Mechanism, bool]:
+    """A published method with its noise, and whether it reads a content-free question too."""
+    if name not in get_args(MethodName):
+        raise ConfigurationError(
+            f"method {name!r} cannot label from documents; use one of "
+            f"{', '.join(get_args(MethodName))}"
+        )
+    if config.accounting == "individual":
+        raise ConfigurationError(
+            "methods are charged the same for every unit; leave out the method or use "
+            "accounting='fixed'"
+        )
+    if config.utility is not None or config.strength is not None:
+        raise ConfigurationError(
+            "a method brings its own utility and strength; leave utility and strength out"
+        )
+    # Imported here: most answers need no methods, and SciPy waits until one does.
+    from dpicl_rag.methods import ContentFree, OneEach, make
+
+    method = make(name) if config.clip is None else make(name, clip=config.clip)
+    return method.calibrate(budget).mechanism, ContentFree(OneEach()) in method.layouts(1)
+
+
+def _utility(config: PrivacyConfig, name: UtilityName) -> Utility:
+    match name:
+        case "log_prob":
+            return LogProb(config.clip or 4.0)
+        case "log_ratio":
+            return LogRatio(config.clip or 1.0, config.public_power)
+        case "surplus":
+            return Surplus(config.expert_power, config.public_power)
+        case "vote":
+            return Vote(config.public_power)

@@ -1,0 +1,77 @@
+"""What callers may hand over in place of a retriever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dpicl_rag.accounting.stability import DIRECT, Stability
+from dpicl_rag.documents import Document, as_documents
+from dpicl_rag.errors import ConfigurationError, MissingDocumentsError
+from dpicl_rag.retrieval.base import ExactRetriever, Retriever
+
+Documents = Iterable[Document | str] | Retriever
+"""Documents, plain strings (one unit each), or a retriever to fetch them with."""
+
+
+class GivenDocuments(ExactRetriever):
+    """A list that is handed over, whatever is asked.
+
+    Args:
+        documents: Documents, or strings, each a unit of its own. Read at the search.
+        stability: How many units of the list the arrival of one unit in the corpus adds and
+            changes.
+        privacy_unit: ``"document"``, or the metadata field whose value makes one unit.
+    """
+
+    stability = DIRECT
+
+    def __init__(
+        self,
+        documents: Iterable[Document | str],
+        stability: Stability = DIRECT,
+        privacy_unit: str = "document",
+    ) -> None:
+        self.stability = stability
+        self._documents = documents
+        self._privacy_unit = privacy_unit
+
+    def __repr__(self) -> str:
+        return "GivenDocuments(<private>)"
+
+    def retrieve(self, question: str) -> list[Document]:
+        """Return the list.
+
+        Raises:
+            ConfigurationError: A document lacks the unit's field, or is neither kind.
+        """
+        return as_documents(self._documents, self._privacy_unit)
+
+
+def as_retriever(documents: Documents, privacy_unit: str = "document") -> Retriever:
+    """A retriever over whatever a caller gave; nothing is looked at yet.
+
+    Raises:
+        ConfigurationError: ``documents`` is no list and no retriever, or a retriever that decides
+            on the privacy unit itself.
+        MissingDocumentsError: ``documents`` is None.
+    """
+    if documents is None:
+        raise MissingDocumentsError(
+            "no documents were given; pass a list (an empty one asks the public model)"
+        )
+    if isinstance(documents, Retriever):
+        if privacy_unit != "document":
+            raise ConfigurationError(
+                "a retriever scores the units of its corpus, so the privacy unit is chosen when "
+                "documents are put there; leave privacy_unit out"
+            )
+        return documents
+    kind = "one string" if isinstance(documents, str) else type(documents).__name__
+    if hasattr(documents, "retrieve"):
+        raise ConfigurationError(
+            f"{kind} does not say how far one unit reaches; derive it from "
+            "dpicl_rag.retrieval.ExactRetriever and declare its stability"
+        )
+    if isinstance(documents, str) or not isinstance(documents, Iterable):
+        raise ConfigurationError(f"documents must be a list, not {kind}")
+    return GivenDocuments(documents, privacy_unit=privacy_unit)

@@ -1,0 +1,186 @@
+"""What the text model and the chat model share: sealed documents, settled streams, no cache."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing, closing
+from typing import Any, cast
+
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.language_models.base import (
+    BaseLanguageModel,
+    LangSmithParams,
+    LanguageModelInput,
+)
+from langchain_core.runnables import RunnableConfig
+from pydantic import Field, field_validator
+
+from dpicl_rag.answers import PrivateAnswer, PrivateStream, in_thread
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.private_context_llm import PrivateContextLLM
+from dpicl_rag.retrieval import Documents
+from langchain_dpicl_rag.documents import DOCUMENTS, SealedCall, documents_of, seal
+
+
+class PrivateModel(BaseLanguageModel[Any]):
+    """A LangChain model that answers from private documents; see its two subclasses.
+
+    A prompt is text in the one and messages in the other.
+    """
+
+    llm: PrivateContextLLM = Field(exclude=True, repr=False)
+    allow_public: bool = False
+    cache: Any = False
+    """Always False: a cached answer would be found again whatever the documents are."""
+
+    @field_validator("cache")
+    @classmethod
+    def _refuse_cache(cls, value: Any) -> Any:
+        if value is not False:
+            raise ValueError(
+                "a private model takes no cache: LangChain's finds answers by the question alone, "
+                "or keeps the documents in its keys"
+            )
+        return value
+
+    def __init__(self, llm: Any = None, **kwargs: Any) -> None:
+        fields = {name: kwargs.pop(name) for name in [*kwargs] if name in type(self).model_fields}
+        super().__init__(**{**fields, "llm": llm_from(llm, kwargs)})
+
+    @abstractmethod
+    def _read(self, prompt: Any) -> tuple[str | None, str, list[str]]:
+        """System instruction, question and documents of a prompt."""
+
+    @abstractmethod
+    def _chunk(self, piece: str, answer: PrivateAnswer | None = None) -> Any:
+        """LangChain's form of a piece; the last one comes with the whole answer."""
+
+    @property
+    def _identifying_params(self) -> dict[str, Any]:
+        # Traces show these: settings, all of them public.
+        config = self.llm.config
+        return {
+            "model_name": self.llm.model.fingerprint,
+            "epsilon": config.epsilon,
+            "delta": config.delta,
+            "max_tokens": config.max_tokens,
+        }
+
+    def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
+        config = self.llm.config
+        params = super()._get_ls_params(stop=[*config.stop, *(stop or ())], **kwargs)
+        params.setdefault("ls_model_name", self.llm.model.fingerprint)
+        params.update({"ls_provider": "dpicl-rag", "ls_max_tokens": config.max_tokens})
+        return params
+
+    def bind(self, **kwargs: Any) -> Any:
+        """Bind arguments; documents do not show in the result."""
+        return super().bind(**seal(kwargs))
+
+    def stream(
+        self,
+        input: LanguageModelInput,
+        config: RunnableConfig | None = None,
+        *,
+        stop: list[str] | None = None,
+        **kwargs: Any,
+    ) -> Iterator[Any]:
+        """Stream the answer; closing early pays for what was released and no more."""
+        with closing(SealedCall.of(kwargs)) as call:
+            yield from super().stream(input, config, stop=stop, **{**kwargs, DOCUMENTS: call})
+
+    async def astream(
+        self,
+        input: LanguageModelInput,
+        config: RunnableConfig | None = None,
+        *,
+        stop: list[str] | None = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[Any]:
+        """``stream`` with each draw in a worker thread."""
+        async with aclosing(SealedCall.of(kwargs)) as call:
+            chunks = super().astream(input, config, stop=stop, **{**kwargs, DOCUMENTS: call})
+            async with aclosing(cast("AsyncGenerator[Any]", chunks)):
+                async for chunk in chunks:
+                    yield chunk
+
+    def _stream(
+        self,
+        prompt: Any,
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> Iterator[Any]:
+        with closing(SealedCall.of(kwargs)) as call:
+            stream = self._draw(prompt, stop, kwargs, call)
+            for piece in stream:
+                chunk = self._chunk(piece)
+                if run_manager is not None:
+                    run_manager.on_llm_new_token(piece, chunk=chunk)
+                yield chunk
+            yield self._chunk("", stream.answer)
+
+    async def _astream(
+        self,
+        prompt: Any,
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[Any]:
+        async with aclosing(SealedCall.of(kwargs)) as call:
+            stream = await in_thread(self._draw, prompt, stop, kwargs, call)
+            async for piece in stream:
+                chunk = self._chunk(piece)
+                if run_manager is not None:
+                    await run_manager.on_llm_new_token(piece, chunk=chunk)
+                yield chunk
+            yield self._chunk("", stream.answer)
+
+    def _answer(
+        self, prompt: Any, stop: list[str] | None, arguments: dict[str, Any]
+    ) -> PrivateAnswer:
+        llm, question, documents = self._ask(prompt, stop, arguments)
+        return llm.answer(question, documents)
+
+    def _draw(
+        self, prompt: Any, stop: list[str] | None, arguments: dict[str, Any], call: SealedCall
+    ) -> PrivateStream:
+        llm, question, documents = self._ask(prompt, stop, arguments)
+        return call.keep(llm.stream(question, documents))
+
+    def _ask(
+        self, prompt: Any, stop: list[str] | None, arguments: dict[str, Any]
+    ) -> tuple[PrivateContextLLM, str, Documents]:
+        """Who answers one call, with its public text; its question and its documents."""
+        system, question, blocks = self._read(prompt)
+        documents = documents_of(arguments, blocks, allow_public=self.allow_public)
+        template, stops = self.llm.template, (*self.llm.config.stop, *(stop or ()))
+        if system is not None:
+            template = dataclasses.replace(template, system=system)
+        return self.llm.with_settings(template=template, stop=stops), question, documents
+
+
+def llm_from(given: Any, settings: dict[str, Any]) -> PrivateContextLLM:
+    """The object that answers.
+
+    Args:
+        given: A ``dpicl_rag.PrivateContextLLM``, an adapter that holds one, or None to make one.
+        settings: Arguments of its constructor; only where none is given.
+
+    Raises:
+        ConfigurationError: Both are given, or ``given`` is something else.
+    """
+    if given is None:
+        return PrivateContextLLM(**settings)
+    llm = getattr(given, "llm", given)
+    if not isinstance(llm, PrivateContextLLM):
+        raise ConfigurationError(
+            f"llm must be a dpicl_rag.PrivateContextLLM, not {type(given).__name__}"
+        )
+    if settings:
+        raise ConfigurationError(
+            f"{', '.join(sorted(settings))}: settings belong to the llm that is given"
+        )
+    return llm
