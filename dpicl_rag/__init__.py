@@ -41,37 +41,22 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
-    "Adjacency": "accounting",
-    "Stability": "accounting",
-    "PrivateAnswer": "answers",
-    "PrivateLabel": "answers",
-    "PrivateStream": "answers",
-    "PrivacyConfig": "configuration",
-    "Document": "documents",
-    "BudgetExceededError": "errors",
-    "ConfigurationError": "errors",
-    "ContextLengthError": "errors",
-    "CorpusError": "errors",
-    "DPICLError": "errors",
-    "LedgerError": "errors",
-    "LoaderError": "errors",
-    "MissingDependencyError": "errors",
-    "MissingDocumentsError": "errors",
-    "ModelError": "errors",
-    "PrefixCache": "language_models.prefix_cache",
-    "Ledger": "ledger",
-    "load": "loaders",
-    "NotPrivateWarning": "mechanisms.randomness",
-    "PrivateContextLLM": "private_context_llm",
-    "Example": "prompts",
-    "PromptTemplate": "prompts",
-    "Corpus": "retrieval",
-    "PoissonSampledRetriever": "retrieval",
-    "PrivateThresholdRetriever": "retrieval",
-    "PrivateTopKRetriever": "retrieval",
-    "ThresholdRetriever": "retrieval",
-    "TopKRetriever": "retrieval",
+    "accounting": "Adjacency Stability",
+    "answers": "PrivateAnswer PrivateLabel PrivateStream",
+    "configuration": "PrivacyConfig",
+    "documents": "Document",
+    "errors": "BudgetExceededError ConfigurationError ContextLengthError CorpusError DPICLError "
+    "LedgerError LoaderError MissingDependencyError MissingDocumentsError ModelError",
+    "language_models.prefix_cache": "PrefixCache",
+    "ledger": "Ledger",
+    "loaders": "load",
+    "mechanisms.randomness": "NotPrivateWarning",
+    "private_context_llm": "PrivateContextLLM",
+    "prompts": "Example PromptTemplate",
+    "retrieval": "Corpus PoissonSampledRetriever PrivateThresholdRetriever PrivateTopKRetriever "
+    "ThresholdRetriever TopKRetriever",
 }
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __version__ = "0.1.0"
 __all__ = [
@@ -109,9 +94,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
 
 
 def __dir__() -> list[str]:

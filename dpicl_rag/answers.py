@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
 from dataclasses import dataclass
-from typing import Literal, ParamSpec, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from dpicl_rag.errors import DPICLError
 from dpicl_rag.language_models.tokenizer import Tokenizer
 
 P = ParamSpec("P")
+S = TypeVar("S")
 T = TypeVar("T")
 
 StoppedBy = Literal["end", "length", "budget"]
@@ -215,3 +216,17 @@ async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
     except asyncio.CancelledError:
         await asyncio.wait([task])
         raise
+
+
+def in_worker(
+    method: Callable[Concatenate[S, P], T],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """The async twin of a method: the same call in a worker thread."""
+
+    async def twin(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        # By name, so that a subclass's own method is called.
+        own: Callable[P, T] = getattr(self, method.__name__)
+        return await asyncio.to_thread(own, *args, **kwargs)
+
+    twin.__doc__ = f"``{method.__name__}`` in a worker thread."
+    return twin

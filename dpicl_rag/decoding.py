@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from typing import Protocol
 
 from dpicl_rag.experts import Expert
@@ -144,7 +145,8 @@ class GreedyDraft:
     def propose(self, tokens: Sequence[int], most: int) -> list[int]:
         """See ``Draft.propose``."""
         # The last token is always read anew, for what follows it.
-        known = _common(self._read, tokens[:-1])
+        pairs = zip(self._read, tokens[:-1], strict=False)
+        known = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         if known < len(self._read):
             self._rows.rewind(len(self._read) - known)
             del self._read[known:]
@@ -160,9 +162,3 @@ class GreedyDraft:
             block.append(int(token))
             step = block[-1:]
         return block
-
-
-def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many tokens two sequences have in common at their beginning."""
-    differing = (at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1])
-    return next(differing, min(len(one), len(other)))

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpicl_rag.answers import PrivateAnswer, PrivateLabel, PrivateStream, StoppedBy, in_thread
+from dpicl_rag._packaged import optional
+from dpicl_rag.answers import (
+    PrivateAnswer,
+    PrivateLabel,
+    PrivateStream,
+    StoppedBy,
+    in_thread,
+    in_worker,
+)
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.decoding import GreedyDraft, decode, read
 from dpicl_rag.documents import Document, group_by_unit
-from dpicl_rag.errors import ConfigurationError, MissingDependencyError
+from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.experts import gather, one_each
 from dpicl_rag.language_models.base import BlockRows, LanguageModel, Progress
 from dpicl_rag.language_models.loading import load_language_model
@@ -227,11 +233,8 @@ class PrivateContextLLM:
             labels[chosen], config.epsilon, plan.mechanism.delta, gathered.spend.rho
         )
 
-    async def aanswer(
-        self, question: str, documents: Documents, *, on_progress: Progress | None = None
-    ) -> PrivateAnswer:
-        """``answer`` in a worker thread."""
-        return await asyncio.to_thread(self.answer, question, documents, on_progress=on_progress)
+    aanswer = in_worker(answer)
+    aclassify = in_worker(classify)
 
     async def astream(
         self, question: str, documents: Documents, *, on_progress: Progress | None = None
@@ -250,20 +253,6 @@ class PrivateContextLLM:
             # Also where the task was cancelled while the search was still running.
             for stream in opened:
                 await stream.aclose()
-
-    async def aclassify(
-        self,
-        question: str,
-        documents: Documents,
-        labels: Sequence[str],
-        *,
-        method: str | None = None,
-        on_progress: Progress | None = None,
-    ) -> PrivateLabel:
-        """``classify`` in a worker thread."""
-        return await asyncio.to_thread(
-            self.classify, question, documents, labels, method=method, on_progress=on_progress
-        )
 
     def warm(
         self, documents: Iterable[Document | str], *, on_progress: Progress | None = None
@@ -324,7 +313,7 @@ class PrivateContextLLM:
         Raises:
             MissingDependencyError: LangChain is not installed.
         """
-        return _adapter("langchain_dpicl_rag", "LangChain", "langchain").PrivateLLM(self)
+        return optional("langchain_dpicl_rag", "langchain", "LangChain").PrivateLLM(self)
 
     def as_query_engine(self, retriever: Any, **options: Any) -> Any:
         """A LlamaIndex query engine that answers with this model.
@@ -336,7 +325,7 @@ class PrivateContextLLM:
         Raises:
             MissingDependencyError: LlamaIndex is not installed.
         """
-        adapter = _adapter("llama_index_dpicl_rag", "LlamaIndex", "llama-index")
+        adapter = optional("llama_index_dpicl_rag", "llama-index", "LlamaIndex")
         return adapter.PrivateQueryEngine(self, retriever, **options)
 
     def _prompt(self, question: str) -> Prompt:
@@ -356,12 +345,3 @@ class PrivateContextLLM:
             at_least=at_least if units is None else None,
             units=units,
         )
-
-
-def _adapter(package: str, framework: str, extra: str) -> Any:
-    try:
-        return import_module(package)
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"{framework} is not installed; run `pip install 'dpicl-rag[{extra}]'`"
-        ) from error

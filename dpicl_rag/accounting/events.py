@@ -23,31 +23,23 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class PureDP(Event):
-    """An epsilon-DP mechanism of which nothing more is known.
-
-    Attributes:
-        epsilon: 0 or more, finite.
-    """
-
+class _Epsilon(Event):
     epsilon: float
 
     def __post_init__(self) -> None:
         _finite("epsilon", self.epsilon)
 
 
-@dataclass(frozen=True, slots=True)
-class BoundedRange(Event):
-    """A draw whose log ratios lie in an interval of length epsilon: the exponential mechanism.
+class PureDP(_Epsilon):
+    """An epsilon-DP mechanism of which nothing more is known; epsilon is 0 or more, finite."""
 
-    Attributes:
-        epsilon: 0 or more, finite.
-    """
+    __slots__ = ()
 
-    epsilon: float
 
-    def __post_init__(self) -> None:
-        _finite("epsilon", self.epsilon)
+class BoundedRange(_Epsilon):
+    """A draw whose log ratios lie in an interval of length epsilon: the exponential mechanism."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,20 +20,16 @@ if TYPE_CHECKING:
     from dpicl_rag.auditing.synthetic import SyntheticModel, audit_synthetic
 
 _HOMES = {
-    "AuditReport": "report",
-    "CanaryAudit": "canaries",
-    "ExtractionAudit": "extraction",
-    "NeighbourAudit": "neighbours",
-    "RememberingModel": "remembering",
-    "Subject": "subject",
-    "SyntheticModel": "synthetic",
-    "audit_canary": "canaries",
-    "audit_extraction": "extraction",
-    "audit_neighbours": "neighbours",
-    "audit_synthetic": "synthetic",
-    "epsilon_lower_bound": "canaries",
-    "worst_canary": "rivals",
+    "canaries": "CanaryAudit audit_canary epsilon_lower_bound",
+    "extraction": "ExtractionAudit audit_extraction",
+    "neighbours": "NeighbourAudit audit_neighbours",
+    "remembering": "RememberingModel",
+    "report": "AuditReport",
+    "rivals": "worst_canary",
+    "subject": "Subject",
+    "synthetic": "SyntheticModel audit_synthetic",
 }
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
     "AuditReport",
@@ -53,9 +49,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
 
 
 def __dir__() -> list[str]:

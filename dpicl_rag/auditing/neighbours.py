@@ -58,18 +58,6 @@ class NeighbourAudit:
         room = 1 + TOLERANCE
         return self.usage <= room and self.worst_epsilon <= self.claimed_epsilon * room
 
-    def worse(self, other: NeighbourAudit) -> NeighbourAudit:
-        """The worse findings of two audits of the same settings."""
-        worst = max(self, other, key=lambda audit: audit.usage)
-        return NeighbourAudit(
-            self.claimed_epsilon,
-            self.delta,
-            max(self.worst_epsilon, other.worst_epsilon),
-            worst.usage,
-            worst.steps,
-            self.pairs + other.pairs,
-        )
-
 
 def realised_range(log_p: torch.Tensor, log_q: torch.Tensor) -> float:
     """Length of the interval that holds every log ratio of two distributions, in nats.

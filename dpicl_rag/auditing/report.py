@@ -7,26 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dpicl_rag._packaged import optional
 from dpicl_rag.auditing.canaries import CanaryAudit
 from dpicl_rag.auditing.extraction import ExtractionAudit
 from dpicl_rag.auditing.neighbours import NeighbourAudit
-from dpicl_rag.errors import MissingDependencyError
 
 _TALLEST = 1e3  # what is infinite is drawn this high
-
-
-def require_plots() -> None:
-    """Raise unless reports can be drawn; ask before a long audit.
-
-    Raises:
-        MissingDependencyError: matplotlib is not installed.
-    """
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise MissingDependencyError(
-            "the plot of an audit needs matplotlib: pip install 'dpicl-rag[eval]'"
-        ) from error
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -136,7 +122,7 @@ They were computed from the documents without noise: keep this report where the 
         return self.documents.pairs + self.synthetic.pairs
 
     def _figure(self) -> Any:
-        require_plots()
+        optional("matplotlib", "eval")
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(9, 3.6), layout="constrained")

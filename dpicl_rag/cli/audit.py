@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from dpicl_rag._packaged import optional
 from dpicl_rag.cli import console, options, stores
 from dpicl_rag.configuration import PrivacyConfig
 
@@ -81,9 +82,7 @@ def audit(
         raise typer.BadParameter("give a path or --corpus, one of them", param_hint="PATH")
     PrivacyConfig.create(**asdict(settings))
     if out is not None:
-        from dpicl_rag.auditing.report import require_plots
-
-        require_plots()
+        optional("matplotlib", "eval")
     with console.status("Reading the documents", quiet=quiet):
         if source is not None:
             from dpicl_rag.loaders import load

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from dpicl_rag._packaged import optional
 from dpicl_rag.cli import console, options, stores
 
 if TYPE_CHECKING:
@@ -185,9 +186,7 @@ def report(
 ) -> None:
     """Tables and plots from the scores of runs; the model is not asked again."""
     if out is not None:
-        from dpicl_rag.evaluation.plots import require_plots
-
-        require_plots()
+        optional("matplotlib", "eval")
     reports = []
     with console.Bar("Methods", quiet=quiet, counts=True) as bar:
         for done, folder in enumerate(runs):

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dpicl_rag import _validate
 from dpicl_rag.errors import ConfigurationError
 
 _RESAMPLES = 2000
+_CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ def attack(
     members: Sequence[Sequence[float]],
     others: Sequence[Sequence[float]],
     *,
-    confidence: float = 0.95,
+    confidence: float = _CONFIDENCE,
 ) -> Attack:
     """AUROC over all seeds, with a percentile bootstrap interval.
 
@@ -67,47 +69,39 @@ def attack(
         ConfigurationError: A seed lacks scores of either kind, or an argument is outside its
             range.
     """
-    if len(members) != len(others) or not all(map(len, members)) or not all(map(len, others)):
-        raise ConfigurationError("every seed needs scores of members and of others")
-    if not 0 < confidence < 1:
-        raise ConfigurationError("confidence must lie strictly between 0 and 1")
+    sizes = _sizes(members, others)
+    _validate.probability("confidence", confidence)
     found = auroc([s for seed in members for s in seed], [s for seed in others for s in seed])
     wins = _wins(members, others)
-    sizes = np.array([[len(a), len(b)] for a, b in zip(members, others, strict=True)])
     # How often each seed is drawn, in every resample.
     seeds = len(members)
     times = np.random.default_rng(0).multinomial(seeds, np.full(seeds, 1 / seeds), _RESAMPLES)
     pairs = (times @ sizes[:, 0]) * (times @ sizes[:, 1])
     areas = np.einsum("ri,ij,rj->r", times, wins, times, optimize=True) / pairs
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(areas, [tail, 1 - tail])
-    return Attack(found, float(low), float(high), confidence)
+    return _with_interval(found, areas, confidence)
 
 
-def coin_attack(
-    members: Sequence[Sequence[float]],
-    others: Sequence[Sequence[float]],
-    *,
-    confidence: float = 0.95,
-) -> Attack:
+def coin_attack(members: Sequence[Sequence[float]], others: Sequence[Sequence[float]]) -> Attack:
     """``attack`` where a score is 1 with the given probability and else 0, in expectation.
 
     The AUROC is then ``1/2 + (mean of members - mean of others) / 2``, without drawing. Arguments
     and errors as in ``attack``; what is given are probabilities.
     """
-    if len(members) != len(others) or not all(map(len, members)) or not all(map(len, others)):
-        raise ConfigurationError("every seed needs scores of members and of others")
+    sizes = _sizes(members, others)
     inside = np.array([np.mean(seed) for seed in members])
     outside = np.array([np.mean(seed) for seed in others])
-    sizes = np.array([[len(a), len(b)] for a, b in zip(members, others, strict=True)])
     random = np.random.default_rng(0)
     chosen = random.integers(len(inside), size=(_RESAMPLES, len(inside)))
     gaps = _weighted(inside, sizes[:, 0], chosen) - _weighted(outside, sizes[:, 1], chosen)
     everyone = np.arange(len(inside))[None]
     gap = _weighted(inside, sizes[:, 0], everyone) - _weighted(outside, sizes[:, 1], everyone)
+    return _with_interval(float((1 + gap[0]) / 2), (1 + gaps) / 2, _CONFIDENCE)
+
+
+def _with_interval(found: float, resampled: NDArray[np.float64], confidence: float) -> Attack:
     tail = (1 - confidence) / 2
-    low, high = np.quantile((1 + gaps) / 2, [tail, 1 - tail])
-    return Attack(float((1 + gap[0]) / 2), float(low), float(high), confidence)
+    low, high = np.quantile(resampled, [tail, 1 - tail])
+    return Attack(found, float(low), float(high), confidence)
 
 
 def largest_auroc(epsilon: float, delta: float) -> float:
@@ -120,6 +114,15 @@ def largest_auroc(epsilon: float, delta: float) -> float:
         return 1.0
     corner = (1 - delta) / (1 + math.exp(epsilon))
     return corner * (1 + delta - corner) / 2 + (1 - corner - delta) * (2 - corner) / 2 + delta
+
+
+def _sizes(
+    members: Sequence[Sequence[float]], others: Sequence[Sequence[float]]
+) -> NDArray[np.int64]:
+    """Numbers of members and of others of each seed [seeds, 2]."""
+    if len(members) != len(others) or not all(map(len, [*members, *others])):
+        raise ConfigurationError("every seed needs scores of members and of others")
+    return np.array([[len(a), len(b)] for a, b in zip(members, others, strict=True)])
 
 
 def _wins(

@@ -8,6 +8,7 @@ data; private answers toss secret coins.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -30,14 +31,23 @@ class LeaveOneOut:
     No method asks for it; the approximation error of a product of experts is measured with it.
     """
 
-    @property
-    def key(self) -> str:
-        """A stable name."""
-        return "leave-one-out"
-
 
 Rows = Layout | LeaveOneOut
 """What a run can be asked for."""
+
+
+def name_of(layout: Rows) -> str:
+    """A stable name of a layout, for files."""
+    match layout:
+        case OneEach(rate) if rate < 1:
+            return f"one-each@{rate:g}"
+        case Groups(count):
+            return f"groups-{count}"
+        case Subsampled(contexts, rate):
+            return f"subsampled-{contexts}@{rate:g}"
+        case ContentFree(of):
+            return f"content-free({name_of(of)})"
+    return re.sub("(?<!^)(?=[A-Z])", "-", type(layout).__name__).lower()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,26 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dpicl_rag.errors import ConfigurationError, MissingDependencyError
+from dpicl_rag._packaged import optional
+from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.evaluation.comparison import Line
 from dpicl_rag.evaluation.membership import MembershipReport
 from dpicl_rag.evaluation.report import EvaluationReport
 
 Points = dict[str, list[tuple[float, Line]]]
-
-
-def require_plots() -> None:
-    """Raise unless plots can be drawn.
-
-    Raises:
-        MissingDependencyError: matplotlib is not installed.
-    """
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise MissingDependencyError(
-            "the plots of an evaluation need matplotlib: pip install 'dpicl-rag[eval]'"
-        ) from error
 
 
 def save(report: EvaluationReport | MembershipReport, folder: Path) -> list[Path]:
@@ -42,7 +29,7 @@ def save(report: EvaluationReport | MembershipReport, folder: Path) -> list[Path
         MissingDependencyError: matplotlib is not installed; nothing was written.
         ConfigurationError: The folder cannot be written to.
     """
-    require_plots()
+    optional("matplotlib", "eval")
     figure = _membership(report) if isinstance(report, MembershipReport) else _accuracy(report)
     files = [folder / f"report-{report.run.name}{end}" for end in (".md", ".png")]
     try:

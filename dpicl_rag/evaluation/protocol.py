@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.evaluation.layouts import Coins, Rows, distinct
+from dpicl_rag.evaluation.layouts import Coins, Rows, distinct, name_of
 from dpicl_rag.evaluation.run_folder import Kind, Record, Reporting, Scores, Settings, open_scores
 from dpicl_rag.evaluation.scoring import Scorer, Subset
 from dpicl_rag.evaluation.tasks import Item, Task
@@ -92,7 +92,7 @@ def run(
         seeds=seeds,
         queries=queries,
         text_tokens=text_tokens,
-        layouts=tuple(sorted(f"{layout.key} of {n}" for layout, n in wanted)),
+        layouts=tuple(sorted(f"{name_of(layout)} of {n}" for layout, n in wanted)),
         kind=kind,
     )
     scorer = Scorer(model, task, text_tokens)

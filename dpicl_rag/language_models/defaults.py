@@ -7,13 +7,12 @@ import io
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
 import platformdirs
 
-from dpicl_rag._packaged import verified_path
+from dpicl_rag._packaged import verified_path, without_bars
 from dpicl_rag.language_models.transformers import TransformersModel
 
 _FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -34,7 +33,7 @@ def default_model() -> TransformersModel:
     folder = platformdirs.user_cache_path("dpicl-rag") / f"SmolLM2-135M-Instruct-{_SHA256[:12]}"
     if not (folder / "config.json").exists():
         _convert(source, folder)
-    with _quiet():
+    with without_bars():
         return TransformersModel.load(folder)
 
 
@@ -47,7 +46,8 @@ def _convert(source: Path, folder: Path) -> None:
     # of two processes the later one finds the folder taken.
     work = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".converting-"))
     try:
-        with _quiet():
+        # The reader of GGUF files draws a bar that the first switch does not reach.
+        with without_bars(), contextlib.redirect_stderr(io.StringIO()):
             tokenizer = transformers.AutoTokenizer.from_pretrained(
                 source.parent, gguf_file=source.name
             )
@@ -66,19 +66,3 @@ def _convert(source: Path, folder: Path) -> None:
             os.replace(work, folder)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence the progress bars of transformers; the caller shows its own."""
-    from transformers.utils import logging
-
-    enabled = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        # The reader of GGUF files draws a bar that this switch does not reach.
-        with contextlib.redirect_stderr(io.StringIO()):
-            yield
-    finally:
-        if enabled:
-            logging.enable_progress_bar()

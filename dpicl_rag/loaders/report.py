@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 from dpicl_rag.documents import Document
@@ -35,11 +34,6 @@ class LoadReport:
     read: int
     loaded: int
     skipped: tuple[Skipped, ...]
-
-    @property
-    def reasons(self) -> dict[str, int]:
-        """How many records were skipped for each reason, the most frequent first."""
-        return dict(Counter(item.reason for item in self.skipped).most_common())
 
 
 @dataclass(frozen=True, slots=True)

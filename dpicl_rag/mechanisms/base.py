@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import NoReturn, Protocol
+
+import torch
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.filters import Filter
@@ -36,13 +39,33 @@ class Mechanism(Protocol):
         """
         ...
 
+    def distribution(self, step: Step) -> torch.Tensor:
+        """Exact output distribution where every expert counts in full, float64 [candidates]."""
+        ...
 
-def charged_alike() -> NoReturn:
-    """In the place of the ranges, where only a fixed charge is sound.
 
-    Raises:
-        ConfigurationError: Always; a fixed charge never asks for the ranges.
-    """
+class ChargedAlike(ABC):
+    """Draws from the exact distribution. Only a charge that is the same for all units is sound."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def distribution(self, step: Step) -> torch.Tensor:
+        """See ``Mechanism``."""
+
+    def draw(self, step: Step, spend: Filter, randomness: Randomness) -> int:
+        """See ``Mechanism``.
+
+        Raises:
+            ConfigurationError: The filter charges each unit for its own range.
+        """
+        spend.weigh(_no_ranges)
+        log_probs = torch.log(self.distribution(step))
+        spend.pay()
+        return randomness.draw(log_probs)
+
+
+def _no_ranges() -> NoReturn:
     raise ConfigurationError(
         "this mechanism is charged the same for every unit; use accounting='fixed'"
     )

@@ -28,15 +28,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from dpicl_rag.filters import Filter
-from dpicl_rag.mechanisms.base import charged_alike
-from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.mechanisms.base import ChargedAlike
 from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.mechanisms.utilities import Utility
 
 
 @dataclass(frozen=True, slots=True)
-class PermuteAndFlip:
+class PermuteAndFlip(ChargedAlike):
     """Permute-and-flip on ``lambda * sum_i f_i(y)``; draws from its exact distribution.
 
     Attributes:
@@ -50,13 +48,6 @@ class PermuteAndFlip:
     strength: float
     rho: float
     delta: float = 0.0
-
-    def draw(self, step: Step, spend: Filter, randomness: Randomness) -> int:
-        """See ``Mechanism``; under a fixed charge only."""
-        spend.weigh(charged_alike)
-        log_probs = torch.log(self.distribution(step))
-        spend.pay()
-        return randomness.draw(log_probs)
 
     def distribution(self, step: Step) -> torch.Tensor:
         """Exact output distribution, float64 [candidates]."""

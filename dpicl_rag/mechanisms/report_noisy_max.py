@@ -11,9 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from dpicl_rag.filters import Filter
-from dpicl_rag.mechanisms.base import charged_alike
-from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.mechanisms.base import ChargedAlike
 from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.mechanisms.utilities import Utility
 
@@ -22,7 +20,7 @@ _REACH = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class ReportNoisyMax:
+class ReportNoisyMax(ChargedAlike):
     """The candidate of the largest ``sum_i f_i(y)`` after Gaussian noise on every sum.
 
     Attributes:
@@ -36,13 +34,6 @@ class ReportNoisyMax:
     sigma: float
     rho: float
     delta: float
-
-    def draw(self, step: Step, spend: Filter, randomness: Randomness) -> int:
-        """See ``Mechanism``; under a fixed charge only."""
-        spend.weigh(charged_alike)
-        log_probs = torch.log(self.distribution(step))
-        spend.pay()
-        return randomness.draw(log_probs)
 
     def distribution(self, step: Step) -> torch.Tensor:
         """Exact output distribution, float64 [candidates]."""

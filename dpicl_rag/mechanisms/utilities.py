@@ -38,8 +38,21 @@ class Utility(Protocol):
         ...
 
 
+class _PublicPower:
+    """A base measure of ``p_0`` to a public power; a power of 0 is uniform."""
+
+    __slots__ = ()
+    public_power: float
+
+    def base(self, public: torch.Tensor) -> torch.Tensor:
+        """``log b(y)``, float64 [candidates]."""
+        if self.public_power == 0.0:  # uniform on impossible tokens too
+            return torch.zeros_like(public, dtype=torch.float64)
+        return self.public_power * public.double()
+
+
 @dataclass(frozen=True, slots=True)
-class LogProb:
+class LogProb(_PublicPower):
     """``clip(log p_i(y), -C, 0)`` over a uniform base: Private PoEtry, section 3.
 
     Clipping saturates. The paper's text says that values below ``-C`` become zero, which would
@@ -62,13 +75,9 @@ class LogProb:
         """Clipped log-probabilities [n, candidates]."""
         return experts.clamp(min=-self.clip, max=0.0)
 
-    def base(self, public: torch.Tensor) -> torch.Tensor:
-        """Uniform as published, or ``p_0`` to a public power."""
-        return _power(public, self.public_power)
-
 
 @dataclass(frozen=True, slots=True)
-class LogRatio:
+class LogRatio(_PublicPower):
     """``clip(log p_i(y) - log p_0(y), -c, c)`` over ``p_0``: a contrastive product of experts.
 
     With the mean in place of the sum this is InvisibleInk.
@@ -87,13 +96,9 @@ class LogRatio:
         # Two impossible tokens make inf - inf; the document said nothing new about them.
         return torch.nan_to_num(experts - public, nan=0.0).clamp(-self.clip, self.clip)
 
-    def base(self, public: torch.Tensor) -> torch.Tensor:
-        """``p_0`` to a public power."""
-        return _power(public, self.public_power)
-
 
 @dataclass(frozen=True, slots=True)
-class Surplus:
+class Surplus(_PublicPower):
     """``max(p_i^g(y) / sum p_i^g - p_0(y), 0)`` over ``p_0``: soft votes for what is new.
 
     Attributes:
@@ -115,13 +120,9 @@ class Surplus:
         sharpened = torch.softmax(self.expert_power * experts, dim=-1)
         return sharpened.sub_(public.exp()).clamp_(0.0, 1.0)
 
-    def base(self, public: torch.Tensor) -> torch.Tensor:
-        """``p_0`` to a public power."""
-        return _power(public, self.public_power)
-
 
 @dataclass(frozen=True, slots=True)
-class Vote:
+class Vote(_PublicPower):
     """One for the expert's most likely token, else zero: report noisy max (DP-ICL).
 
     Attributes:
@@ -139,10 +140,6 @@ class Vote:
         """One-hot votes [n, candidates]."""
         votes = torch.zeros_like(experts)
         return votes.scatter_(-1, experts.argmax(dim=-1, keepdim=True), 1.0)
-
-    def base(self, public: torch.Tensor) -> torch.Tensor:
-        """``p_0`` to a public power."""
-        return _power(public, self.public_power)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,11 +194,4 @@ class Probability:
 
     def base(self, public: torch.Tensor) -> torch.Tensor:
         """Uniform on the candidates."""
-        return _power(public, 0.0)
-
-
-def _power(public: torch.Tensor, exponent: float) -> torch.Tensor:
-    """``p_0`` to a power, as logarithms, float64; a power of 0 is uniform, impossible ones too."""
-    if exponent == 0.0:
         return torch.zeros_like(public, dtype=torch.float64)
-    return exponent * public.double()

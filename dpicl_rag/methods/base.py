@@ -12,7 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import torch
 
@@ -28,7 +28,7 @@ from dpicl_rag.accounting import (
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
-from dpicl_rag.mechanisms.step import DenseStep, Step
+from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.mechanisms.utilities import Utility
 from dpicl_rag.methods.layouts import Groups, Layout, OneEach
 
@@ -42,14 +42,6 @@ Accounting = Literal["exact", "published"]
 
 Parameters = Mapping[str, float | int | str]
 """Public parameters by name."""
-
-
-class LabelMechanism(Mechanism, Protocol):
-    """A mechanism whose output distribution over a few candidates can be computed."""
-
-    def distribution(self, step: Step) -> torch.Tensor:
-        """Exact output distribution where every expert counts in full, float64 [candidates]."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +58,7 @@ class Calibrated:
             event is then what the method really costs.
     """
 
-    mechanism: LabelMechanism
+    mechanism: Mechanism
     parameter: float
     event: Event | None
     budget: Budget
@@ -78,33 +70,32 @@ class Calibrated:
         return self.mechanism.rho if math.isfinite(self.mechanism.rho) else None
 
 
-class Method(Protocol):
-    """A classification method. All are frozen dataclasses: equal parameters, equal objects."""
+class Method(ABC):
+    """A classification method. All are frozen dataclasses: equal parameters, equal objects.
+
+    Attributes:
+        name: Its name in the registry.
+        private: Whether it is private at all.
+    """
+
+    name: str
+    private: bool
 
     @property
-    def name(self) -> str:
-        """Its name in the registry."""
-        ...
-
-    @property
-    def paper(self) -> str:
-        """Where it was published."""
-        ...
-
-    @property
-    def private(self) -> bool:
-        """Whether it is private at all."""
-        ...
-
-    @property
+    @abstractmethod
     def parameters(self) -> Parameters:
         """Its public parameters, for records."""
-        ...
 
+    @property
+    @abstractmethod
+    def rows(self) -> type[Layout]:
+        """The kind of layout whose rows are the experts."""
+
+    @abstractmethod
     def layouts(self, experts: int) -> tuple[Layout, ...]:
         """The rows it needs of a context for about ``experts`` units, a public number."""
-        ...
 
+    @abstractmethod
     def calibrate(self, budget: Budget) -> Calibrated:
         """The least noise for a budget, whose stability reaches to the units of the context.
 
@@ -112,51 +103,29 @@ class Method(Protocol):
             ConfigurationError: The method has no sound charge for this adjacency or stability, or
                 the search leaves nothing of the budget.
         """
-        ...
 
     def published(self, budget: Budget) -> Calibrated | None:
         """The noise that the paper's own formula gives, or None where it is the same.
 
         Not for use: the event says what it really costs.
         """
-        ...
+        return None
 
     def step(self, views: Views) -> DenseStep:
         """The rows of an evaluation, as what the mechanism draws from."""
-        ...
+        rows = the_view(views, self.rows)
+        return DenseStep(rows.new_zeros(rows.shape[-1]), rows)
 
     def distribution(self, views: Views, calibrated: Calibrated) -> torch.Tensor:
         """Exact output distribution given the rows, float64 [labels].
 
         Where rows were chosen by coins it is the distribution given those coins.
         """
-        ...
-
-
-class MethodBase(ABC):
-    """Rows are experts as they are, and no accounting of its own was published."""
-
-    @property
-    @abstractmethod
-    def rows(self) -> type[Layout]:
-        """The kind of layout whose rows are the experts."""
-
-    def published(self, budget: Budget) -> Calibrated | None:
-        """None; see ``Method``."""
-        return None
-
-    def step(self, views: Views) -> DenseStep:
-        """The experts over a public row of zeros; see ``Method``."""
-        rows = the_view(views, self.rows)
-        return DenseStep(rows.new_zeros(rows.shape[-1]), rows)
-
-    def distribution(self, views: Views, calibrated: Calibrated) -> torch.Tensor:
-        """See ``Method``."""
         return calibrated.mechanism.distribution(self.step(views))
 
 
 @dataclass(frozen=True)
-class ExpertMethod(MethodBase):
+class ExpertMethod(Method):
     """A method with an expert for every unit, or for every random group of units.
 
     Attributes:

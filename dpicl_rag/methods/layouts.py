@@ -2,7 +2,7 @@
 
 A context holds units (examples). A layout says how its units become prompts; whoever runs the
 model turns each into a tensor of label log-probabilities. Layouts are value objects: equal ones
-are read once, and ``key`` names one in files.
+are read once.
 """
 
 from __future__ import annotations
@@ -16,11 +16,6 @@ from dpicl_rag.errors import ConfigurationError
 @dataclass(frozen=True, slots=True)
 class ZeroShot:
     """The query without any example: one public row."""
-
-    @property
-    def key(self) -> str:
-        """A stable name."""
-        return "zero-shot"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +31,6 @@ class OneEach:
 
     def __post_init__(self) -> None:
         _require_rate(self.rate)
-
-    @property
-    def key(self) -> str:
-        """A stable name."""
-        return "one-each" if self.rate == 1 else f"one-each@{self.rate:g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +51,10 @@ class Groups:
     def __post_init__(self) -> None:
         _validate.count("the number of groups", self.count)
 
-    @property
-    def key(self) -> str:
-        """A stable name."""
-        return f"groups-{self.count}"
-
 
 @dataclass(frozen=True, slots=True)
 class Together:
     """All examples in one prompt, in the context's order: one row."""
-
-    @property
-    def key(self) -> str:
-        """A stable name."""
-        return "together"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +77,6 @@ class Subsampled:
         _validate.count("the number of contexts", self.contexts)
         _require_rate(self.rate)
 
-    @property
-    def key(self) -> str:
-        """A stable name."""
-        return f"subsampled-{self.contexts}@{self.rate:g}"
-
 
 @dataclass(frozen=True, slots=True)
 class ContentFree:
@@ -116,14 +91,9 @@ class ContentFree:
 
     of: ZeroShot | OneEach | Groups
 
-    @property
-    def key(self) -> str:
-        """A stable name."""
-        return f"content-free({self.of.key})"
-
 
 Layout = ZeroShot | OneEach | Groups | Together | Subsampled | ContentFree
-"""Any of the above; hashable, with a ``key``."""
+"""Any of the above; hashable."""
 
 
 def _require_rate(rate: float) -> None:

@@ -10,28 +10,25 @@ import torch
 
 from dpicl_rag import _validate
 from dpicl_rag.accounting import Budget
-from dpicl_rag.filters import Filter
-from dpicl_rag.mechanisms.base import charged_alike
-from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.mechanisms.base import ChargedAlike
 from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.mechanisms.utilities import LogProb, Utility
-from dpicl_rag.methods.base import Calibrated, MethodBase, Parameters
+from dpicl_rag.methods.base import Calibrated, Method, Parameters
 from dpicl_rag.methods.layouts import Layout, OneEach, Together, ZeroShot
 from dpicl_rag.methods.votes import VOTE
 
 Kind = Literal["zero-shot", "k-shot", "soft", "hard"]
 
-_KINDS: dict[Kind, tuple[str, Layout]] = {
-    "zero-shot": ("Brown et al. 2020", ZeroShot()),
-    "k-shot": ("Brown et al. 2020", Together()),
-    "soft": ("Romijnders et al. 2026, section 4.1 (conditionally independent, soft)", OneEach()),
-    "hard": ("Romijnders et al. 2026, section 4.1 (conditionally independent, hard)", OneEach()),
+_ROWS: dict[Kind, Layout] = {
+    "zero-shot": ZeroShot(),
+    "k-shot": Together(),
+    "soft": OneEach(),
+    "hard": OneEach(),
 }
-"""Where each was published, and its rows."""
 
 
 @dataclass(frozen=True, slots=True)
-class Best:
+class Best(ChargedAlike):
     """The candidate with the largest sum, without noise; no budget can pay for it.
 
     Attributes:
@@ -44,13 +41,6 @@ class Best:
     rho: float = math.inf
     delta: float = 1.0
 
-    def draw(self, step: Step, spend: Filter, randomness: Randomness) -> int:
-        """One of the best; see ``Mechanism``."""
-        spend.weigh(charged_alike)
-        log_probs = torch.log(self.distribution(step))
-        spend.pay()
-        return randomness.draw(log_probs)
-
     def distribution(self, step: Step) -> torch.Tensor:
         """One on the best candidate, or equal parts on those that tie; float64 [candidates]."""
         sums = step.weighted_sum(self.utility, 1.0)
@@ -59,8 +49,11 @@ class Best:
 
 
 @dataclass(frozen=True)
-class NotPrivate(MethodBase):
+class NotPrivate(Method):
     """The best label without noise; ties are broken at random.
+
+    The first two kinds are those of Brown et al. 2020, the others are the conditionally independent
+    ones of Romijnders et al. 2026, section 4.1.
 
     Attributes:
         name: ``zero-shot``: the bare model, which no example touches (it is private, trivially).
@@ -73,11 +66,6 @@ class NotPrivate(MethodBase):
     private = False
 
     @property
-    def paper(self) -> str:
-        """Where it was published."""
-        return _KINDS[self.name][0]
-
-    @property
     def parameters(self) -> Parameters:
         """None."""
         return {}
@@ -85,12 +73,12 @@ class NotPrivate(MethodBase):
     @property
     def rows(self) -> type[Layout]:
         """One kind of row."""
-        return type(_KINDS[self.name][1])
+        return type(_ROWS[self.name])
 
     def layouts(self, experts: int) -> tuple[Layout, ...]:
         """One kind of row."""
         _validate.count("experts", experts)
-        return (_KINDS[self.name][1],)
+        return (_ROWS[self.name],)
 
     def calibrate(self, budget: Budget) -> Calibrated:
         """No noise and no charge, whatever is asked for."""

@@ -40,7 +40,6 @@ class PermuteAndFlip(ExpertMethod):
     clip: float = 4.0
     name: str = "permute-and-flip"
 
-    paper = "McKenna, Sheldon 2020"
     private = True
 
     def __post_init__(self) -> None:

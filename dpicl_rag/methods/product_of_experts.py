@@ -31,6 +31,8 @@ Prior = Literal["none", "own", "public", "zero-shot"]
 class ProductOfExperts(ExpertMethod):
     """``lambda * sum_i clip(log p_i(y), -C, 0)`` as scores of the exponential mechanism.
 
+    Romijnders et al. 2026 (Private PoEtry).
+
     **Adjacency and charge.** A unit added or removed makes one query (lambda * C)-bounded-range,
     a changed expert (lambda * 2C): in a group, or under replacement. ``factor`` of the stability
     says which. One query is purely epsilon-DP with ``lambda = epsilon / (C * factor)``, and
@@ -55,7 +57,6 @@ class ProductOfExperts(ExpertMethod):
     prior: Prior = "none"
     name: str = "poe"
 
-    paper = "Romijnders et al. 2026 (Private PoEtry)"
     private = True
 
     def __post_init__(self) -> None:

@@ -12,12 +12,12 @@ from dpicl_rag.accounting.mixture_of_gaussians import SubsampledSum
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.report_noisy_max import ReportNoisyMax
 from dpicl_rag.mechanisms.utilities import Probability
-from dpicl_rag.methods.base import Calibrated, MethodBase, Parameters
+from dpicl_rag.methods.base import Calibrated, Method, Parameters
 from dpicl_rag.methods.layouts import Layout, Subsampled
 
 
 @dataclass(frozen=True)
-class Sampling(MethodBase):
+class Sampling(Method):
     """The label with the largest sum of probabilities over subsampled contexts, after noise.
 
     Described as privacy by sampling in Romijnders et al. 2026, after Wu et al. 2024: every
@@ -40,7 +40,6 @@ class Sampling(MethodBase):
     rate: float = 0.1
     name: str = "sampling"
 
-    paper = "privacy by sampling in Romijnders et al. 2026, after Wu et al. 2024"
     private = True
     rows = Subsampled
 

@@ -28,7 +28,6 @@ class Votes(ExpertMethod):
 
     name: str = "votes"
 
-    paper = "McSherry, Talwar 2007, on the votes of Wu et al. 2024 (DP-ICL)"
     private = True
 
     def calibrate(self, budget: Budget) -> Calibrated:

@@ -46,7 +46,6 @@ class VotesGaussian(ExpertMethod):
     rate: float = 1.0
     name: str = "votes-gaussian"
 
-    paper = "Wu et al. 2024, Panda et al. 2023 (DP-ICL)"
     private = True
 
     def __post_init__(self) -> None:

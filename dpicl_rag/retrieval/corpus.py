@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from dpicl_rag.documents import Document, as_documents, unit_of
 from dpicl_rag.errors import ConfigurationError, CorpusError
 from dpicl_rag.retrieval.chunking import split_text
-from dpicl_rag.retrieval.embeddings import Embedder, Progress, SentenceTransformerEmbedder
+from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.passages import (
     OWN_FIELDS,
     UNIT_FIELD,
@@ -37,6 +37,9 @@ _BATCH = 64  # passages embedded between two writes: what an interrupted ingest 
 _PAGE = 1000  # records read at a time
 
 T = TypeVar("T")
+
+Progress = Callable[[int, int], None]
+"""Called with the number of passages done and the total."""
 
 
 @dataclass(frozen=True, slots=True)

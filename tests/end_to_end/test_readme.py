@@ -1,21 +1,28 @@
-"""The README's example is run as it stands there."""
+"""The README is short, its first example is run, and the guides' tests run the others."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+GUIDES = ("langchain.md", "llama_index.md")
 
 
-def blocks() -> list[str]:
-    return re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+def examples(text: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
+
+
+def first_example(guide: str) -> str:
+    """The one that tests/integrations runs, as a demo."""
+    return examples((ROOT / "docs" / guide).read_text(encoding="utf-8"))[0]
 
 
 @pytest.mark.model
 def test_the_first_example_runs_and_prints_an_answer(capsys):
     names: dict[str, object] = {}
-    exec(blocks()[0], names)
+    exec(examples(TEXT)[0], names)
     answer = names["answer"]
     assert capsys.readouterr().out.strip().endswith(("end", "length"))
     assert answer.epsilon == 8
@@ -23,25 +30,39 @@ def test_the_first_example_runs_and_prints_an_answer(capsys):
 
 
 def test_every_example_is_python():
-    for block in blocks():
-        compile(block, str(README), "exec")
+    for example in examples(TEXT):
+        compile(example, "README.md", "exec")
 
 
-def test_the_two_commands_are_make_targets():
-    makefile = (README.parent / "Makefile").read_text(encoding="utf-8")
+def test_it_is_read_in_three_minutes():
+    assert len(TEXT.splitlines()) <= 150
+
+
+def test_prose_has_at_most_100_columns():
+    prose = re.sub(r"^```.*?^```$", "", TEXT, flags=re.M | re.S)
+    assert [line for line in prose.splitlines() if len(line) > 100] == []
+
+
+def test_the_commands_are_make_targets():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for command in ("demo", "test", "check"):
-        assert f"make {command}" in README.read_text(encoding="utf-8")
+        assert f"make {command}" in TEXT
         assert f"\n{command}:" in makefile
 
 
-@pytest.mark.parametrize("guide", ["langchain.md", "llama_index.md"])
-def test_the_framework_sections_are_those_that_the_guides_tests_run(guide):
-    """The guides' first example, diff and table are run by tests/integrations."""
-    text = (README.parent / "docs" / guide).read_text(encoding="utf-8")
-    readme = README.read_text(encoding="utf-8")
-    example = re.search(r"^```python\n.*?^```$", text, re.M | re.S)
-    diff = re.search(r"^```diff\n.*?^```$", text, re.M | re.S)
-    table = re.search(r"^## What \w+ tells by itself\n.*?(\|.*?)\n\n## ", text, re.M | re.S)
-    assert example[0] in readme
-    assert diff[0] in readme
-    assert table[1] in readme
+@pytest.mark.parametrize("guide", GUIDES)
+def test_the_framework_examples_are_those_that_the_guides_tests_run(guide):
+    assert first_example(guide) in examples(TEXT)
+
+
+def test_tables_and_diffs_stand_in_the_guides_alone():
+    assert "```diff" not in TEXT
+    assert not re.search(r"^\|", TEXT, re.M)
+
+
+def test_every_link_leads_to_a_file():
+    links = re.findall(r"\]\(([^)#]+)", TEXT)
+    guides = {f"docs/{name}" for name in ("privacy.md", "methods.md", *GUIDES)}
+    others = {"benchmarks/README.md", "CONTRIBUTING.md", "CHANGELOG.md"}
+    assert guides | others <= set(links)
+    assert [link for link in links if not (ROOT / link).is_file()] == []

@@ -10,7 +10,6 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dpicl_rag.retrieval.embeddings import Progress
 from dpicl_rag.retrieval.passages import Record
 from dpicl_rag.retrieval.vectors import Snapshot, Where
 
@@ -25,11 +24,8 @@ class OneVector:
 
     def __init__(self, vector: Sequence[float]) -> None:
         self.vector = np.array(vector, dtype=np.float32)
-        self.dimension = len(vector)
 
-    def embed(
-        self, texts: Sequence[str], on_progress: Progress | None = None, *, query: bool = False
-    ) -> npt.NDArray[np.float32]:
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> npt.NDArray[np.float32]:
         return np.tile(self.vector, (len(texts), 1))
 
 

@@ -175,7 +175,7 @@ class Ones:
     fingerprint = "ones"
     dimension = 4
 
-    def embed(self, texts: list[str], on_progress: Any = None, *, query: bool = False) -> Any:
+    def embed(self, texts: list[str], *, query: bool = False) -> Any:
         return np.full((len(texts), 4), 0.5, dtype=np.float32)
 
 

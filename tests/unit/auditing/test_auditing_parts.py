@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import itertools
 import json
 import math
@@ -423,14 +422,7 @@ class TestReport:
         found.save(tmp_path)
 
     def test_without_matplotlib_the_extra_is_named(self, report, tmp_path, monkeypatch):
-        honest = builtins.__import__
-
-        def missing(name, *args, **kwargs):
-            if name.startswith("matplotlib"):
-                raise ImportError(name)
-            return honest(name, *args, **kwargs)
-
-        monkeypatch.setattr(builtins, "__import__", missing)
+        monkeypatch.setitem(sys.modules, "matplotlib", None)
         with pytest.raises(MissingDependencyError, match=r"dpicl-rag\[eval\]"):
             report.save(tmp_path / "none")
         assert not (tmp_path / "none").exists()

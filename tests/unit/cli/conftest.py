@@ -1,32 +1,16 @@
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from dpicl_rag.cli import app, console, stores
 from dpicl_rag.ledger import Ledger, ScopeStatus
+from tests.support.bucket_embedder import BucketEmbedder
 
 SECRET = "zanzibar-4471"
-
-
-class BucketEmbedder:
-    """Words hashed into 16 buckets."""
-
-    dimension = 16
-    fingerprint = "buckets"
-
-    def embed(self, texts: Sequence[str], on_progress=None, *, query: bool = False):
-        vectors = np.full((len(texts), self.dimension), 1e-3, dtype=np.float32)
-        for row, text in enumerate(texts):
-            for word in text.lower().split():
-                vectors[row, hashlib.sha256(word.encode()).digest()[0] % self.dimension] += 1
-        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,7 @@
 import gzip
 import mailbox
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -191,7 +192,7 @@ def test_a_file_that_cannot_be_opened_costs_only_itself(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a note")
     (tmp_path / "b.txt").symlink_to(tmp_path / "gone")
     (tmp_path / "c.txt.gz").write_bytes(b"\x1f\x8b broken")
-    assert load(tmp_path).report.reasons == {
+    assert Counter(item.reason for item in load(tmp_path).report.skipped) == {
         "not a supported kind of file": 1,
         "the file cannot be read from here on": 1,
     }

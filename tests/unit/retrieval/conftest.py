@@ -7,7 +7,6 @@ import numpy.typing as npt
 import pytest
 
 from dpicl_rag.retrieval import Corpus
-from dpicl_rag.retrieval.embeddings import Progress
 
 
 class HashingEmbedder:
@@ -19,9 +18,7 @@ class HashingEmbedder:
         self.fingerprint = fingerprint
         self.embedded = 0
 
-    def embed(
-        self, texts: Sequence[str], on_progress: Progress | None = None, *, query: bool = False
-    ) -> npt.NDArray[np.float32]:
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> npt.NDArray[np.float32]:
         self.embedded += len(texts)
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for row, text in enumerate(texts):

@@ -15,7 +15,7 @@ from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError, CorpusError
 from dpicl_rag.retrieval import Corpus, ThresholdRetriever
 from dpicl_rag.retrieval.corpus import Ingested
-from dpicl_rag.retrieval.embeddings import Progress, SentenceTransformerEmbedder
+from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
 from tests.unit.retrieval.conftest import HashingEmbedder
 
 SECRET = "plover-39"
@@ -108,12 +108,10 @@ def test_progress_counts_passages_up_to_all(corpus: Corpus) -> None:
 
 
 class Interrupted(HashingEmbedder):
-    def embed(
-        self, texts: Sequence[str], on_progress: Progress | None = None, *, query: bool = False
-    ) -> npt.NDArray[np.float32]:
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> npt.NDArray[np.float32]:
         if self.embedded >= 128:
             raise KeyboardInterrupt
-        return super().embed(texts, on_progress, query=query)
+        return super().embed(texts, query=query)
 
 
 def test_an_interrupted_ingest_goes_on_where_it_stopped(tmp_path: Path) -> None:

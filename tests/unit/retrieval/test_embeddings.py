@@ -69,7 +69,7 @@ def test_the_default_model_works_offline_and_silently(
     progress: list[tuple[int, int]] = []
     embedder = SentenceTransformerEmbedder()
     vectors = embedder.embed(TEXTS, lambda done, total: progress.append((done, total)))
-    assert vectors.shape == (len(TEXTS), embedder.dimension)
+    assert vectors.shape == (len(TEXTS), 384)
     assert vectors.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
     question = embedder.embed([TEXTS[0]], query=True)[0]

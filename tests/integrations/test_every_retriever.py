@@ -1,0 +1,125 @@
+"""Every retriever answers through every door, and costs the same at each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from dpicl_rag import (
+    Corpus,
+    Document,
+    Ledger,
+    PoissonSampledRetriever,
+    PrivateContextLLM,
+    PrivateThresholdRetriever,
+    PrivateTopKRetriever,
+    ThresholdRetriever,
+    TopKRetriever,
+)
+from dpicl_rag.cli import app, stores
+from langchain_dpicl_rag import PrivateCombineDocuments, PrivateRetrievalChain
+from llama_index_dpicl_rag import PrivateQueryEngine
+from tests.support.bucket_embedder import BucketEmbedder
+
+QUESTION = "When does the depot open?"
+NOTES = [Document(f"The depot opens at seven, note {n}.", f"unit {n}") for n in range(6)]
+
+RETRIEVERS = {
+    "threshold": (lambda corpus: ThresholdRetriever(corpus, 0.2), ["--threshold", "0.2"]),
+    "top-k": (lambda corpus: TopKRetriever(corpus, 3), ["--top-k", "3"]),
+    "sampled": (
+        lambda corpus: PoissonSampledRetriever(ThresholdRetriever(corpus, 0.2), 0.5),
+        ["--threshold", "0.2", "--sample", "0.5"],
+    ),
+    "private threshold": (
+        lambda corpus: PrivateThresholdRetriever(corpus, 4),
+        ["--private-threshold", "4"],
+    ),
+    "private top-k": (
+        lambda corpus: PrivateTopKRetriever(corpus, 4),
+        ["--private-top-k", "4"],
+    ),
+}
+
+
+def core(llm, retriever, options) -> str:
+    return llm.answer(QUESTION, retriever).text
+
+
+def command_line(llm, retriever, options) -> str:
+    words = ["ask", QUESTION, "--corpus", "notes", "--max-tokens", "1", "--json", *options]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)["answer"]
+
+
+def langchain_chain(llm, retriever, options) -> str:
+    return PrivateRetrievalChain(retriever, llm=llm).invoke(QUESTION)
+
+
+def langchain_tool(llm, retriever, options) -> str:
+    return PrivateRetrievalChain(retriever, llm=llm).as_tool().invoke({"question": QUESTION})
+
+
+def langchain_combine(llm, retriever, options) -> str:
+    chain = PrivateCombineDocuments(llm=llm)
+    return chain.invoke({"input": QUESTION, "context": retriever})
+
+
+def langchain_model(llm, retriever, options) -> str:
+    return llm.as_langchain().invoke(QUESTION, documents=retriever)
+
+
+def llama_index_engine(llm, retriever, options) -> str:
+    return str(PrivateQueryEngine(llm, retriever).query(QUESTION))
+
+
+def llama_index_of_the_core(llm, retriever, options) -> str:
+    return str(llm.as_query_engine(retriever).query(QUESTION))
+
+
+DOORS: list[Callable[..., str]] = [
+    core,
+    command_line,
+    langchain_chain,
+    langchain_tool,
+    langchain_combine,
+    langchain_model,
+    llama_index_engine,
+    llama_index_of_the_core,
+]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, tiny_model, monkeypatch: pytest.MonkeyPatch) -> Iterator[Corpus]:
+    monkeypatch.setenv("DPICL_RAG_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("DPICL_RAG_LEDGER", str(tmp_path / "ledger.sqlite"))
+    monkeypatch.setattr(stores, "load_embedder", lambda name: BucketEmbedder())
+    monkeypatch.setattr(stores, "load_model", lambda name: tiny_model)
+    made = Corpus.create("notes", tmp_path / "store", embedder=BucketEmbedder())
+    made.add(NOTES)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("name", sorted(RETRIEVERS))
+def test_a_retriever_answers_and_costs_the_same_at_every_door(
+    name, door, corpus, tiny_model, tmp_path
+):
+    make, options = RETRIEVERS[name]
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        llm = PrivateContextLLM(tiny_model, ledger=ledger, corpus="notes", max_tokens=1)
+        expected = llm.answer(QUESTION, make(corpus)).rho
+        [before] = ledger.status()
+        assert isinstance(door(llm, make(corpus), options), str)
+        [after] = ledger.status()
+    # One token each: what a door adds to the ledger is the price of the search and of one draw.
+    assert before.spent == pytest.approx(expected, rel=1e-6)
+    assert after.spent - before.spent == pytest.approx(expected, rel=1e-6)
+    assert after.questions == before.questions + 1
+    assert after.reserved == 0
