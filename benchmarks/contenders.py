@@ -25,7 +25,6 @@ from dpicl_rag.filters import Filter, FixedFilter
 from dpicl_rag.language_models.defaults import default_model
 from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.language_models.transformers import TransformersModel
-from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import Step
@@ -85,7 +84,7 @@ def prompts(model: TransformersModel, experts: int, length: int) -> Prompts:
 def private(loaded: TransformersModel, given: Prompts, tokens: int) -> Timing:
     """This library: one batch with shared prefix, surplus utility, cryptographic draws."""
     model = loaded.with_cache(PrefixCache(memory=16 << 30))
-    mechanism = _Timed(ExponentialMechanism(Surplus(), strength=0.7, rho=1e-3))
+    mechanism = _Timed(Surplus(), strength=0.7, rho=1e-3)
 
     def answer() -> Iterator[int]:
         return decode(
@@ -104,18 +103,15 @@ def private(loaded: TransformersModel, given: Prompts, tokens: int) -> Timing:
     return Timing(first, steps, warm, aggregation)
 
 
-class _Timed:
+class _Timed(ExponentialMechanism):
     """A mechanism that notes how long its draws take."""
 
-    def __init__(self, mechanism: Mechanism) -> None:
-        self._mechanism = mechanism
-        self.rho, self.delta = mechanism.rho, mechanism.delta
-        self.seconds = 0.0
+    seconds = 0.0
 
     def draw(self, step: Step, spend: Filter, randomness: Randomness) -> int:
         began = time.perf_counter()
-        token = self._mechanism.draw(step, spend, randomness)
-        self.seconds += time.perf_counter() - began
+        token = super().draw(step, spend, randomness)
+        _Timed.seconds += time.perf_counter() - began
         return token
 
 

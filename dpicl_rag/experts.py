@@ -100,23 +100,22 @@ def gather(
         )
         if reservation is not None and plan.search_rho > 0:
             reservation.commit(plan.search_rho, None if units is None else found.unit_rho)
+        cost, spent = plan.mechanism.rho, plan.search_rho
         if units is None or left is None:
-            cost = plan.mechanism.rho
-            return Gathered(
-                experts, FixedFilter(bound, cost, reservation, spent=plan.search_rho), close
+            spend: Filter = FixedFilter(bound, cost, reservation, spent=spent)
+        else:
+            left = [max(0.0, a - b) for a, b in zip(left, found.unit_rho, strict=True)]
+            places = {unit: place for place, unit in enumerate(units)}
+            chosen = [places[expert.units[0]] for expert in experts]
+            spend = IndividualFilter(
+                torch.tensor([left[place] for place in chosen], dtype=torch.float64),
+                bound=bound,
+                worst=cost,
+                spent=spent,
+                reservation=reservation,
+                places=chosen,
+                units=len(units),
             )
-        left = [max(0.0, a - b) for a, b in zip(left, found.unit_rho, strict=True)]
-        places = {unit: place for place, unit in enumerate(units)}
-        chosen = [places[expert.units[0]] for expert in experts]
-        spend = IndividualFilter(
-            torch.tensor([left[place] for place in chosen], dtype=torch.float64),
-            bound=bound,
-            worst=plan.mechanism.rho,
-            spent=plan.search_rho,
-            reservation=reservation,
-            places=chosen,
-            units=len(units),
-        )
     except BaseException:
         close()
         raise

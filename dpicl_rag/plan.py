@@ -144,7 +144,7 @@ def _by_utility(config: PrivacyConfig, budget: Budget) -> ExponentialMechanism:
             "lower it or leave it out"
         )
     rho = bounded_range_to_rho(min(strength, most) * utility.range * budget.factor)
-    return ExponentialMechanism(utility, strength, rho, config.delta if budget.search_rho else 0.0)
+    return ExponentialMechanism(utility, strength, rho, budget.search_delta)
 
 
 def _by_method(name: str, config: PrivacyConfig, budget: Budget) -> tuple[Mechanism, bool]:

@@ -9,11 +9,11 @@ for an attacker to look for (Mironov 2012), and none to account for.
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Callable
 from fractions import Fraction
 
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.mechanisms.randomness import Randomness
 
 Below = Callable[[int], int]
 """Draws a whole number uniformly from 0 to one less than its argument."""
@@ -27,21 +27,20 @@ class DiscreteGaussian:
 
     Args:
         sigma: Scale, above 0; the variance is at most ``sigma^2``.
-        below: Source of uniform whole numbers; the operating system's generator unless a test
-            brings its own.
+        below: Source of uniform whole numbers; the operating system's generator if None.
 
     Raises:
         ConfigurationError: ``sigma`` is not above 0 and finite.
     """
 
-    def __init__(self, sigma: float, below: Below = secrets.randbelow) -> None:
+    def __init__(self, sigma: float, below: Below | None = None) -> None:
         if not 0 < sigma < math.inf:
             raise ConfigurationError("sigma must be above 0 and finite")
         self.sigma = sigma
         self._variance = Fraction(sigma) ** 2
         # Theorem 23: with this scale a proposal is accepted with probability above one third.
         self._scale = math.floor(sigma) + 1
-        self._below = below
+        self._below = below or Randomness().below
 
     def __repr__(self) -> str:
         return f"DiscreteGaussian(sigma={self.sigma:g})"

@@ -17,6 +17,7 @@ from dpicl_rag import _validate
 from dpicl_rag.accounting.stability import Adjacency
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval.private import bins_of, check_thresholds
 from dpicl_rag.retrieval.scanner import Scanner
 from dpicl_rag.retrieval.vectors import VectorSource, Where
@@ -65,6 +66,7 @@ def score_histograms(
     thresholds: Sequence[float] = THRESHOLDS,
     where: Where | None = None,
     adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE,
+    randomness: Randomness | None = None,
 ) -> list[ScoreHistogram]:
     """Noisy histograms of the scores that questions get, charged to the ledger.
 
@@ -78,6 +80,7 @@ def score_histograms(
         thresholds: Cosines, falling.
         where: Chroma filter on metadata, applied first. Public.
         adjacency: What makes two corpora neighbours.
+        randomness: Source of the noise; the operating system's generator if None.
 
     Returns:
         One histogram for each question.
@@ -91,7 +94,7 @@ def score_histograms(
     _validate.count("the number of questions", len(questions))
     checked = check_thresholds(thresholds)
     scanner = Scanner(corpus, where=where)
-    noise = DiscreteGaussian(sigma)
+    noise = DiscreteGaussian(sigma, (randomness or Randomness()).below)
     rho = histograms_rho(sigma, len(questions), adjacency)
     found: list[ScoreHistogram] = []
     with ledger.reserve(corpus=name, caller=caller, rho=rho) as reservation:
