@@ -106,6 +106,8 @@ class SentenceTransformerEmbedder:
             )[0]
             for text in texts
         ]
+        if not rows:
+            return np.zeros((0, model.get_embedding_dimension() or 0), dtype=np.float32)
         return np.array(rows, dtype=np.float32)
 
     def _model(self) -> SentenceTransformer:

@@ -2,7 +2,6 @@
 
 import math
 import random
-import secrets
 from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
@@ -18,6 +17,7 @@ from dpicl_rag.mechanisms.gaussian import (
     bernoulli_exp,
     discrete_laplace,
 )
+from dpicl_rag.mechanisms.randomness import Randomness
 from tests.support.scored_units import Choose, distribution, gaussian_pmf
 
 
@@ -158,6 +158,6 @@ def test_sigma_out_of_range(sigma: float) -> None:
 
 def test_numbers_come_from_the_operating_system() -> None:
     noise = DiscreteGaussian(3.0)
-    assert noise._below is secrets.randbelow
+    assert type(noise._below.__self__) is Randomness
     assert len({noise.draw() for _ in range(50)}) > 3
     assert repr(noise) == "DiscreteGaussian(sigma=3)"

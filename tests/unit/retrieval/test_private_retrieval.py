@@ -2,6 +2,7 @@
 
 import random
 import statistics
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -177,7 +178,7 @@ def ledger(tmp_path: Path) -> Any:
 class NoNoise:
     rho = 1 / 18
 
-    def __init__(self, sigma: float) -> None:
+    def __init__(self, sigma: float, below: Callable[[int], int] | None = None) -> None:
         self.sigma = sigma
 
     def draw(self) -> int:
