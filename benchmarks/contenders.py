@@ -84,7 +84,7 @@ def prompts(model: TransformersModel, experts: int, length: int) -> Prompts:
 def private(loaded: TransformersModel, given: Prompts, tokens: int) -> Timing:
     """This library: one batch with shared prefix, surplus utility, cryptographic draws."""
     model = loaded.with_cache(PrefixCache(memory=16 << 30))
-    mechanism = _Timed(Surplus(), strength=0.7, rho=1e-3)
+    mechanism = _Timed(Surplus(), strength=0.7)
 
     def answer() -> Iterator[int]:
         return decode(

@@ -306,7 +306,7 @@ def memory(console: Console) -> int:
         decode(
             rows,
             given.suffix,
-            ExponentialMechanism(Surplus(), strength=0.7, rho=1e-3),
+            ExponentialMechanism(Surplus(), strength=0.7),
             FixedFilter(1e9, 1e-3),
             Randomness(),
             max_tokens=tokens,

@@ -49,8 +49,8 @@ class PrivateLabel:
     Attributes:
         label: The label drawn, as it was given.
         epsilon: The choice is (epsilon, delta)-DP for every privacy unit.
-        delta: Zero, as one draw over labels is purely DP, unless the search for documents was
-            charged too.
+        delta: Zero, as one draw over labels is purely DP; but for ``votes-gaussian``, and where
+            the search for documents was charged too.
         rho: zCDP rho charged for it.
     """
 
@@ -79,7 +79,7 @@ class PrivateStream(Iterator[str], AsyncIterator[str]):
 
     def __init__(
         self,
-        tokens: Iterator[int],
+        tokens: Generator[int, None, None],
         tokenizer: Tokenizer,
         *,
         stop: tuple[str, ...],
@@ -179,6 +179,7 @@ class PrivateStream(Iterator[str], AsyncIterator[str]):
             self._finish()
 
     def _end(self, stopped: StoppedBy) -> None:
+        self._tokens.close()
         self._finish()
         self._answer = self._settle(self._released.strip(), len(self._ids), stopped)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from dpicl_rag.accounting.stability import Adjacency
+from dpicl_rag.accounting import Adjacency
 from dpicl_rag.errors import ConfigurationError
 
 UtilityName = Literal["log_prob", "log_ratio", "surplus", "vote"]
@@ -53,7 +54,7 @@ class PrivacyConfig(BaseModel):
         seed: Repeatable draws for tests. Not private.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_enum_values=False)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     epsilon: float = Field(8.0, gt=0, allow_inf_nan=False)
     delta: float = Field(1e-5, gt=0, lt=1)
@@ -97,4 +98,7 @@ class PrivacyConfig(BaseModel):
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
             name = ".".join(map(str, first["loc"]))
             reason = first["msg"].removeprefix("Value error, ")
+            if first["type"] == "extra_forbidden":
+                near = difflib.get_close_matches(name, cls.model_fields, 1)
+                reason = "no such setting" + "".join(f"; did you mean {other}?" for other in near)
             raise ConfigurationError(f"{name}: {reason}" if name else reason) from None

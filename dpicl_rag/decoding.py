@@ -3,17 +3,60 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from functools import partial
 from itertools import takewhile
 from typing import Protocol
 
-from dpicl_rag.experts import Expert
+from dpicl_rag.experts import Expert, Gathered
 from dpicl_rag.filters import Filter
 from dpicl_rag.language_models.base import BlockRows, LanguageModel, Progress, Rows
+from dpicl_rag.language_models.memory import enough_memory
 from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.prompts import Prompt
+
+
+def generate(
+    model: LanguageModel,
+    prompt: Prompt,
+    gathered: Gathered,
+    mechanism: Mechanism,
+    randomness: Randomness,
+    *,
+    allowance: int,
+    max_tokens: int,
+    block_tokens: int = 0,
+    on_progress: Progress | None = None,
+) -> Generator[int, None, None]:
+    """Read what was gathered and draw a text from it: what answers and synthesis share.
+
+    Args:
+        model: Reads documents.
+        prompt: Public text before and after the document.
+        gathered: The experts, and how they pay.
+        mechanism: Draws each token.
+        randomness: Where the coins come from.
+        allowance: Most that an expert reads, in the engine's units; public.
+        max_tokens: Most tokens drawn.
+        block_tokens: Most tokens proposed to the experts at once; 0 proposes none.
+        on_progress: Told which part of the documents is read, 0 to 1.
+
+    Raises:
+        ModelError: There is not enough memory.
+    """
+    reading = partial(read, model, prompt, allowance=allowance, room=max_tokens)
+    with enough_memory():
+        rows, draft = reading(gathered.experts, on_progress=on_progress), None
+        if block_tokens and isinstance(alone := reading([]), BlockRows):
+            draft = GreedyDraft(alone, block_tokens)
+        yield from decode(
+            *(rows, prompt.suffix, mechanism, gathered.spend, randomness),
+            max_tokens=max_tokens,
+            stop_tokens=model.tokenizer.stop_tokens,
+            draft=draft,
+        )
 
 
 def read(

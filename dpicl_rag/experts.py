@@ -77,7 +77,7 @@ def gather(
         retriever: Where experts come from.
         plan: What the answer may cost.
         reserve: Holds the budget.
-        randomness: Coins of random groups.
+        randomness: Coins of the search and of random groups.
 
     Raises:
         BudgetExceededError: The ledger cannot pay for the search and one draw.
@@ -87,22 +87,30 @@ def gather(
     units = None if search is None else search.units
     reservation = reserve(plan.rho, plan.search_rho + plan.mechanism.rho, units)
     close = _nothing if reservation is None else reservation.close
+
+    def pay_search(unit_rho: list[float] | None) -> None:
+        if reservation is not None and plan.search_rho > 0:
+            reservation.commit(plan.search_rho, unit_rho)
+
     try:
         bound = plan.rho if reservation is None else reservation.rho
         left = None if units is None else _limits(reservation, len(units), plan)
         # Whether a unit is counted depends on its own spend and on public numbers only.
         admitted = None if left is None else [limit >= plan.search_rho for limit in left]
-        found = (search or retriever.search(question)).choose(admitted)
+        search = search or retriever.search(question)
+        if units is None:
+            pay_search(None)
+        found = search.choose(admitted, randomness)
+        if units is not None:
+            pay_search(found.unit_rho)
         experts = (
             one_each(found.units)
             if plan.groups is None
             else random_groups(found.units, plan.groups, randomness)
         )
-        if reservation is not None and plan.search_rho > 0:
-            reservation.commit(plan.search_rho, None if units is None else found.unit_rho)
-        cost, spent = plan.mechanism.rho, plan.search_rho
+        cost, search_rho = plan.mechanism.rho, plan.search_rho
         if units is None or left is None:
-            spend: Filter = FixedFilter(bound, cost, reservation, spent=spent)
+            spend: Filter = FixedFilter(bound, cost, reservation, search_rho=search_rho)
         else:
             left = [max(0.0, a - b) for a, b in zip(left, found.unit_rho, strict=True)]
             places = {unit: place for place, unit in enumerate(units)}
@@ -111,7 +119,7 @@ def gather(
                 torch.tensor([left[place] for place in chosen], dtype=torch.float64),
                 bound=bound,
                 worst=cost,
-                spent=spent,
+                search_rho=search_rho,
                 reservation=reservation,
                 places=chosen,
                 units=len(units),

@@ -70,7 +70,7 @@ class FixedFilter:
         budget: zCDP rho of the answer, 0 or more and finite.
         cost: zCDP rho of one draw, for its worst case.
         reservation: The ledger's hold, if there is a ledger.
-        spent: zCDP rho that the search has cost already.
+        search_rho: zCDP rho that the search has cost already.
 
     Raises:
         ConfigurationError: A number is negative or not finite.
@@ -82,12 +82,12 @@ class FixedFilter:
         cost: float,
         reservation: Reservation | None = None,
         *,
-        spent: float = 0.0,
+        search_rho: float = 0.0,
     ) -> None:
-        self._budget = _exact("budget", budget)
-        self._cost = _exact("cost", cost)
+        self._budget = Fraction(_validate.finite("budget", budget))
+        self._cost = Fraction(_validate.finite("cost", cost))
         self._reservation = reservation
-        self._spent = _exact("spent", spent)
+        self._spent = Fraction(_validate.finite("search_rho", search_rho))
 
     def __repr__(self) -> str:
         return "FixedFilter()"
@@ -95,8 +95,7 @@ class FixedFilter:
     @property
     def rho(self) -> float:
         """Rho charged so far, rounded up and at most the budget."""
-        value = float(self._spent)
-        return value if value >= self._spent else math.nextafter(value, math.inf)
+        return rounded_up(self._spent)
 
     def can_pay(self) -> bool:
         """Whether the budget covers one more draw."""
@@ -128,13 +127,13 @@ class IndividualFilter:
     Sound where a unit's presence changes no expert but its own, under add-or-remove adjacency
     (``stability.require_individual``). A unit's weight depends on its own utilities and on
     released tokens only, so it tells nothing about other units. An expert whose unit has spent
-    its share falls silent, and nobody is told (privacy.md, section 4).
+    its share falls silent, and nobody is told.
 
     Args:
         limits: zCDP rho that the unit of each expert may spend on draws, 0 or more [n].
         bound: zCDP rho that no unit may pass in this answer. Public.
         worst: zCDP rho of one draw for an expert that uses its whole range. Public.
-        spent: zCDP rho that the search cost any unit at most. Public.
+        search_rho: zCDP rho that the search cost any unit at most. Public.
         reservation: The ledger's hold, if there is a ledger.
         places: Of each expert's unit among the units of the reservation.
         units: Number of units of the reservation.
@@ -149,7 +148,7 @@ class IndividualFilter:
         *,
         bound: float,
         worst: float,
-        spent: float = 0.0,
+        search_rho: float = 0.0,
         reservation: Reservation | None = None,
         places: Sequence[int] = (),
         units: int = 0,
@@ -166,7 +165,7 @@ class IndividualFilter:
         self._draws = 0
         self._bound = bound
         self._worst = worst
-        self._search = spent
+        self._search_rho = search_rho
         self._reservation = reservation
         self._places = places
         self._units = units
@@ -177,7 +176,7 @@ class IndividualFilter:
     @property
     def rho(self) -> float:
         """The search and the draws so far at their worst, up to the bound; for every unit."""
-        return min(self._search + self._draws * self._worst, self._bound)
+        return min(self._search_rho + self._draws * self._worst, self._bound)
 
     @property
     def spent(self) -> torch.Tensor:
@@ -273,7 +272,7 @@ class IndividualFilter:
         return ranges.detach().to(self._limits)
 
 
-def _exact(name: str, value: float) -> Fraction:
-    if math.isinf(_validate.non_negative(name, value)):
-        raise ConfigurationError(f"{name} must be finite")
-    return Fraction(value)
+def rounded_up(value: Fraction) -> float:
+    """The nearest float that is not below a number."""
+    nearest = float(value)
+    return nearest if nearest >= value else math.nextafter(nearest, math.inf)

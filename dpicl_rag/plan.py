@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import get_args
 
 from dpicl_rag.accounting import (
@@ -11,20 +12,20 @@ from dpicl_rag.accounting import (
     Budget,
     Stability,
     bounded_range_strength,
-    bounded_range_to_rho,
     epsilon_to_rho,
     require_individual,
     strength_for,
 )
 from dpicl_rag.configuration import MethodName, PrivacyConfig, UtilityName
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.filters import rounded_up
 from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.mechanisms.utilities import Likeliest, LogProb, LogRatio, Surplus, Utility, Vote
 
 # Full-range tokens that one unit can pay for under individual accounting. Few tokens of an answer
 # are news to the public model, so this is far below max_tokens; units that would need more are
-# scaled down, not dropped (privacy.md, section 4).
+# scaled down, not dropped.
 _PIVOTAL_TOKENS = 12
 
 
@@ -61,20 +62,20 @@ def answer_plan(config: PrivacyConfig, stability: Stability, search_rho: float) 
         ConfigurationError: The settings do not fit the stability, or cost more than the budget.
     """
     budget = _budget(config, stability, search_rho)
-    individual = _individual(config, budget.stability)
+    individual, left = _individual(config, budget.stability), budget.rho
     utility = _utility(config, config.utility or "surplus")
     if config.public_top_k is not None:
         utility = Likeliest(utility, config.public_top_k)
     draws = min(_PIVOTAL_TOKENS, config.max_tokens) if individual else config.max_tokens
-    strength = config.strength or strength_for(budget.rho, draws, utility.range, budget.factor)
-    cost = bounded_range_to_rho(strength * utility.range * budget.factor)
-    if not individual and cost > budget.rho:
+    strength = config.strength or strength_for(budget, draws, utility.range)
+    mechanism = ExponentialMechanism(utility, strength, budget.factor)
+    if not individual and mechanism.rho > left:
         raise ConfigurationError(
             "strength is so high that one token costs more than the whole budget of an "
             "answer; lower it or leave it out"
         )
     return Plan(
-        mechanism=ExponentialMechanism(utility, strength, cost, config.delta),
+        mechanism=mechanism,
         individual=individual,
         rho=epsilon_to_rho(config.epsilon, config.delta),
         search_rho=budget.search_rho,
@@ -108,7 +109,8 @@ def label_plan(
     return Plan(
         mechanism=mechanism,
         individual=individual,
-        rho=budget.search_rho + mechanism.rho,
+        # Rounded up: in exact sums the budget pays for the search and the draw.
+        rho=rounded_up(Fraction(budget.search_rho) + Fraction(mechanism.rho)),
         search_rho=budget.search_rho,
         groups=config.groups,
         takes_priors=priors,
@@ -129,22 +131,20 @@ def _budget(config: PrivacyConfig, stability: Stability, search_rho: float) -> B
 def _individual(config: PrivacyConfig, stability: Stability) -> bool:
     if config.accounting == "individual":
         require_individual(stability, config.adjacency)
-    sound = stability.individual and config.adjacency == "add_or_remove_one"
-    return sound and config.accounting != "fixed"
+    return stability.individual_under(config.adjacency) and config.accounting != "fixed"
 
 
 def _by_utility(config: PrivacyConfig, budget: Budget) -> ExponentialMechanism:
     """One draw of the exponential mechanism; lambda times its reach is its pure epsilon."""
     utility = _utility(config, config.utility or "log_prob")
     most = bounded_range_strength(budget, utility.range)
-    strength = config.strength or most
-    if strength > most * (1 + 1e-12):
+    if config.strength is not None and config.strength > most * (1 + 1e-12):
         raise ConfigurationError(
-            f"strength {strength:g} costs more than epsilon {config.epsilon:g} in one draw; "
+            f"strength {config.strength:g} costs more than epsilon {config.epsilon:g} in one draw; "
             "lower it or leave it out"
         )
-    rho = bounded_range_to_rho(min(strength, most) * utility.range * budget.factor)
-    return ExponentialMechanism(utility, strength, rho, budget.search_delta)
+    strength = min(config.strength or most, most)
+    return ExponentialMechanism(utility, strength, budget.factor, budget.search_delta)
 
 
 def _by_method(name: str, config: PrivacyConfig, budget: Budget) -> tuple[Mechanism, bool]:
@@ -164,10 +164,12 @@ def _by_method(name: str, config: PrivacyConfig, budget: Budget) -> tuple[Mechan
             "a method brings its own utility and strength; leave utility and strength out"
         )
     # Imported here: most answers need no methods, and SciPy waits until one does.
-    from dpicl_rag.methods import ContentFree, OneEach, make
+    from dpicl_rag.methods import make
 
+    if config.clip is not None and "clip" not in make(name).parameters:
+        raise ConfigurationError(f"method {name!r} has no parameter clip; leave clip out")
     method = make(name) if config.clip is None else make(name, clip=config.clip)
-    return method.calibrate(budget).mechanism, ContentFree(OneEach()) in method.layouts(1)
+    return method.calibrate(budget).mechanism, method.takes_priors
 
 
 def _utility(config: PrivacyConfig, name: UtilityName) -> Utility:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +17,14 @@ from dpicl_rag.answers import (
     in_worker,
 )
 from dpicl_rag.configuration import PrivacyConfig
-from dpicl_rag.decoding import GreedyDraft, decode, read
+from dpicl_rag.decoding import generate, read
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.experts import gather, one_each
-from dpicl_rag.language_models.base import BlockRows, LanguageModel, Progress
-from dpicl_rag.language_models.loading import load_language_model
+from dpicl_rag.language_models.base import LanguageModel, Progress
+from dpicl_rag.language_models.load import load_language_model
 from dpicl_rag.language_models.memory import enough_memory
-from dpicl_rag.mechanisms.randomness import Randomness, SeededRandomness
+from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.plan import answer_plan, label_plan
 from dpicl_rag.prompts import CONTENT_FREE, Prompt, PromptTemplate, label_tokens
@@ -79,8 +78,9 @@ class PrivateContextLLM:
         self._ledger = ledger
         self._corpus = corpus
         self._caller = caller
-        seed = self.config.seed
-        self._randomness = randomness or (Randomness() if seed is None else SeededRandomness(seed))
+        if randomness is not None and self.config.seed is not None:
+            raise ConfigurationError("give a seed or randomness, not both")
+        self._randomness = randomness or Randomness.of(self.config.seed)
         self.model = load_language_model(model, prefix_cache)
 
     def __repr__(self) -> str:
@@ -141,31 +141,21 @@ class PrivateContextLLM:
         retriever = as_retriever(documents, config.privacy_unit)
         plan = answer_plan(config, retriever.stability, retriever.rho(config.adjacency))
         gathered = gather(question, retriever, plan, self._reserve, self._randomness)
-
-        def tokens() -> Iterator[int]:
-            # Runs when the first piece is asked for, inside the stream's own clean-up.
-            reading = partial(read, model, prompt, allowance=allowance, room=config.max_tokens)
-            with enough_memory():
-                rows, draft = reading(gathered.experts, on_progress=on_progress), None
-                if config.block_tokens and isinstance(alone := reading([]), BlockRows):
-                    draft = GreedyDraft(alone, config.block_tokens)
-                yield from decode(
-                    rows,
-                    prompt.suffix,
-                    plan.mechanism,
-                    gathered.spend,
-                    self._randomness,
-                    max_tokens=config.max_tokens,
-                    stop_tokens=model.tokenizer.stop_tokens,
-                    draft=draft,
-                )
+        spend = gathered.spend  # an ended stream keeps no documents
+        # Begins when the first piece is asked for, inside the stream's own clean-up.
+        tokens = generate(
+            *(model, prompt, gathered, plan.mechanism, self._randomness),
+            allowance=allowance,
+            max_tokens=config.max_tokens,
+            block_tokens=config.block_tokens,
+            on_progress=on_progress,
+        )
 
         def settle(text: str, tokens: int, stopped: StoppedBy) -> PrivateAnswer:
-            rho = gathered.spend.rho
-            return PrivateAnswer(text, config.epsilon, config.delta, rho, tokens, stopped)
+            return PrivateAnswer(text, config.epsilon, config.delta, spend.rho, tokens, stopped)
 
         return PrivateStream(
-            tokens(),
+            tokens,
             model.tokenizer,
             stop=config.stop,
             max_tokens=config.max_tokens,
@@ -183,7 +173,9 @@ class PrivateContextLLM:
         method: str | None = None,
         on_progress: Progress | None = None,
     ) -> PrivateLabel:
-        """Choose one of several labels; one draw, purely epsilon-DP.
+        """Choose one of several labels in one draw.
+
+        It is purely epsilon-DP (delta 0), but for ``votes-gaussian`` and after a priced search.
 
         Args:
             question: Public text.
@@ -201,6 +193,8 @@ class PrivateContextLLM:
             BudgetExceededError: A budget of the ledger cannot pay.
             MissingDocumentsError: ``documents`` is None.
         """
+        if isinstance(labels, str):
+            raise ConfigurationError("labels must be a list, not one string")
         config, model = self.config, self.model
         prompt = self._prompt(question)
         tokens = label_tokens(model.tokenizer, labels, prompt.lead)

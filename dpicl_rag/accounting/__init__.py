@@ -14,11 +14,11 @@ from dpicl_rag.accounting.budget import Budget
 from dpicl_rag.accounting.calibration import (
     bounded_range_strength,
     epsilon_for,
-    exact_strength_for,
     gaussian_multiplier,
     largest_strength,
     pure_strength,
     strength_for,
+    subsampled_sigma,
 )
 from dpicl_rag.accounting.conversion import (
     bounded_range_to_rho,
@@ -39,10 +39,13 @@ from dpicl_rag.accounting.events import (
     SelfComposed,
     ZeroConcentrated,
 )
+from dpicl_rag.accounting.mixture_of_gaussians import SubsampledSum
+from dpicl_rag.accounting.pure_dp import zcdp
 from dpicl_rag.accounting.stability import (
     DIRECT,
     ONE_EACH,
     RANDOM_GROUPS,
+    SQRT_2,
     Adjacency,
     Stability,
     require_individual,
@@ -52,6 +55,7 @@ __all__ = [
     "DIRECT",
     "ONE_EACH",
     "RANDOM_GROUPS",
+    "SQRT_2",
     "Accountant",
     "Adjacency",
     "BoundedRange",
@@ -66,13 +70,13 @@ __all__ = [
     "RenyiAccountant",
     "SelfComposed",
     "Stability",
+    "SubsampledSum",
     "ZeroConcentrated",
     "ZeroConcentratedAccountant",
     "bounded_range_strength",
     "bounded_range_to_rho",
     "epsilon_for",
     "epsilon_to_rho",
-    "exact_strength_for",
     "gaussian_multiplier",
     "largest_strength",
     "pure_strength",
@@ -83,4 +87,6 @@ __all__ = [
     "rho_to_delta",
     "rho_to_epsilon",
     "strength_for",
+    "subsampled_sigma",
+    "zcdp",
 ]

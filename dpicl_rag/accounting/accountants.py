@@ -6,7 +6,7 @@ accountant                 what it composes                                 how 
 PureAccountant             pure DP, bounded range; Poisson-subsampled       sums of epsilon
 ZeroConcentratedAccountant pure DP, bounded range, zCDP, Gaussian           sums of rho
 RenyiAccountant            pure DP, bounded range, zCDP, Gaussian           exact Renyi curves
-PrivacyLossAccountant      pure DP, Gaussian; Poisson-subsampled Gaussian   exact distributions
+PrivacyLossAccountant      pure DP, Gaussian; Gaussian on subsamples        exact distributions
 =========================  ===============================================  =====================
 
 All hold under adaptive composition of events whose parameters are fixed beforehand.
@@ -30,6 +30,7 @@ from dpicl_rag.accounting.events import (
     ZeroConcentrated,
     leaves,
 )
+from dpicl_rag.accounting.mixture_of_gaussians import SubsampledSum
 from dpicl_rag.accounting.stability import Adjacency
 from dpicl_rag.errors import ConfigurationError
 
@@ -68,7 +69,7 @@ class Accountant(ABC):
         _validate.count("count", count)
         parts = list(leaves(event, count))
         for leaf, _ in parts:
-            if isinstance(leaf, PoissonSubsampled):
+            if isinstance(leaf, PoissonSubsampled | SubsampledSum):
                 self._require_add_or_remove()
             if not self._supports(leaf):
                 raise ConfigurationError(
@@ -211,7 +212,7 @@ class PrivacyLossAccountant(Accountant):
 
     def _supports(self, leaf: Event) -> bool:
         inner = leaf.event if isinstance(leaf, PoissonSubsampled) else leaf
-        return isinstance(leaf, PureDP) or gaussian_rho(inner) is not None
+        return isinstance(leaf, PureDP | SubsampledSum) or gaussian_rho(inner) is not None
 
     def _distribution(self) -> PrivacyLossDistribution:
         if self._composed is None:
@@ -229,6 +230,10 @@ class PrivacyLossAccountant(Accountant):
         if isinstance(leaf, PureDP):
             return privacy_loss_distribution.from_privacy_parameters(
                 common.DifferentialPrivacyParameters(leaf.epsilon, 0.0), self._interval
+            )
+        if isinstance(leaf, SubsampledSum):
+            return privacy_loss_distribution.from_mixture_gaussian_mechanism(
+                leaf.sigma, *leaf.mixture, value_discretization_interval=self._interval
             )
         rate, inner = (
             (leaf.rate, leaf.event) if isinstance(leaf, PoissonSubsampled) else (1.0, leaf)

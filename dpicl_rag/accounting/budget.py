@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from dpicl_rag import _validate
 from dpicl_rag.accounting._search import largest_affordable
 from dpicl_rag.accounting.conversion import epsilon_to_rho, rho_to_epsilon
+from dpicl_rag.accounting.gaussian import gaussian_mu
 from dpicl_rag.accounting.stability import DIRECT, Adjacency, Stability
 from dpicl_rag.errors import ConfigurationError
 
@@ -93,3 +95,16 @@ class Budget:
         by_rho = largest_affordable(rho_of, self.rho)
         by_epsilon = self.epsilon - rho_to_epsilon(self.search_rho, self.delta)
         return min(self.epsilon, max(by_rho, by_epsilon))
+
+    def gaussian_mu(self) -> float:
+        """Largest sensitivity over noise of one Gaussian draw beside the search.
+
+        Raises:
+            ConfigurationError: The search leaves nothing.
+        """
+        if self.search_rho == 0:
+            return gaussian_mu(self.epsilon, self.delta)
+        # The same two ways; as sums of epsilon, the search and the draw take half of delta each.
+        by_rho, half = math.sqrt(2 * self.rho), self.delta / 2
+        left = self.epsilon - rho_to_epsilon(self.search_rho, half)
+        return by_rho if left <= 0 else max(by_rho, gaussian_mu(left, half))

@@ -126,16 +126,16 @@ def renyi_to_delta(curve: Callable[[float], float], epsilon: float) -> float:
     return _search.least_over_orders(lambda order: _delta_at(order - 1, curve(order), epsilon))
 
 
-def bounded_range_to_rho(epsilon: float, count: int = 1) -> float:
-    """Total zCDP rho of ``count`` epsilon-bounded-range draws: ``count * epsilon^2 / 8``.
+def bounded_range_to_rho(epsilon: float) -> float:
+    """Rho of zCDP of an epsilon-bounded-range draw: ``epsilon^2 / 8``.
 
     Source: Cesar, Rogers 2021 ("Bounding, Concentrating, and Truncating").
 
     Raises:
-        ConfigurationError: ``epsilon`` is negative, or ``count`` is not a whole number above 0.
+        ConfigurationError: ``epsilon`` is negative or not a number.
     """
     epsilon = _validate.non_negative("epsilon", epsilon)
-    return _validate.count("count", count) * (epsilon * epsilon / 8)
+    return epsilon * epsilon / 8
 
 
 def _epsilon_at(x: float, divergence: float, log_inverse: float) -> float:

@@ -8,7 +8,6 @@ through a filter (see ``filters``), otherwise they are fixed beforehand.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -27,7 +26,7 @@ class _Epsilon(Event):
     epsilon: float
 
     def __post_init__(self) -> None:
-        _finite("epsilon", self.epsilon)
+        _validate.finite("epsilon", self.epsilon)
 
 
 class PureDP(_Epsilon):
@@ -53,7 +52,7 @@ class ZeroConcentrated(Event):
     rho: float
 
     def __post_init__(self) -> None:
-        _finite("rho", self.rho)
+        _validate.finite("rho", self.rho)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +137,6 @@ def leaves(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
         yield from leaves(event.event, count * event.count)
     else:
         yield event, count
-
-
-def _finite(name: str, value: float) -> None:
-    if math.isinf(_validate.non_negative(name, value)):
-        raise ConfigurationError(f"{name} must be finite")
 
 
 def _require_event(event: object) -> None:

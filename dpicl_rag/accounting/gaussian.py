@@ -36,3 +36,8 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
         high *= 2
     found = _search.zero(lambda epsilon: delta - gaussian_delta(mu, epsilon), 0.0, high)
     return found * (1 + 1e-12)
+
+
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """Largest sensitivity over noise of an (epsilon, delta)-DP Gaussian mechanism."""
+    return _search.largest_affordable(lambda mu: gaussian_epsilon(mu, delta), epsilon)

@@ -15,9 +15,6 @@ from dpicl_rag.accounting.stability import SQRT_2
 _NEGLIGIBLE = 1e-20
 """Larger numbers of contexts than have this probability count as all of them."""
 
-_INTERVAL = 1e-3
-"""Privacy losses of many queries are rounded up to multiples of it."""
-
 
 @dataclass(frozen=True, slots=True)
 class SubsampledSum(Event):
@@ -49,28 +46,15 @@ class SubsampledSum(Event):
     rate: float
     sigma: float
 
-    def epsilon(self, queries: int, delta: float) -> float:
-        """Epsilon at ``delta`` of ``queries`` queries with fresh coins each, add-or-remove.
+    def __post_init__(self) -> None:
+        _validate.count("contexts", self.contexts)
+        _validate.rate("rate", self.rate)
+        _validate.positive("sigma", self.sigma)
 
-        One query exactly; many by privacy loss distributions, rounded to the safe side.
-
-        Raises:
-            ConfigurationError: An argument is outside its range.
-        """
-        from dp_accounting.pld import privacy_loss_distribution
-
-        _validate.probability("delta", delta)
-        sensitivities, chances = _joined(self.contexts, self.rate)
-        if _validate.count("queries", queries) == 1:
-            return mixture_epsilon(sensitivities, chances, self.sigma, delta)
-        loss = privacy_loss_distribution.from_mixture_gaussian_mechanism(
-            self.sigma, sensitivities, chances, value_discretization_interval=_INTERVAL
-        )
-        return max(0.0, float(loss.self_compose(queries).get_epsilon_for_delta(delta)))
-
-    def delta(self, epsilon: float) -> float:
-        """Exact delta at ``epsilon`` of one query, add-or-remove."""
-        return mixture_delta(*_joined(self.contexts, self.rate), self.sigma, epsilon)
+    @property
+    def mixture(self) -> tuple[list[float], list[float]]:
+        """Means of the dominating mixture and their probabilities."""
+        return _joined(self.contexts, self.rate)
 
 
 def mixture_delta(

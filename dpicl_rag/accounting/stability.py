@@ -46,10 +46,13 @@ class Stability:
             changed=self.added * stage.changed + self.changed,
         )
 
-    @property
-    def individual(self) -> bool:
-        """Whether a unit's presence changes no expert but its own (section 4's condition)."""
-        return self.added <= 1 and self.changed == 0
+    def individual_under(self, adjacency: Adjacency) -> bool:
+        """Whether individual accounting is sound: a unit's presence changes its own expert alone.
+
+        A replaced unit changes its expert, so add-or-remove adjacency is needed.
+        """
+        own = self.added <= 1 and self.changed == 0
+        return own and adjacency is Adjacency.ADD_OR_REMOVE_ONE
 
     def moved(self, adjacency: Adjacency) -> tuple[int, int]:
         """Experts that one unit adds (or takes away), and experts that it changes arbitrarily.
@@ -96,7 +99,7 @@ def require_individual(stability: Stability, adjacency: Adjacency) -> None:
         ConfigurationError: The adjacency is not add-or-remove, or a unit's arrival changes other
             experts.
     """
-    if adjacency is not Adjacency.ADD_OR_REMOVE_ONE or not stability.individual:
+    if not stability.individual_under(adjacency):
         raise ConfigurationError(
             "individual accounting needs add-or-remove adjacency, threshold retrieval (or "
             "documents given directly) and one expert per unit; use accounting='fixed'"

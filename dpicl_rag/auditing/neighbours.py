@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from dpicl_rag.accounting.stability import Adjacency
+from dpicl_rag.accounting import Adjacency
 from dpicl_rag.auditing.enumeration import enumerate_outputs, exact_epsilon
 from dpicl_rag.auditing.subject import Subject, Trace
 from dpicl_rag.configuration import PrivacyConfig

@@ -13,7 +13,7 @@ import torch
 from dpicl_rag.answers import PrivateAnswer, PrivateLabel
 from dpicl_rag.documents import Document
 from dpicl_rag.language_models.base import LanguageModel
-from dpicl_rag.mechanisms.randomness import Randomness, SeededRandomness
+from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.prompts import PromptTemplate
 from dpicl_rag.retrieval import Documents
@@ -51,7 +51,6 @@ class Subject:
         template: How documents and the question become prompts.
         pipeline: From the corpus to the documents or retriever of one run.
         labels: Classify among these in place of answering.
-        method: A published method to classify by.
         make: Builds the private path.
     """
 
@@ -61,7 +60,6 @@ class Subject:
     template: PromptTemplate = field(default_factory=PromptTemplate)
     pipeline: Pipeline = list
     labels: tuple[str, ...] = ()
-    method: str | None = None
     make: Callable[..., PrivateContextLLM] = PrivateContextLLM
 
     def with_settings(self, **settings: Any) -> Subject:
@@ -100,8 +98,7 @@ class Subject:
             tokens: Most draws, in place of the setting ``max_tokens``'s end.
             coins: See ``follow``.
         """
-        seed = self.settings.get("seed")
-        own = Randomness() if seed is None else SeededRandomness(seed)
+        own = Randomness.of(self.settings.get("seed"))
         observer = _Observer(own, choose, None if self.labels else tokens, coins)
         result = self._run(corpus, observer)
         return Trace(tuple(observer.log_probs), tuple(observer.released), result)
@@ -109,10 +106,11 @@ class Subject:
     def _run(
         self, corpus: Sequence[Document], randomness: Randomness | None
     ) -> PrivateAnswer | PrivateLabel:
-        llm = self.make(self.model, template=self.template, randomness=randomness, **self.settings)
+        settings = {**self.settings, **({} if randomness is None else {"seed": None})}
+        llm = self.make(self.model, template=self.template, randomness=randomness, **settings)
         documents = self.pipeline(corpus)
         if self.labels:
-            return llm.classify(self.question, documents, self.labels, method=self.method)
+            return llm.classify(self.question, documents, self.labels)
         with (
             llm.stream(self.question, documents) as stream,
             contextlib.suppress(_EnoughError),
@@ -145,6 +143,9 @@ class _Observer(Randomness):
         self._coins = random.Random(coins)  # noqa: S311
         self.log_probs: list[torch.Tensor] = []
         self.released: list[int] = []
+
+    def uniform(self) -> float:
+        return self._coins.random()
 
     def below(self, bound: int) -> int:
         return self._coins.randrange(bound)

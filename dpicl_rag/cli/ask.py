@@ -19,13 +19,11 @@ if TYPE_CHECKING:
 
 _RELEASED = "interrupted; what was released is paid for"
 
-Question = Annotated[str, typer.Argument(help="The question. It is public.")]
-
 
 @console.reported(_RELEASED)
 @options.expanded
 def ask(
-    question: Question,
+    question: options.Question,
     source: options.Source,
     settings: options.AnswerSettings,
     answering: options.Answering,
@@ -50,7 +48,7 @@ def ask(
 @console.reported(_RELEASED)
 @options.expanded
 def classify(
-    question: Question,
+    question: options.Question,
     label: Annotated[
         list[str], typer.Option("--label", help="One of the labels; give it twice or more.")
     ],
@@ -60,8 +58,7 @@ def classify(
         MethodName | None,
         typer.Option(
             help="A published method, charged the same for every unit; see docs/methods.md. By "
-            "default --utility and --accounting decide.",
-            show_default=False,
+            "default --utility and --accounting decide."
         ),
     ] = None,
     settings: options.Settings,
@@ -105,7 +102,7 @@ def _asking(
             from dpicl_rag.private_context_llm import PrivateContextLLM
 
             llm = PrivateContextLLM(
-                stores.load_model(answering.model),
+                answering.model,
                 template=PromptTemplate(answer_prefix=answering.prefix),
                 ledger=ledger,
                 corpus=source.corpus,

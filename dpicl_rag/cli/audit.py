@@ -25,28 +25,18 @@ _QUESTION = "What does the document say?"
 @console.reported("interrupted; an audit changes nothing, run it again")
 @options.expanded
 def audit(
+    context: typer.Context,
     source: Annotated[
         Path | None,
         typer.Argument(
             metavar="[PATH]",
-            help="Documents to audit with, as for ingest; or give --corpus.",
-            show_default=False,
+            help="Documents to audit with, as for ingest; or give --corpus, to audit with what it "
+            "has for the question.",
         ),
     ] = None,
-    corpus: Annotated[
-        str | None,
-        typer.Option(
-            "--corpus",
-            metavar="NAME",
-            help="Audit with what this corpus has for the question.",
-            show_default=False,
-        ),
-    ] = None,
-    question: Annotated[str, typer.Option(help="The question. It is public.")] = _QUESTION,
-    text_field: Annotated[
-        str | None,
-        typer.Option(metavar="FIELD", help="Column of PATH with the text.", show_default=False),
-    ] = None,
+    corpus: options.AnyCorpus = None,
+    question: options.QuestionOption = _QUESTION,
+    text_field: options.TextField = None,
     units: Annotated[int, typer.Option(min=2, help="Privacy units in the sample.")] = 12,
     tokens: Annotated[int, typer.Option(min=1, help="Length of the audited answers.")] = 6,
     runs: Annotated[
@@ -64,10 +54,7 @@ def audit(
     model: options.Model = None,
     threshold: options.Threshold = None,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Write a one-page report, text and plot.", show_default=False
-        ),
+        Path | None, typer.Option(metavar="DIR", help="Write a one-page report, text and plot.")
     ] = None,
     path: options.StorePath = None,
     embedder: options.Embedding = None,
@@ -80,6 +67,10 @@ def audit(
     """
     if (source is None) == (corpus is None):
         raise typer.BadParameter("give a path or --corpus, one of them", param_hint="PATH")
+    for name in ("threshold", "path", "embedder") if corpus is None else ():
+        given = context.get_parameter_source(name)
+        if given is not None and given.name == "COMMANDLINE":  # a store may be in the environment
+            raise typer.BadParameter("it goes only with --corpus", param_hint=f"--{name}")
     PrivacyConfig.create(**asdict(settings))
     if out is not None:
         optional("matplotlib", "eval")
@@ -95,9 +86,10 @@ def audit(
                 documents = retriever.search(question).choose().documents
     sample, around = _sample(documents, units), _sample(documents, canary_units)
     from dpicl_rag import auditing
+    from dpicl_rag.language_models.load import load_model
 
     with console.status("Loading the language model", quiet=quiet):
-        remembering = auditing.RememberingModel(stores.load_model(model))
+        remembering = auditing.RememberingModel(load_model(model))
     subject = auditing.Subject(remembering, question, asdict(settings))
 
     def part(label: str, run: Callable[..., T], *given: Any, **numbers: int) -> T:

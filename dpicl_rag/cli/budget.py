@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Show, set and forecast budgets.", no_args_is_help=True)
 
-_DELTA = 1e-5
 _UNLIMITED = (
     "Where no budget is set, answers are recorded but not limited; set one with "
     "`dpicl-rag budget set`."
@@ -32,21 +31,15 @@ _NO_FORECAST = (
     "reveals, and how much the units have left is private. They go on after this has reached 0."
 )
 
-CorpusName = Annotated[
-    str | None, typer.Option("--corpus", metavar="NAME", help="The corpus.", show_default=False)
-]
-CallerName = Annotated[
-    str | None, typer.Option("--caller", metavar="NAME", help="The caller.", show_default=False)
-]
 Delta = Annotated[float, typer.Option(help="Delta at which epsilon is given.")]
 
 
 @app.command()
 @console.reported()
 def show(
-    corpus: CorpusName = None,
-    caller: CallerName = None,
-    delta: Delta = _DELTA,
+    corpus: options.AnyCorpus = None,
+    caller: options.Caller = None,
+    delta: Delta = options.DELTA,
     ledger: options.LedgerPath = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -69,27 +62,24 @@ def show(
 @app.command("set")
 @console.reported()
 def set_budget(
-    corpus: CorpusName = None,
-    caller: CallerName = None,
+    corpus: options.AnyCorpus = None,
+    caller: options.Caller = None,
     rho: Annotated[
-        float | None,
-        typer.Option(help="zCDP rho per period; inf for no limit.", show_default=False),
+        float | None, typer.Option(help="zCDP rho per period; inf for no limit.")
     ] = None,
     epsilon: Annotated[
-        float | None,
-        typer.Option(help="The same as epsilon at --delta per period.", show_default=False),
+        float | None, typer.Option(help="The same as epsilon at --delta per period.")
     ] = None,
-    delta: Delta = _DELTA,
+    delta: Delta = options.DELTA,
     unit_rho: Annotated[
         float | None,
         typer.Option(
             help="The part of rho that a unit may spend under individual accounting; all of it "
-            "by default.",
-            show_default=False,
+            "by default."
         ),
     ] = None,
     unit_epsilon: Annotated[
-        float | None, typer.Option(help="The same as epsilon at --delta.", show_default=False)
+        float | None, typer.Option(help="The same as epsilon at --delta.")
     ] = None,
     period: Annotated[
         Literal["lifetime", "day", "month", "year"],
@@ -120,16 +110,13 @@ def set_budget(
 @app.command()
 @console.reported()
 def forecast(
-    corpus: CorpusName = None,
-    caller: CallerName = None,
+    corpus: options.AnyCorpus = None,
+    caller: options.Caller = None,
     epsilon: Annotated[
         float | None,
-        typer.Option(
-            help="Forecast answers of this epsilon; by default of the mean cost so far.",
-            show_default=False,
-        ),
+        typer.Option(help="Forecast answers of this epsilon; by default of the mean cost so far."),
     ] = None,
-    delta: Delta = _DELTA,
+    delta: Delta = options.DELTA,
     ledger: options.LedgerPath = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -180,21 +167,15 @@ def _amount(
     return epsilon_to_rho(epsilon, delta)
 
 
-def _epsilon(rho: float | None, delta: float) -> float | None:
-    from dpicl_rag.accounting import rho_to_epsilon
-
-    return None if rho is None else rho_to_epsilon(rho, delta)
-
-
 def _public(status: ScopeStatus, delta: float) -> dict[str, Any]:
     return {
         "kind": status.kind,
         "name": status.name,
         "budget_rho": status.budget,
-        "budget_epsilon": _epsilon(status.budget, delta),
+        "budget_epsilon": options.epsilon_of(status.budget, delta),
         "unit_budget_rho": status.unit_budget,
         "spent_rho": status.spent,
-        "spent_epsilon": _epsilon(status.spent, delta),
+        "spent_epsilon": options.epsilon_of(status.spent, delta),
         "reserved_rho": status.reserved,
         "remaining_rho": status.remaining,
         "delta": delta,
@@ -246,7 +227,7 @@ def _spent(status: ScopeStatus, delta: float) -> str:
 
 
 def _both(rho: float, delta: float) -> str:
-    return f"{_epsilon(rho, delta):.3g} ({rho:.3g})"
+    return f"{options.epsilon_of(rho, delta):.3g} ({rho:.3g})"
 
 
 def _forecast(status: ScopeStatus, price: float | None) -> dict[str, Any]:

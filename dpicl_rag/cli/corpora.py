@@ -14,8 +14,6 @@ app = typer.Typer(
 )
 app.command("scores")(scores.scores)
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the corpus.")]
-
 
 @app.command("list")
 @console.reported()
@@ -36,7 +34,7 @@ def list_corpora(path: options.StorePath = None, as_json: options.AsJson = False
 @app.command()
 @console.reported()
 def delete(
-    name: Name,
+    name: options.CorpusArgument,
     path: options.StorePath = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
@@ -61,7 +59,7 @@ def delete(
 @app.command()
 @console.reported()
 def forget(
-    name: Name,
+    name: options.CorpusArgument,
     unit: Annotated[
         str, typer.Option(help="The privacy unit, for example a thread or an address.")
     ],

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from dpicl_rag._packaged import optional
-from dpicl_rag.cli import console, options, stores
+from dpicl_rag.cli import console, options
 
 if TYPE_CHECKING:
     from dpicl_rag.evaluation.membership import MembershipReport
@@ -22,12 +22,7 @@ if TYPE_CHECKING:
     from dpicl_rag.evaluation.run_folder import Kind
     from dpicl_rag.methods import Method
 
-app = typer.Typer(
-    help="Compare the published methods on benchmark data.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    pretty_exceptions_show_locals=False,
-)
+app = typer.Typer(help="Compare the published methods on benchmark data.", no_args_is_help=True)
 
 _GOES_ON = "interrupted; the same command goes on where it stopped"
 
@@ -46,34 +41,34 @@ class Scoring:
             metavar="TASK",
             help="agnews, trec, dbpedia, gsm8k, mitg or mitd; or a .csv or .jsonl file with a "
             "text and a label in every row.",
-            show_default=False,
         ),
     ]
     epsilon: options.Epsilon = 4.0
-    delta: Annotated[float, typer.Option(help="Strictly between 0 and 1.")] = 1e-5
+    delta: options.Delta = options.DELTA
     text_tokens: Annotated[int, typer.Option(min=1, help="Texts are cut to this many tokens.")] = 64
     text_column: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Of a task file; text by default.", show_default=False),
+        typer.Option(
+            metavar="NAME", help="Column of a task file with the text.", show_default="text"
+        ),
     ] = None
     label_column: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Of a task file; label by default.", show_default=False),
+        typer.Option(
+            metavar="NAME", help="Column of a task file with the label.", show_default="label"
+        ),
     ] = None
     labels: Annotated[
         str | None,
         typer.Option(
-            metavar="A,B,...",
-            help="Of a task file: its labels; those that it has by default.",
-            show_default=False,
+            metavar="A,B,...", help="Labels of a task file; those that stand in it by default."
         ),
     ] = None
     test_file: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Of a task file: the queries; a fifth of the rows is held out by default.",
-            show_default=False,
+            help="Queries for a task file; a fifth of its rows is held out by default.",
         ),
     ] = None
     model: options.Model = None
@@ -82,7 +77,6 @@ class Scoring:
         typer.Option(
             metavar="DIR",
             help="Folder of the run; one that was interrupted goes on. runs/TASK by default.",
-            show_default=False,
         ),
     ] = None
 
@@ -96,8 +90,8 @@ def run(
     experts: Annotated[
         str, typer.Option(metavar="N,...", help="Numbers of examples in the context.")
     ] = "4,8",
-    seeds: Annotated[int, typer.Option(min=1, help="Contexts, drawn at random.")] = 25,
-    queries: Annotated[int, typer.Option(min=1, help="Queries for each context.")] = 100,
+    seeds: Annotated[int, typer.Option(min=1, help="Contexts to draw at random.")] = 25,
+    queries: Annotated[int, typer.Option(min=1, help="Queries to ask in each context.")] = 100,
     leave_one_out: Annotated[
         bool,
         typer.Option(
@@ -130,9 +124,9 @@ def run(
 def membership(
     scoring: Scoring,
     methods: Methods = "zero-shot,k-shot,soft,hard,poe,votes,votes-gaussian,permute-and-flip",
-    seeds: Annotated[int, typer.Option(min=2, help="Contexts, drawn at random.")] = 50,
+    seeds: Annotated[int, typer.Option(min=2, help="Contexts to draw at random.")] = 50,
     examples: Annotated[
-        int, typer.Option(min=2, help="Attacked for each context; half of them are in it.")
+        int, typer.Option(min=2, help="Examples to attack for each context; half are in it.")
     ] = 20,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -159,27 +153,22 @@ def report(
         typer.Option(
             metavar="NAMES",
             help="Method names separated by commas, or all; those of the run by default.",
-            show_default=False,
         ),
     ] = None,
     epsilon: Annotated[
-        float | None,
-        typer.Option(help="Of all --answers; that of the run by default.", show_default=False),
+        float | None, typer.Option(help="Epsilon of all --answers together; the run's by default.")
     ] = None,
     delta: Annotated[
-        float | None, typer.Option(help="That of the run by default.", show_default=False)
+        float | None, typer.Option(help="Delta of that epsilon; the run's by default.")
     ] = None,
     answers: Annotated[int, typer.Option(min=1, help="How many answers share epsilon.")] = 1,
     adjacency: Annotated[
         Literal["add_or_remove_one", "replace_one"],
         typer.Option(help="What makes two contexts neighbours."),
     ] = "add_or_remove_one",
-    sweeps: Annotated[bool, typer.Option(help="Also other epsilons and other clip bounds.")] = True,
+    sweeps: Annotated[bool, typer.Option(help="Show other epsilons and clip bounds too.")] = True,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Write tables (Markdown) and plots there.", show_default=False
-        ),
+        Path | None, typer.Option(metavar="DIR", help="Write tables (Markdown) and plots there.")
     ] = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -218,6 +207,7 @@ def _score(
     from dpicl_rag.evaluation import protocol
     from dpicl_rag.evaluation.run_folder import Reporting
     from dpicl_rag.evaluation.tasks import load_task
+    from dpicl_rag.language_models.load import load_language_model
     from dpicl_rag.language_models.prefix_cache import PrefixCache
 
     Budget(scoring.epsilon, scoring.delta)  # checks them
@@ -234,7 +224,7 @@ def _score(
         )
     with console.status("Loading the language model", quiet=quiet):
         # A cache in memory, so that a set of examples is read once per seed.
-        model = stores.load_model(scoring.model).with_cache(PrefixCache(4 << 30))
+        model = load_language_model(scoring.model, PrefixCache(4 << 30))
     with console.Bar("Queries", quiet=quiet, counts=True) as bar:
         protocol.run(
             model,
@@ -302,8 +292,8 @@ def _numbers(text: str) -> list[int]:
 
 def _show(reports: Sequence[EvaluationReport | MembershipReport], as_json: bool) -> None:
     if as_json:
-        for report in reports:
-            console.write_json(report.summary())
+        found = [report.summary() for report in reports]
+        console.write_json(found[0] if len(found) == 1 else {"reports": found})
         return
     from rich.table import Table
 

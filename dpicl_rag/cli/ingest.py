@@ -29,20 +29,16 @@ def ingest(
             ".eml, CSV, TSV, JSON Lines, text and HTML, and each of them as .gz.",
         ),
     ],
-    corpus: options.Name,
+    corpus: options.CorpusName,
     unit: Annotated[
         str | None,
         typer.Option(
             metavar="thread|sender|document|FIELD",
             help="What is protected as one: everything with the same value. By default the thread "
             "for mail and the document for the others.",
-            show_default=False,
         ),
     ] = None,
-    text_field: Annotated[
-        str | None,
-        typer.Option(metavar="FIELD", help="Column that holds the text.", show_default=False),
-    ] = None,
+    text_field: options.TextField = None,
     warm: Annotated[
         bool,
         typer.Option(
@@ -94,7 +90,7 @@ def _warm(target: Corpus, corpus: str, path: Path | None, model: str | None, *, 
 
     cache = PrefixCache(memory=0, folder=stores.prefix_folder(corpus, path))
     with console.status("Loading the language model", quiet=quiet):
-        llm = PrivateContextLLM(stores.load_model(model), prefix_cache=cache)
+        llm = PrivateContextLLM(model, prefix_cache=cache)
     documents = [Document(record.text, record.unit) for record in target.snapshot().records]
     with console.Bar("Reading ahead", quiet=quiet) as bar:
         return llm.warm(documents, on_progress=bar.update)
@@ -128,7 +124,7 @@ def _table(corpus: str, report: LoadReport, units: int, added: Ingested, read: i
         "  loaded": report.loaded,
         "  skipped": len(report.skipped),
         "privacy units": units,
-        "chunks": added.passages + added.known,
+        "passages": added.passages + added.known,
         "  embedded now": added.passages,
         "  already there": added.known,
     }

@@ -15,7 +15,18 @@ from dpicl_rag import configuration
 
 T = TypeVar("T")
 
-Name = Annotated[str, typer.Option("--corpus", metavar="NAME", help="Name of the corpus.")]
+DELTA = 1e-5
+
+CorpusArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the corpus.")]
+CorpusName = Annotated[str, typer.Option("--corpus", metavar="NAME", help="Name of the corpus.")]
+AnyCorpus = Annotated[
+    str | None, typer.Option("--corpus", metavar="NAME", help="Name of the corpus.")
+]
+Question = Annotated[str, typer.Argument(help="The question. It is public.")]
+QuestionOption = Annotated[str, typer.Option("--question", help="The question. It is public.")]
+TextField = Annotated[
+    str | None, typer.Option(metavar="FIELD", help="Column of PATH that holds the text.")
+]
 StorePath = Annotated[
     Path | None,
     typer.Option(
@@ -23,7 +34,6 @@ StorePath = Annotated[
         metavar="STORE",
         envvar="DPICL_RAG_STORE",
         help="Folder of the Chroma database; your data folder by default.",
-        show_default=False,
     ),
 ]
 Embedding = Annotated[
@@ -33,7 +43,6 @@ Embedding = Annotated[
         metavar="MODEL",
         help="Embedding model of the corpus: a Hugging Face id or a folder; the packaged one by "
         "default.",
-        show_default=False,
     ),
 ]
 LedgerPath = Annotated[
@@ -43,30 +52,28 @@ LedgerPath = Annotated[
         metavar="FILE",
         envvar="DPICL_RAG_LEDGER",
         help="Where spending is recorded; ledger.sqlite in your data folder by default.",
-        show_default=False,
     ),
 ]
 Caller = Annotated[
-    str | None, typer.Option(help="Who asks, for budgets per caller.", show_default=False)
+    str | None, typer.Option(metavar="NAME", help="Who asks, for budgets per caller.")
 ]
 Model = Annotated[
     str | None,
     typer.Option(
         metavar="MODEL",
         help="Language model: a Hugging Face id or a folder; the packaged one by default.",
-        show_default=False,
     ),
 ]
 Epsilon = Annotated[
-    float, typer.Option(help="Privacy of one answer: less is more private. Above 0.")
+    float, typer.Option(help="Privacy of one answer, above 0; less is more private.")
 ]
+Delta = Annotated[float, typer.Option(help="Delta of that privacy, strictly between 0 and 1.")]
 # 0.5 is the default of ThresholdRetriever; None tells that another option may stand instead.
 Threshold = Annotated[
     float | None,
     typer.Option(
         help="Use the units whose cosine with the question reaches this. Choose it without "
-        "looking at the corpus; 0.5 by default.",
-        show_default=False,
+        "looking at the corpus; 0.5 by default."
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
@@ -87,18 +94,26 @@ def at_most_one(values: Mapping[str, object]) -> None:
         raise typer.BadParameter(f"give {given[0]} or {given[1]}, not both", param_hint=given[1])
 
 
+def epsilon_of(rho: float | None, delta: float = DELTA) -> float | None:
+    """Epsilon of a zCDP rho; None of what has none."""
+    from dpicl_rag.accounting import rho_to_epsilon
+
+    return None if rho is None else rho_to_epsilon(rho, delta)
+
+
 @dataclass(frozen=True)
 class Source:
     """Which units of which corpus are read for a question."""
 
-    corpus: Name
+    corpus: CorpusName
     threshold: Threshold = None
     top_k: Annotated[
         int | None,
         typer.Option(
-            help="Use the K closest units in place of a threshold. Costs twice as much, and rules "
-            "out individual accounting.",
-            show_default=False,
+            min=1,
+            metavar="UNITS",
+            help="Use this many units, the closest, in place of a threshold. It costs twice as "
+            "much and rules out individual accounting.",
         ),
     ] = None
     private_threshold: Annotated[
@@ -108,7 +123,6 @@ class Source:
             metavar="UNITS",
             help="Let about this many units pass, by a threshold chosen from noisy counts. Their "
             "cost comes out of --epsilon.",
-            show_default=False,
         ),
     ] = None
     private_top_k: Annotated[
@@ -118,7 +132,6 @@ class Source:
             metavar="UNITS",
             help="As --private-threshold, by halving: closer to the number, but units further "
             "away pay too.",
-            show_default=False,
         ),
     ] = None
     sample: Annotated[
@@ -127,7 +140,6 @@ class Source:
             metavar="RATE",
             help="Keep each unit that was found by a secret coin of its own, with this "
             "probability.",
-            show_default=False,
         ),
     ] = None
     path: StorePath = None
@@ -149,23 +161,19 @@ class Settings:
     """Fields of `PrivacyConfig`."""
 
     epsilon: Epsilon = 8.0
-    delta: Annotated[
-        float, typer.Option(help="Privacy of one answer, strictly between 0 and 1.")
-    ] = 1e-5
+    delta: Delta = DELTA
     accounting: Annotated[
         configuration.Accounting | None,
         typer.Option(
             help="Charge each unit what it revealed, or all the same. Individual where it is "
-            "sound, by default.",
-            show_default=False,
+            "sound, by default."
         ),
     ] = None
     utility: Annotated[
         configuration.UtilityName | None,
         typer.Option(
             help="What a document says about a token; surplus for answers and log_prob for labels "
-            "by default.",
-            show_default=False,
+            "by default."
         ),
     ] = None
     unit_tokens: Annotated[int, typer.Option(help="Most tokens read of each unit.")] = 256

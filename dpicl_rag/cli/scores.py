@@ -13,19 +13,18 @@ if TYPE_CHECKING:
 
     from dpicl_rag.retrieval import ScoreHistogram
 
-_DELTA = 1e-5
 _WIDTH = 40
 
 
 @console.reported("interrupted; nothing was shown")
 def scores(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the corpus.")],
+    name: options.CorpusArgument,
     question: Annotated[
         list[str],
         typer.Argument(metavar="QUESTION...", help="Questions as they will be asked. Public."),
     ],
     sigma: Annotated[
-        float, typer.Option(help="Noise on each count; less noise costs more. Above 0.")
+        float, typer.Option(help="Noise on each count, above 0; less noise costs more.")
     ] = 3.0,
     target: Annotated[
         int, typer.Option(min=1, help="Suggest the threshold that lets about this many units pass.")
@@ -62,7 +61,8 @@ def scores(
         _plot(histogram)
     out = console.stdout()
     out.print(f"about {target} units: --threshold {suggested:g}", soft_wrap=True)
-    out.print(f"spent: epsilon {_epsilon(rho):.3g}, delta {_DELTA:g}, rho {rho:.4g}", style="dim")
+    spent = f"epsilon {options.epsilon_of(rho):.3g}, delta {options.DELTA:g}, rho {rho:.4g}"
+    out.print(f"spent: {spent}", style="dim")
 
 
 def _public(
@@ -81,8 +81,8 @@ def _public(
         "sigma": found[0].sigma,
         "target": target,
         "suggested_threshold": suggested,
-        "epsilon": _epsilon(rho),
-        "delta": _DELTA,
+        "epsilon": options.epsilon_of(rho),
+        "delta": options.DELTA,
         "rho": rho,
     }
 
@@ -105,9 +105,3 @@ def _plot(histogram: ScoreHistogram) -> None:
         bar = Bar(tallest, 0, max(0, count), width=_WIDTH)
         table.add_row(f"{threshold:.2f}", str(count), bar, str(passing))
     console.stdout().print(table)
-
-
-def _epsilon(rho: float) -> float:
-    from dpicl_rag.accounting import rho_to_epsilon
-
-    return rho_to_epsilon(rho, _DELTA)

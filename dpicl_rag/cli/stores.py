@@ -13,7 +13,6 @@ from platformdirs import user_data_path
 if TYPE_CHECKING:
     from dpicl_rag.cli.options import Source
     from dpicl_rag.language_models.prefix_cache import PrefixCache
-    from dpicl_rag.language_models.transformers import TransformersModel
     from dpicl_rag.ledger import Ledger
     from dpicl_rag.retrieval import Corpus, Retriever
     from dpicl_rag.retrieval.embeddings import Embedder
@@ -49,13 +48,11 @@ def forget_prefixes(corpus: str, path: Path | None) -> None:
     shutil.rmtree(prefix_folder(corpus, path), ignore_errors=True)
 
 
-@contextmanager
-def open_ledger(path: Path | None) -> Iterator[Ledger]:
-    """Open a ledger; what is still held when the block ends is given back."""
+def open_ledger(path: Path | None) -> Ledger:
+    """Open a ledger, to be closed by the caller."""
     from dpicl_rag.ledger import Ledger
 
-    with Ledger(path or default_ledger()) as ledger:
-        yield ledger
+    return Ledger(path or default_ledger())
 
 
 def load_embedder(model: str | None) -> Embedder:
@@ -63,21 +60,6 @@ def load_embedder(model: str | None) -> Embedder:
     from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
 
     return SentenceTransformerEmbedder(model)
-
-
-def load_model(model: str | None) -> TransformersModel:
-    """A language model by name, or the packaged default.
-
-    Raises:
-        ModelError: It cannot be loaded.
-    """
-    if model is None:
-        from dpicl_rag.language_models.defaults import default_model
-
-        return default_model()
-    from dpicl_rag.language_models.transformers import TransformersModel
-
-    return TransformersModel.load(model)
 
 
 @contextmanager

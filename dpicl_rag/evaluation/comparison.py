@@ -134,7 +134,7 @@ def _lines(run: Run, method: Method, experts: int, budget: Budget) -> list[Line]
 
 def _line(run: Run, method: Method, experts: int, budget: Budget, calibrated: Calibrated) -> Line:
     estimate = accuracy(run, method, experts, calibrated)
-    published = calibrated.accounting == "published"
+    published = calibrated.noise == "published"
     return Line(
         method=method.name + (", as published" if published else ""),
         experts=experts,
@@ -148,6 +148,6 @@ def _line(run: Run, method: Method, experts: int, budget: Budget, calibrated: Ca
 def _true_epsilon(calibrated: Calibrated, budget: Budget) -> float | None:
     if calibrated.event is None:
         return None
-    if calibrated.accounting == "exact":
+    if calibrated.noise == "exact":
         return budget.epsilon
     return epsilon_for(calibrated.event, budget)

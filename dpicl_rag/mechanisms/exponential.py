@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
+from dpicl_rag.accounting import bounded_range_to_rho
 from dpicl_rag.filters import Filter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import Step
@@ -24,14 +25,19 @@ class ExponentialMechanism:
     Attributes:
         utility: What an expert says about each candidate, and the base measure b.
         strength: lambda.
-        rho: Rho of zCDP of one draw: ``(lambda * R * factor)^2 / 8``.
+        factor: Of the pipeline's stability, see ``Stability.factor``.
         delta: See ``Mechanism``.
     """
 
     utility: Utility
     strength: float
-    rho: float
+    factor: int = 1
     delta: float = 0.0
+
+    @property
+    def rho(self) -> float:
+        """Rho of zCDP of one draw: ``(lambda * R * factor)^2 / 8``."""
+        return bounded_range_to_rho(self.strength * self.utility.range * self.factor)
 
     def draw(self, step: Step, spend: Filter, randomness: Randomness) -> int:
         """See ``Mechanism``."""

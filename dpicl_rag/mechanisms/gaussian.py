@@ -9,14 +9,10 @@ for an attacker to look for (Mironov 2012), and none to account for.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
 
-from dpicl_rag.errors import ConfigurationError
+from dpicl_rag import _validate
 from dpicl_rag.mechanisms.randomness import Randomness
-
-Below = Callable[[int], int]
-"""Draws a whole number uniformly from 0 to one less than its argument."""
 
 
 class DiscreteGaussian:
@@ -27,20 +23,16 @@ class DiscreteGaussian:
 
     Args:
         sigma: Scale, above 0; the variance is at most ``sigma^2``.
-        below: Source of uniform whole numbers; the operating system's generator if None.
 
     Raises:
         ConfigurationError: ``sigma`` is not above 0 and finite.
     """
 
-    def __init__(self, sigma: float, below: Below | None = None) -> None:
-        if not 0 < sigma < math.inf:
-            raise ConfigurationError("sigma must be above 0 and finite")
-        self.sigma = sigma
+    def __init__(self, sigma: float) -> None:
+        self.sigma = _validate.positive("sigma", sigma)
         self._variance = Fraction(sigma) ** 2
         # Theorem 23: with this scale a proposal is accepted with probability above one third.
         self._scale = math.floor(sigma) + 1
-        self._below = below or Randomness().below
 
     def __repr__(self) -> str:
         return f"DiscreteGaussian(sigma={self.sigma:g})"
@@ -52,39 +44,39 @@ class DiscreteGaussian:
         rho = float(exact)
         return rho if rho >= exact else math.nextafter(rho, math.inf)
 
-    def draw(self) -> int:
+    def draw(self, randomness: Randomness) -> int:
         """Draw the noise: Algorithm 3, rejection from a discrete Laplace distribution."""
         while True:
-            proposal = discrete_laplace(self._scale, self._below)
+            proposal = discrete_laplace(self._scale, randomness)
             excess = abs(proposal) - self._variance / self._scale
-            if bernoulli_exp(excess * excess / (2 * self._variance), self._below):
+            if bernoulli_exp(excess * excess / (2 * self._variance), randomness):
                 return proposal
 
 
-def discrete_laplace(scale: int, below: Below) -> int:
+def discrete_laplace(scale: int, randomness: Randomness) -> int:
     """Draw x with probability proportional to exp(-|x| / scale): Algorithm 2 with s = 1."""
     while True:
-        remainder = below(scale)
-        if not bernoulli_exp(Fraction(remainder, scale), below):
+        remainder = randomness.below(scale)
+        if not bernoulli_exp(Fraction(remainder, scale), randomness):
             continue
         quotient = 0
-        while bernoulli_exp(Fraction(1), below):
+        while bernoulli_exp(Fraction(1), randomness):
             quotient += 1
         size = remainder + scale * quotient
-        negative = below(2) == 1
+        negative = randomness.below(2) == 1
         # Zero would come up under both signs.
         if not (negative and size == 0):
             return -size if negative else size
 
 
-def bernoulli_exp(exponent: Fraction, below: Below) -> bool:
+def bernoulli_exp(exponent: Fraction, randomness: Randomness) -> bool:
     """True with probability exp(-exponent), for an exponent of 0 or more: Algorithm 1."""
     while exponent > 1:
-        if not bernoulli_exp(Fraction(1), below):
+        if not bernoulli_exp(Fraction(1), randomness):
             return False
         exponent -= 1
     round_ = 1
     # The chance of getting past round n is exponent^n / n!; the series of exp(-exponent).
-    while below(exponent.denominator * round_) < exponent.numerator:
+    while randomness.below(exponent.denominator * round_) < exponent.numerator:
         round_ += 1
     return round_ % 2 == 1

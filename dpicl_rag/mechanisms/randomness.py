@@ -22,6 +22,11 @@ class Randomness:
     object. An auditor or a test derives from it.
     """
 
+    @staticmethod
+    def of(seed: int | None) -> Randomness:
+        """Repeatable coins of a seed, which warns; without one the operating system's."""
+        return Randomness() if seed is None else SeededRandomness(seed)
+
     def uniform(self) -> float:
         """A multiple of 2^-53 in [0, 1)."""
         return secrets.randbits(53) * 2.0**-53

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
 import torch
@@ -75,8 +76,8 @@ class DenseStep:
     def ranges(self, utility: Utility) -> torch.Tensor:
         """See `Step.ranges`."""
         found = [self.public.new_zeros(0, dtype=torch.float64)]
-        for experts in self._slices():
-            low, high = torch.aminmax(utility(experts, self.public), dim=-1)
+        for utilities in self._utilities(utility):
+            low, high = torch.aminmax(utilities, dim=-1)
             found.append(high.double() - low.double())
         return torch.cat(found)
 
@@ -88,8 +89,8 @@ class DenseStep:
         # Utilities are computed anew for the ranges and for the sum: to keep those of all experts
         # would take as much memory as their log-probabilities, and saves little time or none.
         own = iter(torch.split(weights.double(), _SLICE))
-        for experts in self._slices():
-            total += next(own) @ utility(experts, self.public).double()
+        for utilities in self._utilities(utility):
+            total += next(own) @ utilities.double()
         return total
 
     def corrected(self, priors: Step) -> DenseStep:
@@ -98,6 +99,10 @@ class DenseStep:
         excess = self.experts.clamp(min=self._FLOOR) - priors.experts.clamp(min=self._FLOOR)
         return DenseStep(self.public, torch.log_softmax(excess, dim=-1))
 
-    def _slices(self) -> tuple[torch.Tensor, ...]:
+    def _utilities(self, utility: Utility) -> Iterator[torch.Tensor]:
+        """Utilities of some experts at a time; an expert that says no number is neutral."""
         # Splitting no rows gives one empty slice, which has no least utility.
-        return torch.split(self.experts, _SLICE) if len(self.experts) else ()
+        for experts in torch.split(self.experts, _SLICE) if len(self.experts) else ():
+            found = utility(experts, self.public)
+            wrong = (experts + found).isnan().any(dim=-1, keepdim=True)
+            yield found.masked_fill_(wrong, 0.0)

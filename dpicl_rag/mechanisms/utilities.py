@@ -69,7 +69,7 @@ class LogProb(_PublicPower):
     @property
     def range(self) -> float:
         """``C``."""
-        return self.clip
+        return _reached(self.clip)
 
     def __call__(self, experts: torch.Tensor, public: torch.Tensor) -> torch.Tensor:
         """Clipped log-probabilities [n, candidates]."""
@@ -89,7 +89,7 @@ class LogRatio(_PublicPower):
     @property
     def range(self) -> float:
         """``2c``."""
-        return 2.0 * self.clip
+        return 2.0 * _reached(self.clip)
 
     def __call__(self, experts: torch.Tensor, public: torch.Tensor) -> torch.Tensor:
         """Clipped log ratios [n, candidates]."""
@@ -123,7 +123,7 @@ class Surplus(_PublicPower):
 
 @dataclass(frozen=True, slots=True)
 class Vote(_PublicPower):
-    """One for the expert's most likely token, else zero: report noisy max (DP-ICL).
+    """One for the expert's most likely token, else zero: the votes that DP-ICL counts.
 
     Attributes:
         public_power: Exponent on ``p_0`` in the base measure; 0 makes it uniform, as published.
@@ -195,3 +195,8 @@ class Probability:
     def base(self, public: torch.Tensor) -> torch.Tensor:
         """Uniform on the candidates."""
         return torch.zeros_like(public, dtype=torch.float64)
+
+
+def _reached(bound: float) -> float:
+    """The largest number that a clamp at ``bound`` gives: float32 may hold a larger one."""
+    return max(bound, float(torch.tensor(bound, dtype=torch.float32)))

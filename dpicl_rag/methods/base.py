@@ -23,7 +23,6 @@ from dpicl_rag.accounting import (
     BoundedRange,
     Budget,
     Event,
-    bounded_range_to_rho,
 )
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.base import Mechanism
@@ -37,7 +36,7 @@ Views = Mapping[Layout, torch.Tensor]
 
 A method is given the rows of its own ``layouts`` and of no others."""
 
-Accounting = Literal["exact", "published"]
+Noise = Literal["exact", "published"]
 """Whether the noise is for the true charge, or a paper's own."""
 
 Parameters = Mapping[str, float | int | str]
@@ -54,7 +53,7 @@ class Calibrated:
             deviation of Gaussian noise on a sum over rows; 0 for methods without privacy.
         event: The exact charge of one query under the budget's adjacency; None without privacy.
         budget: What was asked for.
-        accounting: ``exact``, or ``published`` where a paper's own formula set the parameter; the
+        noise: ``exact``, or ``published`` where a paper's own formula set the parameter; the
             event is then what the method really costs.
     """
 
@@ -62,7 +61,7 @@ class Calibrated:
     parameter: float
     event: Event | None
     budget: Budget
-    accounting: Accounting = "exact"
+    noise: Noise = "exact"
 
     @property
     def rho(self) -> float | None:
@@ -94,6 +93,11 @@ class Method(ABC):
     @abstractmethod
     def layouts(self, experts: int) -> tuple[Layout, ...]:
         """The rows it needs of a context for about ``experts`` units, a public number."""
+
+    @property
+    def takes_priors(self) -> bool:
+        """Whether each expert is read with a content-free query too."""
+        return False
 
     @abstractmethod
     def calibrate(self, budget: Budget) -> Calibrated:
@@ -166,7 +170,7 @@ def exponential(
     strength: float,
     budget: Budget,
     factor: int,
-    accounting: Accounting = "exact",
+    noise: Noise = "exact",
 ) -> Calibrated:
     """The exponential mechanism at a strength, with its true charge.
 
@@ -175,12 +179,11 @@ def exponential(
         strength: lambda.
         budget: What was asked for.
         factor: Of the stability from the corpus to the experts.
-        accounting: See ``Calibrated``.
+        noise: See ``Calibrated``.
     """
+    mechanism = ExponentialMechanism(utility, strength, factor, budget.search_delta)
     event = BoundedRange(strength * utility.range * factor)
-    rho = bounded_range_to_rho(event.epsilon)
-    mechanism = ExponentialMechanism(utility, strength, rho, budget.search_delta)
-    return Calibrated(mechanism, strength, event, budget, accounting)
+    return Calibrated(mechanism, strength, event, budget, noise)
 
 
 def the_view(views: Views, kind: type[Layout]) -> torch.Tensor:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpicl_rag import _validate
-from dpicl_rag.errors import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +29,7 @@ class OneEach:
     rate: float = 1.0
 
     def __post_init__(self) -> None:
-        _require_rate(self.rate)
+        _validate.rate("rate", self.rate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ class Subsampled:
 
     def __post_init__(self) -> None:
         _validate.count("the number of contexts", self.contexts)
-        _require_rate(self.rate)
+        _validate.rate("rate", self.rate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +93,3 @@ class ContentFree:
 
 Layout = ZeroShot | OneEach | Groups | Together | Subsampled | ContentFree
 """Any of the above; hashable."""
-
-
-def _require_rate(rate: float) -> None:
-    if not 0 < rate <= 1:
-        raise ConfigurationError("a sampling rate must lie above 0 and be at most 1")

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from dpicl_rag import _validate
-from dpicl_rag.accounting import Budget, PureDP, pure_strength
-from dpicl_rag.accounting.pure_dp import zcdp
+from dpicl_rag.accounting import Budget, PureDP, pure_strength, zcdp
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms import permute_and_flip
 from dpicl_rag.mechanisms.utilities import LogProb, Utility

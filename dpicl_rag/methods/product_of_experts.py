@@ -70,6 +70,11 @@ class ProductOfExperts(ExpertMethod):
         """Clip bound, group size and prior."""
         return {"clip": self.clip, "group_size": self.group_size, "prior": self.prior}
 
+    @property
+    def takes_priors(self) -> bool:
+        """Whether the prior is the expert's own."""
+        return self.prior == "own"
+
     def layouts(self, experts: int) -> tuple[Layout, ...]:
         """One row per expert, and the rows of the prior."""
         rows = self.expert_rows(experts)

@@ -45,10 +45,10 @@ def make(name: str, **parameters: Any) -> Method:
     """
     if name not in METHODS:
         raise ConfigurationError(f"no method is called {name!r}; there are {', '.join(METHODS)}")
-    try:
-        return METHODS[name](**parameters)
-    except TypeError:
-        known = ", ".join(METHODS[name]().parameters) or "none"
+    known = METHODS[name]().parameters
+    if unknown := sorted(parameters.keys() - known.keys()):
         raise ConfigurationError(
-            f"method {name!r} has no parameter {', '.join(sorted(parameters))}; it has: {known}"
-        ) from None
+            f"method {name!r} has no parameter {', '.join(unknown)}; "
+            f"it has: {', '.join(known) or 'none'}"
+        )
+    return METHODS[name](**parameters)

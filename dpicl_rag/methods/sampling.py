@@ -6,9 +6,7 @@ import math
 from dataclasses import dataclass
 
 from dpicl_rag import _validate
-from dpicl_rag.accounting import DIRECT, Adjacency, Budget
-from dpicl_rag.accounting.calibration import subsampled_sigma
-from dpicl_rag.accounting.mixture_of_gaussians import SubsampledSum
+from dpicl_rag.accounting import DIRECT, Adjacency, Budget, SubsampledSum, subsampled_sigma
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.report_noisy_max import ReportNoisyMax
 from dpicl_rag.mechanisms.utilities import Probability

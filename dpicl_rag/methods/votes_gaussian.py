@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dpicl_rag.accounting import (
     DIRECT,
+    SQRT_2,
     Adjacency,
     Budget,
     Event,
@@ -14,10 +15,9 @@ from dpicl_rag.accounting import (
     PoissonSubsampled,
     gaussian_multiplier,
 )
-from dpicl_rag.accounting.stability import SQRT_2
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.report_noisy_max import ReportNoisyMax
-from dpicl_rag.methods.base import Accounting, Calibrated, ExpertMethod, Parameters
+from dpicl_rag.methods.base import Calibrated, ExpertMethod, Noise, Parameters
 from dpicl_rag.methods.layouts import Layout, OneEach
 from dpicl_rag.methods.votes import VOTE
 
@@ -97,7 +97,7 @@ class VotesGaussian(ExpertMethod):
         return self.to_experts(budget).stability.votes_l2(budget.adjacency)
 
     def _at(
-        self, sigma: float, multiplier: float, budget: Budget, accounting: Accounting = "exact"
+        self, sigma: float, multiplier: float, budget: Budget, noise: Noise = "exact"
     ) -> Calibrated:
         event: Event = Gaussian(multiplier)
         rho = 1 / (2 * multiplier**2)
@@ -105,4 +105,4 @@ class VotesGaussian(ExpertMethod):
             # Amplified by the coins, and no zCDP says how much.
             event, rho = PoissonSubsampled(self.rate, event), math.inf
         mechanism = ReportNoisyMax(VOTE, sigma, rho, budget.delta)
-        return Calibrated(mechanism, sigma, event, budget, accounting)
+        return Calibrated(mechanism, sigma, event, budget, noise)

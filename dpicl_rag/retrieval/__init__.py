@@ -9,9 +9,9 @@ from dpicl_rag.retrieval.exact import (
     refuse_approximate,
 )
 from dpicl_rag.retrieval.given import Documents, GivenDocuments, as_retriever
+from dpicl_rag.retrieval.poisson import PoissonSampledRetriever
 from dpicl_rag.retrieval.private_threshold import PrivateThresholdRetriever
 from dpicl_rag.retrieval.private_top_k import PrivateTopKRetriever
-from dpicl_rag.retrieval.sampling import PoissonSampledRetriever
 from dpicl_rag.retrieval.score_histogram import (
     ScoreHistogram,
     score_histograms,

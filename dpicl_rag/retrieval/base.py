@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from dpicl_rag.accounting.stability import Adjacency, Stability
+from dpicl_rag.accounting import Adjacency, Stability
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.mechanisms.randomness import Randomness
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -38,10 +39,12 @@ class Search:
 
     Args:
         units: Every unit that may be counted or retrieved.
-        draw: Chooses among them, given for each unit whether it is counted.
+        draw: Chooses among them, given for each unit whether it is counted, and the coins.
     """
 
-    def __init__(self, units: list[str], draw: Callable[[Sequence[bool]], Retrieved]) -> None:
+    def __init__(
+        self, units: list[str], draw: Callable[[Sequence[bool], Randomness], Retrieved]
+    ) -> None:
         self.units = units
         self._draw = draw
         self._drawn = False
@@ -49,7 +52,9 @@ class Search:
     def __repr__(self) -> str:
         return "Search(<private>)"
 
-    def choose(self, admitted: Sequence[bool] | None = None) -> Retrieved:
+    def choose(
+        self, admitted: Sequence[bool] | None = None, randomness: Randomness | None = None
+    ) -> Retrieved:
         """Draw the noise of the search, once, and fetch what it found.
 
         Args:
@@ -58,6 +63,7 @@ class Search:
                 public numbers only. None admits all, which needs a charge to every unit.
                 A unit that is not counted pays nothing and may be retrieved all the same, by
                 its own score.
+            randomness: Source of noise and coins; the operating system's generator if None.
 
         Raises:
             ConfigurationError: ``admitted`` does not fit ``units``, or the noise was drawn
@@ -71,7 +77,10 @@ class Search:
             # The sizes stay out of the message: they are private.
             raise ConfigurationError("admitted must have one entry for each unit")
         self._drawn = True
-        return self._draw(admitted)
+        found = self._draw(admitted, randomness or Randomness())
+        if not set(self.units).issuperset(found.units):
+            raise ConfigurationError("a search may find no unit but its candidates")
+        return found
 
 
 @runtime_checkable
@@ -119,7 +128,7 @@ class ExactRetriever(ABC):
     def search(self, question: str) -> Search:
         """Retrieve the passages; every unit among them is a candidate, and all are chosen."""
         found = group_by_unit(self.retrieve(question))
-        return Search(list(found), lambda admitted: Retrieved(found, [0.0] * len(found)))
+        return Search(list(found), lambda *_: Retrieved(found, [0.0] * len(found)))
 
 
 def unit_key(unit: str) -> bytes:

@@ -331,7 +331,9 @@ class Corpus:
 
     def _record(self, id: str, fields: Mapping[str, Any] | None, text: str | None) -> Record:
         if text is None:
-            raise CorpusError(f"a record of collection {self.name!r} has no text")
+            raise CorpusError(
+                f"a record of collection {self.name!r} has no text; store texts as its documents"
+            )
         fields = fields or {}
         metadata = {key: str(value) for key, value in fields.items() if key not in OWN_FIELDS}
         return Record(id, self._unit(id, fields), text, metadata)

@@ -123,7 +123,7 @@ def _load(name: str | None, device: str | None) -> SentenceTransformer:
             verified_path(_DEFAULT_PACKAGE, "model/model.safetensors", _DEFAULT_SHA256).parent
         )
     elif not Path(name).exists() and (Path(name).is_absolute() or name.startswith(".")):
-        raise ModelError(f"no embedding model at {name}")
+        raise ModelError(f"no embedding model at {name}; give its folder or Hugging Face id")
     from sentence_transformers import SentenceTransformer
 
     try:
@@ -131,8 +131,8 @@ def _load(name: str | None, device: str | None) -> SentenceTransformer:
             return SentenceTransformer(source, device=device, local_files_only=name is None)
     except Exception as error:  # the loader raises a dozen kinds; all mean the same to a caller
         raise ModelError(
-            f"the embedding model {name or 'all-MiniLM-L6-v2'} cannot be loaded: "
-            f"{type(error).__name__}: {error}"
+            f"the embedding model {name or 'all-MiniLM-L6-v2'} cannot be loaded; give the folder "
+            f"or id of a sentence-transformers model ({type(error).__name__}: {error})"
         ) from error
 
 
@@ -140,7 +140,7 @@ def _load(name: str | None, device: str | None) -> SentenceTransformer:
 def _files_digest(folder: Path) -> str:
     files = sorted({file for pattern in _MODEL_FILES for file in folder.rglob(pattern)})
     if not files:
-        raise ModelError(f"{folder} holds no model")
+        raise ModelError(f"{folder} holds no model; give the folder with its weights")
     digest = hashlib.sha256()
     for file in files:
         with file.open("rb") as stream:

@@ -1,4 +1,4 @@
-"""Retrieval by exact scores, with a stated stability (privacy.md, section 2)."""
+"""Retrieval by exact scores, with a stated stability (docs/privacy.md, "How a token is drawn")."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NoReturn
 import numpy as np
 
 from dpicl_rag import _validate
-from dpicl_rag.accounting.stability import Stability
+from dpicl_rag.accounting import Stability
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval.base import ExactRetriever
@@ -42,8 +42,7 @@ class ThresholdRetriever(Scanner, ExactRetriever):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not -1 <= self.threshold <= 1:
-            raise ConfigurationError("threshold must be between -1 and 1")
+        _validate.cosine("threshold", self.threshold)
 
     def __repr__(self) -> str:
         return f"ThresholdRetriever({self.corpus!r}, threshold={self.threshold})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dpicl_rag.accounting.stability import DIRECT, Stability
+from dpicl_rag.accounting import DIRECT, Stability
 from dpicl_rag.documents import Document, as_documents
 from dpicl_rag.errors import ConfigurationError, MissingDocumentsError
 from dpicl_rag.retrieval.base import ExactRetriever, Retriever
@@ -73,5 +73,8 @@ def as_retriever(documents: Documents, privacy_unit: str = "document") -> Retrie
             "dpicl_rag.retrieval.ExactRetriever and declare its stability"
         )
     if isinstance(documents, str) or not isinstance(documents, Iterable):
-        raise ConfigurationError(f"documents must be a list, not {kind}")
+        raise ConfigurationError(
+            f"documents must be a list, not {kind}; pass a list of documents, or a retriever such "
+            "as ThresholdRetriever(corpus)"
+        )
     return GivenDocuments(documents, privacy_unit=privacy_unit)

@@ -54,7 +54,7 @@ def passages_of(document: Document, size: int, overlap: int) -> list[Record]:
         CorpusError: A metadata field has an empty name, which no database takes.
     """
     if "" in document.metadata:
-        raise CorpusError("a document has a metadata field without a name")
+        raise CorpusError("a document has a metadata field without a name; leave it out")
     text, unit = _storable(document.text), stored_unit(document.unit)
     digest = hashlib.sha256(json.dumps([unit, text]).encode()).hexdigest()
     metadata = {_storable(key): _storable(str(value)) for key, value in document.metadata.items()}

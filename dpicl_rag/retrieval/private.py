@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpicl_rag import _validate
-from dpicl_rag.accounting.stability import Adjacency, Stability
+from dpicl_rag.accounting import Adjacency, Stability
 from dpicl_rag.documents import group_by_unit
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
@@ -55,8 +55,6 @@ class CountingRetriever(Scanner, ABC):
     _: KW_ONLY
     thresholds: Sequence[float]
     capacity: int | None = None
-    randomness: Randomness | None = None
-    _randomness: Randomness = field(init=False)
     _noise: DiscreteGaussian = field(init=False)
 
     def __post_init__(self) -> None:
@@ -64,7 +62,6 @@ class CountingRetriever(Scanner, ABC):
         if self.capacity is not None:
             _validate.count("capacity", self.capacity)
         self.thresholds = check_thresholds(self.thresholds)
-        self._randomness = self.randomness or Randomness()
 
     @property
     def count_rho(self) -> float:
@@ -82,11 +79,11 @@ class CountingRetriever(Scanner, ABC):
         rows = np.flatnonzero(best >= self.thresholds[-1])
         bins = bins_of(best[rows], self.thresholds)
 
-        def draw(admitted: Sequence[bool]) -> Retrieved:
+        def draw(admitted: Sequence[bool], randomness: Randomness) -> Retrieved:
             counted = np.asarray(admitted, dtype=bool)
             counts = np.bincount(bins[counted], minlength=len(self.thresholds))
-            choice = self._choose(counts.tolist())
-            kept = [row for row in rows[bins <= choice.place] if self._keeps(choice)]
+            choice = self._choose(counts.tolist(), randomness)
+            kept = [row for row in rows[bins <= choice.place] if self._keeps(choice, randomness)]
             looks = np.asarray(choice.looks)[bins] * counted
             return Retrieved(
                 group_by_unit(self.passages(snapshot, scores, kept)),
@@ -96,14 +93,14 @@ class CountingRetriever(Scanner, ABC):
         return Search([snapshot.units[row] for row in rows], draw)
 
     @abstractmethod
-    def _choose(self, counts: Sequence[int]) -> Choice:
+    def _choose(self, counts: Sequence[int], randomness: Randomness) -> Choice:
         """Choose a threshold from the number of units per bin, by noisy counts."""
 
-    def _keeps(self, choice: Choice) -> bool:
+    def _keeps(self, choice: Choice, randomness: Randomness) -> bool:
         """Toss one unit's own coin, at the rate ``capacity / estimate``."""
         if self.capacity is None or choice.estimate <= self.capacity:
             return True
-        return self._randomness.below(choice.estimate) < self.capacity
+        return randomness.below(choice.estimate) < self.capacity
 
 
 def bins_of(scores: npt.NDArray[np.float64], thresholds: Sequence[float]) -> npt.NDArray[np.intp]:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 
 from dpicl_rag import _validate
-from dpicl_rag.accounting.stability import Adjacency
+from dpicl_rag.accounting import Adjacency
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval.private import Choice, CountingRetriever
 
 THRESHOLDS = tuple(hundredths / 100 for hundredths in range(80, 38, -2))
@@ -37,7 +38,6 @@ class PrivateThresholdRetriever(CountingRetriever):
             the noisy counts. Not a cap: "the best n" would be a top-n. All pass if None.
         where: Chroma filter on metadata, applied first. Public.
         passages_per_unit: Most passages returned per unit, the best; all if None.
-        randomness: Source of noise and coins; the operating system's generator if None.
 
     Raises:
         ConfigurationError: A parameter is out of range.
@@ -51,7 +51,7 @@ class PrivateThresholdRetriever(CountingRetriever):
     def __post_init__(self) -> None:
         super().__post_init__()
         _validate.count("target", self.target)
-        self._noise = DiscreteGaussian(self.sigma, self._randomness.below)
+        self._noise = DiscreteGaussian(self.sigma)
 
     def __repr__(self) -> str:
         return (
@@ -66,9 +66,9 @@ class PrivateThresholdRetriever(CountingRetriever):
         """
         return self.count_rho * (2 if adjacency is Adjacency.REPLACE_ONE else 1)
 
-    def _choose(self, counts: Sequence[int]) -> Choice:
+    def _choose(self, counts: Sequence[int], randomness: Randomness) -> Choice:
         total, place = 0, -1
         while place + 1 < len(counts) and total < self.target:
             place += 1
-            total += counts[place] + self._noise.draw()
+            total += counts[place] + self._noise.draw(randomness)
         return Choice(place, total, [int(bin_ <= place) for bin_ in range(len(counts))])

@@ -7,8 +7,9 @@ from dataclasses import KW_ONLY, dataclass
 from itertools import accumulate
 
 from dpicl_rag import _validate
-from dpicl_rag.accounting.stability import Adjacency
+from dpicl_rag.accounting import Adjacency
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval.private import Choice, CountingRetriever
 
 THRESHOLDS = tuple(hundredths / 100 for hundredths in range(93, 29, -1))
@@ -36,7 +37,6 @@ class PrivateTopKRetriever(CountingRetriever):
         capacity: As for `PrivateThresholdRetriever`.
         where: Chroma filter on metadata, applied first. Public.
         passages_per_unit: Most passages returned per unit, the best; all if None.
-        randomness: As for `PrivateThresholdRetriever`.
 
     Raises:
         ConfigurationError: A parameter is out of range.
@@ -50,7 +50,7 @@ class PrivateTopKRetriever(CountingRetriever):
     def __post_init__(self) -> None:
         super().__post_init__()
         _validate.count("top_k", self.top_k)
-        self._noise = DiscreteGaussian(self.sigma, self._randomness.below)
+        self._noise = DiscreteGaussian(self.sigma)
 
     def __repr__(self) -> str:
         return f"PrivateTopKRetriever({self.corpus!r}, top_k={self.top_k}, sigma={self.sigma:g})"
@@ -62,13 +62,13 @@ class PrivateTopKRetriever(CountingRetriever):
         """
         return self.count_rho * (len(self.thresholds) - 1).bit_length()
 
-    def _choose(self, counts: Sequence[int]) -> Choice:
+    def _choose(self, counts: Sequence[int], randomness: Randomness) -> Choice:
         reaching = list(accumulate(counts))
         looks = [0] * len(counts)
         low, high, estimate = 0, len(counts) - 1, self.top_k
         while low < high:
             middle = (low + high) // 2
-            noisy = reaching[middle] + self._noise.draw()
+            noisy = reaching[middle] + self._noise.draw(randomness)
             for bin_ in range(middle + 1):
                 looks[bin_] += 1
             if noisy >= self.top_k:

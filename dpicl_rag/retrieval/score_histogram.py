@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpicl_rag import _validate
-from dpicl_rag.accounting.stability import Adjacency
+from dpicl_rag.accounting import Adjacency
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
@@ -94,7 +94,7 @@ def score_histograms(
     _validate.count("the number of questions", len(questions))
     checked = check_thresholds(thresholds)
     scanner = Scanner(corpus, where=where)
-    noise = DiscreteGaussian(sigma, (randomness or Randomness()).below)
+    noise, coins = DiscreteGaussian(sigma), randomness or Randomness()
     rho = histograms_rho(sigma, len(questions), adjacency)
     found: list[ScoreHistogram] = []
     with ledger.reserve(corpus=name, caller=caller, rho=rho) as reservation:
@@ -102,7 +102,7 @@ def score_histograms(
             snapshot, scores = scanner.scan(question)
             bins = bins_of(snapshot.unit_scores(scores), checked)
             counts = np.bincount(bins, minlength=len(checked))[: len(checked)].tolist()
-            noisy = tuple(count + noise.draw() for count in counts)
+            noisy = tuple(count + noise.draw(coins) for count in counts)
             found.append(ScoreHistogram(question, checked, noisy, sigma))
         reservation.commit(rho)
     return found

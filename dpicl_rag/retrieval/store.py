@@ -168,7 +168,10 @@ class Store:
                 "wait for it to finish"
             ) from None
         except OSError as error:
-            raise CorpusError(f"the database in {path} cannot be opened: {error}") from error
+            raise CorpusError(
+                f"the database in {path} cannot be opened; give a folder that this user may write "
+                f"to ({error})"
+            ) from error
         try:
             yield
         finally:
@@ -199,5 +202,6 @@ def _guarded() -> Iterator[None]:
         raise
     except Exception as error:
         raise CorpusError(
-            f"the Chroma database refused or failed ({type(error).__name__})"
+            f"the Chroma database refused or failed ({type(error).__name__}); check that it is "
+            "there, and the filter on metadata if one was given"
         ) from None

@@ -60,7 +60,9 @@ def on_grid(vectors: npt.ArrayLike) -> npt.NDArray[np.float32]:
         rows = np.asarray(vectors, dtype=np.float64)
     except ValueError:
         # NumPy's message would tell how many there are.
-        raise CorpusError("the vectors of a store must be numbers, all of one length") from None
+        raise CorpusError(
+            "the vectors of a store must be numbers, all of one length; fill it with one embedder"
+        ) from None
     usable = np.isfinite(rows).all(axis=1, keepdims=True)
     rows = np.where(usable, rows, 0.0)
     # By the largest component first: squares of huge or tiny ones leave float64's range.

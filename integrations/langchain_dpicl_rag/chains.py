@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import aclosing, closing
+from contextlib import ExitStack, aclosing
 from typing import Any, TypeAlias, cast
 
 from langchain_core.runnables import RunnableConfig, RunnableSerializable
@@ -13,12 +13,11 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, ConfigDict, Field
 
 from dpicl_rag.accounting import Stability
-from dpicl_rag.answers import in_thread
 from dpicl_rag.errors import BudgetExceededError, ConfigurationError
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import Documents, GivenDocuments, Retriever
 from dpicl_rag.retrieval.vectors import Where
-from langchain_dpicl_rag.documents import SealedCall, core_documents
+from langchain_dpicl_rag.documents import from_langchain
 from langchain_dpicl_rag.private_model import llm_from
 from langchain_dpicl_rag.stores import private_retriever
 
@@ -35,8 +34,8 @@ class _PrivateChain(RunnableSerializable[Question, str]):
     input_key: str = "input"
 
     @abstractmethod
-    def _documents(self, input: Question) -> Documents:
-        """Where the answer comes from."""
+    def _source(self, input: Question) -> tuple[PrivateContextLLM, Documents]:
+        """Who answers, and from what."""
 
     def invoke(self, input: Question, config: RunnableConfig | None = None, **kwargs: Any) -> str:
         """Answer a question.
@@ -45,21 +44,19 @@ class _PrivateChain(RunnableSerializable[Question, str]):
             BudgetExceededError: A budget of the ledger cannot pay for the first token.
             ConfigurationError: The input holds no question, or a setting does not fit.
         """
-        question, documents = self._question(input), self._documents(input)
-
-        def answer(_: Question) -> str:
-            return self.llm.answer(question, documents).text
-
-        return self._call_with_config(answer, question, config)
+        question, (llm, documents) = self._question(input), self._source(input)
+        return self._call_with_config(
+            lambda _: llm.answer(question, documents).text, question, config
+        )
 
     async def ainvoke(
         self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
     ) -> str:
         """``invoke`` in a worker thread."""
-        question, documents = self._question(input), self._documents(input)
+        question, (llm, documents) = self._question(input), self._source(input)
 
         async def answer(_: Question) -> str:
-            return (await self.llm.aanswer(question, documents)).text
+            return (await llm.aanswer(question, documents)).text
 
         return await self._acall_with_config(answer, question, config)
 
@@ -80,28 +77,23 @@ class _PrivateChain(RunnableSerializable[Question, str]):
     ) -> Iterator[str]:
         """``stream`` for a question that itself arrives in pieces."""
         whole = _joined(list(input))
-        question, documents = self._question(whole), self._documents(whole)
-        with closing(SealedCall(documents)) as call:
-
-            def draw(_: Iterator[Question]) -> Iterator[str]:
-                return call.keep(self.llm.stream(question, documents))
-
-            yield from self._transform_stream_with_config(iter([question]), draw, config)
+        question, (llm, documents) = self._question(whole), self._source(whole)
+        # LangChain may leave what it iterates over to the garbage collector: it is closed here.
+        with ExitStack() as opened:
+            yield from self._transform_stream_with_config(
+                iter([question]),
+                lambda _: opened.enter_context(llm.stream(question, documents)),
+                config,
+            )
 
     async def atransform(
         self, input: AsyncIterator[Question], config: RunnableConfig | None = None, **kwargs: Any
     ) -> AsyncGenerator[str, None]:
         """``transform`` with the search and each draw in a worker thread."""
         whole = _joined([part async for part in input])
-        question, documents = self._question(whole), self._documents(whole)
-        async with aclosing(SealedCall(documents)) as call:
-
-            async def draw(_: AsyncIterator[Question]) -> AsyncIterator[str]:
-                stream = await in_thread(lambda: call.keep(self.llm.stream(question, documents)))
-                async for piece in stream:
-                    yield piece
-
-            pieces = self._atransform_stream_with_config(_one(question), draw, config)
+        question, (llm, documents) = self._question(whole), self._source(whole)
+        async with aclosing(llm.astream(question, documents)) as answer:
+            pieces = self._atransform_stream_with_config(_one(question), lambda _: answer, config)
             async with aclosing(cast("AsyncGenerator[str]", pieces)):
                 async for piece in pieces:
                     yield piece
@@ -134,7 +126,7 @@ class PrivateRetrievalChain(_PrivateChain):
             looking at the corpus.
         top_k: For stores, the most units, in place of a threshold; costs twice as much.
         where: For Chroma stores, a metadata filter. Public.
-        llm: A ``dpicl_rag.PrivateContextLLM``, or an adapter around one.
+        llm: A ``dpicl_rag.PrivateContextLLM``, or a model around one.
         input_key: Key of the question in a dict.
         name: Name of the chain in traces.
         **settings: Without an ``llm``, arguments of ``dpicl_rag.PrivateContextLLM``: ``model``,
@@ -163,7 +155,7 @@ class PrivateRetrievalChain(_PrivateChain):
     ) -> None:
         llm = llm_from(llm, settings)
         unit = llm.config.privacy_unit
-        if unit != "document" and not isinstance(retriever, Retriever):
+        if unit != "document":
             if unit_field not in (None, unit):
                 raise ConfigurationError(
                     f"unit_field is {unit_field!r} and the llm's privacy_unit is {unit!r}; "
@@ -225,8 +217,8 @@ class PrivateRetrievalChain(_PrivateChain):
             handle_tool_error=True,
         )
 
-    def _documents(self, input: Question) -> Documents:
-        return self.retriever
+    def _source(self, input: Question) -> tuple[PrivateContextLLM, Documents]:
+        return self.llm, self.retriever
 
 
 class PrivateCombineDocuments(_PrivateChain):
@@ -243,8 +235,10 @@ class PrivateCombineDocuments(_PrivateChain):
     stand in the place of the documents: it knows its own stability.
 
     Args:
-        llm: A ``dpicl_rag.PrivateContextLLM``, or an adapter around one.
-        stability: The default is that of exact top-k: a newcomer displaces one unit.
+        llm: A ``dpicl_rag.PrivateContextLLM``, or a model around one. Documents that share the
+            field of its ``privacy_unit`` are one unit.
+        stability: The default is that of exact top-k with one document per unit: a newcomer
+            displaces one. With several, it can displace k: ``Stability(added=0, changed=k)``.
             ``Stability(added=1, changed=0)`` is for lists that are fixed, and for thresholds.
         document_variable_name: Key of the documents in the input.
         input_key: Key of the question in the input.
@@ -278,15 +272,15 @@ class PrivateCombineDocuments(_PrivateChain):
         }
         super().__init__(**fields)
 
-    def _documents(self, input: Question) -> Documents:
+    def _source(self, input: Question) -> tuple[PrivateContextLLM, Documents]:
         key = self.document_variable_name
         if not isinstance(input, dict) or input.get(key) is None:
             raise ConfigurationError(f"the input must be a dict with documents under {key!r}")
-        documents = core_documents(input[key])
-        # A retriever knows its own stability; what is neither, the core refuses.
-        return (
-            GivenDocuments(documents, self.stability) if isinstance(documents, list) else documents
-        )
+        documents = from_langchain(input[key])
+        if not isinstance(documents, list):  # a retriever; what is neither, the core refuses
+            return self.llm, documents
+        given = GivenDocuments(documents, self.stability, self.llm.config.privacy_unit)
+        return self.llm.with_settings(privacy_unit="document"), given
 
 
 class _ToolInput(BaseModel):
@@ -301,7 +295,6 @@ def _joined(parts: list[Question]) -> Any:
     """Input that came in parts, as LangChain streams it."""
     whole: Any = None
     for part in parts:
-        if isinstance(part, dict):
-            part = AddableDict(part)
+        part = AddableDict(part) if isinstance(part, dict) else part
         whole = part if whole is None else whole + part
     return whole

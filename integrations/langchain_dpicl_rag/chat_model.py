@@ -33,7 +33,7 @@ class ChatPrivateContext(PrivateModel, BaseChatModel):  # type: ignore[misc] # a
     `PrivateRetrievalChain`, which knows how far one document reaches into the choice.
 
     Args:
-        llm: A ``dpicl_rag.PrivateContextLLM``, or an adapter around one.
+        llm: A ``dpicl_rag.PrivateContextLLM``, or a model around one.
         allow_public: Answer calls without documents from the public model.
         streaming: Draw piece by piece in ``invoke`` too, so that callbacks see each token.
         **kwargs: Without an ``llm``, arguments of ``dpicl_rag.PrivateContextLLM``: ``model``,

@@ -24,12 +24,13 @@ class SealedDocuments:
     arguments in reprs. This stands in their place.
 
     Args:
-        documents: Anything that the core takes, LangChain documents, or None for none.
+        documents: Anything that the core takes, LangChain documents, or None; sealed or not.
     """
 
     __slots__ = ("_unseal",)
 
     def __init__(self, documents: Any) -> None:
+        documents = unseal(documents)
         # A closure: nothing that walks over attributes comes upon the documents.
         self._unseal: Callable[[], Any] = lambda: documents
 
@@ -53,40 +54,27 @@ class SealedCall(SealedDocuments):
     which may come late. Whoever began the call closes this, and with it the answer.
     """
 
-    __slots__ = ("_stream",)
+    __slots__ = ("stream",)
 
     def __init__(self, documents: Any) -> None:
         super().__init__(documents)
-        self._stream: PrivateStream | None = None
+        self.stream: PrivateStream | None = None
 
     @classmethod
     def of(cls, arguments: dict[str, Any]) -> SealedCall:
         """The call that these keyword arguments are already part of, or a new one."""
         documents = arguments.get(DOCUMENTS)
-        return documents if isinstance(documents, cls) else cls(unseal(documents))
-
-    def keep(self, stream: PrivateStream) -> PrivateStream:
-        """Remember the answer."""
-        self._stream = stream
-        return stream
+        return documents if isinstance(documents, cls) else cls(documents)
 
     def close(self) -> None:
         """End the answer, if it was begun. May be called again."""
-        if self._stream is not None:
-            self._stream.close()
+        if self.stream is not None:
+            self.stream.close()
 
     async def aclose(self) -> None:
         """``close`` in a worker thread."""
-        if self._stream is not None:
-            await self._stream.aclose()
-
-
-def seal(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Keyword arguments of a call with their documents sealed."""
-    documents = arguments.get(DOCUMENTS)
-    if documents is None or isinstance(documents, SealedDocuments):
-        return arguments
-    return {**arguments, DOCUMENTS: SealedDocuments(documents)}
+        if self.stream is not None:
+            await self.stream.aclose()
 
 
 def unseal(value: Any) -> Any:
@@ -104,8 +92,8 @@ def documents_of(arguments: dict[str, Any], blocks: list[str], *, allow_public: 
 
     Raises:
         MissingDocumentsError: There are none and ``allow_public`` is off.
-        ConfigurationError: The call brings an argument that the private path does not know.
-        ValueError: Documents come both ways.
+        ConfigurationError: Documents come both ways, or the call brings an argument that the
+            private path does not know.
     """
     unknown = sorted(set(arguments) - {DOCUMENTS, "stream"})
     if unknown:
@@ -115,9 +103,9 @@ def documents_of(arguments: dict[str, Any], blocks: list[str], *, allow_public: 
         )
     documents = unseal(arguments.get(DOCUMENTS))
     if blocks and documents is not None:
-        raise ValueError("give documents by documents=... or as text-plain blocks, not both")
+        raise ConfigurationError("give documents by documents= or as text-plain blocks, not both")
     if documents is not None:
-        return core_documents(documents)
+        return from_langchain(documents)
     if not blocks and not allow_public:
         raise MissingDocumentsError(
             "no documents were given; pass documents=... to invoke or bind, or make the model with "
@@ -126,15 +114,15 @@ def documents_of(arguments: dict[str, Any], blocks: list[str], *, allow_public: 
     return blocks
 
 
-def core_documents(documents: Any) -> Documents:
-    """LangChain documents become core documents; retrievers and all else go to the core as is."""
+def from_langchain(documents: Any) -> Documents:
+    """LangChain documents as the library's own; retrievers and all else as they are."""
     if isinstance(documents, (str, Retriever)) or not isinstance(documents, Iterable):
         return documents  # what is neither, the core refuses
     seen: Counter[str] = Counter()
-    return [_core_document(item, seen) for item in documents]
+    return [_document(item, seen) for item in documents]
 
 
-def _core_document(item: Any, seen: Counter[str]) -> Any:
+def _document(item: Any, seen: Counter[str]) -> Any:
     if not isinstance(item, LangChainDocument):
         return item
     unit = text_unit(item.page_content, seen) if item.id is None else item.id

@@ -23,7 +23,7 @@ class PrivateLLM(PrivateModel, BaseLLM):
     `PrivateRetrievalChain`, which knows how far one document reaches into the choice.
 
     Args:
-        llm: A ``dpicl_rag.PrivateContextLLM``, or an adapter around one.
+        llm: A ``dpicl_rag.PrivateContextLLM``, or a model around one.
         allow_public: Answer calls without documents from the public model.
         **kwargs: Without an ``llm``, arguments of ``dpicl_rag.PrivateContextLLM``: ``model``,
             ``epsilon``, ``max_tokens``, ``ledger`` and so on. Also fields of LangChain's

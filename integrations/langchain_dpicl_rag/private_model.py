@@ -21,7 +21,7 @@ from dpicl_rag.answers import PrivateAnswer, PrivateStream, in_thread
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import Documents
-from langchain_dpicl_rag.documents import DOCUMENTS, SealedCall, documents_of, seal
+from langchain_dpicl_rag.documents import DOCUMENTS, SealedCall, SealedDocuments, documents_of
 
 
 class PrivateModel(BaseLanguageModel[Any]):
@@ -77,7 +77,9 @@ class PrivateModel(BaseLanguageModel[Any]):
 
     def bind(self, **kwargs: Any) -> Any:
         """Bind arguments; documents do not show in the result."""
-        return super().bind(**seal(kwargs))
+        if DOCUMENTS in kwargs:
+            kwargs[DOCUMENTS] = SealedDocuments(kwargs[DOCUMENTS])
+        return super().bind(**kwargs)
 
     def stream(
         self,
@@ -148,7 +150,8 @@ class PrivateModel(BaseLanguageModel[Any]):
         self, prompt: Any, stop: list[str] | None, arguments: dict[str, Any], call: SealedCall
     ) -> PrivateStream:
         llm, question, documents = self._ask(prompt, stop, arguments)
-        return call.keep(llm.stream(question, documents))
+        call.stream = stream = llm.stream(question, documents)
+        return stream
 
     def _ask(
         self, prompt: Any, stop: list[str] | None, arguments: dict[str, Any]
@@ -166,7 +169,7 @@ def llm_from(given: Any, settings: dict[str, Any]) -> PrivateContextLLM:
     """The object that answers.
 
     Args:
-        given: A ``dpicl_rag.PrivateContextLLM``, an adapter that holds one, or None to make one.
+        given: A ``dpicl_rag.PrivateContextLLM``, a model around one, or None to make one.
         settings: Arguments of its constructor; only where none is given.
 
     Raises:
@@ -174,7 +177,7 @@ def llm_from(given: Any, settings: dict[str, Any]) -> PrivateContextLLM:
     """
     if given is None:
         return PrivateContextLLM(**settings)
-    llm = getattr(given, "llm", given)
+    llm = given.llm if isinstance(given, PrivateModel) else given
     if not isinstance(llm, PrivateContextLLM):
         raise ConfigurationError(
             f"llm must be a dpicl_rag.PrivateContextLLM, not {type(given).__name__}"

@@ -42,11 +42,10 @@ def private_retriever(
             settings do not fit it.
     """
     if isinstance(source, Retriever):
-        more = {"unit_field": unit_field, "threshold": threshold, "top_k": top_k, "where": where}
-        given = [name for name, value in more.items() if value is not None]
-        if given:
+        if (unit_field, threshold, top_k, where) != (None,) * 4:
             raise ConfigurationError(
-                f"{', '.join(given)}: the retriever that is given decides on this itself"
+                "leave out privacy_unit, unit_field, threshold, top_k and where: they belong to "
+                "the retriever that is given"
             )
         return source
     if isinstance(source, VectorStoreRetriever):
@@ -55,9 +54,8 @@ def private_retriever(
         source = source.vectorstore
     if isinstance(source, BaseRetriever):
         refuse_approximate(type(source).__name__)
-    return exact_retriever(
-        _vectors(source, unit_field), threshold=threshold, top_k=top_k, where=where
-    )
+    vectors = _vectors(source, unit_field)
+    return exact_retriever(vectors, threshold=threshold, top_k=top_k, where=where)
 
 
 def _vectors(store: Any, unit_field: str | None) -> VectorSource:

@@ -9,7 +9,7 @@ from llama_index.core.base.embeddings.base import BaseEmbedding, Embedding
 from llama_index.core.bridge.pydantic import PrivateAttr
 
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
-from llama_index_dpicl_rag.recording import Unrecorded
+from llama_index_dpicl_rag.recorder import Unrecorded
 
 
 class PrivateEmbedding(Unrecorded, BaseEmbedding):

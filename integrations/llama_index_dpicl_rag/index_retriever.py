@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from llama_index.core import VectorStoreIndex
+from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.vector_stores.simple import SimpleVectorStore
+from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from llama_index.vector_stores.chroma import ChromaVectorStore
 
 from dpicl_rag.errors import ConfigurationError
@@ -17,7 +19,7 @@ from dpicl_rag.retrieval import Corpus, Retriever, exact_retriever, refuse_appro
 from dpicl_rag.retrieval.memory import InMemoryVectors
 from dpicl_rag.retrieval.passages import Record
 from dpicl_rag.retrieval.vectors import VectorSource, Where
-from llama_index_dpicl_rag.nodes import as_document
+from llama_index_dpicl_rag.nodes import SOURCE_FIELD, as_document
 
 
 class IndexEmbedder:
@@ -51,28 +53,36 @@ class IndexEmbedder:
         return np.asarray(vectors, dtype=np.float32)
 
 
-def retriever_over(
+def private_retriever(
     source: Any,
     *,
-    unit_field: str,
+    unit_field: str | None = None,
     threshold: float | None = None,
     top_k: int | None = None,
     where: Where | None = None,
 ) -> Retriever:
-    """The retriever to use for what a caller gave; see ``PrivateQueryEngine`` for the arguments.
+    """A retriever with a known stability; see ``PrivateQueryEngine`` for the arguments.
 
     Raises:
-        ConfigurationError: The source searches approximately or cannot say how stable it is, or
-            an option does not go with it.
+        ConfigurationError: The source searches approximately or is of no known kind, or the
+            settings do not fit it.
     """
-    if isinstance(source, VectorStoreIndex):
-        vectors = _vectors(source, unit_field)
-        return exact_retriever(vectors, threshold=threshold, top_k=top_k, where=where)
-    if not isinstance(source, Retriever):
+    if isinstance(source, Retriever):
+        if (unit_field, threshold, top_k, where) != (None,) * 4:
+            raise ConfigurationError(
+                "leave out unit_field, threshold, top_k and where: they belong to the retriever "
+                "that is given"
+            )
+        return source
+    if isinstance(source, (BaseRetriever, BasePydanticVectorStore)):
         refuse_approximate(type(source).__name__)
-    if (threshold, top_k, where) != (None, None, None):
-        raise ConfigurationError("threshold, top_k and where belong to the retriever given")
-    return source
+    if not isinstance(source, VectorStoreIndex):
+        raise ConfigurationError(
+            "retriever must be a retriever of dpicl_rag (derive your own from ExactRetriever) or a "
+            f"VectorStoreIndex, not {type(source).__name__}"
+        )
+    vectors = _vectors(source, SOURCE_FIELD if unit_field is None else unit_field)
+    return exact_retriever(vectors, threshold=threshold, top_k=top_k, where=where)
 
 
 def _vectors(index: VectorStoreIndex, unit_field: str) -> VectorSource:

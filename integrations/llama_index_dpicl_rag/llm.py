@@ -31,7 +31,7 @@ from dpicl_rag.answers import PrivateAnswer
 from dpicl_rag.errors import ConfigurationError, DPICLError, MissingDocumentsError
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import Documents
-from llama_index_dpicl_rag.recording import Recorder, Unrecorded
+from llama_index_dpicl_rag.recorder import Recorder, Unrecorded
 from llama_index_dpicl_rag.responses import pieces
 
 R = TypeVar("R")
@@ -281,11 +281,11 @@ def refuse(unknown: dict[str, Any]) -> None:
         )
 
 
-def llm_inside(llm: PrivateContextLLM | PrivateLLM) -> PrivateContextLLM:
+def llm_from(llm: PrivateContextLLM | PrivateLLM, unit_field: str | None) -> PrivateContextLLM:
     """The private language model, whether it is given as it is or as a LlamaIndex ``LLM``.
 
     Raises:
-        ConfigurationError: It is neither.
+        ConfigurationError: It is neither, or its ``privacy_unit`` is not ``unit_field``.
     """
     inside = llm.llm if isinstance(llm, PrivateLLM) else llm
     if not isinstance(inside, PrivateContextLLM):
@@ -293,7 +293,13 @@ def llm_inside(llm: PrivateContextLLM | PrivateLLM) -> PrivateContextLLM:
             f"llm must be a PrivateContextLLM, not {type(llm).__name__}: only its way of drawing "
             "has a guarantee"
         )
-    return inside
+    if inside.config.privacy_unit not in ("document", unit_field):
+        raise ConfigurationError(
+            "leave privacy_unit out of the llm's settings: unit_field, or a retriever that is "
+            "given, decides on the privacy unit"
+        )
+    # Documents come with their units, and are not grouped again.
+    return inside.with_settings(privacy_unit="document")
 
 
 def _completions(stream: Generator[str, None, None]) -> CompletionResponseGen:

@@ -12,9 +12,8 @@ from llama_index.core.schema import QueryBundle
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import Retriever
 from dpicl_rag.retrieval.vectors import Where
-from llama_index_dpicl_rag.index_retriever import retriever_over
-from llama_index_dpicl_rag.llm import PrivateLLM, llm_inside
-from llama_index_dpicl_rag.nodes import SOURCE_FIELD
+from llama_index_dpicl_rag.index_retriever import private_retriever
+from llama_index_dpicl_rag.llm import PrivateLLM, llm_from
 from llama_index_dpicl_rag.responses import arespond, respond
 
 
@@ -47,7 +46,8 @@ class PrivateQueryEngine(BaseQueryEngine):
         callback_manager: LlamaIndex's callbacks.
 
     Raises:
-        ConfigurationError: The retriever is refused, or an option does not go with it.
+        ConfigurationError: The retriever is refused, or an option does not go with it, or the
+            llm's ``privacy_unit`` is not ``unit_field``.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class PrivateQueryEngine(BaseQueryEngine):
         llm: PrivateContextLLM | PrivateLLM,
         retriever: Retriever | VectorStoreIndex,
         *,
-        unit_field: str = SOURCE_FIELD,
+        unit_field: str | None = None,
         threshold: float | None = None,
         top_k: int | None = None,
         where: Where | None = None,
@@ -63,9 +63,9 @@ class PrivateQueryEngine(BaseQueryEngine):
         callback_manager: CallbackManager | None = None,
     ) -> None:
         super().__init__(callback_manager)
-        self._llm = llm_inside(llm)
+        self._llm = llm_from(llm, unit_field)
         self._streaming = streaming
-        self._retriever = retriever_over(
+        self._retriever = private_retriever(
             retriever, unit_field=unit_field, threshold=threshold, top_k=top_k, where=where
         )
 

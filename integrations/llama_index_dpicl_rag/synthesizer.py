@@ -19,14 +19,14 @@ from llama_index.core.schema import NodeWithScore, QueryType
 from llama_index.core.types import RESPONSE_TEXT_TYPE
 from llama_index_instrumentation import get_dispatcher
 
-from dpicl_rag.accounting.stability import Stability
+from dpicl_rag.accounting import Stability
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import GivenDocuments
-from llama_index_dpicl_rag.llm import PrivateLLM, llm_inside, refuse
+from llama_index_dpicl_rag.llm import PrivateLLM, llm_from, refuse
 from llama_index_dpicl_rag.nodes import as_document
-from llama_index_dpicl_rag.recording import Unrecorded
+from llama_index_dpicl_rag.recorder import Unrecorded
 from llama_index_dpicl_rag.responses import arespond, pieces, respond
 
 _dispatcher = get_dispatcher(__name__)
@@ -56,6 +56,9 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
         streaming: Respond with ``StreamingResponse``, or ``AsyncStreamingResponse`` to async
             calls.
         callback_manager: LlamaIndex's callbacks.
+
+    Raises:
+        ConfigurationError: The llm's ``privacy_unit`` is not ``unit_field``.
     """
 
     def __init__(
@@ -67,7 +70,7 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
         streaming: bool = False,
         callback_manager: CallbackManager | None = None,
     ) -> None:
-        self._private_llm = llm_inside(llm)
+        self._private_llm = llm_from(llm, unit_field)
         # Without one the base class would look for the global model.
         shown = llm if isinstance(llm, PrivateLLM) else PrivateLLM(llm)
         super().__init__(llm=shown, callback_manager=callback_manager, streaming=streaming)
@@ -93,8 +96,8 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
             ConfigurationError: A node lacks the unit's field, or there are further arguments.
         """
         found = self._retrieved(nodes, response_kwargs)
-        with self._recorded(query) as (question, end):
-            return end(respond(self._private_llm, question, found, streaming=self._streaming))
+        with self._recorded(query) as (asked, end):
+            return end(respond(self._private_llm, asked, found, streaming=self._streaming))
 
     async def asynthesize(
         self,
@@ -105,10 +108,8 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
     ) -> RESPONSE_TYPE:
         """``synthesize`` without blocking the event loop."""
         found = self._retrieved(nodes, response_kwargs)
-        with self._recorded(query) as (question, end):
-            return end(
-                await arespond(self._private_llm, question, found, streaming=self._streaming)
-            )
+        with self._recorded(query) as (asked, end):
+            return end(await arespond(self._private_llm, asked, found, streaming=self._streaming))
 
     def get_response(
         self,

@@ -10,11 +10,18 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
-from dpicl_rag.accounting.accountants import Accountant
-from dpicl_rag.accounting.events import Composed, Event, PoissonSubsampled, PureDP, SelfComposed
-from dpicl_rag.accounting.stability import Adjacency
+from dpicl_rag.accounting import (
+    Accountant,
+    Adjacency,
+    Composed,
+    Event,
+    PoissonSubsampled,
+    PureDP,
+    SelfComposed,
+    SubsampledSum,
+)
 from dpicl_rag.errors import ConfigurationError
 
 COUNTS = (1, 2, 9)
@@ -87,12 +94,24 @@ def subsampled_gaussian_delta(
     noise_multiplier: float, rate: float
 ) -> Callable[[int, float], float]:
     """Lower bound: the outcome is rounded to a few bins, which can only hide something."""
-    edges = np.linspace(-3, 4, 6) * noise_multiplier
-    inside = np.diff(norm.cdf(edges, 1, noise_multiplier), prepend=0, append=1)
-    outside = np.diff(norm.cdf(edges, 0, noise_multiplier), prepend=0, append=1)
-    inside[-1] = norm.sf(edges[-1], 1, noise_multiplier)
-    outside[-1] = norm.sf(edges[-1], 0, noise_multiplier)
-    pair = Pair(inside, outside).subsampled(rate)
+    return _binned(noise_multiplier, [(0.0, 1 - rate), (1.0, rate)])
+
+
+def subsampled_sum_delta(contexts: int, rate: float, sigma: float) -> Callable[[int, float], float]:
+    """Lower bound, binned, where all contexts that a unit joins move alike."""
+    chances = binom.pmf(range(contexts + 1), contexts, rate)
+    return _binned(sigma, [(math.sqrt(2) * k, float(chance)) for k, chance in enumerate(chances)])
+
+
+def _binned(sigma: float, mixture: list[tuple[float, float]]) -> Callable[[int, float], float]:
+    edges = np.linspace(-3, 4, 6) * sigma
+
+    def bins(mean: float) -> np.ndarray:
+        found = np.diff(norm.cdf(edges, mean, sigma), prepend=0, append=1)
+        found[-1] = norm.sf(edges[-1], mean, sigma)
+        return found
+
+    pair = Pair(sum(chance * bins(mean) for mean, chance in mixture), bins(0.0))
     return lambda count, epsilon: pair.times(min(count, 5)).delta(epsilon)
 
 
@@ -239,7 +258,7 @@ class AccountantContract:
         with pytest.raises(ConfigurationError):
             accountant.compose(PoissonSubsampled(0.1, PureDP(1.0)))
         for case in self.cases:
-            if isinstance(case.event, PoissonSubsampled):
+            if isinstance(case.event, PoissonSubsampled | SubsampledSum):
                 with pytest.raises(ConfigurationError, match="add-or-remove"):
                     accountant.compose(Composed((case.event,)))
         assert accountant.epsilon(1e-5) == 0

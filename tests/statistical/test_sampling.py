@@ -130,7 +130,7 @@ class Words:
 
 def test_blocks_have_the_distribution_of_the_plain_loop(seeded):
     """Answers of three tokens: sampled with blocks, computed exactly without."""
-    mechanism, length, draws = ExponentialMechanism(LogRatio(1.0), 1.5, rho=0.1), 3, 4_000
+    mechanism, length, draws = ExponentialMechanism(LogRatio(1.0), 1.5), 3, 4_000
 
     class Likeliest:
         def propose(self, tokens, most):

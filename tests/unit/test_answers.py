@@ -20,7 +20,7 @@ def stream(text, *, stop=(), max_tokens=100, start="", stopped=None, ending=b"")
     """A stream whose tokens are the bytes of ``text``; 0 is the stop token."""
     closed = [] if stopped is None else stopped
     return PrivateStream(
-        iter(text.encode() + ending),
+        (token for token in text.encode() + ending),
         Bytes(),
         stop=stop,
         max_tokens=max_tokens,

@@ -25,6 +25,7 @@ from dpicl_rag.retrieval import (
     PoissonSampledRetriever,
     PrivateThresholdRetriever,
     PrivateTopKRetriever,
+    Search,
 )
 from tests.support.scored_units import ScoredUnits
 from tests.support.tiny_model import build_tiny_model
@@ -78,6 +79,18 @@ def speech(text: str, history: tuple[int, ...]) -> list[float]:
     return [3 * dice.gauss(0, 1) + 4 * shared.gauss(0, 1) for _ in range(SIZE)]
 
 
+class OwnCoins:
+    """A retriever with a seed of its own, as each had when the figures were written."""
+
+    def __init__(self, retriever, seed: int) -> None:
+        self.retriever, self.coins = retriever, SeededRandomness(seed)
+        self.stability, self.rho = retriever.stability, retriever.rho
+
+    def search(self, question: str) -> Search:
+        search = self.retriever.search(question)
+        return Search(search.units, lambda admitted, _: search.choose(admitted, self.coins))
+
+
 def sources() -> dict[str, object]:
     """A fresh one of every kind of source; random ones have their own seed."""
     units = ScoredUnits(SCORES)
@@ -85,15 +98,11 @@ def sources() -> dict[str, object]:
         "documents": [Document(f"note {at}", f"unit {at % 5}") for at in range(7)],
         "threshold": ThresholdRetriever(units, 0.6),
         "top-k": TopKRetriever(units, 5),
-        "poisson": PoissonSampledRetriever(
-            ThresholdRetriever(units, 0.5), 0.6, randomness=SeededRandomness(4)
+        "poisson": OwnCoins(PoissonSampledRetriever(ThresholdRetriever(units, 0.5), 0.6), 4),
+        "private-threshold": OwnCoins(
+            PrivateThresholdRetriever(units, 6, 3.0, thresholds=THRESHOLDS, capacity=5), 5
         ),
-        "private-threshold": PrivateThresholdRetriever(
-            units, 6, 3.0, thresholds=THRESHOLDS, capacity=5, randomness=SeededRandomness(5)
-        ),
-        "private-top-k": PrivateTopKRetriever(
-            units, 6, 7.5, thresholds=THRESHOLDS, randomness=SeededRandomness(6)
-        ),
+        "private-top-k": OwnCoins(PrivateTopKRetriever(units, 6, 7.5, thresholds=THRESHOLDS), 6),
     }
 
 
@@ -252,9 +261,12 @@ def test_behaviour_is_what_it_was(name):
     if (rho := changed(name)) is None:
         assert same(before, now)
         return
+    assert before.keys() == now.keys()
     assert before["label"] == now["label"]
     assert before["charge"][:2] == now["charge"][:2]
     assert (before["charge"][2], now["charge"][2]) == pytest.approx(rho, rel=1e-5)
+    assert same(now["scopes"], [["corpus", "notes", now["charge"][2], 50 - now["charge"][2]]])
+    assert same(now["left"], [50 - now["charge"][2]] * 12)
 
 
 if __name__ == "__main__":

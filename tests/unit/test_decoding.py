@@ -59,7 +59,7 @@ def answer(model, seed, draft=None, utility=None, individual=False, top_k=None, 
         decode(
             rows,
             SUFFIX,
-            ExponentialMechanism(utility, 3.0, 0.1),
+            ExponentialMechanism(utility, 3.0),
             charge,
             randomness,
             max_tokens=TOKENS,

@@ -58,7 +58,7 @@ def step_of(rows) -> DenseStep:
 def drawn_from(rows, utility, strength, top_k=None) -> torch.Tensor:
     """What is drawn from under a fixed charge."""
     utility = utility if top_k is None else Likeliest(utility, top_k)
-    scores = ExponentialMechanism(utility, strength, 1.0).scores(step_of(rows))
+    scores = ExponentialMechanism(utility, strength).scores(step_of(rows))
     return torch.log_softmax(scores, dim=-1)
 
 
@@ -152,7 +152,7 @@ class TestOneStep:
 
     @EACH
     def test_a_units_own_charge_covers_its_loss_while_its_budget_runs_out(self, name):
-        budget, mechanism = 0.2, ExponentialMechanism(UTILITIES[name], 1.1, 1.0)
+        budget, mechanism = 0.2, ExponentialMechanism(UTILITIES[name], 1.1)
         around = rows_of(3)[1]
         for row in rows_of(3):
             with_unit, without = (
@@ -419,6 +419,7 @@ def test_public_candidates_do_not_depend_on_what_else_is_in_the_batch(tiny_model
     audited = Subject(tiny_model, "When?", {"max_tokens": 1, "public_top_k": 5})
     for corpus in ([], units(RECORDS[0]), units(*RECORDS)):
         audited.sample(corpus)
+    assert len(seen) == 3
     assert all(torch.equal(seen[0], row) for row in seen)
 
 

@@ -154,7 +154,7 @@ def test_a_draw_is_weighed_and_then_charged() -> None:
 
 
 def test_the_public_figure_is_the_worst_draw_up_to_the_bound() -> None:
-    private = IndividualFilter(torch.zeros(1), bound=1.3, worst=0.5, spent=0.25)
+    private = IndividualFilter(torch.zeros(1), bound=1.3, worst=0.5, search_rho=0.25)
     told = [private.rho]
     for _ in range(3):
         assert private.can_pay()
@@ -167,7 +167,7 @@ def test_the_public_figure_is_the_worst_draw_up_to_the_bound() -> None:
 
 @given(st.integers(1, 60), st.floats(0, 1), st.floats(0, 1), st.floats(0, 10))
 def test_fixed_sums_are_exact(draws: int, spent: float, cost: float, budget: float) -> None:
-    fixed = FixedFilter(budget, cost, spent=spent)
+    fixed = FixedFilter(budget, cost, search_rho=spent)
     paid = Fraction(spent)
     for _ in range(draws):
         covered = paid + Fraction(cost) <= Fraction(budget)
@@ -182,7 +182,7 @@ def test_fixed_sums_are_exact(draws: int, spent: float, cost: float, budget: flo
 
 
 def test_fixed_budget_refuses_and_keeps_its_state() -> None:
-    fixed = FixedFilter(1.0, 0.5, spent=0.25)
+    fixed = FixedFilter(1.0, 0.5, search_rho=0.25)
     assert fixed.weigh(lambda: pytest.fail("a fixed charge looks at no ranges")) is None
     fixed.pay()
     assert not fixed.can_pay()
@@ -199,5 +199,5 @@ def test_fixed_arguments_outside_their_range(value: float) -> None:
         FixedFilter(value, 0.5)
     with pytest.raises(ConfigurationError, match="cost"):
         FixedFilter(1.0, value)
-    with pytest.raises(ConfigurationError, match="spent"):
-        FixedFilter(1.0, 0.5, spent=value)
+    with pytest.raises(ConfigurationError, match="search_rho"):
+        FixedFilter(1.0, 0.5, search_rho=value)

@@ -1,6 +1,7 @@
 import asyncio
 import dataclasses
 import gc
+import itertools
 import logging
 import re
 import sys
@@ -17,13 +18,16 @@ from dpicl_rag import (
     MissingDependencyError,
     MissingDocumentsError,
     ModelError,
+    PoissonSampledRetriever,
     PrefixCache,
     PrivateContextLLM,
 )
 from dpicl_rag.accounting.conversion import epsilon_to_rho, rho_to_epsilon
 from dpicl_rag.accounting.stability import Stability
+from dpicl_rag.auditing import SyntheticModel
+from dpicl_rag.experts import Expert
 from dpicl_rag.language_models.rows import TransformersRows
-from dpicl_rag.mechanisms.randomness import NotPrivateWarning
+from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness
 from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.retrieval import GivenDocuments, Retrieved, Search
 
@@ -197,6 +201,7 @@ def test_a_stream_closed_midway_pays_for_what_was_released(tiny_model, ledger):
     stream.close()
     [status] = ledger.status()
     cost = epsilon_to_rho(8.0, 1e-5) / 8
+    assert stream.answer.tokens >= 1
     assert status.spent == pytest.approx(stream.answer.tokens * cost, rel=1e-6)
     assert status.reserved == 0
 
@@ -368,7 +373,7 @@ class Searching:
     def search(self, question):
         units = ["a", "b", "c"]
 
-        def draw(admitted):
+        def draw(admitted, randomness):
             found = {unit: [Document(f"text {unit}", unit)] for unit in units[:2]}
             return Retrieved(found, [self._rho * counted for counted in admitted])
 
@@ -389,6 +394,43 @@ def test_a_private_search_is_part_of_the_answers_budget(tiny_model, ledger, acco
     assert label.rho == pytest.approx(0.1 + most**2 / 8)
 
 
+def test_a_search_and_a_draw_fit_their_budget_to_the_last_bit(tiny_model):
+    """Without a ledger: the float sum of both prices may lie below their exact sum."""
+    model = SyntheticModel(3, lambda text, history: [0.0, -1.0, -2.0])
+    for epsilon, rho in itertools.product((1.5, 2.0, 3.3, 6.0, 7.1, 8.0), (0.01, 1 / 18, 0.02)):
+        for method in ("poe", "votes", "permute-and-flip", "votes-gaussian", None):
+            accounting = None if method else "fixed"
+            llm = PrivateContextLLM(model, epsilon=epsilon, accounting=accounting)
+            label = llm.classify("q?", Searching(rho), ["a", "b"], method=method)
+            assert label.rho > rho
+
+
+def test_a_seed_governs_the_coins_of_a_search_too(tiny_model):
+    """Every coin of an answer comes from one place."""
+
+    def answers():
+        found = PoissonSampledRetriever(GivenDocuments(DOCUMENTS), 0.5)
+        llm = seeded(tiny_model)
+        return [llm.answer("q?", found) for _ in range(4)]
+
+    assert answers() == answers()
+
+
+def test_a_seed_beside_randomness_is_refused(tiny_model):
+    with pytest.raises(ConfigurationError, match="not both"):
+        PrivateContextLLM(tiny_model, seed=1, randomness=Randomness())
+
+
+def test_labels_in_one_string_are_refused(tiny_model):
+    with pytest.raises(ConfigurationError, match="list"):
+        PrivateContextLLM(tiny_model).classify("q?", DOCUMENTS, "ab")
+
+
+def test_a_mistyped_setting_is_told_its_likely_name(tiny_model):
+    with pytest.raises(ConfigurationError, match="did you mean unit_tokens"):
+        PrivateContextLLM(tiny_model, unit_token=3)
+
+
 def test_units_that_were_counted_but_not_found_pay_too(tiny_model, ledger):
     ledger.set_budget(corpus="default", rho=0.35)
     llm = PrivateContextLLM(tiny_model, max_tokens=1, ledger=ledger, epsilon=1.0)
@@ -399,6 +441,45 @@ def test_units_that_were_counted_but_not_found_pay_too(tiny_model, ledger):
     assert all(limit <= 0.35 - rho for limit in counted)
     assert counted[2] == pytest.approx(0.35 - rho, abs=1e-6)
     assert new == pytest.approx(0.35)
+
+
+def test_a_unit_that_cannot_pay_for_the_search_is_not_counted(tiny_model, ledger):
+    ledger.set_budget(corpus="default", rho=100.0, unit_rho=0.35)
+    seen = []
+
+    class Watching(Searching):
+        def search(self, question):
+            search = super().search(question)
+
+            def draw(admitted, randomness):
+                seen.append(admitted)
+                return search.choose(admitted, randomness)
+
+            return Search(search.units, draw)
+
+    llm = PrivateContextLLM(tiny_model, max_tokens=1, ledger=ledger)
+    for _ in range(2):
+        llm.answer("q?", Watching(0.2))
+    assert seen == [[True] * 3, [False] * 3]
+
+
+def test_a_search_may_find_no_other_unit_and_does_not_name_it(tiny_model):
+    class Stray(Searching):
+        def search(self, question):
+            found = {SECRET: [Document(SECRET, SECRET)]}
+            return Search(["a"], lambda admitted, randomness: Retrieved(found, [0.0]))
+
+    with pytest.raises(ConfigurationError, match="candidates") as caught:
+        PrivateContextLLM(tiny_model).answer("q?", Stray(0.0))
+    assert SECRET not in str(caught.value)
+
+
+def test_an_ended_stream_keeps_no_documents(tiny_model):
+    stream = PrivateContextLLM(tiny_model, max_tokens=2).stream("q?", DOCUMENTS)
+    list(stream)
+    gc.collect()
+    kept = [thing for thing in gc.get_objects() if type(thing) is Expert]
+    assert not [expert for expert in kept if SECRET in expert.passages[0]]
 
 
 def test_a_search_that_costs_too_much_is_refused(tiny_model):

@@ -13,6 +13,7 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from dpicl_rag import ConfigurationError, MissingDocumentsError, Stability
 from dpicl_rag.retrieval import (
+    GivenDocuments,
     PoissonSampledRetriever,
     PrivateThresholdRetriever,
     PrivateTopKRetriever,
@@ -26,7 +27,7 @@ from langchain_dpicl_rag import (
     PrivateRetrievalChain,
 )
 from langchain_dpicl_rag.conversations import read
-from langchain_dpicl_rag.documents import SealedDocuments, core_documents
+from langchain_dpicl_rag.documents import SealedDocuments, from_langchain
 from langchain_dpicl_rag.stores import private_retriever
 from tests.integrations.langchain.support import (
     QUESTION,
@@ -165,6 +166,42 @@ class TestRetrievers:
         assert all(_was_read(llm, text) for text in TEXTS)
 
 
+class TestUnitOfTheSettings:
+    """What a privacy_unit does beside documents, and beside a retriever that knows its units."""
+
+    CHUNKS = [Document(text, metadata={"source": s}) for text, s in zip(TEXTS, "aba", strict=True)]  # noqa: RUF012
+
+    @pytest.fixture
+    def llm(self, tiny_model):
+        return make_llm(SpyModel(tiny_model), privacy_unit="source")
+
+    @pytest.mark.parametrize("way", ["invoke", "stream"])
+    def test_chunks_of_one_file_are_combined_to_one_unit(self, llm, way):
+        asked = {"input": QUESTION, "context": self.CHUNKS}
+        assert list(getattr(PrivateCombineDocuments(llm), way)(asked))
+        assert _was_read(llm, f"{TEXTS[0]}\n\n{TEXTS[2]}")
+        assert not any(TEXTS[0] in prompt and TEXTS[1] in prompt for prompt in llm.model.prompts)
+
+    async def test_chunks_of_one_file_are_combined_to_one_unit_async(self, llm):
+        combine, asked = PrivateCombineDocuments(llm), {"input": QUESTION, "context": self.CHUNKS}
+        assert await combine.ainvoke(asked)
+        assert [piece async for piece in combine.astream(asked)]
+        assert _was_read(llm, f"{TEXTS[0]}\n\n{TEXTS[2]}")
+
+    def test_retriever_in_the_place_of_documents(self, llm):
+        asked = {"input": QUESTION, "context": GivenDocuments(TEXTS)}
+        with pytest.raises(ConfigurationError, match="leave privacy_unit out"):
+            PrivateCombineDocuments(llm).invoke(asked)
+
+    def test_chain_over_a_retriever(self, llm):
+        with pytest.raises(ConfigurationError, match="leave out privacy_unit"):
+            PrivateRetrievalChain(GivenDocuments(TEXTS), llm=llm)
+
+    def test_chain_is_not_a_model_to_share(self, llm, memory):
+        with pytest.raises(ConfigurationError, match="not PrivateRetrievalChain"):
+            PrivateLLM(PrivateRetrievalChain(memory, llm=llm))
+
+
 def test_retriever_without_a_stability(llm):
     with pytest.raises(ConfigurationError, match="ExactRetriever"):
         PrivateRetrievalChain(Undeclared(), llm=llm)
@@ -184,7 +221,7 @@ class TestChat:
 
     def test_blocks_and_documents(self, llm):
         message = HumanMessage(content=[QUESTION, {"type": "text-plain", "text": TEXTS[0]}])
-        with pytest.raises(ValueError, match="not both"):
+        with pytest.raises(ConfigurationError, match="not both"):
             ChatPrivateContext(llm).invoke([message], documents=TEXTS)
 
     def test_other_blocks(self, llm):
@@ -330,13 +367,13 @@ class TestCombine:
 class TestDocuments:
     def test_units(self):
         given = [Document("a", id="1"), Document("b"), Document("b"), Document("b", id="1")]
-        units = [document.unit for document in core_documents(given)]
+        units = [document.unit for document in from_langchain(given)]
         assert units[0] == units[3] == "1"
         assert len(set(units)) == 3
 
     def test_unit_does_not_depend_on_other_texts(self):
-        alone = core_documents([Document("b")])[0].unit
-        assert core_documents([Document("a"), Document("b")])[1].unit == alone
+        alone = from_langchain([Document("b")])[0].unit
+        assert from_langchain([Document("a"), Document("b")])[1].unit == alone
 
     def test_sealed(self):
         sealed = SealedDocuments(TEXTS)

@@ -9,10 +9,11 @@ from contextlib import aclosing, closing
 
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from dpicl_rag import BudgetExceededError, Ledger
-from dpicl_rag.accounting import DIRECT, Adjacency
+from dpicl_rag.accounting import DIRECT, Adjacency, Stability
 from dpicl_rag.documents import as_documents
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval import ExactRetriever, GivenDocuments, PrivateThresholdRetriever
@@ -133,6 +134,22 @@ def test_combined_list_is_charged_as_top_k_and_a_retriever_as_it_says(llm, ledge
     drawn.count = 0
     combine.invoke({"input": QUESTION, "context": GivenDocuments(DOCUMENTS)})
     assert spent(ledger) == pytest.approx(as_top_k + drawn.count * TOKEN)
+
+
+@pytest.mark.parametrize(
+    ("stability", "factor"), [(Stability(0, 1), 2), (DIRECT, 1), (Stability(0, 2), 4)]
+)
+def test_combined_chunks_of_one_unit_are_charged_as_declared(
+    stability, factor, tiny_model, ledger, drawn
+):
+    settings = {**FIXED, "privacy_unit": "source"}
+    llm = make_llm(tiny_model, ledger=ledger, max_tokens=6, **settings)
+    chunks = [Document(text, metadata={"source": "a"}) for text in DOCUMENTS]
+    asked = {"input": QUESTION, "context": chunks}
+    PrivateCombineDocuments(llm, stability=stability).invoke(asked)
+    assert drawn.count > 0
+    # The conversion is exact, a little below the square.
+    assert spent(ledger) == pytest.approx(drawn.count * TOKEN * factor**2, rel=0.02)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -24,7 +23,6 @@ from dpicl_rag.accounting.stability import Stability
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError, CorpusError
 from dpicl_rag.ledger import Ledger
-from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import (
     Corpus,
@@ -37,7 +35,7 @@ from dpicl_rag.retrieval import (
     TopKRetriever,
 )
 from llama_index_dpicl_rag import PrivateLLM, PrivateQueryEngine
-from llama_index_dpicl_rag.index_retriever import IndexEmbedder
+from llama_index_dpicl_rag.index_retriever import IndexEmbedder, private_retriever
 from tests.integrations.llama_index.support import (
     QUESTION,
     TEXTS,
@@ -125,6 +123,13 @@ def test_a_metadata_field_is_the_unit(tiny_model, tmp_path, store: str) -> None:
     assert all((TEXTS[n] in first) == (TEXTS[n + 2] in first) for n in (0, 1))
 
 
+def test_settings_may_name_the_unit_of_the_index_too(tiny_model, index) -> None:
+    model = Reader(tiny_model)
+    llm = private_llm(model, privacy_unit="sender")
+    PrivateQueryEngine(llm, index, unit_field="sender", threshold=-1).query(QUESTION)
+    assert len(model.documents) == 2
+
+
 @pytest.mark.parametrize("store", ["chroma", "simple"])
 def test_metadata_is_never_read_by_the_model(tiny_model, tmp_path, store: str) -> None:
     nodes = nodes_of(TEXTS, [{"diagnosis": "quillon"}] * len(TEXTS))
@@ -192,32 +197,23 @@ def test_retriever_of_the_library_is_used_as_it_is(tiny_model) -> None:
     retriever = GivenDocuments([Document("Elm", "a"), Document("Oak", "b")])
     PrivateQueryEngine(private_llm(model), retriever).query(QUESTION)
     assert model.documents == ["Elm", "Oak"]
-    with pytest.raises(ConfigurationError, match="belong to the retriever"):
-        PrivateQueryEngine(private_llm(model), retriever, threshold=0.1)
-
-
-def coins() -> SeededRandomness:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotPrivateWarning)
-        return SeededRandomness(7)
+    for options in ({"threshold": 0.1}, {"top_k": 2}, {"where": {}}, {"unit_field": "document"}):
+        with pytest.raises(ConfigurationError, match="belong to the retriever"):
+            PrivateQueryEngine(private_llm(model), retriever, **options)
 
 
 RETRIEVERS: dict[str, Callable[[Corpus], Retriever]] = {
     "threshold": lambda corpus: ThresholdRetriever(corpus, -1),
     "top-k": lambda corpus: TopKRetriever(corpus, 2),
     "private threshold": lambda corpus: PrivateThresholdRetriever(
-        corpus, 2, thresholds=(0.5, 0.0, -1.0), randomness=coins()
+        corpus, 2, thresholds=(0.5, 0.0, -1.0)
     ),
     "private top-k": lambda corpus: PrivateTopKRetriever(
-        corpus, 4, sigma=3, thresholds=(0.0, -0.1, -1.0), randomness=coins()
+        corpus, 4, sigma=3, thresholds=(0.0, -0.1, -1.0)
     ),
-    "sampled": lambda corpus: PoissonSampledRetriever(
-        ThresholdRetriever(corpus, -1), 0.5, randomness=coins()
-    ),
+    "sampled": lambda corpus: PoissonSampledRetriever(ThresholdRetriever(corpus, -1), 0.5),
     "sampled private": lambda corpus: PoissonSampledRetriever(
-        PrivateThresholdRetriever(corpus, 2, thresholds=(0.0, -1.0), randomness=coins()),
-        0.5,
-        randomness=coins(),
+        PrivateThresholdRetriever(corpus, 2, thresholds=(0.0, -1.0)), 0.5
     ),
     "given": lambda corpus: GivenDocuments(TEXTS),
 }
@@ -242,7 +238,7 @@ def test_every_retriever_of_the_library_is_taken(tiny_model, tmp_path, name: str
         model = Reader(tiny_model)
         with Ledger(tmp_path / f"{number}.db") as ledger:
             ledger.set_budget(corpus="mail", rho=100.0)
-            llm = private_llm(model, seed=5, ledger=ledger, corpus="mail")
+            llm = private_llm(model, seed=7, ledger=ledger, corpus="mail")
             text = door(llm, RETRIEVERS[name](corpus))
             seen.append((text, model.documents, llm.budget_left()))
     text, read, left = seen[0]
@@ -284,18 +280,33 @@ class OtherStore(BasePydanticVectorStore):
 def test_approximate_search_is_refused(tiny_model, index) -> None:
     llm = private_llm(tiny_model)
     other = VectorStoreIndex.from_vector_store(OtherStore(), embed_model=HashEmbedding())
-    sources = [index.as_retriever(), index.vector_store, other, [Document("Elm", "a")]]
-    for source in sources:
+    for source in [index.as_retriever(), index.vector_store, other]:
         with pytest.raises(ConfigurationError, match="approximate"):
             PrivateQueryEngine(llm, source)
+
+
+class Undeclared:
+    """A retriever that does not say how stable it is."""
+
+    def retrieve(self, question):
+        raise AssertionError
+
+
+@pytest.mark.parametrize("source", ["foo", None, [Document("Elm", "a")], Undeclared()])
+def test_what_is_no_retriever_is_refused(tiny_model, source) -> None:
+    expected = f"ExactRetriever.*VectorStoreIndex, not {type(source).__name__}"
+    with pytest.raises(ConfigurationError, match=expected):
+        PrivateQueryEngine(private_llm(tiny_model), source)
 
 
 def test_options_that_contradict_are_refused(tiny_model, index) -> None:
     llm = private_llm(tiny_model)
     with pytest.raises(ConfigurationError, match="not both"):
         PrivateQueryEngine(llm, index, threshold=0.2, top_k=2)
-    with pytest.raises(ConfigurationError, match="privacy_unit"):
-        PrivateQueryEngine(private_llm(tiny_model, privacy_unit="sender"), index).query(QUESTION)
+    by_sender = private_llm(tiny_model, privacy_unit="sender")
+    for source, unit in [(index, None), (index, "document_id"), (GivenDocuments(TEXTS), None)]:
+        with pytest.raises(ConfigurationError, match="leave privacy_unit out"):
+            PrivateQueryEngine(by_sender, source, unit_field=unit)
     with pytest.raises(ConfigurationError, match="Chroma"):
         PrivateQueryEngine(llm, simple_index(nodes_of(TEXTS)), where={"a": "b"}).query(QUESTION)
     with pytest.raises(ConfigurationError, match="individual"):
@@ -353,11 +364,9 @@ async def test_works_in_a_workflow_step(tiny_model) -> None:
 
 
 def test_top_k_costs_twice_a_threshold(tiny_model, index) -> None:
-    from llama_index_dpicl_rag.index_retriever import retriever_over
-
-    threshold = retriever_over(index, unit_field="document_id")
+    threshold = private_retriever(index, unit_field="document_id")
     assert isinstance(threshold, ThresholdRetriever)
     assert threshold.threshold == 0.5
-    top_k = retriever_over(index, unit_field="document_id", top_k=2)
+    top_k = private_retriever(index, unit_field="document_id", top_k=2)
     assert isinstance(top_k, TopKRetriever)
     assert top_k.stability == Stability(added=0, changed=1)

@@ -92,6 +92,17 @@ def test_unit_field_must_be_named(tiny_model) -> None:
         PrivateSynthesizer(private_llm(tiny_model))  # type: ignore[call-arg]
 
 
+def test_settings_may_not_name_another_unit(tiny_model) -> None:
+    model = Reader(tiny_model)
+    llm = private_llm(model, privacy_unit="sender")
+    with pytest.raises(ConfigurationError, match="leave privacy_unit out"):
+        PrivateSynthesizer(llm, unit_field="document_id")
+    synthesizer = PrivateSynthesizer(llm, unit_field="sender")
+    assert synthesizer.synthesize(QUESTION, scored(fields=SENDERS)).response
+    assert len(model.documents) == 2
+    assert synthesizer.get_response(QUESTION, TEXTS)
+
+
 def test_zero_nodes_take_the_ordinary_path(tiny_model, make) -> None:
     public = private_llm(tiny_model, seed=5).answer(QUESTION, []).text
     assert make().synthesize(QUESTION, []).response == public

@@ -19,6 +19,7 @@ from dpicl_rag.accounting import (
     PureDP,
     RenyiAccountant,
     SelfComposed,
+    SubsampledSum,
     ZeroConcentrated,
     ZeroConcentratedAccountant,
     largest_strength,
@@ -34,6 +35,7 @@ from tests.contracts.accountant import (
     gaussian_delta,
     pure_pairs,
     subsampled_gaussian_delta,
+    subsampled_sum_delta,
     worst_of,
 )
 
@@ -48,6 +50,7 @@ SAMPLED_BOUNDED = Case(
 )
 SAMPLED_PURE = Case(PoissonSubsampled(0.3, PureDP(1.0)), worst_of(pure_pairs(1.0, 0.3)))
 SAMPLED_GAUSSIAN = Case(PoissonSubsampled(0.3, Gaussian(1.0)), subsampled_gaussian_delta(1.0, 0.3))
+SAMPLED_SUM = Case(SubsampledSum(3, 0.3, 3.0), subsampled_sum_delta(3, 0.3, 3.0))
 
 
 class TestPureAccountant(AccountantContract):
@@ -72,7 +75,7 @@ class TestPureAccountant(AccountantContract):
 
 class TestZeroConcentratedAccountant(AccountantContract):
     cases = (BOUNDED, PURE, CONCENTRATED, GAUSSIAN)
-    unsupported = (_Unknown(), PoissonSubsampled(0.1, Gaussian(1.0)))
+    unsupported = (_Unknown(), PoissonSubsampled(0.1, Gaussian(1.0)), SAMPLED_SUM.event)
 
     def accountant(self, adjacency: Adjacency = ADD_OR_REMOVE) -> ZeroConcentratedAccountant:
         return ZeroConcentratedAccountant(adjacency)
@@ -84,7 +87,7 @@ class TestZeroConcentratedAccountant(AccountantContract):
 
 class TestRenyiAccountant(AccountantContract):
     cases = (BOUNDED, PURE, CONCENTRATED, GAUSSIAN)
-    unsupported = (_Unknown(), PoissonSubsampled(0.1, Gaussian(1.0)))
+    unsupported = (_Unknown(), PoissonSubsampled(0.1, Gaussian(1.0)), SAMPLED_SUM.event)
 
     def accountant(self, adjacency: Adjacency = ADD_OR_REMOVE) -> RenyiAccountant:
         return RenyiAccountant(adjacency)
@@ -96,7 +99,7 @@ class TestRenyiAccountant(AccountantContract):
 
 
 class TestPrivacyLossAccountant(AccountantContract):
-    cases = (PURE, GAUSSIAN, SAMPLED_GAUSSIAN)
+    cases = (PURE, GAUSSIAN, SAMPLED_GAUSSIAN, SAMPLED_SUM)
     unsupported = (_Unknown(), BoundedRange(1.0), PoissonSubsampled(0.1, BoundedRange(1.0)))
     tolerance = 1e-3
 
@@ -241,6 +244,9 @@ def test_leaves_keep_a_subsample_whole() -> None:
         (lambda: Gaussian(0.0), "noise_multiplier"),
         (lambda: PoissonSubsampled(1.5, PureDP(1.0)), "rate"),
         (lambda: PoissonSubsampled(0.5, "draw"), "event"),
+        (lambda: SubsampledSum(0, 0.5, 1.0), "contexts"),
+        (lambda: SubsampledSum(3, 0.0, 1.0), "rate"),
+        (lambda: SubsampledSum(3, 0.5, 0.0), "sigma"),
         (lambda: Composed([PureDP(1.0)]), "tuple"),
         (lambda: Composed((PureDP(1.0), 2.0)), "event"),
         (lambda: SelfComposed(PureDP(1.0), 0), "count"),

@@ -23,12 +23,13 @@ from dpicl_rag.accounting import (
     epsilon_to_rho,
     gaussian_multiplier,
     pure_strength,
+    require_individual,
     rho_to_delta,
     rho_to_epsilon,
+    subsampled_sigma,
+    zcdp,
 )
-from dpicl_rag.accounting.calibration import subsampled_sigma
 from dpicl_rag.accounting.gaussian import gaussian_delta
-from dpicl_rag.accounting.pure_dp import zcdp
 from dpicl_rag.errors import ConfigurationError
 
 DELTA = 1e-5
@@ -204,3 +205,13 @@ def test_budgets_out_of_range(fields, says):
 def test_what_no_unit_reaches_has_no_strength():
     with pytest.raises(ConfigurationError, match="factor"):
         bounded_range_strength(Budget(1.0, DELTA, stability=Stability(0, 0)), 1.0)
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+@pytest.mark.parametrize("stability", [DIRECT, RANDOM_GROUPS, Stability(2, 0), Stability(1, 1)])
+def test_individual_accounting_needs_units_that_touch_no_expert_but_their_own(adjacency, stability):
+    sound = adjacency is Adjacency.ADD_OR_REMOVE_ONE and stability is DIRECT
+    assert stability.individual_under(adjacency) == sound
+    if not sound:
+        with pytest.raises(ConfigurationError, match="individual accounting needs"):
+            require_individual(stability, adjacency)

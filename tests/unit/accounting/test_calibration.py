@@ -9,22 +9,31 @@ from hypothesis import strategies as st
 from dpicl_rag.accounting import (
     Adjacency,
     BoundedRange,
+    Budget,
     RenyiAccountant,
+    Stability,
     ZeroConcentratedAccountant,
-    epsilon_to_rho,
-    exact_strength_for,
+    bounded_range_strength,
     largest_strength,
+    rho_to_epsilon,
     strength_for,
 )
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.filters import FixedFilter
 
 
+def of_rho(rho: float, factor: int = 1) -> Budget:
+    """A budget that leaves about ``rho`` for the draws, for units that reach so far."""
+    return Budget(rho_to_epsilon(rho, 1e-5), 1e-5, stability=Stability(factor, 0))
+
+
 @given(st.floats(1e-6, 50), st.integers(1, 3000), st.floats(1e-3, 100), st.integers(1, 8))
 def test_tokens_spend_the_budget_and_no_more(
     rho: float, tokens: int, utility_range: float, factor: int
 ) -> None:
-    reach = strength_for(rho, tokens, utility_range, factor) * utility_range * factor
+    budget = of_rho(rho, factor)
+    rho = budget.rho
+    reach = strength_for(budget, tokens, utility_range) * utility_range * factor
     cost = reach * reach / 8
     assert Fraction(cost) * tokens <= Fraction(rho)
     summed = 0.0
@@ -34,30 +43,31 @@ def test_tokens_spend_the_budget_and_no_more(
 
 
 def test_a_filter_pays_for_every_token_and_no_other() -> None:
-    rho = epsilon_to_rho(8, 1e-5)
-    cost = strength_for(rho, 64, 1.0, 1) ** 2 / 8
-    budget = FixedFilter(rho, cost)
+    budget = Budget(8.0, 1e-5)
+    spend = FixedFilter(budget.rho, strength_for(budget, 64, 1.0) ** 2 / 8)
     for _ in range(64):
-        budget.pay()
-    assert not budget.can_pay()
+        spend.pay()
+    assert not spend.can_pay()
 
 
-@pytest.mark.parametrize("tokens", [1, 16, 64])
+@pytest.mark.parametrize(("tokens", "gain"), [(2, 1.818), (16, 1.058), (64, 1.013)])
 @pytest.mark.parametrize("factor", [1, 2])
-def test_exact_calibration_meets_its_target(tokens: int, factor: int) -> None:
-    strength = exact_strength_for(8.0, 1e-5, tokens, 2.0, factor)
+def test_exact_calibration_meets_its_target(tokens: int, gain: float, factor: int) -> None:
+    stability = Stability(factor, 0)
+    strength = bounded_range_strength(Budget(8.0, 1e-5, stability=stability, queries=tokens), 2.0)
     event = BoundedRange(strength * 2.0 * factor)
     accountant = RenyiAccountant(Adjacency.ADD_OR_REMOVE_ONE).compose(event, tokens)
     assert 8.0 * (1 - 1e-9) <= accountant.epsilon(1e-5) <= 8.0 * (1 + 1e-12)
-    by_zcdp = strength_for(epsilon_to_rho(8.0, 1e-5), tokens, 2.0, factor)
-    assert by_zcdp < strength
+    by_zcdp = strength_for(Budget(8.0, 1e-5, stability=stability), tokens, 2.0)
+    assert strength / by_zcdp == pytest.approx(gain, abs=0.001)
     concentrated = ZeroConcentratedAccountant(Adjacency.ADD_OR_REMOVE_ONE).compose(event, tokens)
     assert concentrated.epsilon(1e-5) > 8.0
 
 
 def test_the_factor_divides_the_strength() -> None:
-    assert strength_for(1.0, 10, 1.0, 4) == pytest.approx(strength_for(1.0, 10, 1.0, 1) / 4)
-    assert strength_for(1.0, 10, 5.0, 1) == pytest.approx(strength_for(1.0, 10, 1.0, 1) / 5)
+    one = strength_for(of_rho(1.0), 10, 1.0)
+    assert strength_for(of_rho(1.0, 4), 10, 1.0) == pytest.approx(one / 4)
+    assert strength_for(of_rho(1.0), 10, 5.0) == pytest.approx(one / 5)
 
 
 @pytest.mark.parametrize("target", [1e-6, 0.3, 1e6])
@@ -70,13 +80,11 @@ def test_largest_strength_of_a_plain_function(target: float) -> None:
 @pytest.mark.parametrize(
     ("call", "name"),
     [
-        (lambda: strength_for(0.0, 1, 1.0, 1), "rho"),
-        (lambda: strength_for(1.0, 0, 1.0, 1), "tokens"),
-        (lambda: strength_for(1.0, 1, 0.0, 1), "utility_range"),
-        (lambda: strength_for(1.0, 1, 1.0, 0), "factor"),
-        (lambda: strength_for(1.0, 1, 1.0, 1.5), "factor"),
-        (lambda: exact_strength_for(0.0, 1e-5, 1, 1.0, 1), "epsilon"),
-        (lambda: exact_strength_for(1.0, 1.0, 1, 1.0, 1), "delta"),
+        (lambda: strength_for(Budget(1.0, 1e-5, search_rho=5.0), 1, 1.0), "search costs more"),
+        (lambda: strength_for(of_rho(1.0), 0, 1.0), "draws"),
+        (lambda: strength_for(of_rho(1.0), 1, 0.0), "utility_range"),
+        (lambda: strength_for(of_rho(1.0, 0), 1, 1.0), "factor"),
+        (lambda: strength_for(of_rho(1.0, 1.5), 1, 1.0), "factor"),
         (lambda: largest_strength(lambda strength: strength, 0.0), "epsilon"),
     ],
 )

@@ -223,7 +223,6 @@ def test_an_empty_corpus_is_answered_by_the_ordinary_path(cli, home):
         (["--delta", "1"], "delta"),
         (["--max-tokens", "0"], "max_tokens"),
         (["--threshold", "2"], "threshold"),
-        (["--top-k", "0"], "top_k must"),
         (["--top-k", "2", "--accounting", "individual"], "individual"),
         (["--sample", "0"], "rate must"),
         (["--sample", "1.5"], "rate must"),
@@ -245,7 +244,9 @@ def test_an_unknown_corpus_names_those_there_are(cli, mail):
 
 
 def test_settings_are_checked_before_the_model_is_loaded(cli, mail, monkeypatch):
-    monkeypatch.setattr(stores, "load_model", lambda name: pytest.fail("loaded"))
+    monkeypatch.setattr(
+        "dpicl_rag.language_models.defaults.default_model", lambda: pytest.fail("loaded")
+    )
     assert cli("ask", "What?", "--corpus", mail, "--epsilon", "0").exit_code == 1
     assert cli("ask", "What?", "--corpus", "mial").exit_code == 1
 
@@ -268,6 +269,7 @@ def test_a_question_longer_than_the_context(cli, mail, spending):
         ["--threshold", "0", "--private-top-k", "5"],
         ["--top-k", "2", "--private-top-k", "5"],
         ["--private-threshold", "5", "--private-top-k", "5"],
+        ["--top-k", "0"],
         ["--private-top-k", "0"],
         ["--sample", "half"],
         ["--no-ledger", "--ledger", "x.sqlite"],
@@ -334,7 +336,7 @@ def drawn(monkeypatch, endless):
             tokens.append(token)
             yield token
 
-    monkeypatch.setattr("dpicl_rag.private_context_llm.decode", counted)
+    monkeypatch.setattr("dpicl_rag.decoding.decode", counted)
     return tokens
 
 

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from dpicl_rag.accounting.stability import Stability
-from dpicl_rag.cli import stores
 from tests.support.tiny_model import build_tiny_model
 
 QUICK = ("--units", "2", "--tokens", "2", "--runs", "4", "--max-tokens", "2")
@@ -15,7 +14,7 @@ QUICK = ("--units", "2", "--tokens", "2", "--runs", "4", "--max-tokens", "2")
 def short_context(monkeypatch):
     """A model of its own: the audit asks longer questions than others do."""
     model = build_tiny_model(max_position_embeddings=4096)
-    monkeypatch.setattr(stores, "load_model", lambda name: model)
+    monkeypatch.setattr("dpicl_rag.language_models.defaults.default_model", lambda: model)
 
 
 def test_a_corpus_is_audited_and_the_figures_stand_in_order(cli, mail, secret):
@@ -62,6 +61,20 @@ def test_a_path_or_a_corpus_is_needed(cli, words):
     shown = cli("audit", *words)
     assert shown.exit_code == 2
     assert "--corpus" in shown.output
+
+
+@pytest.mark.parametrize("option", ["--threshold", "--path", "--embedder"])
+def test_what_goes_with_a_corpus_is_refused_beside_a_path(cli, option):
+    shown = cli("audit", "notes.jsonl", option, "0.5")
+    assert shown.exit_code == 2
+    assert f"{option}: it goes only with --corpus" in " ".join(shown.output.split())
+
+
+def test_a_store_of_the_environment_is_no_option(cli, home, monkeypatch):
+    monkeypatch.setenv("DPICL_RAG_STORE", str(home / "store"))
+    shown = cli("audit", str(home / "none.jsonl"))
+    assert shown.exit_code == 1
+    assert "does not exist" in shown.output
 
 
 def test_a_bad_setting_is_one_line(cli, mail):

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from dpicl_rag.cli import stores
 from dpicl_rag.evaluation.scoring import Scorer
 
 OPTIONS = ("--experts", "2,3", "--seeds", "2", "--queries", "2", "--text-tokens", "12")
@@ -109,7 +108,10 @@ def test_numbers_of_experts_that_are_none(score, number):
 
 def test_a_report_needs_no_model(score, cli, home, monkeypatch):
     score()
-    monkeypatch.setattr(stores, "load_model", lambda name: pytest.fail("the model was loaded"))
+    monkeypatch.setattr(
+        "dpicl_rag.language_models.defaults.default_model",
+        lambda: pytest.fail("the model was loaded"),
+    )
     result = cli("evaluate", "report", str(home / "run"), "--epsilon", "1", "--json")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
@@ -126,6 +128,12 @@ def test_a_report_under_replacement_shows_the_published_charge_too(score, cli, h
     assert result.exit_code == 0
     assert "poe, as published" in result.stdout
     assert "7.99" in result.stdout
+
+
+def test_reports_of_several_runs_are_one_object(score, cli, home):
+    one = json.loads(score("--json").stdout)
+    words = (str(home / "run"), str(home / "run"), "--no-sweeps", "--json")
+    assert json.loads(cli("evaluate", "report", *words).stdout) == {"reports": [one, one]}
 
 
 def test_a_report_is_written(score, cli, home):

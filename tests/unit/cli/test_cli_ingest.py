@@ -65,7 +65,7 @@ def test_the_summary_names_the_first_ten_skipped(cli, rows):
     result = cli("ingest", str(rows), "--corpus", "facts")
     found = numbers(result.stdout)
     assert (found["records read"], found["loaded"], found["skipped"]) == ("20", "8", "12")
-    assert (found["privacy units"], found["chunks"]) == ("8", "8")
+    assert (found["privacy units"], found["passages"]) == ("8", "8")
     assert (found["embedded now"], found["already there"]) == ("8", "0")
     assert result.stdout.count("  row ") + result.stdout.count("  line ") == 10
     assert "and 2 more; --verbose names them all" in result.stdout

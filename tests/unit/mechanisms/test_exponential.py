@@ -7,7 +7,9 @@ from scipy import stats
 from dpicl_rag.errors import DPICLError
 from dpicl_rag.filters import FixedFilter
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
+from dpicl_rag.mechanisms.permute_and_flip import PermuteAndFlip
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness, SeededRandomness
+from dpicl_rag.mechanisms.report_noisy_max import ReportNoisyMax
 from dpicl_rag.mechanisms.step import DenseStep
 
 
@@ -32,7 +34,7 @@ class Given:
 
 
 def scores(base, utilities, weights=None, strength=1.0):
-    mechanism = ExponentialMechanism(Given(), strength, rho=0.1)
+    mechanism = ExponentialMechanism(Given(), strength)
     return mechanism.scores(DenseStep(base, utilities), weights)
 
 
@@ -69,18 +71,41 @@ class Watched(FixedFilter):
 def test_a_draw_weighs_pays_and_follows_the_scores():
     utilities = torch.tensor([[0.0, 1.0], [0.5, 0.25]])
     spend = Watched(torch.tensor([1.0, 0.0], dtype=torch.float64))
-    mechanism = ExponentialMechanism(Given(), 40.0, rho=0.1)
+    mechanism = ExponentialMechanism(Given(), 40.0)
     step = DenseStep(torch.zeros(2, dtype=torch.float64), utilities)
     assert mechanism.draw(step, spend, Fixed(0.5)) == 1
     assert spend.ranges.tolist() == [40.0, 10.0]
     assert spend.rho == 0.1
 
 
-def test_a_draw_that_cannot_be_paid_is_not_made():
-    mechanism = ExponentialMechanism(Given(), 1.0, rho=0.1)
+def test_a_draw_costs_its_reach_and_changed_experts_count_twice():
+    assert ExponentialMechanism(Given(), 2.0).rho == 0.5
+    assert ExponentialMechanism(Given(), 2.0, factor=2).rho == 2.0
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        ExponentialMechanism(Given(), 1.0),
+        PermuteAndFlip(Given(), 1.0, 0.2),
+        ReportNoisyMax(Given(), 1.0, 0.2, 1e-5),
+    ],
+    ids=lambda mechanism: type(mechanism).__name__,
+)
+def test_a_draw_that_cannot_be_paid_is_not_made(mechanism):
     step = DenseStep(torch.zeros(2, dtype=torch.float64), torch.zeros(1, 2))
     with pytest.raises(DPICLError):
         mechanism.draw(step, FixedFilter(0.1, 0.2), None)
+
+
+def test_a_charge_is_verified_after_the_draw_and_before_the_release():
+    class Late(FixedFilter):
+        def verify(self):
+            raise DPICLError("passed its limit")
+
+    step = DenseStep(torch.zeros(2, dtype=torch.float64), torch.zeros(1, 2))
+    with pytest.raises(DPICLError, match="limit"):
+        ExponentialMechanism(Given(), 1.0).draw(step, Late(1.0, 0.1), Fixed(0.5))
 
 
 def test_the_draw_inverts_the_distribution():
@@ -118,9 +143,12 @@ def test_a_seed_repeats_and_says_that_it_is_not_private():
 def test_the_default_generator_does_not_follow_any_seed():
     import random
 
-    random.seed(0)
-    torch.manual_seed(0)
-    first = [Randomness().uniform() for _ in range(4)]
-    random.seed(0)
-    torch.manual_seed(0)
-    assert first != [Randomness().uniform() for _ in range(4)]
+    def draws():
+        random.seed(0)
+        torch.manual_seed(0)
+        mine = Randomness()
+        return [(mine.uniform(), mine.below(1 << 40)) for _ in range(4)]
+
+    assert not {number for pair in draws() for number in pair} & {
+        number for pair in draws() for number in pair
+    }

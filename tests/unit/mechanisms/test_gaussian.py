@@ -2,6 +2,7 @@
 
 import math
 import random
+import secrets
 from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
@@ -11,25 +12,31 @@ from scipy import stats
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms import gaussian
-from dpicl_rag.mechanisms.gaussian import (
-    Below,
-    DiscreteGaussian,
-    bernoulli_exp,
-    discrete_laplace,
-)
-from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.mechanisms.gaussian import DiscreteGaussian, bernoulli_exp, discrete_laplace
+from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness, SeededRandomness
 from tests.support.scored_units import Choose, distribution, gaussian_pmf
 
 
-def uniform(choose: Choose) -> Below:
-    return lambda bound: choose([(value, 1 / bound) for value in range(bound)])
+class Tried(Randomness):
+    """Coins whose every outcome `distribution` tries."""
+
+    def __init__(self, choose: Choose) -> None:
+        self.choose = choose
+
+    def below(self, bound: int) -> int:
+        return self.choose([(value, 1 / bound) for value in range(bound)])
+
+
+def seeded() -> Randomness:
+    with pytest.warns(NotPrivateWarning):
+        return SeededRandomness(7)
 
 
 @pytest.mark.parametrize(
     "exponent", [Fraction(0), Fraction(1, 3), Fraction(1), Fraction(5, 4), Fraction(2)]
 )
 def test_bernoulli_exactly(exponent: Fraction) -> None:
-    found = distribution(lambda choose: bernoulli_exp(exponent, uniform(choose)), 1e-4)
+    found = distribution(lambda choose: bernoulli_exp(exponent, Tried(choose)), 1e-4)
     missing = 1 - math.fsum(found.values())
     assert missing < 0.02
     assert -1e-12 <= math.exp(-exponent) - found[True] <= missing + 1e-12
@@ -59,7 +66,7 @@ def given_an_end(found: dict[int, float]) -> dict[int, float]:
 def ideal_bernoulli(monkeypatch: pytest.MonkeyPatch, choose: Choose) -> None:
     """Replace the Bernoulli draws, tested above, by single choices of the right probability."""
 
-    def bernoulli(exponent: Fraction, below: Below) -> bool:
+    def bernoulli(exponent: Fraction, randomness: Randomness) -> bool:
         chance = math.exp(-exponent)
         return bool(choose([(1, chance), (0, 1 - chance)]))
 
@@ -72,14 +79,15 @@ def test_laplace_exactly(scale: int, monkeypatch: pytest.MonkeyPatch) -> None:
         ideal_bernoulli(monkeypatch, choose)
         rounds = 0
 
-        def below(bound: int) -> int:
-            nonlocal rounds
-            rounds += bound == scale
-            if rounds > 1:
-                raise _Again
-            return uniform(choose)(bound)
+        class OneRound(Tried):
+            def below(self, bound: int) -> int:
+                nonlocal rounds
+                rounds += bound == scale
+                if rounds > 1:
+                    raise _Again
+                return super().below(bound)
 
-        return discrete_laplace(scale, below)
+        return discrete_laplace(scale, OneRound(choose))
 
     found = given_an_end(distribution(lambda choose: one_round(run, choose), 1e-13))
     weight = math.tanh(1 / (2 * scale))
@@ -93,7 +101,7 @@ def test_gaussian_exactly(sigma: float, monkeypatch: pytest.MonkeyPatch) -> None
         ideal_bernoulli(monkeypatch, choose)
         rounds = 0
 
-        def laplace(scale: int, below: Below) -> int:
+        def laplace(scale: int, randomness: Randomness) -> int:
             nonlocal rounds
             rounds += 1
             if rounds > 1:
@@ -104,7 +112,7 @@ def test_gaussian_exactly(sigma: float, monkeypatch: pytest.MonkeyPatch) -> None
             )
 
         monkeypatch.setattr(gaussian, "discrete_laplace", laplace)
-        return DiscreteGaussian(sigma, uniform(choose)).draw()
+        return DiscreteGaussian(sigma).draw(Tried(choose))
 
     found = given_an_end(distribution(lambda choose: one_round(run, choose)))
     pmf = gaussian_pmf(sigma, math.ceil(12 * sigma))
@@ -115,8 +123,8 @@ def test_gaussian_exactly(sigma: float, monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("sigma", [1.0, 3.0, 7.5])
 def test_gaussian_by_chi_square(sigma: float) -> None:
     draws = 4_000
-    noise = DiscreteGaussian(sigma, random.Random(7).randrange)
-    counts = Counter(noise.draw() for _ in range(draws))
+    noise, coins = DiscreteGaussian(sigma), seeded()
+    counts = Counter(noise.draw(coins) for _ in range(draws))
     pmf = gaussian_pmf(sigma, math.ceil(12 * sigma))
     inside = [x for x in pmf if pmf[x] * draws >= 5]
     observed = [counts[x] for x in inside]
@@ -152,12 +160,15 @@ def test_rho_is_rounded_up(sigma: float) -> None:
 
 @pytest.mark.parametrize("sigma", [0, -1, math.inf, math.nan])
 def test_sigma_out_of_range(sigma: float) -> None:
-    with pytest.raises(ConfigurationError, match="sigma must be above 0 and finite"):
+    with pytest.raises(ConfigurationError, match="sigma must be a finite number above 0"):
         DiscreteGaussian(sigma)
 
 
-def test_numbers_come_from_the_operating_system() -> None:
-    noise = DiscreteGaussian(3.0)
-    assert type(noise._below.__self__) is Randomness
-    assert len({noise.draw() for _ in range(50)}) > 3
+def test_numbers_come_from_the_operating_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    noise, coins = DiscreteGaussian(3.0), seeded()
+    assert len({noise.draw(Randomness()) for _ in range(50)}) > 3
+    # In its place stand the numbers of a seed: every number must be one of them.
+    monkeypatch.setattr(secrets, "randbelow", random.Random(7).randrange)
+    drawn = [noise.draw(Randomness()) for _ in range(50)]
+    assert drawn == [noise.draw(coins) for _ in range(50)]
     assert repr(noise) == "DiscreteGaussian(sigma=3)"

@@ -10,9 +10,9 @@ import torch
 from dp_accounting.pld import privacy_loss_distribution
 from scipy import stats
 
-from dpicl_rag.accounting import Adjacency, Budget, epsilon_for
+from dpicl_rag.accounting import Adjacency, Budget, SubsampledSum, epsilon_for
 from dpicl_rag.accounting.gaussian import gaussian_delta, gaussian_epsilon
-from dpicl_rag.accounting.mixture_of_gaussians import SubsampledSum
+from dpicl_rag.accounting.mixture_of_gaussians import mixture_delta
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.evaluation.layouts import name_of
 from dpicl_rag.filters import FixedFilter
@@ -227,7 +227,8 @@ def test_the_mixture_agrees_with_dp_accounting():
         value_discretization_interval=5e-3,
     )
     for epsilon in (0.2, 0.5, 1.0):
-        assert event.delta(epsilon) == pytest.approx(loss.get_delta_for_epsilon(epsilon), abs=1e-5)
+        found = mixture_delta(*event.mixture, event.sigma, epsilon)
+        assert found == pytest.approx(loss.get_delta_for_epsilon(epsilon), abs=1e-5)
 
 
 def test_one_context_is_the_subsampled_gaussian():
@@ -235,7 +236,8 @@ def test_one_context_is_the_subsampled_gaussian():
     loss = privacy_loss_distribution.from_gaussian_mechanism(
         1.5, sampling_prob=0.3, value_discretization_interval=1e-3
     )
-    assert event.delta(0.5) == pytest.approx(loss.get_delta_for_epsilon(0.5), abs=1e-6)
+    found = mixture_delta(*event.mixture, event.sigma, 0.5)
+    assert found == pytest.approx(loss.get_delta_for_epsilon(0.5), abs=1e-6)
 
 
 def test_the_classical_gaussian_formula_wastes_noise():
@@ -289,7 +291,8 @@ def test_groups_hold_about_the_asked_number_of_units():
         ("nonsense", {}, "no method is called"),
         ("poe", {"temperature": 1.0}, "no parameter temperature"),
         ("votes", {"clip": 1.0}, "it has: group_size"),
-        ("poe", {"clip": 0.0}, "clip"),
+        ("poe", {"clip": 2.0, "warmth": 1.0}, "has no parameter warmth; it has: clip"),
+        ("poe", {"clip": 0.0}, "clip must be"),
         ("poe-groups", {"group_size": 0}, "group_size"),
         ("poe", {"prior": "secret"}, "prior"),
         ("permute-and-flip", {"utility": "surplus"}, "utility"),
@@ -301,6 +304,17 @@ def test_groups_hold_about_the_asked_number_of_units():
 def test_a_bad_name_or_parameter_is_one_sentence(name, parameters, says):
     with pytest.raises(ConfigurationError, match=says):
         make(name, **parameters)
+
+
+def test_a_value_of_the_wrong_type_is_not_called_an_unknown_name():
+    with pytest.raises(TypeError, match="'str'"):
+        make("poe", clip="wide")
+
+
+def test_only_an_experts_own_prior_is_read_of_documents():
+    takes = [name for name in METHODS if make(name).takes_priors]
+    assert takes == ["poe-prior"]
+    assert not make("poe-prior", prior="zero-shot").takes_priors
 
 
 def test_rows_of_another_layout_are_refused():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import typing
+from functools import partial
 from unittest import mock
 
 import pytest
@@ -61,6 +62,17 @@ def llm(ledger=None, **settings) -> PrivateContextLLM:
     return PrivateContextLLM(model, ledger=ledger, **{"epsilon": 2.0, **settings})
 
 
+class ByMethod(PrivateContextLLM):
+    """Classifies by one method."""
+
+    def __init__(self, method, *args, **settings):
+        super().__init__(*args, **settings)
+        self.method = method
+
+    def classify(self, *args, **options):
+        return super().classify(*args, method=self.method, **options)
+
+
 def distribution(
     name: str | None, corpus, *, model=Questioned, pipeline=list, **settings
 ) -> tuple[torch.Tensor, object]:
@@ -71,7 +83,7 @@ def distribution(
         {"epsilon": 2.0, **settings},
         pipeline=pipeline,
         labels=LABELS,
-        method=name,
+        make=partial(ByMethod, name),
     )
     trace = subject.observe(corpus)
     return trace.log_probs[0].exp(), trace.result

@@ -156,7 +156,7 @@ def test_half_the_noise_is_found_out(case):
 def test_the_published_factor_two_claim_is_shown_failing(name):
     method = make(name)
     published = method.published(Budget(EPSILON, DELTA, REPLACED))
-    assert published.accounting == "published"
+    assert published.noise == "published"
     ratio, spread = worst(method, published, changed=True)
     assert ratio > 1.9 * EPSILON
     # The event tells the truth about it.

@@ -1,5 +1,6 @@
 """What holds for every retriever: exact, private, given, and thinned by coins over any of them."""
 
+import secrets
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from dpicl_rag.accounting.stability import Adjacency, Stability
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
 from dpicl_rag.retrieval import (
     ExactRetriever,
     GivenDocuments,
@@ -113,6 +115,18 @@ def test_a_search_chooses_once(retriever: Retriever) -> None:
     with pytest.raises(ConfigurationError, match="drawn once"):
         search.choose()
     retriever.search("q").choose()
+
+
+def test_all_coins_are_those_that_it_is_handed(
+    retriever: Retriever, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for source in ("randbits", "randbelow"):
+        monkeypatch.setattr(secrets, source, None)
+    with pytest.warns(NotPrivateWarning):
+        one, two = SeededRandomness(3), SeededRandomness(3)
+    for _ in range(3):
+        first, second = (retriever.search("q").choose(randomness=coins) for coins in (one, two))
+        assert (first.documents, first.unit_rho) == (second.documents, second.unit_rho)
 
 
 def test_who_is_not_admitted_pays_nothing(retriever: Retriever) -> None:

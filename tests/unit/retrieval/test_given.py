@@ -61,8 +61,8 @@ class Found:
 @pytest.mark.parametrize(
     ("documents", "message"),
     [
-        ("secret", "documents must be a list, not one string"),
-        (5, "documents must be a list, not int"),
+        ("secret", r"a list, not one string; pass .* ThresholdRetriever\(corpus\)"),
+        (5, "documents must be a list, not int; pass a list of documents, or a retriever"),
         (Found(), "Found .* derive it from dpicl_rag.retrieval.ExactRetriever"),
     ],
 )

@@ -31,7 +31,9 @@ def test_vectors_of_several_lengths_are_an_error_that_tells_no_count() -> None:
     rows = [*ROWS, (Record("3", "odd", "text"), [1.0])]
     with pytest.raises(CorpusError) as caught:
         InMemoryVectors(OneVector([1, 0]), lambda: rows).snapshot()
-    assert str(caught.value) == "the vectors of a store must be numbers, all of one length"
+    assert str(caught.value) == (
+        "the vectors of a store must be numbers, all of one length; fill it with one embedder"
+    )
     assert caught.value.__suppress_context__
 
 

@@ -22,6 +22,7 @@ import pytest
 
 from dpicl_rag.accounting.stability import Adjacency
 from dpicl_rag.documents import group_by_unit
+from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval import Retrieved, Search
 from dpicl_rag.retrieval.private import Choice, CountingRetriever
 from dpicl_rag.retrieval.private_threshold import PrivateThresholdRetriever
@@ -49,22 +50,21 @@ def views(
     counted = None if admitted is None else [admitted(u) for u in scored.units]
 
     def run(choose: Choose) -> tuple[View, float]:
-
         search = copy.copy(scored)
         choices: list[Choice] = []
 
-        def below(bound: int) -> int:
-            share = retriever.capacity / bound
-            return choose([(0, share), (bound - 1, 1 - share)])
+        class Coins(Randomness):
+            def below(self, bound: int) -> int:
+                share = retriever.capacity / bound
+                return choose([(0, share), (bound - 1, 1 - share)])
 
-        def remembered(counts: Sequence[int]) -> Choice:
-            choices.append(type(retriever)._choose(retriever, counts))
+        def remembered(counts: Sequence[int], randomness: Randomness) -> Choice:
+            choices.append(type(retriever)._choose(retriever, counts, randomness))
             return choices[-1]
 
-        retriever._noise = SimpleNamespace(rho=rho, draw=lambda: choose(noise))
-        retriever._randomness = SimpleNamespace(below=below)
+        retriever._noise = SimpleNamespace(rho=rho, draw=lambda randomness: choose(noise))
         retriever._choose = remembered
-        found = search.choose(counted)
+        found = search.choose(counted, Coins())
         paid = dict(zip(search.units, found.unit_rho, strict=True)).get(unit, 0.0)
         others = tuple(d.text for d in found.documents if d.unit != unit)
         return (choices[0].place, others), paid
@@ -171,7 +171,7 @@ class HalfSensitivity(PrivateThresholdRetriever):
 class ExactCounts(PrivateThresholdRetriever):
     """A planted fault: the threshold from the counts themselves."""
 
-    def _choose(self, counts: Sequence[int]) -> Choice:
+    def _choose(self, counts: Sequence[int], randomness: Randomness) -> Choice:
         totals = np.cumsum(counts)
         place = int(np.argmax(totals >= self.target)) if totals[-1] >= self.target else 2
         return Choice(place, int(totals[place]), [int(bin_ <= place) for bin_ in range(3)])
@@ -180,18 +180,17 @@ class ExactCounts(PrivateThresholdRetriever):
 class Overlapping(PrivateThresholdRetriever):
     """A planted fault: every count holds all units above it, and one of them is charged."""
 
-    def _choose(self, counts: Sequence[int]) -> Choice:
-        place = next(
-            (p for p in range(3) if sum(counts[: p + 1]) + self._noise.draw() >= self.target), 2
-        )
+    def _choose(self, counts: Sequence[int], randomness: Randomness) -> Choice:
+        noisy = (sum(counts[: p + 1]) + self._noise.draw(randomness) for p in range(3))
+        place = next((p for p, count in enumerate(noisy) if count >= self.target), 2)
         return Choice(place, 0, [int(bin_ <= place) for bin_ in range(3)])
 
 
 class PaidWhereRetrieved(PrivateThresholdRetriever):
     """A planted fault: steps back from the last bin it counted, whose units then pay nothing."""
 
-    def _choose(self, counts: Sequence[int]) -> Choice:
-        choice = super()._choose(counts)
+    def _choose(self, counts: Sequence[int], randomness: Randomness) -> Choice:
+        choice = super()._choose(counts, randomness)
         place = max(0, choice.place - 1)
         return Choice(place, choice.estimate, [int(bin_ <= place) for bin_ in range(3)])
 
@@ -209,8 +208,8 @@ class BestN(PrivateThresholdRetriever):
         snapshot, scores = self.scan(question)
         score = dict(zip((r.text for r in snapshot.records), scores, strict=True))
 
-        def draw(admitted: Sequence[bool]) -> Retrieved:
-            found = copy.copy(search).choose(admitted)
+        def draw(admitted: Sequence[bool], randomness: Randomness) -> Retrieved:
+            found = copy.copy(search).choose(admitted, randomness)
             ranked = sorted(found.documents, key=lambda document: -score[document.text])
             return Retrieved(group_by_unit(ranked[:2]), found.unit_rho)
 

@@ -1,8 +1,8 @@
 """What private retrievers return, what they cost, and what they refuse."""
 
 import random
+import secrets
 import statistics
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,32 +33,34 @@ def many(count: int = 500) -> ScoredUnits:
     return ScoredUnits({f"u{n}": [0.95 * n / count, -0.2] for n in range(count)})
 
 
-def seeded(kind: type[Any], *arguments: Any, **more: Any) -> Any:
+@pytest.fixture
+def coins() -> Randomness:
     with pytest.warns(NotPrivateWarning, match="seeded coins"):
-        return kind(*arguments, randomness=SeededRandomness(3), **more)
+        return SeededRandomness(3)
 
 
 @pytest.mark.parametrize(("kind", "spread"), [(PrivateThresholdRetriever, 20), (KINDS[1], 15)])
-def test_about_as_many_units_as_wanted(kind: type[Any], spread: int) -> None:
-    retriever = seeded(kind, many(), 80)
-    found = [len({d.unit for d in retriever.search("q").choose().documents}) for _ in range(40)]
+def test_about_as_many_units_as_wanted(kind: type[Any], spread: int, coins: Randomness) -> None:
+    retriever = kind(many(), 80)
+    found = [len(retriever.search("q").choose(randomness=coins).units) for _ in range(40)]
     # The evenly spread scores put about 11 units in a step of 0.02, and 5 in one of 0.01.
     assert abs(statistics.median(found) - 80) < spread
 
 
-def test_exactly_the_units_that_reach_the_threshold_have_paid() -> None:
-    retriever = seeded(PrivateThresholdRetriever, many(), 80)
+def test_exactly_the_units_that_reach_the_threshold_have_paid(coins: Randomness) -> None:
+    retriever = PrivateThresholdRetriever(many(), 80)
     for _ in range(20):
         search = retriever.search("q")
-        found = search.choose()
+        found = search.choose(randomness=coins)
         paid = [u for u, rho in zip(search.units, found.unit_rho, strict=True) if rho]
         assert paid == list(dict.fromkeys(document.unit for document in found.documents))
         assert set(found.unit_rho) <= {0.0, retriever.rho(ADD)}
 
 
-def test_no_unit_pays_more_than_rho() -> None:
-    retriever = seeded(PrivateTopKRetriever, many(), 40)
-    charges = [rho for _ in range(20) for rho in retriever.search("q").choose().unit_rho]
+def test_no_unit_pays_more_than_rho(coins: Randomness) -> None:
+    retriever = PrivateTopKRetriever(many(), 40)
+    found = [retriever.search("q").choose(randomness=coins) for _ in range(20)]
+    charges = [rho for one in found for rho in one.unit_rho]
     assert 0 < max(charges) <= retriever.rho(ADD)
     assert min(charges) < retriever.rho(ADD)
 
@@ -76,12 +78,12 @@ def test_rho_is_that_of_the_counts() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_search_ends_at_the_lowest_threshold(kind: type[Any]) -> None:
+def test_the_search_ends_at_the_lowest_threshold(kind: type[Any], coins: Randomness) -> None:
     source = ScoredUnits({"near": [0.7], "at the end": [0.41], "far": [0.39]})
-    retriever = seeded(kind, source, 1000, thresholds=(0.8, 0.6, 0.4))
+    retriever = kind(source, 1000, thresholds=(0.8, 0.6, 0.4))
     search = retriever.search("q")
     assert sorted(search.units) == ["at the end", "near"]
-    assert [d.unit for d in search.choose().documents] == search.units
+    assert [d.unit for d in search.choose(randomness=coins).documents] == search.units
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -92,21 +94,26 @@ def test_an_empty_corpus_gives_no_documents(kind: type[Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_noise_is_drawn_once_and_anew_for_each_search(kind: type[Any]) -> None:
+def test_the_noise_is_drawn_once_and_anew_for_each_search(
+    kind: type[Any], coins: Randomness
+) -> None:
     # 79 units reach 0.80: whether the search stops there is a toss-up.
-    retriever = seeded(kind, many(), 79)
+    retriever = kind(many(), 79)
     search = retriever.search("q")
-    search.choose()
+    search.choose(randomness=coins)
     with pytest.raises(ConfigurationError, match="drawn once"):
         search.choose()
-    assert len({len(retriever.search("q").choose().documents) for _ in range(30)}) > 1
+    found = [retriever.search("q").choose(randomness=coins) for _ in range(30)]
+    assert len({len(one.documents) for one in found}) > 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_units_that_are_not_admitted_do_not_count_and_do_not_pay(kind: type[Any]) -> None:
-    retriever = seeded(kind, many(), 50)
+def test_units_that_are_not_admitted_do_not_count_and_do_not_pay(
+    kind: type[Any], coins: Randomness
+) -> None:
+    retriever = kind(many(), 50)
     search = retriever.search("q")
-    found = search.choose([False] * len(search.units))
+    found = search.choose([False] * len(search.units), coins)
     assert set(found.unit_rho) == {0.0}
     # Nobody counts, so the search goes to its end; they are retrieved by their own score.
     assert len(found.documents) == 2 * len(search.units)
@@ -114,17 +121,18 @@ def test_units_that_are_not_admitted_do_not_count_and_do_not_pay(kind: type[Any]
         retriever.search("q").choose([True])
 
 
-def test_capacity_thins_by_coins_and_charges_all_the_same() -> None:
+def test_capacity_thins_by_coins_and_charges_all_the_same(coins: Randomness) -> None:
     source = ScoredUnits({f"u{n}": [0.9] for n in range(2000)})
-    retriever = seeded(PrivateThresholdRetriever, source, 64, capacity=100)
-    first, second = (retriever.search("q").choose() for _ in range(2))
+    retriever = PrivateThresholdRetriever(source, 64, capacity=100)
+    first, second = (retriever.search("q").choose(randomness=coins) for _ in range(2))
     for found in (first, second):
         # Six standard deviations of Binomial(2000, 1/20) are 59.
         assert abs(len(found.documents) - 100) < 59
         assert set(found.unit_rho) == {retriever.rho(ADD)}
     both = {d.unit for d in first.documents} & {d.unit for d in second.documents}
     assert len(both) < 40
-    assert len(seeded(PrivateThresholdRetriever, source, 64).search("q").choose().documents) == 2000
+    whole = PrivateThresholdRetriever(source, 64).search("q").choose(randomness=coins)
+    assert len(whole.documents) == 2000
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -144,7 +152,7 @@ def test_parameters_out_of_range(kind: type[Any]) -> None:
         with pytest.raises(ConfigurationError, match="capacity must be a whole number"):
             kind(many(1), 4, capacity=bad)
     for sigma in (0, -1, float("nan")):
-        with pytest.raises(ConfigurationError, match="sigma must be above 0"):
+        with pytest.raises(ConfigurationError, match="sigma must be a finite number above 0"):
             kind(many(1), 4, sigma)
     for thresholds in ((), (0.5, 0.5), (0.4, 0.5), (1.5, 0.5), (0.5, float("nan"))):
         with pytest.raises(ConfigurationError, match="thresholds must fall"):
@@ -152,10 +160,16 @@ def test_parameters_out_of_range(kind: type[Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_noise_is_secure_without_a_seed(kind: type[Any]) -> None:
-    retriever = kind(many(1), 4)
-    assert type(retriever._randomness) is Randomness
-    assert retriever._noise._below == retriever._randomness.below
+def test_noise_and_coins_are_the_operating_systems_where_none_are_given(
+    kind: type[Any], coins: Randomness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    retriever = kind(many(), 79, capacity=20)
+    # In the operating system's place stand the numbers of a seed: every coin must be one of them.
+    monkeypatch.setattr(secrets, "randbelow", random.Random(3).randrange)
+    found = retriever.search("q").choose()
+    same = retriever.search("q").choose(randomness=coins)
+    assert 0 < len(found.units) < 60
+    assert (found.documents, found.unit_rho) == (same.documents, same.unit_rho)
 
 
 def test_representations_are_public() -> None:
@@ -178,10 +192,10 @@ def ledger(tmp_path: Path) -> Any:
 class NoNoise:
     rho = 1 / 18
 
-    def __init__(self, sigma: float, below: Callable[[int], int] | None = None) -> None:
+    def __init__(self, sigma: float) -> None:
         self.sigma = sigma
 
-    def draw(self) -> int:
+    def draw(self, randomness: Randomness) -> int:
         return 0
 
 

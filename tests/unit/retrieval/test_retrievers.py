@@ -1,3 +1,5 @@
+import random
+import secrets
 from typing import Any
 
 import pytest
@@ -5,7 +7,7 @@ import pytest
 from dpicl_rag.accounting.stability import Stability
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness, SeededRandomness
+from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
 from dpicl_rag.retrieval import (
     Corpus,
     ExactRetriever,
@@ -74,7 +76,7 @@ def test_declared_stabilities(corpus: Corpus) -> None:
 
 @pytest.mark.parametrize("threshold", [-1.1, 1.1, float("nan")])
 def test_threshold_out_of_range(corpus: Corpus, threshold: float) -> None:
-    with pytest.raises(ConfigurationError, match="threshold must be between"):
+    with pytest.raises(ConfigurationError, match="threshold must lie between -1 and 1"):
         ThresholdRetriever(corpus, threshold)
 
 
@@ -102,9 +104,10 @@ class Many(ExactRetriever):
 
 
 def test_coins_come_at_the_rate_and_anew_each_time() -> None:
+    sampled = PoissonSampledRetriever(Many(), 0.3)
     with pytest.warns(NotPrivateWarning):
-        sampled = PoissonSampledRetriever(Many(), 0.3, randomness=SeededRandomness(5))
-    first, second = (sampled.search("q").choose().documents for _ in range(2))
+        coins = SeededRandomness(5)
+    first, second = (sampled.search("q").choose(randomness=coins).documents for _ in range(2))
     assert first != second
     # Six standard deviations of Binomial(20000, 0.3) are 389.
     assert abs(len(first) - 6000) < 389
@@ -112,9 +115,16 @@ def test_coins_come_at_the_rate_and_anew_each_time() -> None:
     assert abs(both - 1800) < 243
 
 
-def test_coins_are_secure_without_a_seed() -> None:
-    sampled = PoissonSampledRetriever(Many(), 0.3)
-    assert type(sampled._randomness) is Randomness
+def test_coins_are_the_operating_systems_where_none_are_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    generator, sampled = random.Random(5), PoissonSampledRetriever(Many(), 0.3)
+    # In the operating system's place stand the numbers of a seed: every coin must be one of them.
+    monkeypatch.setattr(secrets, "randbits", lambda bits: int(generator.random() * 2**bits))
+    with pytest.warns(NotPrivateWarning):
+        same = SeededRandomness(5)
+    found = sampled.search("q").choose().documents
+    assert found == sampled.search("q").choose(randomness=same).documents
 
 
 def test_the_retriever_for_what_a_caller_set(corpus: Corpus) -> None:

@@ -129,10 +129,11 @@ def test_poisson_sampling_keeps_units_whole(
     pair: tuple[Units, Units], rate: float, seed: int
 ) -> None:
     base = ThresholdRetriever(Vectors(pair[1]), -1)
+    sampled = PoissonSampledRetriever(base, rate)
     with pytest.warns(NotPrivateWarning):
-        sampled = PoissonSampledRetriever(base, rate, randomness=SeededRandomness(seed))
+        coins = SeededRandomness(seed)
     assert sampled.stability == base.stability
-    kept = group_by_unit(sampled.search("q").choose().documents)
+    kept = group_by_unit(sampled.search("q").choose(randomness=coins).documents)
     whole = group_by_unit(base.retrieve("q"))
     assert all(kept[unit] == whole[unit] for unit in kept)
     assert rate < 1 or kept == whole

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpicl_rag.accounting.stability import Adjacency, Stability
-from dpicl_rag.errors import ConfigurationError
+from dpicl_rag import _validate
+from dpicl_rag.accounting import Adjacency, Stability
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval.base import Retrieved, Retriever, Search
 
@@ -14,26 +14,21 @@ class PoissonSampledRetriever:
     """Keeps each unit that another retriever returns by a coin of its own, at a public rate.
 
     The coins are tossed anew at each search. Keeping "the first n" in place of this would be a
-    top-n: the arrival of one unit would change another (privacy.md, section 2).
+    top-n: the arrival of one unit would change another (docs/privacy.md, "How a token
+    is drawn").
 
     Args:
         retriever: Where the units come from.
         rate: Probability of keeping a unit, above 0 and at most 1. An accountant may use it for
             amplification.
-        randomness: Source of the coins; the operating system's generator if None.
 
     Raises:
         ConfigurationError: The rate is out of range.
     """
 
-    def __init__(
-        self, retriever: Retriever, rate: float, *, randomness: Randomness | None = None
-    ) -> None:
-        if not 0 < rate <= 1:
-            raise ConfigurationError("rate must be above 0 and at most 1")
+    def __init__(self, retriever: Retriever, rate: float) -> None:
         self.retriever = retriever
-        self.rate = rate
-        self._randomness = randomness or Randomness()
+        self.rate = _validate.rate("rate", rate)
 
     def __repr__(self) -> str:
         return f"PoissonSampledRetriever({self.retriever!r}, rate={self.rate})"
@@ -51,12 +46,12 @@ class PoissonSampledRetriever:
         """Search; the coins are tossed when the retriever has chosen."""
         search = self.retriever.search(question)
 
-        def draw(admitted: Sequence[bool]) -> Retrieved:
-            found = search.choose(admitted)
+        def draw(admitted: Sequence[bool], randomness: Randomness) -> Retrieved:
+            found = search.choose(admitted, randomness)
             kept = {
                 unit: passages
                 for unit, passages in found.units.items()
-                if self._randomness.uniform() < self.rate
+                if randomness.uniform() < self.rate
             }
             return Retrieved(kept, found.unit_rho)
 
