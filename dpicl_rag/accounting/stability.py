@@ -24,7 +24,7 @@ class Stability:
     """How many experts the arrival of one privacy unit adds and changes.
 
     Each stage between the corpus and the experts declares one, and nothing else states a factor
-    (privacy.md, section 2, "Stability").
+    (docs/privacy.md, "How a token is drawn").
 
     Attributes:
         added: Experts that one unit's arrival adds.

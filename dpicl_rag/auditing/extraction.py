@@ -74,7 +74,7 @@ def audit_extraction(
     unit = Document(canary, "canary")
     start = canary.partition(secret)[0].strip()
     length = max(tokens, PrivacyConfig.create(**subject.settings).max_tokens)
-    asking = replace(subject.with_settings(max_tokens=length), labels=())
+    asking = replace(subject, settings={**subject.settings, "max_tokens": length}, labels=())
     private: list[str] = []
     ordinary: list[str] = []
     for done, question in enumerate(questions):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -61,10 +61,6 @@ class Subject:
     pipeline: Pipeline = list
     labels: tuple[str, ...] = ()
     make: Callable[..., PrivateContextLLM] = PrivateContextLLM
-
-    def with_settings(self, **settings: Any) -> Subject:
-        """The same with some settings replaced."""
-        return replace(self, settings={**self.settings, **settings})
 
     def sample(self, corpus: Sequence[Document]) -> PrivateAnswer | PrivateLabel:
         """Run with its own coins; nothing is observed."""

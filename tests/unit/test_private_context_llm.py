@@ -421,6 +421,12 @@ def test_a_seed_beside_randomness_is_refused(tiny_model):
         PrivateContextLLM(tiny_model, seed=1, randomness=Randomness())
 
 
+@pytest.mark.parametrize("model", [42, (1,), object()])
+def test_what_is_no_language_model_is_refused(model):
+    with pytest.raises(ConfigurationError, match="pair"):
+        PrivateContextLLM(model)
+
+
 def test_labels_in_one_string_are_refused(tiny_model):
     with pytest.raises(ConfigurationError, match="list"):
         PrivateContextLLM(tiny_model).classify("q?", DOCUMENTS, "ab")
