@@ -37,7 +37,7 @@ class Gathered:
 
 
 def one_each(units: Mapping[str, Sequence[Document]]) -> list[Expert]:
-    """One expert per unit, its passages in the order given. Stability: ``ONE_EACH``."""
+    """One expert per unit, its passages in the order given. Stability: ``DIRECT``."""
     return [
         Expert((unit,), tuple(own.text for own in passages)) for unit, passages in units.items()
     ]

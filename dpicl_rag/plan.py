@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import get_args
 
 from dpicl_rag.accounting import (
-    ONE_EACH,
+    DIRECT,
     RANDOM_GROUPS,
     Budget,
     Stability,
@@ -16,7 +16,7 @@ from dpicl_rag.accounting import (
     require_individual,
     strength_for,
 )
-from dpicl_rag.configuration import MethodName, PrivacyConfig, UtilityName
+from dpicl_rag.configuration import PrivacyConfig, UtilityName
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.filters import rounded_up
 from dpicl_rag.mechanisms.base import Mechanism
@@ -27,6 +27,9 @@ from dpicl_rag.mechanisms.utilities import Likeliest, LogProb, LogRatio, Surplus
 # are news to the public model, so this is far below max_tokens; units that would need more are
 # scaled down, not dropped.
 _PIVOTAL_TOKENS = 12
+
+Method = Callable[[Budget], tuple[Mechanism, bool]]
+"""Makes a mechanism for a budget, and says whether experts are read without a question too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,7 @@ def answer_plan(config: PrivacyConfig, stability: Stability, search_rho: float) 
 
 
 def label_plan(
-    config: PrivacyConfig, stability: Stability, search_rho: float, method: str | None
+    config: PrivacyConfig, stability: Stability, search_rho: float, method: Method | None = None
 ) -> Plan:
     """The plan of a label, one draw.
 
@@ -92,20 +95,16 @@ def label_plan(
         config: Public settings.
         stability: From the corpus to the units that are found.
         search_rho: zCDP rho that the search costs any unit at most.
-        method: A published method by name, charged the same for every unit; None takes the
-            ``utility`` and ``accounting`` of the settings.
+        method: A published method, charged the same for every unit; None takes the ``utility`` and
+            ``accounting`` of the settings.
 
     Raises:
-        ConfigurationError: The method is unknown or does not fit the settings, the settings do not
-            fit the stability, or they cost more than the budget.
+        ConfigurationError: The settings do not fit the method or the stability, or cost more than
+            the budget.
     """
     budget = _budget(config, stability, search_rho)
-    if method is None:
-        individual, priors = _individual(config, budget.stability), False
-        mechanism: Mechanism = _by_utility(config, budget)
-    else:
-        individual = False
-        mechanism, priors = _by_method(method, config, budget)
+    individual = method is None and _individual(config, budget.stability)
+    mechanism, priors = (_by_utility(config, budget), False) if method is None else method(budget)
     return Plan(
         mechanism=mechanism,
         individual=individual,
@@ -118,7 +117,7 @@ def label_plan(
 
 
 def _budget(config: PrivacyConfig, stability: Stability, search_rho: float) -> Budget:
-    stage = ONE_EACH if config.groups is None else RANDOM_GROUPS
+    stage = DIRECT if config.groups is None else RANDOM_GROUPS
     return Budget(
         config.epsilon,
         config.delta,
@@ -145,31 +144,6 @@ def _by_utility(config: PrivacyConfig, budget: Budget) -> ExponentialMechanism:
         )
     strength = min(config.strength or most, most)
     return ExponentialMechanism(utility, strength, budget.factor, budget.search_delta)
-
-
-def _by_method(name: str, config: PrivacyConfig, budget: Budget) -> tuple[Mechanism, bool]:
-    """A published method with its noise, and whether it reads a content-free question too."""
-    if name not in get_args(MethodName):
-        raise ConfigurationError(
-            f"method {name!r} cannot label from documents; use one of "
-            f"{', '.join(get_args(MethodName))}"
-        )
-    if config.accounting == "individual":
-        raise ConfigurationError(
-            "methods are charged the same for every unit; leave out the method or use "
-            "accounting='fixed'"
-        )
-    if config.utility is not None or config.strength is not None:
-        raise ConfigurationError(
-            "a method brings its own utility and strength; leave utility and strength out"
-        )
-    # Imported here: most answers need no methods, and SciPy waits until one does.
-    from dpicl_rag.methods import make
-
-    if config.clip is not None and "clip" not in make(name).parameters:
-        raise ConfigurationError(f"method {name!r} has no parameter clip; leave clip out")
-    method = make(name) if config.clip is None else make(name, clip=config.clip)
-    return method.calibrate(budget).mechanism, method.takes_priors
 
 
 def _utility(config: PrivacyConfig, name: UtilityName) -> Utility:

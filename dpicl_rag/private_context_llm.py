@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import AsyncGenerator, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from dpicl_rag.language_models.load import load_language_model
 from dpicl_rag.language_models.memory import enough_memory
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import Step
+from dpicl_rag.methods.documents import over_documents
 from dpicl_rag.plan import answer_plan, label_plan
 from dpicl_rag.prompts import CONTENT_FREE, Prompt, PromptTemplate, label_tokens
 from dpicl_rag.retrieval.given import Documents, GivenDocuments, as_retriever
@@ -200,7 +202,8 @@ class PrivateContextLLM:
         tokens = label_tokens(model.tokenizer, labels, prompt.lead)
         room = max(map(len, tokens))
         retriever = as_retriever(documents, config.privacy_unit)
-        plan = label_plan(config, retriever.stability, retriever.rho(config.adjacency), method)
+        made = None if method is None else partial(over_documents, method, config)
+        plan = label_plan(config, retriever.stability, retriever.rho(config.adjacency), made)
         blank = self._prompt(CONTENT_FREE) if plan.takes_priors else prompt
         # Both questions find the same tokens of a document.
         allowance = min(one.allowance(model, config.unit_tokens, room) for one in (prompt, blank))

@@ -43,7 +43,6 @@ from dpicl_rag.accounting.mixture_of_gaussians import SubsampledSum
 from dpicl_rag.accounting.pure_dp import zcdp
 from dpicl_rag.accounting.stability import (
     DIRECT,
-    ONE_EACH,
     RANDOM_GROUPS,
     SQRT_2,
     Adjacency,
@@ -53,7 +52,6 @@ from dpicl_rag.accounting.stability import (
 
 __all__ = [
     "DIRECT",
-    "ONE_EACH",
     "RANDOM_GROUPS",
     "SQRT_2",
     "Accountant",

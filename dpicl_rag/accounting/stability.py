@@ -83,10 +83,7 @@ class Stability:
 
 
 DIRECT = Stability(added=1, changed=0)
-"""Units handed over as they are: one unit, one expert."""
-
-ONE_EACH = Stability(added=1, changed=0)
-"""One expert per unit: an arrival adds one expert and changes none."""
+"""One expert for each unit: an arrival adds one and changes none."""
 
 RANDOM_GROUPS = Stability(added=0, changed=1)
 """A fixed number of groups, each unit in one of them by its own coin: an arrival changes one."""

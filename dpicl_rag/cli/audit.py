@@ -86,10 +86,11 @@ def audit(
                 documents = retriever.search(question).choose().documents
     sample, around = _sample(documents, units), _sample(documents, canary_units)
     from dpicl_rag import auditing
-    from dpicl_rag.language_models.load import load_model
+    from dpicl_rag.language_models.load import load_language_model
+    from dpicl_rag.language_models.prefix_cache import PrefixCache
 
     with console.status("Loading the language model", quiet=quiet):
-        remembering = auditing.RememberingModel(load_model(model))
+        remembering = auditing.RememberingModel(load_language_model(model, PrefixCache(memory=0)))
     subject = auditing.Subject(remembering, question, asdict(settings))
 
     def part(label: str, run: Callable[..., T], *given: Any, **numbers: int) -> T:

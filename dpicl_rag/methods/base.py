@@ -18,7 +18,7 @@ import torch
 
 from dpicl_rag import _validate
 from dpicl_rag.accounting import (
-    ONE_EACH,
+    DIRECT,
     RANDOM_GROUPS,
     BoundedRange,
     Budget,
@@ -162,7 +162,7 @@ class ExpertMethod(Method):
 
     def to_experts(self, budget: Budget) -> Budget:
         """The budget, whose stability then reaches to the experts."""
-        return budget.then(ONE_EACH if self.group_size == 1 else RANDOM_GROUPS)
+        return budget.then(DIRECT if self.group_size == 1 else RANDOM_GROUPS)
 
 
 def exponential(

@@ -19,6 +19,7 @@ from dpicl_rag.documents import Document
 from dpicl_rag.errors import BudgetExceededError, ConfigurationError
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.methods import make
+from dpicl_rag.methods.documents import over_documents
 from dpicl_rag.plan import label_plan
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.prompts import CONTENT_FREE
@@ -28,7 +29,7 @@ from tests.support.scored_units import ScoredUnits
 SURE = 40.0
 LABELS = ("a", "b", "c")
 EACH = pytest.mark.parametrize("name", typing.get_args(MethodName))
-ONE_EACH = Stability(1, 0)
+DIRECT = Stability(1, 0)
 
 
 def speech(text: str, history: tuple[int, ...]) -> list[float]:
@@ -89,9 +90,11 @@ def distribution(
     return trace.log_probs[0].exp(), trace.result
 
 
-def priced(name: str | None, stability: Stability = ONE_EACH, search_rho: float = 0.0, **settings):
+def priced(name: str | None, stability: Stability = DIRECT, search_rho: float = 0.0, **settings):
     """The mechanism that the private path would draw with."""
-    return label_plan(llm(**settings).config, stability, search_rho, name).mechanism
+    config = llm(**settings).config
+    made = None if name is None else partial(over_documents, name, config)
+    return label_plan(config, stability, search_rho, made).mechanism
 
 
 def noise(mechanism) -> float:
