@@ -50,11 +50,19 @@ SAMPLED_BOUNDED = Case(
 )
 SAMPLED_PURE = Case(PoissonSubsampled(0.3, PureDP(1.0)), worst_of(pure_pairs(1.0, 0.3)))
 SAMPLED_GAUSSIAN = Case(PoissonSubsampled(0.3, Gaussian(1.0)), subsampled_gaussian_delta(1.0, 0.3))
+# One coin for three draws: the draws are composed first and then mixed.
+SAMPLED_ANSWER = Case(
+    PoissonSubsampled(0.3, SelfComposed(BoundedRange(0.8), 3)),
+    worst_of([pair.times(3).subsampled(0.3) for pair in bounded_range_pairs(0.8)[::4]]),
+)
 SAMPLED_SUM = Case(SubsampledSum(3, 0.3, 3.0), subsampled_sum_delta(3, 0.3, 3.0))
 
 
 class TestPureAccountant(AccountantContract):
-    cases = (BOUNDED, PURE, SAMPLED_BOUNDED, SAMPLED_PURE)
+    cases = (
+        *(BOUNDED, PURE, SAMPLED_BOUNDED, SAMPLED_PURE),
+        Case(SAMPLED_ANSWER.event, lambda n, e: SAMPLED_ANSWER.least_delta(min(n, 3), e)),
+    )
     unsupported = (_Unknown(), Gaussian(1.0), PoissonSubsampled(0.1, ZeroConcentrated(1.0)))
 
     def accountant(self, adjacency: Adjacency = ADD_OR_REMOVE) -> PureAccountant:
