@@ -1,6 +1,9 @@
-"""The README is short, its first example is run, and the guides' tests run the others."""
+"""The README is short, its examples are run, and the guides' tests run those of the frameworks."""
 
+import mailbox
 import re
+from contextlib import closing
+from email.message import EmailMessage
 from pathlib import Path
 
 import pytest
@@ -27,6 +30,28 @@ def test_the_first_example_runs_and_prints_an_answer(capsys):
     assert capsys.readouterr().out.strip().endswith(("end", "length"))
     assert answer.epsilon == 8
     assert 1 <= answer.tokens <= 16
+
+
+@pytest.mark.model
+def test_the_second_example_answers_from_a_mailbox(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    with closing(mailbox.mbox("inbox.mbox")) as inbox:
+        for name in ("Ada", "Bo", "Cleo", "Dov", "Elif", "Finn", "Gus", "Hana"):
+            mail = EmailMessage()
+            mail["From"], mail["To"] = f"{name}@example.org", "team@example.org"
+            mail["Subject"] = f"Warehouse, says {name}"
+            mail["Message-ID"] = f"<{name}@example.org>"
+            mail.set_content("The warehouse opens at half past six in the morning.")
+            inbox.add(mail)
+    names: dict[str, object] = {}
+    exec(examples(TEXT)[1], names)
+    assert capsys.readouterr().out.strip()
+    [status] = names["ledger"].status()
+    assert status.name == "mail"
+    assert 0 < status.spent <= 5.0
+    names["ledger"].close()
+    names["corpus"].close()
 
 
 def test_every_example_is_python():
