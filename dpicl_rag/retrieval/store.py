@@ -20,13 +20,12 @@ from filelock import FileLock, Timeout
 from platformdirs import user_data_dir
 
 from dpicl_rag.errors import CorpusError, DPICLError
+from dpicl_rag.retrieval.private_folder import DATABASE_FILE, LOCK_FILE, make_private
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
 
-_LOCK_FILE = "dpicl-rag.lock"
 _LOCK_TIMEOUT_S = 120.0
-_DATABASE_FILE = "chroma.sqlite3"
 _PAGE = 100  # collections named at a time
 _LOGGED = "SELECT max(seq_id) FROM embeddings_queue"
 _SEGMENTS = """
@@ -39,6 +38,7 @@ ORDER BY segments.id
 """
 
 Version = tuple[object, ...]
+_File = tuple[int, int]
 
 
 def default_path() -> Path:
@@ -46,8 +46,16 @@ def default_path() -> Path:
     return Path(user_data_dir("dpicl-rag", appauthor=False)) / "chroma"
 
 
+def local_path(path: str | Path | None) -> Path:
+    """A folder in the one spelling under which the store knows it; the default one if None."""
+    return (default_path() if path is None else Path(path)).expanduser().resolve()
+
+
 class Store:
     """A Chroma database: a local folder, or a client that the caller made.
+
+    A folder is kept private; see `make_private`. That of a client is as the client's program made
+    it.
 
     Args:
         path: Folder of a local database.
@@ -63,11 +71,11 @@ class Store:
         tenant: str = "default_tenant",
         database: str = "default_database",
     ) -> None:
-        self.path = path.expanduser().resolve() if path is not None else None
+        self.path = None if path is None else local_path(path)
         self._client = client
         self._tenant = tenant
         self._database = database
-        self._watch: sqlite3.Connection | None = None
+        self._watch: tuple[sqlite3.Connection, _File] | None = None
         self._watch_lock = threading.Lock()
 
     @classmethod
@@ -78,7 +86,7 @@ class Store:
             CorpusError: Both are given.
         """
         if client is None:
-            return cls(default_path() if path is None else Path(path))
+            return cls(local_path(path))
         if path is not None:
             raise CorpusError("give a path or a client, not both")
         return cls.of_client(client, client.tenant, client.database)
@@ -93,19 +101,24 @@ class Store:
 
     @contextmanager
     def reading(self) -> Iterator[ClientAPI]:
-        """A client that sees everything written so far."""
-        with _guarded():
-            if self.path is None:
-                yield self._given()
-            else:
-                with self._locked(self.path), self._fresh(self.path) as client:
-                    yield client
+        """A client that sees everything written so far.
+
+        Raises:
+            CorpusError: There is no database in the folder, or it fails.
+        """
+        if self.path is not None and not self._is_there(self.path):
+            raise CorpusError(
+                f"there is no database in {self.path}; ingest the documents again, or give the "
+                "folder that it was moved to"
+            )
+        with self._any() as client:
+            yield client
 
     @contextmanager
     def writing(self) -> Iterator[ClientAPI]:
         """A client to write with: the caller's own, whose index would miss another's writes."""
         if self._client is None or self.path is None:
-            with self.reading() as client:
+            with self._any() as client:
                 yield client
         else:
             with _guarded(), self._locked(self.path):
@@ -113,7 +126,7 @@ class Store:
 
     def names(self) -> list[str]:
         """Names of the collections, sorted; none if there is no database."""
-        if self.path is not None and not (self.path / _DATABASE_FILE).is_file():
+        if self.path is not None and not self._is_there(self.path):
             return []
         names: list[str] = []
         with self.reading() as client:
@@ -126,7 +139,8 @@ class Store:
 
         Chroma numbers its writes: those in the log, and the last that each segment of the
         collection has taken in. Two reads of these tables cost less than a millisecond. The file
-        as a whole would not do: Chroma writes to it whenever a client opens it.
+        as a whole would not do: Chroma writes to it whenever a client opens it. The numbers begin
+        anew with each database, so the file's identity is part of the version.
 
         Returns:
             None where it cannot be told; assume that everything changed.
@@ -135,21 +149,48 @@ class Store:
             return None
         with self._watch_lock:
             try:
-                if self._watch is None:
-                    uri = (self.path / _DATABASE_FILE).as_uri() + "?mode=ro"
-                    self._watch = sqlite3.connect(uri, uri=True, check_same_thread=False)
-                segments = self._watch.execute(_SEGMENTS, (name,)).fetchall()
-                ((logged,),) = self._watch.execute(_LOGGED).fetchall()
-            except sqlite3.Error:
+                watch, file = self._watching(self.path / DATABASE_FILE)
+                segments = watch.execute(_SEGMENTS, (name,)).fetchall()
+                ((logged,),) = watch.execute(_LOGGED).fetchall()
+            except (OSError, sqlite3.Error):
                 return None
-        return (logged, *segments) if segments else None
+        return (file, logged, *segments) if segments else None
 
     def close(self) -> None:
         """Release the file."""
         with self._watch_lock:
-            if self._watch is not None:
-                self._watch.close()
-                self._watch = None
+            self._unwatch()
+
+    def _watching(self, database: Path) -> tuple[sqlite3.Connection, _File]:
+        """A connection to the file that has this name now, and which file that is.
+
+        The connection keeps its file open, so no file that takes the name later has its number.
+        """
+        found = database.stat()
+        file = (found.st_dev, found.st_ino)
+        if self._watch is None or self._watch[1] != file:
+            self._unwatch()
+            uri = database.as_uri() + "?mode=ro"
+            self._watch = (sqlite3.connect(uri, uri=True, check_same_thread=False), file)
+        return self._watch
+
+    def _unwatch(self) -> None:
+        if self._watch is not None:
+            self._watch[0].close()
+            self._watch = None
+
+    @contextmanager
+    def _any(self) -> Iterator[ClientAPI]:
+        with _guarded():
+            if self.path is None:
+                yield self._given()
+            else:
+                with self._locked(self.path), self._fresh(self.path) as client:
+                    yield client
+
+    @staticmethod
+    def _is_there(path: Path) -> bool:
+        return (path / DATABASE_FILE).is_file()
 
     def _given(self) -> ClientAPI:
         if self._client is None:
@@ -160,7 +201,7 @@ class Store:
     def _locked(self, path: Path) -> Iterator[None]:
         try:
             path.mkdir(parents=True, exist_ok=True, mode=0o700)
-            lock = FileLock(path / _LOCK_FILE, timeout=_LOCK_TIMEOUT_S)
+            lock = FileLock(path / LOCK_FILE, timeout=_LOCK_TIMEOUT_S, mode=0o600)
             lock.acquire()
         except Timeout:
             raise CorpusError(
@@ -173,9 +214,22 @@ class Store:
                 f"to ({error})"
             ) from error
         try:
+            self._keep_private(path)
             yield
+            self._keep_private(path)  # an index has a new folder
         finally:
             lock.release()
+
+    def _keep_private(self, path: Path) -> None:
+        if self._client is not None:
+            return
+        try:
+            make_private(path)
+        except OSError as error:
+            raise CorpusError(
+                f"the database in {path} cannot be kept from other users; give a folder on a disk "
+                f"with file permissions ({error})"
+            ) from error
 
     @contextmanager
     def _fresh(self, path: Path) -> Iterator[ClientAPI]:

@@ -1,6 +1,7 @@
 """A snapshot follows every write, whoever makes it."""
 
 import multiprocessing
+import shutil
 import subprocess
 import sys
 import threading
@@ -245,3 +246,55 @@ def test_closing_releases_and_a_closed_corpus_still_works(corpus: Corpus) -> Non
     corpus.close()
     assert corpus.snapshot() is not before
     corpus.close()
+
+
+def make_anew(path: Path, text: str) -> None:
+    """Remove a store and make one of as many writes in its place."""
+    shutil.rmtree(path)
+    corpus = Corpus.create("mail", path, embedder=HashingEmbedder())
+    corpus.add([Document(text, "unit")])
+    corpus.close()
+
+
+@pytest.mark.parametrize("by_another_process", [False, True])
+def test_a_folder_that_was_removed_and_made_anew(tmp_path: Path, by_another_process: bool) -> None:
+    path = tmp_path / "store"
+    corpus = Corpus.create("mail", path, embedder=HashingEmbedder())
+    corpus.add([Document("text 0", "unit")])
+    assert [record.text for record in corpus.snapshot().records] == ["text 0"]
+    for text in ("text 1", "text 2"):
+        if by_another_process:
+            process = multiprocessing.get_context("spawn").Process(
+                target=make_anew, args=(path, text)
+            )
+            process.start()
+            process.join()
+            assert process.exitcode == 0
+        else:
+            make_anew(path, text)
+        before = corpus.snapshot()
+        assert [record.text for record in before.records] == [text]
+        assert corpus.snapshot() is before
+
+
+def test_another_store_moved_into_the_place(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        Corpus.create("mail", tmp_path / name, embedder=HashingEmbedder()).add([name])
+    corpus = Corpus.open("mail", tmp_path / "one", embedder=HashingEmbedder())
+    assert [record.text for record in corpus.snapshot().records] == ["one"]
+    (tmp_path / "one").rename(tmp_path / "away")
+    (tmp_path / "two").rename(tmp_path / "one")
+    assert [record.text for record in corpus.snapshot().records] == ["two"]
+
+
+def test_a_folder_that_is_gone_is_an_error_and_stays_gone(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    corpus = Corpus.create("mail", path, embedder=HashingEmbedder())
+    corpus.add(["text"])
+    corpus.snapshot()
+    shutil.rmtree(path)
+    with pytest.raises(CorpusError, match="there is no database in"):
+        corpus.snapshot()
+    with pytest.raises(CorpusError, match="there is no database in"):
+        corpus.add(["more"])
+    assert not path.exists()
