@@ -40,14 +40,14 @@ def delete(
 ) -> None:
     """Delete a corpus. What its answers have spent stays in the ledger."""
     from dpicl_rag.retrieval import Corpus
-    from dpicl_rag.retrieval.store import Store, default_path
+    from dpicl_rag.retrieval.store import Store
 
     if name not in Corpus.names(path):
         raise CorpusError(f"no corpus named {name!r}; `dpicl-rag corpora list` names them")
     if not yes:
         typer.confirm(f"Delete the corpus {name} and all its texts?", abort=True)
     stores.forget_prefixes(name, path)
-    store = Store(path or default_path())
+    store = Store.at(path, None)
     try:
         with store.writing() as client:
             client.delete_collection(name)

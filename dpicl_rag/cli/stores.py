@@ -29,10 +29,10 @@ def default_ledger() -> Path:
 
 def prefix_folder(corpus: str, path: Path | None) -> Path:
     """Where `ingest --warm` keeps what the model has read of a corpus."""
-    from dpicl_rag.retrieval.store import default_path
+    from dpicl_rag.retrieval.store import local_path
 
-    store = path or default_path()
-    return store.with_name(f"{store.name}-read") / corpus
+    store = local_path(path)
+    return store.parent / f"{store.name}-read" / corpus
 
 
 def open_prefixes(corpus: str, path: Path | None) -> PrefixCache | None:
