@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from dpicl_rag.language_models.plain_text import plain_reader
+
 if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 
 class Tokenizer(Protocol):
     """What prompts, labels and answers need of a model's tokens."""
+
+    @property
+    def start_tokens(self) -> Sequence[int]:
+        """Tokens that every prompt begins with; often one (BOS) or none."""
+        ...
 
     @property
     def stop_tokens(self) -> frozenset[int]:
@@ -22,7 +29,7 @@ class Tokenizer(Protocol):
         ...
 
     def encode_template(self, text: str) -> list[int]:
-        """Tokens of public template text, control tokens included."""
+        """Tokens of public template text, control tokens included; nothing is added to them."""
         ...
 
     def decode(self, token_ids: Sequence[int]) -> str:
@@ -41,12 +48,20 @@ class Tokenizer(Protocol):
         ...
 
 
+# No token of ordinary text is longer than this many characters, or than the longest of the
+# vocabulary: an unknown word can be one token.
+_TOKEN_CHARACTERS = 64
+
+
 class HuggingFaceTokenizer:
     """A tokenizer from transformers.
 
     Args:
         tokenizer: A loaded tokenizer.
         generation: The model's generation configuration; may name more end tokens.
+
+    Raises:
+        ModelError: A document could cause an error or spell a control token.
     """
 
     def __init__(
@@ -60,6 +75,9 @@ class HuggingFaceTokenizer:
             elif source is not None:
                 stop.update(source)
         self.stop_tokens = frozenset(stop)
+        self._read = plain_reader(tokenizer)
+        self.start_tokens = self._find_start()
+        self._token_characters = max(_TOKEN_CHARACTERS, *map(len, self.vocabulary))
 
     @property
     def vocabulary(self) -> dict[str, int]:
@@ -73,17 +91,24 @@ class HuggingFaceTokenizer:
         Half characters (lone surrogates) become question marks, so that no document can end an
         answer with an error.
         """
-        ids: list[int] = self._tokenizer.encode(
-            text.encode("utf-8", "replace").decode(),
-            add_special_tokens=False,
-            split_special_tokens=True,
-        )
-        return ids
+        return self._read(text.encode("utf-8", "replace").decode())
+
+    def encode_start(self, text: str, most: int) -> list[int]:
+        """The first ``most`` tokens of ``text``; what comes long after them is not looked at."""
+        return self.encode(text[: most * self._token_characters])[:most]
 
     def encode_template(self, text: str) -> list[int]:
-        """Tokens of public template text, control tokens included."""
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
+        """Tokens of public template text, control tokens included; nothing is added to them."""
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False, verbose=False)
         return ids
+
+    def _find_start(self) -> tuple[int, ...]:
+        """What the tokenizer puts before a text; what it puts behind it would end a prompt."""
+        text = "a"
+        bare = self.encode_template(text)
+        whole: list[int] = self._tokenizer.encode(text, verbose=False)
+        places = [at for at in range(len(whole)) if whole[at : at + len(bare)] == bare]
+        return tuple(whole[: places[0]]) if places else ()
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Text of ``token_ids`` without control tokens."""

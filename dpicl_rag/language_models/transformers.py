@@ -119,10 +119,9 @@ class TransformersModel:
         """Token ids of passages, the earliest first, at most ``most``; none for no text."""
         ids: list[int] = []
         for passage in passages:
-            ids += self.tokenizer.encode(f"\n\n{passage}" if ids else passage)
-            if len(ids) >= most:
-                break
-        return tuple(ids[:most])
+            own = f"\n\n{passage}" if ids else passage
+            ids += self.tokenizer.encode_start(own, most - len(ids))
+        return tuple(ids)
 
     def read(
         self,
