@@ -71,7 +71,7 @@ class PromptTemplate:
         ending = end + self.answer_prefix
         return Prompt(
             lead="" if ending[-1:].isspace() else " ",
-            prefix=tuple(tokenizer.encode_template(head)),
+            prefix=tuple(opening_tokens(tokenizer, head)),
             suffix=(
                 *tokenizer.encode_template(middle),
                 *tokenizer.encode(question),
@@ -130,6 +130,15 @@ class Prompt:
                 "max_tokens or take a model with a longer context"
             )
         return min(unit_tokens, left)
+
+
+def opening_tokens(tokenizer: Tokenizer, text: str) -> list[int]:
+    """Tokens of public text that begins a prompt, after what the tokenizer begins every text with.
+
+    A chat template may have written that beginning (BOS) already; it stands there once.
+    """
+    ids, start = tokenizer.encode_template(text), list(tokenizer.start_tokens)
+    return ids if ids[: len(start)] == start else start + ids
 
 
 def label_tokens(tokenizer: Tokenizer, labels: Sequence[str], lead: str) -> list[list[int]]:

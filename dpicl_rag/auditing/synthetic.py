@@ -63,6 +63,8 @@ class SyntheticTokenizer:
         stop_tokens: Tokens that end an answer.
     """
 
+    start_tokens = ()
+
     def __init__(self, stop_tokens: frozenset[int]) -> None:
         self.stop_tokens = stop_tokens
 

@@ -9,7 +9,7 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.evaluation.tasks import Item, Task
 from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.mechanisms.step import DenseStep
-from dpicl_rag.prompts import label_tokens
+from dpicl_rag.prompts import label_tokens, opening_tokens
 
 Subset = tuple[int, ...]
 """Positions in the context whose examples stand in one prompt, in order; empty is zero-shot."""
@@ -51,7 +51,7 @@ class Scorer:
         self._text_tokens = text_tokens
         template = task.template
         self._encode = model.tokenizer.encode
-        self._header = model.tokenizer.encode_template(template.header) if template.header else []
+        self._header = opening_tokens(model.tokenizer, template.header)
         self._opening = self._encode(template.opening)
         self._closing = self._encode(f"\n{template.closing}")
         self._fixed = label_tokens(model.tokenizer, task.labels, " ") if task.labels else []

@@ -1,8 +1,10 @@
 import pytest
 
 from dpicl_rag.errors import ConfigurationError, ContextLengthError
+from dpicl_rag.language_models.tokenizer import HuggingFaceTokenizer
 from dpicl_rag.prompts import Example, PromptTemplate, label_tokens
-from tests.support.tiny_model import build_tiny_model, build_tiny_tokenizer
+from tests.support.tiny_model import CHAT_TEMPLATE, build_tiny_model, build_tiny_tokenizer
+from tests.support.tiny_tokenizers import adding, build_tokenizer
 
 TEMPLATE = PromptTemplate(
     system="Be short.",
@@ -36,6 +38,20 @@ def test_a_model_without_a_chat_template_gets_plain_text():
     assert text == (
         "Be short.\n\nText: d1 Ask: q1\nAnswer: a1\n\nText: DOC Ask: who?\nAnswer:It is"
     )
+
+
+@pytest.mark.parametrize("start", ["", "<s>"])
+@pytest.mark.parametrize("end", ["", "</s>"])
+@pytest.mark.parametrize("template", [None, CHAT_TEMPLATE, "{{ bos_token }}" + CHAT_TEMPLATE])
+def test_a_prompt_begins_as_its_tokenizer_begins_a_text_once_and_never_ends(start, end, template):
+    raw = adding(build_tokenizer("BPE"), start, end)
+    raw.chat_template = template
+    prompt = TEMPLATE.cut(HuggingFaceTokenizer(raw), "who?")
+    bos, eos = raw.bos_token_id, raw.eos_token_id
+    written = start == "<s>" or (template or "").startswith("{{ bos_token }}")
+    assert [at for at, token in enumerate(prompt.prefix) if token == bos] == [0] * written
+    assert bos not in prompt.suffix
+    assert eos not in prompt.prefix + prompt.suffix
 
 
 def test_the_question_does_not_reach_the_part_before_the_document(tiny_model):

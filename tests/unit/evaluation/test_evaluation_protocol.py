@@ -222,6 +222,19 @@ def test_queries_of_membership_are_the_context_and_as_many_others(tiny_model, ta
         run(tiny_model, task, tmp_path / "odd", wanted, queries=5, kind="membership")
 
 
+@pytest.mark.parametrize("header", ["", "Sort the texts."])
+def test_a_prompt_begins_as_the_tokenizer_begins_a_text(tiny_model, task, monkeypatch, header):
+    monkeypatch.setattr(tiny_model.tokenizer, "start_tokens", (7,))
+    headed = dataclasses.replace(task, template=dataclasses.replace(task.template, header=header))
+    scorer = Scorer(tiny_model, headed, 16)
+    seen = []
+    monkeypatch.setattr(tiny_model, "read", lambda head, *_, **__: seen.append(head) or 1 / 0)
+    query = task.pool[0]
+    with pytest.raises(ZeroDivisionError):
+        scorer.score([], query.text, scorer.choice(query), [()])
+    assert seen == [[7, *tiny_model.tokenizer.encode(header)]]
+
+
 def test_labels_that_begin_alike_are_read_once(tiny_model, task):
     digits = dataclasses.replace(task, labels=("17", "18", "19"))
     query = Item("a", "18", "18")
