@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import tempfile
 import threading
 from array import array
@@ -26,14 +27,20 @@ from safetensors.torch import load_file, save_file
 
 from dpicl_rag.language_models.key_value_cache import Layers
 
-_SUFFIX = ".safetensors"
+# Raised whenever the same tokens leave other bits in an entry, so that no old one is found.
+_VERSION = 2
+_SUFFIX = f".v{_VERSION}.safetensors"
+_ANY_VERSION = re.compile(r"[0-9a-f]{64}(\.v\d+)?\.safetensors")
+_WRITING = ".writing-"
 
 
 class PrefixCache:
     """Least recently used entries go first, from memory and, with ``folder``, from disk.
 
     Safe for threads. With a folder, safe for several processes: a file appears whole or not at
-    all, and a damaged one counts as absent.
+    all, and a damaged one counts as absent. A folder that is deleted meanwhile, full or read-only
+    is done without, in silence: documents that are new would be the only ones to fail, and what
+    somebody deleted is not written again.
 
     Args:
         memory: Most bytes kept in memory; 0 keeps nothing there.
@@ -48,8 +55,10 @@ class PrefixCache:
         self._memory = memory
         self._disk = disk
         self._folder = None if folder is None else Path(folder)
+        self._on_disk = 0
         if self._folder is not None:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._remove_other_versions(self._folder)
             self._on_disk = sum(size for _, size, _ in self._files(self._folder))
         self._entries: OrderedDict[str, Layers] = OrderedDict()
         self._size = 0
@@ -94,9 +103,9 @@ class PrefixCache:
         """Forget everything, on disk too."""
         with self._lock:
             self._entries.clear()
-            self._size = 0
+            self._size = self._on_disk = 0
         if self._folder is not None:
-            for file in self._folder.glob(f"*{_SUFFIX}"):
+            for _, _, file in self._files(self._folder):
                 file.unlink(missing_ok=True)
 
     def _remember(self, key: str, layers: Layers) -> None:
@@ -121,18 +130,23 @@ class PrefixCache:
             layers = [
                 (tensors[f"keys.{i}"], tensors[f"values.{i}"]) for i in range(len(tensors) // 2)
             ]
+        except (SafetensorError, KeyError):
+            with contextlib.suppress(OSError):
+                file.unlink()
+            return None
+        except OSError:
+            return None
+        with contextlib.suppress(OSError):
             os.utime(file)  # read now: the last to go
-        except FileNotFoundError:
-            return None
-        except (SafetensorError, KeyError, OSError):
-            file.unlink(missing_ok=True)
-            return None
         return layers
 
     def _save(self, key: str, layers: Layers) -> None:
-        if self._folder is None or _bytes(layers) > self._disk:
-            return
-        file = self._folder / (key + _SUFFIX)
+        if self._folder is not None and _bytes(layers) <= self._disk:
+            with contextlib.suppress(OSError, SafetensorError):
+                self._write(self._folder, key, layers)
+
+    def _write(self, folder: Path, key: str, layers: Layers) -> None:
+        file = folder / (key + _SUFFIX)
         if file.exists():
             return
         tensors = {
@@ -140,7 +154,7 @@ class PrefixCache:
             for i, pair in enumerate(layers)
             for name, tensor in zip(("keys", "values"), pair, strict=True)
         }
-        handle, name = tempfile.mkstemp(dir=self._folder, prefix=".writing-")
+        handle, name = tempfile.mkstemp(dir=folder, prefix=_WRITING)  # its owner's alone
         os.close(handle)
         try:
             save_file(tensors, name)
@@ -150,7 +164,7 @@ class PrefixCache:
         with self._lock:
             self._on_disk += _bytes(layers)
             if self._on_disk > self._disk:
-                self._shrink(self._folder)
+                self._shrink(folder)
 
     def _shrink(self, folder: Path) -> None:
         """Delete the files that were read longest ago, to a tenth below the limit."""
@@ -163,10 +177,17 @@ class PrefixCache:
             self._on_disk -= size
 
     @staticmethod
+    def _remove_other_versions(folder: Path) -> None:
+        for file in folder.glob("*.safetensors"):
+            if _ANY_VERSION.fullmatch(file.name) and not file.name.endswith(_SUFFIX):
+                with contextlib.suppress(OSError):
+                    file.unlink()
+
+    @staticmethod
     def _files(folder: Path) -> list[tuple[float, int, Path]]:
-        """When each file was last read, its size, and the file."""
+        """When each file was last read, its size, and the file; those of killed writers too."""
         found = []
-        for file in folder.glob(f"*{_SUFFIX}"):
+        for file in (*folder.glob(f"*{_SUFFIX}"), *folder.glob(f"{_WRITING}*")):
             with contextlib.suppress(FileNotFoundError):  # another process may delete it
                 state = file.stat()
                 found.append((state.st_mtime, state.st_size, file))

@@ -1,10 +1,15 @@
+import errno
 import os
+import shutil
 import threading
+from pathlib import Path
 
 import pytest
 import torch
+from safetensors import SafetensorError
 
 from dpicl_rag.errors import ModelError
+from dpicl_rag.language_models import prefix_cache as prefix_cache_module
 from dpicl_rag.language_models import rows as rows_module
 from dpicl_rag.language_models.key_value_cache import KeyValueCache
 from dpicl_rag.language_models.prefix_cache import PrefixCache
@@ -17,6 +22,11 @@ DOCUMENTS = ["abc", "a longer document than the others", "x", "one more"]
 
 def entry(value, tokens=4):
     return [(torch.full((2, tokens, 8), float(value)), torch.full((2, tokens, 8), -float(value)))]
+
+
+def file_of(folder, key):
+    [file] = folder.glob(f"{key}.*")
+    return file
 
 
 def size(tokens=4):
@@ -134,12 +144,12 @@ def test_the_disk_outlives_the_process_and_keeps_to_its_limit(tmp_path):
     assert torch.equal(keys, entry(1)[0][0])
     assert torch.equal(values, entry(1)[0][1])
     assert folder.stat().st_mode & 0o077 == 0
-    assert all(file.stat().st_mode & 0o077 == 0 for file in folder.iterdir())
+    assert [file.stat().st_mode & 0o777 for file in folder.iterdir()] == [0o600]
     one_file = next(folder.iterdir()).stat().st_size
     small = PrefixCache(memory=0, folder=folder, disk=4 * one_file)
     for at, key in enumerate("bcdefg"):
         small.put(key, entry(at))
-        os.utime(folder / f"{key}.safetensors", (at, at))
+        os.utime(file_of(folder, key), (at, at))
     assert sum(file.stat().st_size for file in folder.iterdir()) <= 4 * one_file
     assert small.get("g", CPU) is not None
     assert small.get("b", CPU) is None
@@ -151,11 +161,88 @@ def test_the_disk_outlives_the_process_and_keeps_to_its_limit(tmp_path):
 def test_a_damaged_file_counts_as_absent(tmp_path, damage):
     cache = PrefixCache(memory=0, folder=tmp_path)
     cache.put("a", entry(1))
-    file = tmp_path / "a.safetensors"
+    file = file_of(tmp_path, "a")
     file.write_bytes(file.read_bytes()[:-5] if damage is None else damage)
     assert cache.get("a", CPU) is None
+    assert list(tmp_path.iterdir()) == []
     cache.put("a", entry(2))
     assert float(cache.get("a", CPU)[0][0][0, 0, 0]) == 2.0
+
+
+class Broken:
+    """What the system says of a disk that is full or not ours to write."""
+
+    @staticmethod
+    def deleted(folder, monkeypatch):
+        shutil.rmtree(folder)
+
+    @staticmethod
+    def a_file_in_its_place(folder, monkeypatch):
+        shutil.rmtree(folder)
+        folder.write_text("")
+
+    @staticmethod
+    def full(folder, monkeypatch):
+        def save_file(*_):
+            raise SafetensorError("Error while serializing: I/O error: No space left on device")
+
+        monkeypatch.setattr(prefix_cache_module, "save_file", save_file)
+
+    @staticmethod
+    def read_only(folder, monkeypatch):
+        def fail(*_, **__):
+            raise PermissionError(errno.EROFS, "Read-only file system")
+
+        monkeypatch.setattr(prefix_cache_module.tempfile, "mkstemp", fail)
+        monkeypatch.setattr(prefix_cache_module.os, "utime", fail)
+        monkeypatch.setattr(Path, "unlink", fail)
+
+
+@pytest.mark.parametrize("how", ["deleted", "a_file_in_its_place", "full", "read_only"])
+def test_no_document_fails_for_a_folder_that_cannot_be_written(tmp_path, monkeypatch, how):
+    folder = tmp_path / "prefixes"
+    cache = PrefixCache(folder=folder)
+    model = build_tiny_model().with_cache(cache)
+    read(model, DOCUMENTS[:2])
+    left = sorted(folder.iterdir())
+    getattr(Broken, how)(folder, monkeypatch)
+    found = read(model, DOCUMENTS)
+    assert torch.equal(read(model, DOCUMENTS), found)
+    assert torch.allclose(found, read(build_tiny_model(), DOCUMENTS), atol=1e-5)
+    if folder.is_dir():
+        assert sorted(folder.iterdir()) == left
+    else:
+        assert how != "deleted" or not folder.exists()  # it was deleted for a reason
+    if how == "read_only":
+        assert PrefixCache(folder=folder).get(left[0].name.split(".")[0], CPU) is not None
+        left[0].write_bytes(b"")
+        assert PrefixCache(folder=folder).get(left[0].name.split(".")[0], CPU) is None
+
+
+def test_what_a_killed_writer_left_counts_and_goes(tmp_path):
+    leftover = tmp_path / ".writing-abc"
+    leftover.write_bytes(b"x" * 10_000)
+    os.utime(leftover, (1, 1))
+    small = PrefixCache(memory=0, folder=tmp_path, disk=9_000)
+    small.put("a", entry(1))
+    assert not leftover.exists()
+    assert small.get("a", CPU) is not None
+    leftover.write_bytes(b"x")
+    small.clear()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_of_another_version_go_and_those_of_others_stay(tmp_path):
+    key = PrefixCache.key("m", [1], [2])
+    PrefixCache(folder=tmp_path).put(key, entry(1))
+    for name in (f"{key}.safetensors", f"{key}.v1.safetensors"):
+        (tmp_path / name).write_bytes(b"x")
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    again = PrefixCache(folder=tmp_path)
+    assert len(list(tmp_path.glob(f"{key}*"))) == 1
+    assert again.get(key, CPU) is not None
+    again.clear()
+    assert [file.name for file in tmp_path.iterdir()] == ["model.safetensors"]
 
 
 def test_answers_from_disk_are_the_same(tmp_path, passes):
