@@ -8,7 +8,12 @@ from dpicl_rag.retrieval.exact import (
     exact_retriever,
     refuse_approximate,
 )
-from dpicl_rag.retrieval.given import Documents, GivenDocuments, as_retriever
+from dpicl_rag.retrieval.given import (
+    Documents,
+    GivenDocuments,
+    as_retriever,
+    stability_of_list,
+)
 from dpicl_rag.retrieval.poisson import PoissonSampledRetriever
 from dpicl_rag.retrieval.private_threshold import PrivateThresholdRetriever
 from dpicl_rag.retrieval.private_top_k import PrivateTopKRetriever
@@ -36,5 +41,6 @@ __all__ = [
     "exact_retriever",
     "refuse_approximate",
     "score_histograms",
+    "stability_of_list",
     "suggest_threshold",
 ]

@@ -12,6 +12,8 @@ from dpicl_rag.retrieval.base import ExactRetriever, Retriever
 Documents = Iterable[Document | str] | Retriever
 """Documents, plain strings (one unit each), or a retriever to fetch them with."""
 
+_TOP_K = Stability(added=0, changed=1)
+
 
 class GivenDocuments(ExactRetriever):
     """A list that is handed over, whatever is asked.
@@ -45,6 +47,32 @@ class GivenDocuments(ExactRetriever):
             ConfigurationError: A document lacks the unit's field, or is neither kind.
         """
         return as_documents(self._documents, self._privacy_unit)
+
+
+def stability_of_list(stability: Stability | None, unit_field: str) -> Stability:
+    """How far one unit's arrival reaches into a list that the search of another library cut.
+
+    Args:
+        stability: What the caller says.
+        unit_field: Where the privacy unit of a passage stands; ``"document"`` makes each its own.
+
+    Returns:
+        What the caller says, or that of the k nearest passages where each is a unit: one comes and
+        one goes.
+
+    Raises:
+        ConfigurationError: The caller says nothing, and a unit may have several passages.
+    """
+    if stability is not None:
+        return stability
+    if unit_field == "document":
+        return _TOP_K
+    raise ConfigurationError(
+        f"say with stability= how far one unit reaches into the list: units by {unit_field!r} may "
+        "have several passages each, and one that arrives takes the place of as many others. "
+        "Stability(added=0, changed=k) covers a search for the k nearest passages, "
+        "Stability(added=1, changed=0) a threshold or a fixed list"
+    )
 
 
 def as_retriever(documents: Documents, privacy_unit: str = "document") -> Retriever:

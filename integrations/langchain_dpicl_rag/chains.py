@@ -15,10 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from dpicl_rag.accounting import Stability
 from dpicl_rag.errors import BudgetExceededError, ConfigurationError
 from dpicl_rag.private_context_llm import PrivateContextLLM
-from dpicl_rag.retrieval import Documents, GivenDocuments, Retriever
+from dpicl_rag.retrieval import Documents, GivenDocuments, Retriever, stability_of_list
 from dpicl_rag.retrieval.vectors import Where
 from langchain_dpicl_rag.documents import from_langchain
-from langchain_dpicl_rag.private_model import llm_from
+from langchain_dpicl_rag.private_model import llm_from, with_unit
 from langchain_dpicl_rag.stores import private_retriever
 
 Question: TypeAlias = str | dict[str, Any]
@@ -153,17 +153,8 @@ class PrivateRetrievalChain(_PrivateChain):
         name: str | None = None,
         **settings: Any,
     ) -> None:
-        llm = llm_from(llm, settings)
-        unit = llm.config.privacy_unit
-        if unit != "document":
-            if unit_field not in (None, unit):
-                raise ConfigurationError(
-                    f"unit_field is {unit_field!r} and the llm's privacy_unit is {unit!r}; "
-                    "leave one out"
-                )
-            # The store is read by this unit, so that the retriever's stability is that of the unit
-            # which is protected. What it finds is not grouped again.
-            unit_field, llm = unit, llm.with_settings(privacy_unit="document")
+        # The store is read by the protected unit: the retriever's stability is then of that unit.
+        llm, unit_field = with_unit(llm_from(llm, settings), unit_field)
         fields: dict[str, Any] = {
             "llm": llm,
             "retriever": private_retriever(
@@ -229,16 +220,24 @@ class PrivateCombineDocuments(_PrivateChain):
     results go to callbacks, tracers and ``stream``. Where that matters, use
     `PrivateRetrievalChain`.
 
+    LangChain's splitters cut a file into several documents, and tell by none of them which belong
+    together. So the field that names the privacy unit must be said: documents that share its value
+    are read by one expert and protected together. Loaders write the file to ``source``.
+
     Which documents arrive was decided by a retriever. ``stability`` says how far one unit reaches
     into that decision; the guarantee is for the corpus only if it is true. It is not true of any
     stability if the store's search is approximate, as HNSW is. A retriever of ``dpicl_rag`` may
-    stand in the place of the documents: it knows its own stability.
+    stand in the place of the documents: it knows its own stability and its units.
 
     Args:
-        llm: A ``dpicl_rag.PrivateContextLLM``, or a model around one. Documents that share the
-            field of its ``privacy_unit`` are one unit.
-        stability: The default is that of exact top-k with one document per unit: a newcomer
-            displaces one. With several, it can displace k: ``Stability(added=0, changed=k)``.
+        llm: A ``dpicl_rag.PrivateContextLLM``, or a model around one.
+        unit_field: The metadata field that names the privacy unit, such as ``"source"``;
+            ``"document"`` protects each document by itself: only right where none was split. By
+            default the ``privacy_unit`` of the settings. LangChain documents need it; strings are a
+            unit each, and a retriever of ``dpicl_rag`` knows its units.
+        stability: What one unit's arrival does to the documents. Under ``unit_field="document"``
+            the default is that of exact top-k, where a newcomer displaces one. By any other field a
+            newcomer can displace as many as it brings: say ``Stability(added=0, changed=k)``.
             ``Stability(added=1, changed=0)`` is for lists that are fixed, and for thresholds.
         document_variable_name: Key of the documents in the input.
         input_key: Key of the question in the input.
@@ -246,25 +245,32 @@ class PrivateCombineDocuments(_PrivateChain):
         **settings: Without an ``llm``, arguments of ``dpicl_rag.PrivateContextLLM``.
 
     Raises:
-        ConfigurationError: A setting is unknown or outside its range.
+        ConfigurationError: A setting is unknown or outside its range, or units may have several
+            documents and ``stability`` is not said.
         ModelError: The model cannot be loaded.
     """
 
-    stability: Stability
+    unit_field: str | None
+    stability: Stability | None
     document_variable_name: str
 
     def __init__(
         self,
         llm: Any = None,
         *,
-        stability: Stability = Stability(added=0, changed=1),  # noqa: B008 - frozen
+        unit_field: str | None = None,
+        stability: Stability | None = None,
         document_variable_name: str = "context",
         input_key: str = "input",
         name: str | None = None,
         **settings: Any,
     ) -> None:
+        llm, unit_field = with_unit(llm_from(llm, settings), unit_field)
+        if unit_field is not None:
+            stability = stability_of_list(stability, unit_field)
         fields: dict[str, Any] = {
-            "llm": llm_from(llm, settings),
+            "llm": llm,
+            "unit_field": unit_field,
             "stability": stability,
             "document_variable_name": document_variable_name,
             "input_key": input_key,
@@ -276,11 +282,16 @@ class PrivateCombineDocuments(_PrivateChain):
         key = self.document_variable_name
         if not isinstance(input, dict) or input.get(key) is None:
             raise ConfigurationError(f"the input must be a dict with documents under {key!r}")
-        documents = from_langchain(input[key])
+        documents = from_langchain(input[key], self.unit_field)
         if not isinstance(documents, list):  # a retriever; what is neither, the core refuses
+            if self.unit_field is not None:
+                raise ConfigurationError(
+                    "leave privacy_unit and unit_field out: a retriever knows its units"
+                )
             return self.llm, documents
-        given = GivenDocuments(documents, self.stability, self.llm.config.privacy_unit)
-        return self.llm.with_settings(privacy_unit="document"), given
+        unit_field = self.unit_field or "document"
+        stability = stability_of_list(self.stability, unit_field)
+        return self.llm, GivenDocuments(documents, stability, unit_field)
 
 
 class _ToolInput(BaseModel):

@@ -82,18 +82,38 @@ def unseal(value: Any) -> Any:
     return value._unseal() if isinstance(value, SealedDocuments) else value
 
 
-def documents_of(arguments: dict[str, Any], blocks: list[str], *, allow_public: bool) -> Documents:
+def named(unit_field: str | None) -> str:
+    """The metadata field that names the privacy unit.
+
+    Raises:
+        ConfigurationError: There is none.
+    """
+    if unit_field is None:
+        raise ConfigurationError(
+            "say which metadata field names the privacy unit, for example unit_field='source', or "
+            "privacy_unit='source' in the settings of a model: records that share its value are "
+            "protected together. unit_field='document' protects each record by itself, which is "
+            "right where no document was split"
+        )
+    return unit_field
+
+
+def documents_of(
+    arguments: dict[str, Any], blocks: list[str], privacy_unit: str, *, allow_public: bool
+) -> Documents:
     """The documents of a model call, ready for the core.
 
     Args:
         arguments: Keyword arguments of the call.
         blocks: Documents that stood in its messages.
+        privacy_unit: That of the settings.
         allow_public: Whether a call without documents asks the public model.
 
     Raises:
         MissingDocumentsError: There are none and ``allow_public`` is off.
-        ConfigurationError: Documents come both ways, or the call brings an argument that the
-            private path does not know.
+        ConfigurationError: Documents come both ways, or there are LangChain documents and no
+            field names their unit, or the call brings an argument that the private path does not
+            know.
     """
     unknown = sorted(set(arguments) - {DOCUMENTS, "stream"})
     if unknown:
@@ -105,7 +125,7 @@ def documents_of(arguments: dict[str, Any], blocks: list[str], *, allow_public: 
     if blocks and documents is not None:
         raise ConfigurationError("give documents by documents= or as text-plain blocks, not both")
     if documents is not None:
-        return from_langchain(documents)
+        return from_langchain(documents, None if privacy_unit == "document" else privacy_unit)
     if not blocks and not allow_public:
         raise MissingDocumentsError(
             "no documents were given; pass documents=... to invoke or bind, or make the model with "
@@ -114,17 +134,27 @@ def documents_of(arguments: dict[str, Any], blocks: list[str], *, allow_public: 
     return blocks
 
 
-def from_langchain(documents: Any) -> Documents:
-    """LangChain documents as the library's own; retrievers and all else as they are."""
+def from_langchain(documents: Any, unit_field: str | None) -> Documents:
+    """LangChain documents as the library's own; retrievers and all else as they are.
+
+    Args:
+        documents: What was handed over.
+        unit_field: The metadata field that names the privacy unit. LangChain documents need it:
+            several may be cut from one text.
+
+    Raises:
+        ConfigurationError: There are LangChain documents, and no field.
+    """
     if isinstance(documents, (str, Retriever)) or not isinstance(documents, Iterable):
         return documents  # what is neither, the core refuses
     seen: Counter[str] = Counter()
-    return [_document(item, seen) for item in documents]
+    return [_document(item, unit_field, seen) for item in documents]
 
 
-def _document(item: Any, seen: Counter[str]) -> Any:
+def _document(item: Any, unit_field: str | None, seen: Counter[str]) -> Any:
     if not isinstance(item, LangChainDocument):
         return item
+    named(unit_field)
     unit = text_unit(item.page_content, seen) if item.id is None else item.id
     metadata = {key: str(value) for key, value in item.metadata.items()}
     return Document(item.page_content, unit, metadata)

@@ -158,7 +158,8 @@ class PrivateModel(BaseLanguageModel[Any]):
     ) -> tuple[PrivateContextLLM, str, Documents]:
         """Who answers one call, with its public text; its question and its documents."""
         system, question, blocks = self._read(prompt)
-        documents = documents_of(arguments, blocks, allow_public=self.allow_public)
+        unit = self.llm.config.privacy_unit
+        documents = documents_of(arguments, blocks, unit, allow_public=self.allow_public)
         template, stops = self.llm.template, (*self.llm.config.stop, *(stop or ()))
         if system is not None:
             template = dataclasses.replace(template, system=system)
@@ -187,3 +188,29 @@ def llm_from(given: Any, settings: dict[str, Any]) -> PrivateContextLLM:
             f"{', '.join(sorted(settings))}: settings belong to the llm that is given"
         )
     return llm
+
+
+def with_unit(
+    llm: PrivateContextLLM, unit_field: str | None
+) -> tuple[PrivateContextLLM, str | None]:
+    """Settle which metadata field names the privacy unit.
+
+    Args:
+        llm: Its ``privacy_unit`` names the field too.
+        unit_field: The field, as a chain's own argument.
+
+    Returns:
+        The same without a ``privacy_unit``, since documents reach it with their units; and the
+        field, None where neither names one.
+
+    Raises:
+        ConfigurationError: They name two fields.
+    """
+    unit = llm.config.privacy_unit
+    if unit == "document":
+        return llm, unit_field
+    if unit_field not in (None, unit):
+        raise ConfigurationError(
+            f"unit_field is {unit_field!r} and the llm's privacy_unit is {unit!r}; leave one out"
+        )
+    return llm.with_settings(privacy_unit="document"), unit

@@ -14,6 +14,7 @@ from dpicl_rag.retrieval import Corpus, Retriever, exact_retriever, refuse_appro
 from dpicl_rag.retrieval.memory import InMemoryVectors
 from dpicl_rag.retrieval.passages import Record
 from dpicl_rag.retrieval.vectors import VectorSource, Where
+from langchain_dpicl_rag.documents import named
 from langchain_dpicl_rag.embeddings import embedder_of
 
 
@@ -68,12 +69,7 @@ def _vectors(store: Any, unit_field: str | None) -> VectorSource:
         )
     if not isinstance(store, (Chroma, InMemoryVectorStore)):
         refuse_approximate(type(store).__name__)
-    if unit_field is None:
-        raise ConfigurationError(
-            "say which metadata field names the privacy unit, for example unit_field='source': "
-            "records that share its value are protected together. unit_field='document' protects "
-            "each record by itself, which is right where no document was split"
-        )
+    unit_field = named(unit_field)
     if isinstance(store, InMemoryVectorStore):
         return _in_memory(store, unit_field)
     if store.embeddings is None:

@@ -23,16 +23,13 @@ from dpicl_rag.accounting import Stability
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.private_context_llm import PrivateContextLLM
-from dpicl_rag.retrieval import GivenDocuments
+from dpicl_rag.retrieval import GivenDocuments, stability_of_list
 from llama_index_dpicl_rag.llm import PrivateLLM, llm_from, refuse
 from llama_index_dpicl_rag.nodes import as_document
 from llama_index_dpicl_rag.recorder import Unrecorded
 from llama_index_dpicl_rag.responses import arespond, pieces, respond
 
 _dispatcher = get_dispatcher(__name__)
-
-TOP_K = Stability(added=0, changed=1)
-"""What one unit's arrival does to the k nearest nodes, where no unit has more than one node."""
 
 
 class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
@@ -50,15 +47,17 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
         llm: The private language model: ``dpicl_rag.PrivateContextLLM``, or a ``PrivateLLM``.
         unit_field: Metadata field of the nodes that holds the privacy unit. ``"document_id"`` is
             the source document of a node, ``"document"`` makes each node a unit of its own.
-        stability: How many of the retrieved units one unit's arrival adds and changes. The
-            default holds for the k nearest nodes with one node per unit. With several nodes per
-            unit, one arrival can displace k others: ``Stability(added=0, changed=k)``.
+        stability: How many of the retrieved units one unit's arrival adds and changes. Under
+            ``unit_field="document"`` the default is that of the k nearest nodes, where one comes
+            and one goes. By any other field a unit may have several nodes, and its arrival can
+            displace as many others: say ``Stability(added=0, changed=k)``.
         streaming: Respond with ``StreamingResponse``, or ``AsyncStreamingResponse`` to async
             calls.
         callback_manager: LlamaIndex's callbacks.
 
     Raises:
-        ConfigurationError: The llm's ``privacy_unit`` is not ``unit_field``.
+        ConfigurationError: The llm's ``privacy_unit`` is not ``unit_field``, or units may have
+            several nodes and ``stability`` is not said.
     """
 
     def __init__(
@@ -66,7 +65,7 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
         llm: PrivateContextLLM | PrivateLLM,
         *,
         unit_field: str,
-        stability: Stability = TOP_K,
+        stability: Stability | None = None,
         streaming: bool = False,
         callback_manager: CallbackManager | None = None,
     ) -> None:
@@ -75,7 +74,7 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
         shown = llm if isinstance(llm, PrivateLLM) else PrivateLLM(llm)
         super().__init__(llm=shown, callback_manager=callback_manager, streaming=streaming)
         self._unit_field = unit_field
-        self._stability = stability
+        self._stability = stability_of_list(stability, unit_field)
 
     def _get_prompts(self) -> PromptDictType:
         return {}

@@ -50,16 +50,17 @@ class _Adapters:
         self.config: Any = {"callbacks": handlers}
         self.texts = stage.documents
         self.documents = [
-            Document(text, metadata={"patient": str(number)})
+            Document(text, metadata={"patient": str(number)}, id=str(number))
             for number, text in enumerate(stage.documents)
         ]
         self._stage = stage
 
-    def text(self) -> PrivateLLM:
-        return self._shown("llm", PrivateLLM(self.llm))
+    def text(self, privacy_unit: str = "document") -> PrivateLLM:
+        return self._shown("llm", PrivateLLM(self.llm.with_settings(privacy_unit=privacy_unit)))
 
-    def chat(self, **options: Any) -> ChatPrivateContext:
-        return self._shown("chat", ChatPrivateContext(self.llm, **options))
+    def chat(self, privacy_unit: str = "document", **options: Any) -> ChatPrivateContext:
+        llm = self.llm.with_settings(privacy_unit=privacy_unit)
+        return self._shown("chat", ChatPrivateContext(llm, **options))
 
     def chain(self, store: Any = None) -> PrivateRetrievalChain:
         store = store or chroma_store(self._stage.folder, self.texts)
@@ -67,8 +68,8 @@ class _Adapters:
         self._stage.object("retriever", chain.retriever)
         return self._shown("chain", chain)
 
-    def combine(self) -> PrivateCombineDocuments:
-        return self._shown("combine", PrivateCombineDocuments(self.llm))
+    def combine(self, **options: Any) -> PrivateCombineDocuments:
+        return self._shown("combine", PrivateCombineDocuments(self.llm, **options))
 
     def _shown(self, name: str, adapter: Any) -> Any:
         self._stage.object(name, adapter)
@@ -97,7 +98,7 @@ def _llm_bound(stage: Stage) -> Any:
 
 def _llm_generate(stage: Stage) -> Any:
     with _on(stage) as on:
-        return on.text().generate(
+        return on.text(privacy_unit="patient").generate(
             [stage.question], callbacks=on.config["callbacks"], documents=on.documents
         )
 
@@ -134,7 +135,7 @@ def _chat_streaming(stage: Stage) -> Any:
 
 def _chat_bound(stage: Stage) -> Any:
     with _on(stage) as on:
-        bound = on.chat().bind(documents=on.documents)
+        bound = on.chat(privacy_unit="patient").bind(documents=on.documents)
         stage.object("bound chat", bound)
         stage.probe.see("dump of bound chat", [dumpd(bound), bound.model_dump()])
         chain = ChatPromptTemplate.from_template("{question}") | bound | StrOutputParser()
@@ -327,7 +328,7 @@ def _private_retriever(stage: Stage) -> Any:
 def _combine(stage: Stage) -> Any:
     # Invoked from outside any chain: around it, create_retrieval_chain shows the documents.
     with _on(stage) as on:
-        combine = on.combine()
+        combine = on.combine(unit_field="document")
         asked = {"input": stage.question, "context": on.documents}
         return [
             combine.invoke(asked, on.config),
@@ -338,7 +339,7 @@ def _combine(stage: Stage) -> Any:
 
 async def _combine_async(stage: Stage) -> Any:
     with _on(stage) as on:
-        combine = on.combine()
+        combine = on.combine(unit_field="document")
         asked = {"input": stage.question, "context": on.documents}
         return [
             await combine.ainvoke(asked, on.config),

@@ -178,20 +178,22 @@ class TestUnitOfTheSettings:
     @pytest.mark.parametrize("way", ["invoke", "stream"])
     def test_chunks_of_one_file_are_combined_to_one_unit(self, llm, way):
         asked = {"input": QUESTION, "context": self.CHUNKS}
-        assert list(getattr(PrivateCombineDocuments(llm), way)(asked))
+        combine = PrivateCombineDocuments(llm, stability=Stability(0, 2))
+        assert list(getattr(combine, way)(asked))
         assert _was_read(llm, f"{TEXTS[0]}\n\n{TEXTS[2]}")
         assert not any(TEXTS[0] in prompt and TEXTS[1] in prompt for prompt in llm.model.prompts)
 
     async def test_chunks_of_one_file_are_combined_to_one_unit_async(self, llm):
-        combine, asked = PrivateCombineDocuments(llm), {"input": QUESTION, "context": self.CHUNKS}
+        combine = PrivateCombineDocuments(llm, stability=Stability(0, 2))
+        asked = {"input": QUESTION, "context": self.CHUNKS}
         assert await combine.ainvoke(asked)
         assert [piece async for piece in combine.astream(asked)]
         assert _was_read(llm, f"{TEXTS[0]}\n\n{TEXTS[2]}")
 
     def test_retriever_in_the_place_of_documents(self, llm):
         asked = {"input": QUESTION, "context": GivenDocuments(TEXTS)}
-        with pytest.raises(ConfigurationError, match="leave privacy_unit out"):
-            PrivateCombineDocuments(llm).invoke(asked)
+        with pytest.raises(ConfigurationError, match="leave privacy_unit"):
+            PrivateCombineDocuments(llm, stability=Stability(0, 2)).invoke(asked)
 
     def test_chain_over_a_retriever(self, llm):
         with pytest.raises(ConfigurationError, match="leave out privacy_unit"):
@@ -252,6 +254,11 @@ class TestChain:
     def test_unit_must_be_named(self, llm, memory):
         with pytest.raises(ConfigurationError, match="unit_field='source'"):
             PrivateRetrievalChain(memory, llm=llm)
+
+    def test_unit_of_the_settings(self, tiny_model, memory):
+        settings = {"model": tiny_model, "privacy_unit": "patient", "max_tokens": 2}
+        chain = PrivateRetrievalChain(memory, threshold=-1, **settings)
+        assert isinstance(chain.invoke(QUESTION), str)
 
     def test_unit_of_the_llm(self, tiny_model, memory):
         llm = make_llm(tiny_model, privacy_unit="patient")
@@ -349,13 +356,38 @@ class TestStores:
 
 
 class TestCombine:
+    CHUNKS = [Document(text, metadata={"source": "a"}) for text in TEXTS]  # noqa: RUF012
+
     def test_charges_as_top_k_unless_told(self, llm):
-        assert PrivateCombineDocuments(llm).stability == Stability(added=0, changed=1)
+        combine = PrivateCombineDocuments(llm, unit_field="document")
+        assert combine.stability == Stability(added=0, changed=1)
+
+    @pytest.mark.parametrize("way", ["invoke", "stream"])
+    def test_chunks_without_a_unit(self, llm, way):
+        """Two chunks of one file would be two experts, each with a charge of its own."""
+        asked = {"input": QUESTION, "context": self.CHUNKS}
+        with pytest.raises(ConfigurationError, match="unit_field='source'"):
+            list(getattr(PrivateCombineDocuments(llm), way)(asked))
+
+    def test_chunks_of_one_file_are_one_expert(self, llm):
+        combine = PrivateCombineDocuments(llm, unit_field="source", stability=Stability(0, 2))
+        assert isinstance(combine.invoke({"input": QUESTION, "context": self.CHUNKS}), str)
+        assert _was_read(llm, "\n\n".join(TEXTS))
+
+    def test_stability_must_be_said_where_a_unit_may_have_several_documents(self, llm):
+        with pytest.raises(ConfigurationError, match=r"Stability\(added=0, changed=k\)"):
+            PrivateCombineDocuments(llm, unit_field="source")
+
+    def test_unit_of_a_retriever_is_its_own(self, llm):
+        combine = PrivateCombineDocuments(llm, unit_field="document")
+        with pytest.raises(ConfigurationError, match="a retriever knows its units"):
+            combine.invoke({"input": QUESTION, "context": GivenDocuments(TEXTS)})
 
     def test_reads_all_documents(self, llm):
         documents = [Document(text) for text in TEXTS]
         asked = {"input": QUESTION, "context": documents}
-        assert isinstance(PrivateCombineDocuments(llm).invoke(asked), str)
+        combine = PrivateCombineDocuments(llm, unit_field="document")
+        assert isinstance(combine.invoke(asked), str)
         assert all(_was_read(llm, text) for text in TEXTS)
 
     @pytest.mark.parametrize("asked", ["why?", {"input": "why?"}, {"input": 1, "context": []}])
@@ -365,15 +397,25 @@ class TestCombine:
 
 
 class TestDocuments:
+    @pytest.mark.parametrize("model", [PrivateLLM, ChatPrivateContext])
+    def test_chunks_without_a_unit(self, llm, model):
+        chunks = [Document(text, metadata={"source": "a"}) for text in TEXTS]
+        with pytest.raises(ConfigurationError, match="privacy_unit='source'"):
+            model(llm).invoke(QUESTION, documents=chunks)
+        named = model(llm.with_settings(privacy_unit="source"))
+        assert named.invoke(QUESTION, documents=chunks)
+        assert _was_read(llm, "\n\n".join(TEXTS))
+
     def test_units(self):
         given = [Document("a", id="1"), Document("b"), Document("b"), Document("b", id="1")]
-        units = [document.unit for document in from_langchain(given)]
+        units = [document.unit for document in from_langchain(given, "document")]
         assert units[0] == units[3] == "1"
         assert len(set(units)) == 3
 
     def test_unit_does_not_depend_on_other_texts(self):
-        alone = from_langchain([Document("b")])[0].unit
-        assert from_langchain([Document("a"), Document("b")])[1].unit == alone
+        alone = from_langchain([Document("b")], "document")[0].unit
+        beside = from_langchain([Document("a"), Document("b")], "document")[1].unit
+        assert beside == alone
 
     def test_sealed(self):
         sealed = SealedDocuments(TEXTS)

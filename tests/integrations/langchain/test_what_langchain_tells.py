@@ -82,7 +82,7 @@ def test_no_callbacks_do_not_stop_a_tracer():
 
 def test_chain_around_private_combine_documents_still_shows_them(tiny_model):
     """As its docstring says."""
-    combine = PrivateCombineDocuments(make_llm(tiny_model))
+    combine = PrivateCombineDocuments(make_llm(tiny_model), unit_field="document")
     told = places_told(lambda probe: rag(combine).invoke({"input": QUESTION}))
     assert {"callback on_retriever_end", "output"} <= told
     assert "callback on_chat_model_start" not in told

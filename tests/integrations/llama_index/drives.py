@@ -69,7 +69,7 @@ def _synthesizer(stage: Stage, **options: Any) -> Iterator[tuple[PrivateSynthesi
     with _observed(stage) as manager:
         synthesizer = PrivateSynthesizer(
             private_llm(stage.model, seed=1),
-            unit_field="document_id",
+            unit_field="document",
             callback_manager=manager,
             **options,
         )

@@ -26,6 +26,8 @@ from tests.integrations.llama_index.support import (
 )
 from tests.integrations.llama_index.test_query_engine import SENDERS
 
+TOP_K = Stability(added=0, changed=1)
+
 
 def scored(**options: Any) -> list[NodeWithScore]:
     return [NodeWithScore(node=node, score=0.9) for node in nodes_of(TEXTS, **options)]
@@ -34,7 +36,7 @@ def scored(**options: Any) -> list[NodeWithScore]:
 @pytest.fixture
 def make(tiny_model):
     def made(**options: Any) -> PrivateSynthesizer:
-        options = {"unit_field": "document_id", **options}
+        options = {"unit_field": "document_id", "stability": TOP_K, **options}
         return PrivateSynthesizer(private_llm(tiny_model, seed=5), **options)
 
     return made
@@ -76,11 +78,15 @@ async def test_sync_async_and_streams_agree(make) -> None:
 def test_each_unit_is_one_expert_and_metadata_is_not_read(tiny_model) -> None:
     model = Reader(tiny_model)
     nodes = scored(fields=SENDERS)
-    PrivateSynthesizer(private_llm(model), unit_field="document_id").synthesize(QUESTION, nodes)
+    PrivateSynthesizer(private_llm(model), unit_field="document_id", stability=TOP_K).synthesize(
+        QUESTION, nodes
+    )
     assert model.documents == sorted(TEXTS)
     assert not [row for row in model.rows if "sender" in row]
     model.rows.clear()
-    PrivateSynthesizer(private_llm(model), unit_field="sender").synthesize(QUESTION, nodes)
+    PrivateSynthesizer(private_llm(model), unit_field="sender", stability=TOP_K).synthesize(
+        QUESTION, nodes
+    )
     assert model.documents == [
         f"{TEXTS[0]}\n\n{TEXTS[2]}",
         f"{TEXTS[1]}\n\n{TEXTS[3]}",
@@ -92,12 +98,17 @@ def test_unit_field_must_be_named(tiny_model) -> None:
         PrivateSynthesizer(private_llm(tiny_model))  # type: ignore[call-arg]
 
 
+def test_stability_must_be_said_where_a_unit_may_have_several_nodes(tiny_model) -> None:
+    with pytest.raises(ConfigurationError, match=r"Stability\(added=0, changed=k\)"):
+        PrivateSynthesizer(private_llm(tiny_model), unit_field="document_id")
+
+
 def test_settings_may_not_name_another_unit(tiny_model) -> None:
     model = Reader(tiny_model)
     llm = private_llm(model, privacy_unit="sender")
     with pytest.raises(ConfigurationError, match="leave privacy_unit out"):
         PrivateSynthesizer(llm, unit_field="document_id")
-    synthesizer = PrivateSynthesizer(llm, unit_field="sender")
+    synthesizer = PrivateSynthesizer(llm, unit_field="sender", stability=TOP_K)
     assert synthesizer.synthesize(QUESTION, scored(fields=SENDERS)).response
     assert len(model.documents) == 2
     assert synthesizer.get_response(QUESTION, TEXTS)
@@ -112,7 +123,7 @@ def test_zero_nodes_take_the_ordinary_path(tiny_model, make) -> None:
 
 def test_texts_without_units_are_one_expert(tiny_model) -> None:
     model = Reader(tiny_model)
-    synthesizer = PrivateSynthesizer(private_llm(model), unit_field="document_id")
+    synthesizer = PrivateSynthesizer(private_llm(model), unit_field="document_id", stability=TOP_K)
     synthesizer.get_response(QUESTION, TEXTS)
     assert model.documents == ["\n\n".join(TEXTS)]
     model.rows.clear()
@@ -132,14 +143,16 @@ async def test_get_response_agrees_with_its_twins(make) -> None:
 
 @pytest.mark.parametrize(
     ("options", "factor"),
-    [({}, 2), ({"stability": Stability(1, 0)}, 1), ({"stability": Stability(0, 2)}, 4)],
+    [
+        ({"unit_field": "document"}, 2),
+        ({"unit_field": "document_id", "stability": Stability(1, 0)}, 1),
+        ({"unit_field": "document_id", "stability": Stability(0, 2)}, 4),
+    ],
 )
 def test_declared_stability_is_charged(tiny_model, tmp_path, options, factor) -> None:
     with Ledger(tmp_path / "ledger.db") as ledger:
         llm = private_llm(tiny_model, ledger=ledger, **{**FIXED, "strength": 0.1, "max_tokens": 2})
-        response = PrivateSynthesizer(llm, unit_field="document_id", **options).synthesize(
-            QUESTION, scored()
-        )
+        response = PrivateSynthesizer(llm, **options).synthesize(QUESTION, scored())
         (status,) = [one for one in ledger.status() if one.kind == "corpus"]
     tokens = response.metadata["output_tokens"]
     expected = tokens * TOKEN_RHO * (0.1 / 0.25) ** 2 * factor**2
@@ -166,6 +179,6 @@ def test_inherited_responses_lose_their_nodes(make) -> None:
 
 def test_adapter_of_the_language_model_can_be_given(tiny_model, make) -> None:
     llm = PrivateLLM(private_llm(tiny_model, seed=5))
-    synthesizer = PrivateSynthesizer(llm, unit_field="document_id")
+    synthesizer = PrivateSynthesizer(llm, unit_field="document_id", stability=TOP_K)
     expected = make().synthesize(QUESTION, scored()).response
     assert synthesizer.synthesize(QUESTION, scored()).response == expected
