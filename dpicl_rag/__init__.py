@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         ModelError,
     )
     from dpicl_rag.language_models.prefix_cache import PrefixCache
-    from dpicl_rag.ledger import Ledger
+    from dpicl_rag.ledger import Ledger, NoBudgetWarning
     from dpicl_rag.loaders import load
     from dpicl_rag.mechanisms.randomness import NotPrivateWarning
     from dpicl_rag.private_context_llm import PrivateContextLLM
@@ -48,7 +48,7 @@ _HOMES = {
     "errors": "BudgetExceededError ConfigurationError ContextLengthError CorpusError DPICLError "
     "LedgerError LoaderError MissingDependencyError MissingDocumentsError ModelError",
     "language_models.prefix_cache": "PrefixCache",
-    "ledger": "Ledger",
+    "ledger": "Ledger NoBudgetWarning",
     "loaders": "load",
     "mechanisms.randomness": "NotPrivateWarning",
     "private_context_llm": "PrivateContextLLM",
@@ -75,6 +75,7 @@ __all__ = [
     "MissingDependencyError",
     "MissingDocumentsError",
     "ModelError",
+    "NoBudgetWarning",
     "NotPrivateWarning",
     "PoissonSampledRetriever",
     "PrefixCache",

@@ -32,6 +32,7 @@ class PrivateAnswer:
             any unit has spent.
         tokens: Number of released tokens, the end token included.
         stopped_by: Why it ended.
+        corpus: Name under which a ledger books it.
     """
 
     text: str
@@ -40,6 +41,7 @@ class PrivateAnswer:
     rho: float
     tokens: int
     stopped_by: StoppedBy
+    corpus: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,12 +30,14 @@ from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.methods.documents import over_documents
 from dpicl_rag.plan import answer_plan, label_plan
 from dpicl_rag.prompts import CONTENT_FREE, Prompt, PromptTemplate, label_tokens
+from dpicl_rag.retrieval.base import Retriever
 from dpicl_rag.retrieval.given import Documents, GivenDocuments, as_retriever
 
 if TYPE_CHECKING:
     from dpicl_rag.language_models.prefix_cache import PrefixCache
     from dpicl_rag.ledger import Ledger, Reservation
 
+_NO_CORPUS = "default"  # where a ledger books lists
 _READ_AHEAD = 64  # units that are read ahead in one go
 
 
@@ -49,7 +51,8 @@ class PrivateContextLLM:
             with the ``LanguageModel`` protocol, or None for the packaged default.
         template: How documents and questions become prompts.
         ledger: Keeps the budgets over many answers; None accounts for each answer alone.
-        corpus: Name under which the ledger books the answers.
+        corpus: Name under which the ledger books the answers. By default that of the retriever's
+            corpus, and ``"default"`` for lists.
         caller: Who asks, for the ledger's budgets per caller.
         prefix_cache: Where documents that were read are kept for later questions, for models of
             transformers; by default up to 1 GiB of memory, and nothing on disk.
@@ -69,7 +72,7 @@ class PrivateContextLLM:
         *,
         template: PromptTemplate | None = None,
         ledger: Ledger | None = None,
-        corpus: str = "default",
+        corpus: str | None = None,
         caller: str | None = None,
         prefix_cache: PrefixCache | None = None,
         randomness: Randomness | None = None,
@@ -141,8 +144,10 @@ class PrivateContextLLM:
         prompt = self._prompt(question)
         allowance = prompt.allowance(model, config.unit_tokens, config.max_tokens)
         retriever = as_retriever(documents, config.privacy_unit)
+        corpus = self._booked_under(retriever)
         plan = answer_plan(config, retriever.stability, retriever.rho(config.adjacency))
-        gathered = gather(question, retriever, plan, self._reserve, self._randomness)
+        reserve = partial(self._reserve, corpus)
+        gathered = gather(question, retriever, plan, reserve, self._randomness)
         spend = gathered.spend  # an ended stream keeps no documents
         # Begins when the first piece is asked for, inside the stream's own clean-up.
         tokens = generate(
@@ -154,7 +159,9 @@ class PrivateContextLLM:
         )
 
         def settle(text: str, tokens: int, stopped: StoppedBy) -> PrivateAnswer:
-            return PrivateAnswer(text, config.epsilon, config.delta, spend.rho, tokens, stopped)
+            return PrivateAnswer(
+                text, config.epsilon, config.delta, spend.rho, tokens, stopped, corpus
+            )
 
         return PrivateStream(
             tokens,
@@ -207,7 +214,8 @@ class PrivateContextLLM:
         blank = self._prompt(CONTENT_FREE) if plan.takes_priors else prompt
         # Both questions find the same tokens of a document.
         allowance = min(one.allowance(model, config.unit_tokens, room) for one in (prompt, blank))
-        gathered = gather(question, retriever, plan, self._reserve, self._randomness)
+        reserve = partial(self._reserve, self._booked_under(retriever))
+        gathered = gather(question, retriever, plan, reserve, self._randomness)
 
         def said(prompt: Prompt, on_progress: Progress | None) -> Step:
             experts = gathered.experts
@@ -279,14 +287,18 @@ class PrivateContextLLM:
                 on_progress(min(1.0, (first + _READ_AHEAD) / len(experts)))
         return len(experts)
 
-    def budget_left(self) -> float | None:
+    def budget_left(self, corpus: str | None = None) -> float | None:
         """Rho (zCDP) left to the corpus or the caller, whichever is less; None without a limit.
 
         Public: it follows from the questions asked, not from what any unit has spent.
+
+        Args:
+            corpus: Name of the corpus; by default the one that the model was made with.
         """
         if self._ledger is None:
             return None
-        mine = {("corpus", self._corpus), ("caller", self._caller)}
+        name = corpus or self._corpus or _NO_CORPUS
+        mine = {("corpus", name), ("caller", self._caller)}
         left = [
             status.remaining
             for status in self._ledger.status()
@@ -299,7 +311,7 @@ class PrivateContextLLM:
         return {
             "epsilon": answer.epsilon,
             "delta": answer.delta,
-            "budget_left": self.budget_left(),
+            "budget_left": self.budget_left(answer.corpus),
             "output_tokens": answer.tokens,
             "stopped_by": answer.stopped_by,
         }
@@ -330,13 +342,16 @@ class PrivateContextLLM:
             raise ConfigurationError("the question is empty")
         return self.template.cut(self.model.tokenizer, question)
 
+    def _booked_under(self, retriever: Retriever) -> str:
+        return self._corpus or retriever.corpus_name or _NO_CORPUS
+
     def _reserve(
-        self, rho: float, at_least: float, units: Sequence[str] | None
+        self, corpus: str, rho: float, at_least: float, units: Sequence[str] | None
     ) -> Reservation | None:
         if self._ledger is None:
             return None
         return self._ledger.reserve(
-            corpus=self._corpus,
+            corpus=corpus,
             caller=self._caller,
             rho=rho,
             at_least=at_least if units is None else None,

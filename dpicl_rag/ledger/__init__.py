@@ -1,8 +1,8 @@
 """The ledger: what was spent, kept in a file that survives kills and many processes."""
 
-from dpicl_rag.ledger.ledger import Ledger
+from dpicl_rag.ledger.ledger import Ledger, NoBudgetWarning
 from dpicl_rag.ledger.period import Period
 from dpicl_rag.ledger.reservation import Reservation
 from dpicl_rag.ledger.status import ScopeStatus
 
-__all__ = ["Ledger", "Period", "Reservation", "ScopeStatus"]
+__all__ = ["Ledger", "NoBudgetWarning", "Period", "Reservation", "ScopeStatus"]

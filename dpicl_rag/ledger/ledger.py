@@ -8,6 +8,7 @@ import os
 import secrets
 import sqlite3
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -31,6 +32,10 @@ from dpicl_rag.ledger.status import ScopeStatus
 
 _CLOCK_SLACK = 3600
 """Seconds by which the clock may go back unnoticed, as time servers make it do."""
+
+
+class NoBudgetWarning(UserWarning):
+    """A ledger has no budget for a corpus: it records what is spent and refuses nothing."""
 
 
 class Ledger:
@@ -86,6 +91,7 @@ class Ledger:
         self._clock = clock
         self._session = secrets.randbits(62)
         self._abandoned: deque[int] = deque()
+        self._warned: set[str] = set()
         self._database = Database(self._path, busy_timeout=busy_timeout)
 
         def settle_key(connection: sqlite3.Connection) -> unit_key.UnitKey:
@@ -187,7 +193,8 @@ class Ledger:
         own history and on public numbers only, as the privacy argument of the filter needs.
 
         Args:
-            corpus: The corpus asked. One without a budget is not limited; its spend is recorded.
+            corpus: The corpus asked. One without a budget is not limited; its spend is recorded,
+                and a `NoBudgetWarning` says so once.
             caller: Who asks, if callers have budgets.
             rho: The most the answer may cost any unit, zCDP rho. Public.
             at_least: Take what is left if it is less than ``rho`` but at least this, for example
@@ -216,11 +223,15 @@ class Ledger:
             self._database, self._settle, self._clock, number, individual=digests is not None
         )
 
+        has_budget = True
+
         def hold(connection: sqlite3.Connection) -> entries.Grant:
+            nonlocal has_budget
             self._settle_abandoned(connection)
             now = entries.observe_clock(connection, int(self._clock()))
             entries.settle_stale(connection, now, self._stale_after)
             corpus_scope = find_or_add(connection, "corpus", corpus_name)
+            has_budget = corpus_scope.has_budget
             caller_scope = None
             if caller_name is not None:
                 caller_scope = find_or_add(connection, "caller", caller_name)
@@ -240,6 +251,16 @@ class Ledger:
             return entries.grant(connection, request)
 
         reservation._start(self._database.write(hold))
+        if not has_budget and corpus_name not in self._warned:
+            self._warned.add(corpus_name)
+            warnings.warn(
+                f"the ledger has no budget for corpus {corpus_name!r}: nothing bounds what its "
+                f"units lose over many answers. Give it one with ledger.set_budget(corpus="
+                f"{corpus_name!r}, rho=...), or name the corpus that has one; rho=math.inf says "
+                "that none is wanted",
+                NoBudgetWarning,
+                stacklevel=2,
+            )
         return reservation
 
     def status(self) -> list[ScopeStatus]:

@@ -33,6 +33,11 @@ class Scope:
     def __str__(self) -> str:
         return f"{self.kind} {self.name!r}"
 
+    @property
+    def has_budget(self) -> bool:
+        """Whether it was ever given a budget, be it an endless one."""
+        return self.budget is not None or self.unit_budget is not None or self.floor_day > 0
+
     def limits(self, day: int) -> Limits:
         """The budgets as they are on ``day``; the floor goes when the period ends."""
         current = self.floor_day >= self.period.start(day)

@@ -92,6 +92,11 @@ class Retriever(Protocol):
     """
 
     @property
+    def corpus_name(self) -> str | None:
+        """Name of the corpus, under which a ledger books the answers; None for a list. Public."""
+        ...
+
+    @property
     def stability(self) -> Stability:
         """How many retrieved units the arrival of one adds and changes, once ``rho`` is paid."""
         ...
@@ -111,6 +116,11 @@ class ExactRetriever(ABC):
     Derive from it to bring a search of your own. Declare a `Stability` that an arriving unit
     keeps to whatever the corpus holds; an approximate index has none.
     """
+
+    @property
+    def corpus_name(self) -> str | None:
+        """None: override it where there is a corpus with budgets of its own."""
+        return None
 
     @property
     @abstractmethod

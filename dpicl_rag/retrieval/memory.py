@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval.embeddings import Embedder
@@ -19,6 +20,8 @@ class InMemoryVectors:
         embedder: The model that the store was filled with.
         read: Returns every record that the store holds now, with its vector.
     """
+
+    name: ClassVar[None] = None
 
     embedder: Embedder
     read: Callable[[], Iterable[tuple[Record, Sequence[float]]]]

@@ -34,6 +34,11 @@ class PoissonSampledRetriever:
         return f"PoissonSampledRetriever({self.retriever!r}, rate={self.rate})"
 
     @property
+    def corpus_name(self) -> str | None:
+        """That of the retriever."""
+        return self.retriever.corpus_name
+
+    @property
     def stability(self) -> Stability:
         """That of the retriever: a unit's coin moves no other unit."""
         return self.retriever.stability

@@ -32,6 +32,11 @@ class Scanner:
         if self.passages_per_unit is not None:
             _validate.count("passages_per_unit", self.passages_per_unit)
 
+    @property
+    def corpus_name(self) -> str | None:
+        """That of the source."""
+        return self.corpus.name
+
     def scan(self, question: str) -> tuple[Snapshot, npt.NDArray[np.float64]]:
         """The passages, and the cosine of each with a question: float64 ``[n]``. Private."""
         snapshot = self.corpus.snapshot(self.where)

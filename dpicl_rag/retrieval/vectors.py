@@ -33,6 +33,11 @@ class VectorSource(Protocol):
     """Where a retriever reads all vectors; `Corpus` is one."""
 
     @property
+    def name(self) -> str | None:
+        """Name of the corpus, if it has one. Public."""
+        ...
+
+    @property
     def embedder(self) -> Embedder:
         """The model that the vectors are from."""
         ...

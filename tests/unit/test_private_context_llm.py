@@ -70,6 +70,7 @@ def test_the_fields_of_an_answer_are_the_public_ones(tiny_model):
         "rho",
         "tokens",
         "stopped_by",
+        "corpus",
     }
 
 
@@ -362,6 +363,7 @@ def test_the_budget_left_is_the_lesser_of_corpus_and_caller(tiny_model, ledger):
 class Searching:
     """A private search over fixed units: every unit is counted once and all are found."""
 
+    corpus_name = None
     stability = Stability(1, 0)
 
     def __init__(self, rho):
