@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from dpicl_rag.errors import ConfigurationError
@@ -34,6 +34,8 @@ class Document:
 def as_documents(items: Iterable[Document | str], privacy_unit: str = "document") -> list[Document]:
     """Turn plain strings and documents into documents with a privacy unit.
 
+    This is the owner's check of a list, too: a question leaves out what is refused here.
+
     Args:
         items: Documents, or strings. A string is a unit of its own; see `text_unit`.
         privacy_unit: ``"document"`` keeps each document's own unit; any other name takes the unit
@@ -44,23 +46,54 @@ def as_documents(items: Iterable[Document | str], privacy_unit: str = "document"
         Documents in the order given.
 
     Raises:
-        ConfigurationError: A document lacks the metadata field, or an item is neither kind.
+        ConfigurationError: A document lacks its text or the metadata field, or an item is neither
+            kind.
     """
-    seen: Counter[str] = Counter()
     documents: list[Document] = []
+    for document in _placed(items, privacy_unit):
+        if document is None:
+            raise ConfigurationError(
+                "a document has no text, or no metadata field of the name of the privacy unit "
+                f"({privacy_unit!r}); every document needs both"
+            )
+        documents.append(document)
+    return documents
+
+
+def readable_documents(
+    items: Iterable[Document | str], privacy_unit: str = "document"
+) -> list[Document]:
+    """`as_documents` for a question: what lacks its text or its unit's field is left out.
+
+    An error that one document can cause would tell that it is there.
+
+    Raises:
+        ConfigurationError: An item is of a kind that no document has.
+    """
+    return [document for document in _placed(items, privacy_unit) if document is not None]
+
+
+def _placed(items: Iterable[object], privacy_unit: str) -> Iterator[Document | None]:
+    """Each item as a document of its unit, or None where it lacks its text or the unit."""
+    seen: Counter[str] = Counter()
     for item in items:
         if isinstance(item, str):
             item = Document(item, text_unit(item, seen))
+        elif item is None or isinstance(item, float):
+            yield None  # None and NaN are how tables hand over a missing text
+            continue
         elif not isinstance(item, Document):
             raise ConfigurationError(
                 f"documents must be Document or str, not {type(item).__name__}"
             )
         unit = unit_of(item.unit, item.metadata, privacy_unit)
-        documents.append(Document(item.text, unit, item.metadata))
-    return documents
+        if unit is None or not isinstance(item.text, str):
+            yield None
+        else:
+            yield Document(item.text, unit, item.metadata)
 
 
-def unit_of(id: str, metadata: Mapping[str, object], field: str) -> str:
+def unit_of(id: str, metadata: Mapping[str, object], field: str) -> str | None:
     """Privacy unit of a record.
 
     Args:
@@ -69,17 +102,11 @@ def unit_of(id: str, metadata: Mapping[str, object], field: str) -> str:
         field: ``"document"`` makes each record a unit of its own; any other name is the field that
             holds the unit.
 
-    Raises:
-        ConfigurationError: The record lacks the field.
+    Returns:
+        The unit, or None where the record has no value for the field.
     """
-    if field == "document":
-        return id
-    if field not in metadata:
-        raise ConfigurationError(
-            f"a record has no metadata field {field!r}, which is the privacy unit; every record "
-            "needs it"
-        )
-    return str(metadata[field])
+    value = id if field == "document" else metadata.get(field)
+    return None if value is None else str(value)
 
 
 def text_unit(text: str, seen: Counter[str]) -> str:

@@ -14,16 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dpicl_rag.documents import Document, as_documents, unit_of
-from dpicl_rag.errors import ConfigurationError, CorpusError
+from dpicl_rag.errors import CorpusError
 from dpicl_rag.retrieval.chunking import split_text
+from dpicl_rag.retrieval.defects import Defect, find_defects, record_of
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
-from dpicl_rag.retrieval.passages import (
-    OWN_FIELDS,
-    UNIT_FIELD,
-    Record,
-    passages_of,
-    stored_unit,
-)
+from dpicl_rag.retrieval.passages import UNIT_FIELD, Record, passages_of, stored_unit
 from dpicl_rag.retrieval.store import Store, Version
 from dpicl_rag.retrieval.vectors import Snapshot, Where
 
@@ -184,9 +179,10 @@ class Corpus:
         Args:
             collection: A Chroma collection, for example ``Chroma._collection`` of
                 langchain_chroma or ``ChromaVectorStore._collection`` of LlamaIndex.
-            unit_field: Metadata field that holds the privacy unit, on every record. With
-                ``"document"`` each record is a unit of its own; only right where no document was
-                cut into several records. LlamaIndex keeps the document in ``"document_id"``.
+            unit_field: Metadata field that holds the privacy unit; a record without it is never
+                read, and `check` names it. With ``"document"`` each record is a unit of its own;
+                only right where no document was cut into several records. LlamaIndex keeps the
+                document in ``"document_id"``.
             embedder: The embedding model that the collection was filled with; the packaged one if
                 None.
         """
@@ -278,7 +274,7 @@ class Corpus:
             ids = [
                 id
                 for id, field in zip(page["ids"], fields, strict=True)
-                if self._unit(id, field or {}) == wanted
+                if unit_of(id, field or {}, self._unit_field) == wanted
             ]
             for batch in _pages(ids, _PAGE):
                 collection.delete(ids=list(batch))
@@ -294,7 +290,8 @@ class Corpus:
             where: Chroma metadata filter; a passage's own metadata decides on it. Public.
 
         Raises:
-            CorpusError: The collection cannot be read, or lacks a text or the unit's field.
+            CorpusError: The collection cannot be read. No single record causes that: one without
+                a text or the unit's field is left out; see `check`.
         """
         with self._lock:
             version = self._store.version(self.name)
@@ -308,6 +305,18 @@ class Corpus:
         with self._reading() as (collection, _):
             return whole.where(collection.get(where=dict(where), include=[])["ids"])
 
+    def check(self) -> list[Defect]:
+        """Records that questions do not find, and why: no text, no unit, no usable vector.
+
+        For the owner of the documents, after a collection was filled: no question tells of them,
+        for that would be a release. The list is private.
+
+        Raises:
+            CorpusError: The collection cannot be read.
+        """
+        _, rows = self._rows()
+        return find_defects(rows, self.embedder)
+
     def close(self) -> None:
         """Forget what is in memory and release the files."""
         with self._lock:
@@ -315,8 +324,16 @@ class Corpus:
         self._store.close()
 
     def _read(self) -> tuple[Version | None, Snapshot]:
-        records: list[Record] = []
-        vectors: list[npt.NDArray[np.float32]] = []
+        version, rows = self._rows()
+        records = [record for record, _ in rows if isinstance(record, Record)]
+        vectors = [vector for record, vector in rows if isinstance(record, Record)]
+        return version, Snapshot(records, np.stack(vectors) if records else np.zeros((0, 0)))
+
+    def _rows(
+        self,
+    ) -> tuple[Version | None, list[tuple[Record | Defect, npt.NDArray[np.float32]]]]:
+        """The store's version, and every record with its vector."""
+        found: list[tuple[Record | Defect, npt.NDArray[np.float32]]] = []
         with self._reading() as (collection, version):
             # Identifiers first, in one statement: pages by offset would slip under a writer.
             for ids in _pages(collection.get(include=[])["ids"], _PAGE):
@@ -324,25 +341,10 @@ class Corpus:
                 rows = zip(
                     page["ids"], page["metadatas"] or [], page["documents"] or [], strict=True
                 )
-                records.extend(self._record(*row) for row in rows)
-                vectors.append(np.asarray(page["embeddings"], dtype=np.float32))
-        whole = Snapshot(records, np.concatenate(vectors) if records else np.zeros((0, 0)))
-        return version, whole
-
-    def _record(self, id: str, fields: Mapping[str, Any] | None, text: str | None) -> Record:
-        if text is None:
-            raise CorpusError(
-                f"a record of collection {self.name!r} has no text; store texts as its documents"
-            )
-        fields = fields or {}
-        metadata = {key: str(value) for key, value in fields.items() if key not in OWN_FIELDS}
-        return Record(id, self._unit(id, fields), text, metadata)
-
-    def _unit(self, id: str, fields: Mapping[str, Any]) -> str:
-        try:
-            return unit_of(id, fields, self._unit_field)
-        except ConfigurationError as error:
-            raise CorpusError(f"collection {self.name!r}: {error}") from None
+                vectors = np.asarray(page["embeddings"], dtype=np.float32)
+                records = (record_of(*row, self._unit_field) for row in rows)
+                found.extend(zip(records, vectors, strict=True))
+        return version, found
 
     def _stored_metadata(self, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
         stored: dict[str, Mapping[str, Any]] = {}

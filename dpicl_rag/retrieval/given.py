@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dpicl_rag.accounting import DIRECT, Stability
-from dpicl_rag.documents import Document, as_documents
+from dpicl_rag.documents import Document, readable_documents
 from dpicl_rag.errors import ConfigurationError, MissingDocumentsError
 from dpicl_rag.retrieval.base import ExactRetriever, Retriever
 
@@ -22,7 +22,8 @@ class GivenDocuments(ExactRetriever):
         documents: Documents, or strings, each a unit of its own. Read at the search.
         stability: How many units of the list the arrival of one unit in the corpus adds and
             changes.
-        privacy_unit: ``"document"``, or the metadata field whose value makes one unit.
+        privacy_unit: ``"document"``, or the metadata field whose value makes one unit. A document
+            without it is left out: an error would tell that it is there. `as_documents` checks.
     """
 
     stability = DIRECT
@@ -44,9 +45,9 @@ class GivenDocuments(ExactRetriever):
         """Return the list.
 
         Raises:
-            ConfigurationError: A document lacks the unit's field, or is neither kind.
+            ConfigurationError: An item is of a kind that no document has.
         """
-        return as_documents(self._documents, self._privacy_unit)
+        return readable_documents(self._documents, self._privacy_unit)
 
 
 def stability_of_list(stability: Stability | None, unit_field: str) -> Stability:

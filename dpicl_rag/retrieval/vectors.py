@@ -17,7 +17,6 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dpicl_rag.errors import CorpusError
 from dpicl_rag.retrieval.base import unit_key
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.passages import Record
@@ -58,16 +57,8 @@ def on_grid(vectors: npt.ArrayLike) -> npt.NDArray[np.float32]:
     Returns:
         float32 of shape ``[n, d]``; a row depends on the same row of ``vectors`` alone.
 
-    Raises:
-        CorpusError: The rows are not all of one length.
     """
-    try:
-        rows = np.asarray(vectors, dtype=np.float64)
-    except ValueError:
-        # NumPy's message would tell how many there are.
-        raise CorpusError(
-            "the vectors of a store must be numbers, all of one length; fill it with one embedder"
-        ) from None
+    rows = np.asarray(vectors, dtype=np.float64)
     usable = np.isfinite(rows).all(axis=1, keepdims=True)
     rows = np.where(usable, rows, 0.0)
     # By the largest component first: squares of huge or tiny ones leave float64's range.
@@ -85,9 +76,6 @@ class Snapshot:
     Args:
         records: The passages, in any order.
         vectors: Their embeddings, shape ``[n, d]``, in the same order.
-
-    Raises:
-        CorpusError: The vectors are not all of one length.
     """
 
     def __init__(self, records: Sequence[Record], vectors: npt.ArrayLike) -> None:
@@ -133,18 +121,13 @@ class Snapshot:
 
         Returns:
             float64 of shape ``[n]``. Each depends on the question and its own passage alone, bit
-            for bit.
-
-        Raises:
-            CorpusError: The question was embedded by another model than the passages.
+            for bit. All are 0 where the passages were embedded in another length: an error would
+            tell an empty corpus from one that is not. `Corpus.check` tells its owner.
         """
         query = on_grid(np.reshape(question, (1, -1)))[0].astype(np.float64)
-        if self.records and self.vectors.shape[1] != len(query):
-            raise CorpusError(
-                f"the corpus has vectors of length {self.vectors.shape[1]}, not {len(query)} as "
-                "its embedder makes them; use the embedder that the corpus was made with"
-            )
         scores = np.zeros(len(self.records))
+        if self.vectors.shape[1] != len(query):
+            return scores
         for first in range(0, len(scores), _BLOCK):
             block = self.vectors[first : first + _BLOCK].astype(np.float64)
             scores[first : first + _BLOCK] = block @ query

@@ -8,9 +8,9 @@ from typing import Any
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore, VectorStoreRetriever
 
-from dpicl_rag.documents import unit_of
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval import Corpus, Retriever, exact_retriever, refuse_approximate
+from dpicl_rag.retrieval.defects import Defect, record_of
 from dpicl_rag.retrieval.memory import InMemoryVectors
 from dpicl_rag.retrieval.passages import Record
 from dpicl_rag.retrieval.vectors import VectorSource, Where
@@ -83,11 +83,9 @@ def _vectors(store: Any, unit_field: str | None) -> VectorSource:
 
 
 def _in_memory(store: InMemoryVectorStore, unit_field: str) -> InMemoryVectors:
-    def read() -> Iterator[tuple[Record, list[float]]]:
+    def read() -> Iterator[tuple[Record | Defect, list[float]]]:
         for row in list(store.store.values()):
-            metadata = {key: str(value) for key, value in row["metadata"].items()}
-            unit = unit_of(row["id"], metadata, unit_field)
-            yield Record(row["id"], unit, row["text"], metadata), row["vector"]
+            yield record_of(row["id"], row["metadata"], row["text"], unit_field), row["vector"]
 
     return InMemoryVectors(embedder_of(store.embedding), read)
 

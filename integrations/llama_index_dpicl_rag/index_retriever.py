@@ -16,10 +16,11 @@ from llama_index.vector_stores.chroma import ChromaVectorStore
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval import Corpus, Retriever, exact_retriever, refuse_approximate
+from dpicl_rag.retrieval.defects import NO_TEXT, Defect
 from dpicl_rag.retrieval.memory import InMemoryVectors
 from dpicl_rag.retrieval.passages import Record
 from dpicl_rag.retrieval.vectors import VectorSource, Where
-from llama_index_dpicl_rag.nodes import SOURCE_FIELD, as_document
+from llama_index_dpicl_rag.nodes import SOURCE_FIELD, record_of_node
 
 
 class IndexEmbedder:
@@ -94,11 +95,9 @@ def _vectors(index: VectorStoreIndex, unit_field: str) -> VectorSource:
     if not isinstance(store, SimpleVectorStore):
         refuse_approximate(type(store).__name__)
 
-    def read() -> Iterator[tuple[Record, list[float]]]:
-        vectors = dict(store.data.embedding_dict)
-        nodes = index.docstore.get_nodes(list(vectors))
-        for node, vector in zip(nodes, vectors.values(), strict=True):
-            document = as_document(node, unit_field)
-            yield Record(node.node_id, document.unit, document.text), vector
+    def read() -> Iterator[tuple[Record | Defect, list[float]]]:
+        for id, vector in dict(store.data.embedding_dict).items():
+            node = index.docstore.get_document(id, raise_error=False)
+            yield Defect(id, NO_TEXT) if node is None else record_of_node(node, unit_field), vector
 
     return InMemoryVectors(embedder, read)

@@ -25,7 +25,7 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import GivenDocuments, stability_of_list
 from llama_index_dpicl_rag.llm import PrivateLLM, llm_from, refuse
-from llama_index_dpicl_rag.nodes import as_document
+from llama_index_dpicl_rag.nodes import as_documents
 from llama_index_dpicl_rag.recorder import Unrecorded
 from llama_index_dpicl_rag.responses import arespond, pieces, respond
 
@@ -92,7 +92,7 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
         """Answer from nodes; ``additional_source_nodes`` are neither read nor returned.
 
         Raises:
-            ConfigurationError: A node lacks the unit's field, or there are further arguments.
+            ConfigurationError: There are further arguments.
         """
         found = self._retrieved(nodes, response_kwargs)
         with self._recorded(query) as (asked, end):
@@ -174,7 +174,7 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
 
     def _retrieved(self, nodes: Sequence[NodeWithScore], unknown: dict[str, Any]) -> GivenDocuments:
         refuse(unknown)
-        documents = [as_document(scored.node, self._unit_field) for scored in nodes]
+        documents = as_documents((scored.node for scored in nodes), self._unit_field)
         return GivenDocuments(documents, self._stability)
 
     def _chunks(

@@ -2,7 +2,14 @@ from collections import Counter
 
 import pytest
 
-from dpicl_rag.documents import Document, as_documents, group_by_unit, text_unit, unit_of
+from dpicl_rag.documents import (
+    Document,
+    as_documents,
+    group_by_unit,
+    readable_documents,
+    text_unit,
+    unit_of,
+)
 from dpicl_rag.errors import ConfigurationError
 
 
@@ -26,21 +33,32 @@ def test_a_metadata_field_can_be_the_unit():
     assert {d.unit for d in as_documents(documents)} == {"1", "2"}
 
 
-def test_a_missing_field_is_named_and_no_text_is():
-    with pytest.raises(ConfigurationError, match="patient") as caught:
-        as_documents([Document("SECRET", "1", {"name": "SECRET"})], "patient")
+@pytest.mark.parametrize(
+    "broken",
+    [
+        Document("SECRET", "1", {"name": "SECRET"}),
+        Document("SECRET", "1", {"patient": None}),
+        Document(None, "1", {"patient": "SECRET"}),
+        Document(float("nan"), "1", {"patient": "SECRET"}),
+        None,
+        float("nan"),
+    ],
+)
+def test_what_cannot_be_read_is_an_error_for_its_owner_and_none_for_a_question(broken):
+    whole = Document("a", "2", {"patient": "p"})
+    with pytest.raises(ConfigurationError, match="'patient'") as caught:
+        as_documents([whole, broken], "patient")
     assert "SECRET" not in str(caught.value)
+    (left,) = readable_documents([broken, whole], "patient")
+    assert (left.text, left.unit) == ("a", "p")
 
 
 def test_the_unit_of_a_record():
     assert unit_of("id", {}, "document") == "id"
     assert unit_of("id", {"document": "other"}, "document") == "id"
     assert unit_of("id", {"page": 1}, "page") == "1"
-    with pytest.raises(
-        ConfigurationError, match=r"no metadata field 'page'.* every record"
-    ) as caught:
-        unit_of("SECRET", {"SECRET": "SECRET"}, "page")
-    assert "SECRET" not in str(caught.value)
+    assert unit_of("id", {"other": "x"}, "page") is None
+    assert unit_of("id", {"page": None}, "page") is None
 
 
 def test_the_unit_of_a_text_is_that_of_a_plain_string():
@@ -52,6 +70,8 @@ def test_the_unit_of_a_text_is_that_of_a_plain_string():
 def test_other_types_are_refused():
     with pytest.raises(ConfigurationError, match="int"):
         as_documents([3])  # type: ignore[list-item]
+    with pytest.raises(ConfigurationError, match="dict"):
+        readable_documents([{}])  # type: ignore[list-item]
 
 
 def test_repr_shows_nothing():

@@ -366,9 +366,6 @@ def _refused(stage: Stage) -> Any:
             lambda: combine.invoke({"context": on.documents}, on.config),
             lambda: combine.invoke({"input": stage.question, "context": whole}, on.config),
             lambda: PrivateLLM(llm=whole),
-            lambda: PrivateRetrievalChain(_unnamed(on), unit_field="owner", llm=on.llm).invoke(
-                stage.question, on.config
-            ),
         ]
         errors = []
         for call in calls:
@@ -379,12 +376,6 @@ def _refused(stage: Stage) -> Any:
                 errors.append(error)
         assert len(errors) == len(calls)
         return json.dumps([repr(error) for error in errors])
-
-
-def _unnamed(on: _Adapters) -> InMemoryVectorStore:
-    store = InMemoryVectorStore(WordEmbeddings())
-    store.add_documents(on.documents)
-    return store
 
 
 DRIVES = [

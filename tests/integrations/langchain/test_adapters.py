@@ -20,6 +20,7 @@ from dpicl_rag.retrieval import (
     ThresholdRetriever,
     TopKRetriever,
 )
+from dpicl_rag.retrieval.defects import NO_UNIT
 from langchain_dpicl_rag import (
     ChatPrivateContext,
     PrivateCombineDocuments,
@@ -270,9 +271,14 @@ class TestChain:
             PrivateRetrievalChain(memory, unit_field="source", llm=llm)
 
     def test_record_without_the_field(self, llm, memory):
-        chain = PrivateRetrievalChain(memory, unit_field="source", llm=llm)
-        with pytest.raises(ConfigurationError, match="'source'"):
-            chain.invoke(QUESTION)
+        """Left out: an error would tell that it is there."""
+        memory.add_texts(["a secret"], [{"source": "x"}])
+        chain = PrivateRetrievalChain(memory, unit_field="patient", threshold=-1, llm=llm)
+        assert isinstance(chain.invoke(QUESTION), str)
+        assert _was_read(llm, TEXTS[0])
+        assert not _was_read(llm, "a secret")
+        (defect,) = chain.retriever.corpus.check()
+        assert defect.reason == NO_UNIT
 
     def test_tool(self, llm, memory):
         tool = PrivateRetrievalChain(memory, unit_field="patient", llm=llm).as_tool(

@@ -167,9 +167,12 @@ def test_further_arguments_are_refused(make) -> None:
         make().get_response(QUESTION, TEXTS, prev_response="x")
 
 
-def test_node_without_the_unit_is_an_error(make) -> None:
-    with pytest.raises(ConfigurationError, match="'patient'"):
-        make(unit_field="patient").synthesize(QUESTION, scored())
+def test_node_without_the_unit_is_left_out(tiny_model) -> None:
+    """An error would tell that it is there."""
+    reader = Reader(tiny_model)
+    nodes = scored(fields=[{"patient": "p"}, {}, {"patient": "q"}, {}])
+    PrivateSynthesizer(private_llm(reader), unit_field="patient").synthesize(QUESTION, nodes)
+    assert reader.documents == sorted([TEXTS[0], TEXTS[2]])
 
 
 def test_inherited_responses_lose_their_nodes(make) -> None:

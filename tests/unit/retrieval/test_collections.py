@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import chromadb
 import numpy as np
@@ -10,7 +11,13 @@ import pytest
 from chromadb.config import Settings
 
 from dpicl_rag.errors import CorpusError
-from dpicl_rag.retrieval import Corpus, ThresholdRetriever, TopKRetriever
+from dpicl_rag.retrieval import (
+    Corpus,
+    PrivateThresholdRetriever,
+    ThresholdRetriever,
+    TopKRetriever,
+)
+from dpicl_rag.retrieval.defects import NO_TEXT, NO_UNIT, NO_VECTOR, OTHER_LENGTH, Defect
 from tests.unit.retrieval.conftest import HashingEmbedder
 
 TEXTS = ["a refund takes five days", "ask for a refund by mail", "the warehouse opens at eight"]
@@ -67,27 +74,60 @@ def test_it_is_not_added_to(collection: chromadb.Collection, embedder: HashingEm
         corpus.add(["text"])
 
 
-def test_every_record_needs_a_unit_and_a_text(
+BROKEN: list[tuple[dict[str, Any], str]] = [
+    ({"documents": ["private words"]}, NO_UNIT),
+    ({"documents": ["private words"], "metadatas": [{"page": 1}]}, NO_UNIT),
+    ({}, NO_UNIT),
+    ({"metadatas": [{"thread": "thread 1"}]}, NO_TEXT),
+    ({"metadatas": [{"thread": "thread 3"}]}, NO_TEXT),
+]
+
+
+@pytest.mark.parametrize(("fields", "reason"), BROKEN)
+def test_a_record_without_a_unit_or_a_text_stops_no_question(
+    collection: chromadb.Collection, embedder: HashingEmbedder, fields: dict[str, Any], reason: str
+) -> None:
+    corpus = Corpus.from_collection(collection, unit_field="thread", embedder=embedder)
+    retrievers = [
+        ThresholdRetriever(corpus, -1),
+        TopKRetriever(corpus, 2),
+        PrivateThresholdRetriever(corpus, 2),
+    ]
+    before = [retriever.search("a refund").units for retriever in retrievers]
+    assert corpus.check() == []
+    collection.add(["r4"], embeddings=np.ones((1, 16)), **fields)
+    assert [retriever.search("a refund").units for retriever in retrievers] == before
+    assert len(corpus.snapshot().records) == 3
+    assert len(corpus.snapshot({"thread": "thread 1"}).records) == 2
+    assert corpus.check() == [Defect("r4", reason)]
+    corpus.delete_unit("thread 2")
+    assert corpus.snapshot().units == ["thread 1"]
+
+
+def test_a_vector_of_zeros_scores_nothing(
     collection: chromadb.Collection, embedder: HashingEmbedder
 ) -> None:
     corpus = Corpus.from_collection(collection, unit_field="thread", embedder=embedder)
-    collection.add(["r4"], embeddings=np.ones((1, 16)), documents=["private words"])
-    with pytest.raises(CorpusError, match=r"no metadata field 'thread', .* every record") as caught:
-        corpus.snapshot()
-    assert "private" not in str(caught.value)
-    collection.delete(["r4"])
-    collection.add(["r5"], embeddings=np.ones((1, 16)), metadatas=[{"thread": "thread 3"}])
-    with pytest.raises(CorpusError, match="has no text"):
-        corpus.snapshot()
+    collection.add(
+        ["r4"], embeddings=np.zeros((1, 16)), documents=["x"], metadatas=[{"thread": "t"}]
+    )
+    assert "t" not in ThresholdRetriever(corpus, 0.001).search("a refund").units
+    assert corpus.check() == [Defect("r4", NO_VECTOR)]
 
 
-def test_vectors_of_another_model_are_refused(collection: chromadb.Collection) -> None:
+def test_vectors_of_another_model_score_nothing_and_their_owner_can_learn_it(
+    client: chromadb.ClientAPI, collection: chromadb.Collection, embedder: HashingEmbedder
+) -> None:
     class Wide(HashingEmbedder):
         dimension = 24
 
     corpus = Corpus.from_collection(collection, unit_field="thread", embedder=Wide())
-    with pytest.raises(CorpusError, match=r"vectors of length 16.* not 24"):
-        ThresholdRetriever(corpus).retrieve("question")
+    empty = client.create_collection("empty", embedding_function=None)
+    neighbour = Corpus.from_collection(empty, unit_field="thread", embedder=Wide())
+    for some in (corpus, neighbour):
+        assert ThresholdRetriever(some).retrieve("question") == []
+    assert corpus.check() == [Defect(id, OTHER_LENGTH) for id in ("r1", "r2", "r3")]
+    assert neighbour.check() == []
 
 
 def test_it_cannot_be_opened_as_a_corpus(

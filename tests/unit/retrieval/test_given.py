@@ -23,8 +23,9 @@ def test_a_list_is_one_unit_to_one_expert() -> None:
 
 def test_its_unit_may_be_a_field() -> None:
     assert as_retriever(NOTES, "patient").search("q").units == ["p"]
-    with pytest.raises(ConfigurationError, match="'owner'"):
-        as_retriever(NOTES, "owner").search("q")
+    assert as_retriever(NOTES, "owner").search("q").units == []
+    alone = Document("c", "3", {"patient": "p", "owner": "o"})
+    assert as_retriever([*NOTES, alone], "owner").search("q").units == ["o"]
 
 
 def test_nothing_is_looked_at_before_the_search() -> None:

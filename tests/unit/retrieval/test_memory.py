@@ -1,9 +1,12 @@
 """Vectors that another framework keeps in memory."""
 
+from typing import Any
+
 import pytest
 
-from dpicl_rag.errors import ConfigurationError, CorpusError
+from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval import ThresholdRetriever
+from dpicl_rag.retrieval.defects import NO_UNIT, NO_VECTOR, OTHER_LENGTH, Defect
 from dpicl_rag.retrieval.memory import InMemoryVectors
 from dpicl_rag.retrieval.passages import Record
 from tests.support.scored_units import OneVector
@@ -27,14 +30,22 @@ def test_it_has_no_filter() -> None:
         vectors.snapshot({"owner": "ann"})
 
 
-def test_vectors_of_several_lengths_are_an_error_that_tells_no_count() -> None:
-    rows = [*ROWS, (Record("3", "odd", "text"), [1.0])]
-    with pytest.raises(CorpusError) as caught:
-        InMemoryVectors(OneVector([1, 0]), lambda: rows).snapshot()
-    assert str(caught.value) == (
-        "the vectors of a store must be numbers, all of one length; fill it with one embedder"
-    )
-    assert caught.value.__suppress_context__
+@pytest.mark.parametrize("vector", [[1.0], [1.0, 0, 0], [], 1.0, [[1.0, 0]], ["a", 1], [None, {}]])
+def test_a_vector_that_cannot_be_compared_scores_nothing_and_stops_nothing(vector: Any) -> None:
+    rows = [*ROWS, (Record("3", "odd", "text"), vector)]
+    source = InMemoryVectors(OneVector([1, 0]), lambda: rows)
+    found = [document.unit for document in ThresholdRetriever(source, 0.001).retrieve("q")]
+    assert sorted(found) == ["far", "near"]
+    assert sorted(source.snapshot().scores([1, 0]))[0] == 0
+    assert source.check() == [Defect("3", OTHER_LENGTH)]
+
+
+def test_a_record_that_is_none_is_left_out() -> None:
+    rows = [*ROWS, (Defect("3", NO_UNIT), [1.0, 0.0]), (Record("4", "zero", "text"), [0.0, 0.0])]
+    rows.append((Record("5", "nan", "text"), [float("nan"), 1.0]))
+    source = InMemoryVectors(OneVector([1, 0]), lambda: rows)
+    assert sorted(source.snapshot().units) == ["far", "nan", "near", "zero"]
+    assert source.check() == [Defect("3", NO_UNIT), Defect("4", NO_VECTOR), Defect("5", NO_VECTOR)]
 
 
 def test_it_shows_nothing() -> None:
