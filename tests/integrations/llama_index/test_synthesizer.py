@@ -171,7 +171,10 @@ def test_node_without_the_unit_is_left_out(tiny_model) -> None:
     """An error would tell that it is there."""
     reader = Reader(tiny_model)
     nodes = scored(fields=[{"patient": "p"}, {}, {"patient": "q"}, {}])
-    PrivateSynthesizer(private_llm(reader), unit_field="patient").synthesize(QUESTION, nodes)
+    synthesizer = PrivateSynthesizer(
+        private_llm(reader), unit_field="patient", stability=Stability(added=0, changed=1)
+    )
+    synthesizer.synthesize(QUESTION, nodes)
     assert reader.documents == sorted([TEXTS[0], TEXTS[2]])
 
 
