@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dpicl_rag.errors import BudgetExceededError
+from dpicl_rag.ledger import unit_spend
 from dpicl_rag.ledger.fixed_point import to_rho
 from dpicl_rag.ledger.owner import Owner
 from dpicl_rag.ledger.scope import Scope, every_scope
@@ -19,13 +20,6 @@ _ADD_SPEND = (
     "INSERT INTO spend (scope, day, fixed, individual, questions) VALUES (?, ?, ?, ?, ?)"
     " ON CONFLICT (scope, day) DO UPDATE SET fixed = fixed + excluded.fixed,"
     " individual = individual + excluded.individual, questions = questions + excluded.questions"
-)
-# A late answer may belong to a period that is over for the unit: then it counts for life only.
-_ADD_UNIT_SPEND = (
-    "UPDATE unit SET spent = spent + :amount,"
-    " period_spent = CASE WHEN period_start = :start THEN period_spent + :amount"
-    "   WHEN period_start < :start THEN :amount ELSE period_spent END,"
-    " period_start = max(period_start, :start) WHERE id = :unit"
 )
 
 
@@ -116,39 +110,15 @@ def grant(connection: sqlite3.Connection, request: Request) -> Grant:
     )
     if request.digests is None:
         return Grant(held, (), ())
-    return _hold_units(connection, request, request.digests, held)
-
-
-def _hold_units(
-    connection: sqlite3.Connection, request: Request, digests: Sequence[bytes], held: int
-) -> Grant:
-    scope = request.corpus
-    start = scope.period.start(request.day)
-    fixed = scope.usage(connection, request.day, held=True).fixed
-    room = scope.limits(request.day).unit_room(fixed)
-    keys = [(scope.id, digest) for digest in digests]
-    connection.executemany("INSERT OR IGNORE INTO unit (scope, hash) VALUES (?, ?)", keys)
-    units: list[int] = []
-    holds: list[int] = []
-    for key in keys:
-        unit, spent, since, in_period, on_hold = connection.execute(
-            "SELECT id, spent, period_start, period_spent,"
-            " (SELECT coalesce(sum(held), 0) FROM hold WHERE unit = unit.id)"
-            " FROM unit WHERE scope = ? AND hash = ?",
-            key,
-        ).fetchone()
-        units.append(unit)
-        if room is None:
-            holds.append(held)
-            continue
-        if start:
-            spent = in_period if since >= start else 0
-        holds.append(max(0, min(held, room - spent - on_hold)))
-    connection.executemany(
-        "INSERT INTO hold (reservation, unit, held) VALUES (?, ?, ?)",
-        [(request.id, unit, amount) for unit, amount in zip(units, holds, strict=True)],
+    rows, holds = unit_spend.hold(
+        connection,
+        request.corpus,
+        request.digests,
+        reservation=request.id,
+        day=request.day,
+        most=held,
     )
-    return Grant(held, tuple(units), tuple(holds))
+    return Grant(held, tuple(rows), tuple(holds))
 
 
 def commit(
@@ -156,7 +126,7 @@ def commit(
     reservation: int,
     *,
     committed: int,
-    units: Iterable[tuple[int, int]],
+    unit_totals: Iterable[tuple[int, int]],
     now: int,
 ) -> bool:
     """Set the totals of a reservation to what its tokens have cost so far.
@@ -165,7 +135,7 @@ def commit(
         connection: In a transaction.
         reservation: Its number.
         committed: Public total, nano-rho.
-        units: Number and total of each unit whose total has changed.
+        unit_totals: Number and total of each unit whose total has changed.
         now: Unix time in seconds; shows that the owner is alive.
 
     Returns:
@@ -179,7 +149,7 @@ def commit(
         return False
     connection.executemany(
         "UPDATE hold SET committed = ? WHERE reservation = ? AND unit = ?",
-        [(amount, reservation, unit) for unit, amount in units],
+        [(amount, reservation, unit) for unit, amount in unit_totals],
     )
     return True
 
@@ -200,14 +170,7 @@ def settle(connection: sqlite3.Connection, reservation: int) -> bool:
             _ADD_SPEND,
             [(scope, day, *amounts, 1) for scope in (corpus, caller) if scope is not None],
         )
-        charged = connection.execute(
-            "SELECT unit, committed FROM hold WHERE reservation = ? AND committed > 0",
-            (reservation,),
-        ).fetchall()
-        connection.executemany(
-            _ADD_UNIT_SPEND,
-            [{"unit": unit, "amount": amount, "start": start} for unit, amount in charged],
-        )
+        unit_spend.settle(connection, reservation, start)
     connection.execute("DELETE FROM hold WHERE reservation = ?", (reservation,))
     connection.execute("DELETE FROM reservation WHERE id = ?", (reservation,))
     return True
@@ -244,17 +207,6 @@ def find_stale(connection: sqlite3.Connection, now: int, stale_after: float) -> 
         if alive is False or (alive is None and abs(now - touched) > stale_after):
             stale.append(reservation)
     return stale
-
-
-def forget(
-    connection: sqlite3.Connection, corpus: Scope, digests: Sequence[bytes], day: int
-) -> None:
-    """Note that units have left the corpus. Their spend stays."""
-    connection.executemany(
-        "INSERT INTO unit (scope, hash, forgotten_on) VALUES (?, ?, ?)"
-        " ON CONFLICT (scope, hash) DO UPDATE SET forgotten_on = excluded.forgotten_on",
-        [(corpus.id, digest, day) for digest in digests],
-    )
 
 
 def observe_clock(connection: sqlite3.Connection, now: int) -> int:

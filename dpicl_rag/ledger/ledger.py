@@ -10,11 +10,11 @@ import sqlite3
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from dpicl_rag.errors import ConfigurationError, LedgerError
-from dpicl_rag.ledger import entries, schema, unit_key
+from dpicl_rag.ledger import entries, schema, unit_key, unit_spend
 from dpicl_rag.ledger.database import Database
 from dpicl_rag.ledger.fixed_point import allowance, charge, exact
 from dpicl_rag.ledger.owner import current_owner
@@ -293,9 +293,40 @@ class Ledger:
 
         def note(connection: sqlite3.Connection) -> None:
             scope = find_or_add(connection, "corpus", name)
-            entries.forget(connection, scope, digests, day_of(self._clock()))
+            unit_spend.forget(connection, scope, digests, day_of(self._clock()))
 
         self._database.write(note)
+
+    def merge_units(self, corpus: str, survivors: Mapping[str, str]) -> None:
+        """Note that units turned out to be one, for example threads that a late reply joins.
+
+        What they have spent is joined, all of it or nothing. As what is now one unit took part
+        several times in answers of the past, it is charged more than the sum: see `joint` in
+        ``unit_spend.py``. From then on all names have one budget. To do it again changes nothing.
+
+        Args:
+            corpus: The corpus. Where answers were booked under other names, units that are known
+                there are joined there too.
+            survivors: For each unit that goes, the one that it is part of now.
+
+        Raises:
+            ConfigurationError: A parameter is outside its range.
+            LedgerError: The file cannot be written.
+        """
+        own = require_name("corpus", corpus)
+
+        def merge(connection: sqlite3.Connection) -> None:
+            find_or_add(connection, "corpus", own)
+            day = day_of(entries.observe_clock(connection, int(self._clock())))
+            for scope in every_scope(connection):
+                if scope.kind != "corpus":
+                    continue
+                for goes, stays in survivors.items():
+                    one, other = (self._key.digests(scope.name, [u])[0] for u in (stays, goes))
+                    if scope.name == own or unit_spend.knows(connection, scope, other):
+                        unit_spend.merge(connection, scope, one, other, day)
+
+        self._database.write(merge)
 
     def settle_stale(self) -> int:
         """Settle what dead processes held; opening a ledger and `reserve` do so too.

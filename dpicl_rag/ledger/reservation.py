@@ -119,7 +119,7 @@ class Reservation:
                     connection,
                     self._number,
                     committed=committed,
-                    units=changed,
+                    unit_totals=changed,
                     now=int(self._clock()),
                 )
             )

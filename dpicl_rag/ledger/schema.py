@@ -105,7 +105,14 @@ _VERSION_1 = (
     "CREATE INDEX hold_of_unit ON hold (unit)",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1,)
+# merged_into: the unit that this one turned out to be; see unit_spend.py.
+_VERSION_2 = (
+    "ALTER TABLE unit ADD COLUMN merged_into INTEGER REFERENCES unit (id)"
+    " CHECK (merged_into IS NULL OR merged_into != id)",
+    "CREATE INDEX unit_merged_into ON unit (merged_into)",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2)
 """Statements that lead from each version to the next; the first starts from an empty file."""
 
 
