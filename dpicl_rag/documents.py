@@ -9,6 +9,30 @@ from dataclasses import dataclass, field
 
 from dpicl_rag.errors import ConfigurationError
 
+THREAD_OR_DOCUMENT = "thread or document"
+"""The privacy unit where none was chosen: the thread of a mail, else the document by itself."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Origin:
+    """What a document's source says about its identity. Whoever makes documents may leave it out.
+
+    Attributes:
+        privacy_unit: What the unit is, such as ``"sender"``: public. A corpus takes documents of
+            one kind of unit. Empty where the unit was given by hand.
+        keys: What other documents of the unit share, such as the ids of messages that this one
+            answers. A document that comes later joins the unit by them.
+        record: Names the record that the document is from. What is read again from the same record
+            takes the place of what was there. Empty where nothing is replaced.
+    """
+
+    privacy_unit: str = ""
+    keys: tuple[str, ...] = ()
+    record: str = ""
+
+    def __repr__(self) -> str:
+        return "Origin(<private>)"
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Document:
@@ -20,11 +44,13 @@ class Document:
             together: they reach one expert, and adding or removing all of them is one change.
         metadata: Fields from the source, such as ``subject`` or ``patient``. Never shown to a
             model and never returned beside an answer.
+        origin: What its source says about its identity. Loaders set it.
     """
 
     text: str
     unit: str
     metadata: Mapping[str, str] = field(default_factory=dict)
+    origin: Origin = Origin()
 
     def __repr__(self) -> str:
         # Documents end up in logs and tracebacks; a private text must not.
@@ -89,6 +115,8 @@ def _placed(items: Iterable[object], privacy_unit: str) -> Iterator[Document | N
         unit = unit_of(item.unit, item.metadata, privacy_unit)
         if unit is None or not isinstance(item.text, str):
             yield None
+        elif privacy_unit == "document":
+            yield item
         else:
             yield Document(item.text, unit, item.metadata)
 

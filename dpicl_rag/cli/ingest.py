@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from dpicl_rag.loaders import LoadReport
     from dpicl_rag.retrieval import Corpus
-    from dpicl_rag.retrieval.corpus import Ingested
+    from dpicl_rag.retrieval.ingest import Ingested
 
 _POSITIONS = 10
 
@@ -39,6 +40,14 @@ def ingest(
         ),
     ] = None,
     text_field: options.TextField = None,
+    key_field: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FIELD",
+            help="Column of PATH that names a row, so that an edited row stays the unit that it "
+            "was; id, _id, uuid, guid, record_id or row_id by default.",
+        ),
+    ] = None,
     warm: Annotated[
         bool,
         typer.Option(
@@ -50,13 +59,22 @@ def ingest(
     model: options.Model = None,
     path: options.StorePath = None,
     embedder: options.Embedding = None,
+    ledger: options.LedgerPath = None,
+    no_ledger: Annotated[
+        bool,
+        typer.Option("--no-ledger", help="Nothing pays for answers from this corpus."),
+    ] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Name every skipped record.")
     ] = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Read documents into a corpus. Running it again adds what is new and nothing twice."""
+    """Read documents into a corpus. Running it again adds what is new and nothing twice.
+
+    What arrives later and belongs to a unit that is there, such as a reply, joins it.
+    """
+    options.at_most_one({"--ledger": ledger, "--no-ledger": no_ledger})
     from dpicl_rag.loaders import load
     from dpicl_rag.retrieval import Corpus
 
@@ -65,13 +83,17 @@ def ingest(
             source,
             unit=unit,
             text_field=text_field,
+            key_field=key_field,
             on_progress=lambda seen: bar.update(seen, None),
         )
     with console.status("Opening the corpus", quiet=quiet):
         target = Corpus.create(corpus, path, embedder=stores.load_embedder(embedder))
     try:
-        with console.Bar("Embedding", quiet=quiet, counts=True) as bar:
-            added = target.add(loaded.documents, on_progress=bar.update)
+        with (
+            nullcontext() if no_ledger else stores.find_ledger(ledger) as book,
+            console.Bar("Embedding", quiet=quiet, counts=True) as bar,
+        ):
+            added = target.add(loaded.documents, bar.update, ledger=book, no_ledger=no_ledger)
         read = _warm(target, corpus, path, model, quiet=quiet) if warm else None
     finally:
         target.close()

@@ -55,6 +55,16 @@ def open_ledger(path: Path | None) -> Ledger:
     return Ledger(path or default_ledger())
 
 
+@contextmanager
+def find_ledger(path: Path | None) -> Iterator[Ledger | None]:
+    """The ledger if there is one; none is made, so that a wrong name is seen."""
+    if not (path or default_ledger()).exists():
+        yield None
+        return
+    with open_ledger(path) as ledger:
+        yield ledger
+
+
 def load_embedder(model: str | None) -> Embedder:
     """The embedding model by name; loaded at first use."""
     from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder

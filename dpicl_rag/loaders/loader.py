@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from dpicl_rag.documents import Document
+from dpicl_rag.documents import THREAD_OR_DOCUMENT, Document, Origin
 from dpicl_rag.errors import ConfigurationError, LoaderError
+from dpicl_rag.identity import name_key
 from dpicl_rag.loaders.mbox import read_mbox
 from dpicl_rag.loaders.records import (
     DAMAGED,
+    NO_KEY,
     NO_TEXT_FIELD,
     NO_UNIT,
     UNSUPPORTED,
@@ -25,7 +29,7 @@ from dpicl_rag.loaders.report import LoadReport, LoadResult, Skipped
 from dpicl_rag.loaders.sources import SUPPORTED, Kind, Source, Stream, find_sources, open_stream
 from dpicl_rag.loaders.tables import read_csv, read_jsonl
 from dpicl_rag.loaders.text import read_eml, read_html, read_text
-from dpicl_rag.loaders.threads import thread_ids
+from dpicl_rag.loaders.threads import thread_ids, thread_keys
 
 _Reader = Callable[[Stream, str, Options], Iterator[Entry]]
 # Files that hold many records put their name before each record's position; the others are one.
@@ -40,6 +44,7 @@ def load(
     *,
     unit: str | None = None,
     text_field: str | None = None,
+    key_field: str | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> LoadResult:
     """Read documents from a mailbox, a table, a text file or a directory of these.
@@ -61,6 +66,10 @@ def load(
             of a header or a column. Records without a value for it are skipped.
         text_field: The column that holds the text of a table. By default a column called text,
             body, content or message, else all columns as lines ``name: value``.
+        key_field: The column that names a row, so that an edited row stays the unit that it was.
+            By default a column called id, _id, uuid, guid, record_id or row_id. Rows of one value
+            are one unit, in whatever table they stand. A row without a key is known by its content:
+            edited, it is a new unit beside the old one.
         on_progress: Called with the number of records seen so far, after each.
 
     Returns:
@@ -71,10 +80,10 @@ def load(
     Raises:
         LoaderError: The path does not exist, cannot be read, is of no supported kind, or not one
             record of it could be read.
-        ConfigurationError: No record has a value for the ``unit`` or the ``text_field``; the
-            message names the fields that there are.
+        ConfigurationError: No record has a value for the ``unit``, the ``text_field`` or the
+            ``key_field``; the message names the fields that there are.
     """
-    options = Options(unit, text_field)
+    options = Options(unit, text_field, key_field)
     entries: list[Entry] = []
     for entry in _entries(_existing(Path(path)), options):
         entries.append(entry)
@@ -83,7 +92,9 @@ def load(
     if not entries:
         raise LoaderError(f"{path} holds no records; supported: {SUPPORTED}")
     if text_field is not None:
-        entries = _with_text(entries, text_field)
+        entries = _with_column(entries, "text field", text_field, NO_TEXT_FIELD)
+    if key_field is not None:
+        entries = _with_column(entries, "key field", key_field, NO_KEY)
     placed = _with_units(_with_threads(entries), unit)
     documents = [item for item in placed if isinstance(item, Document)]
     skipped = tuple(item for item in placed if isinstance(item, Skipped))
@@ -125,25 +136,26 @@ def _entries_of(source: Source, options: Options) -> Iterator[Entry]:
         reader, prefix = _ONE[source.kind], name
     else:
         reader, prefix = _MANY[source.kind], f"{source.name}: " if source.name else ""
+    file = os.fsencode(source.path.resolve()).hex()
     count = 0
     try:
         with open_stream(source.path) as stream:
             for entry in reader(stream, prefix, options):
                 count += 1
-                yield entry
+                yield replace(entry, file=file) if isinstance(entry, Record) else entry
     except (OSError, EOFError, zlib.error):
         # A damaged archive, or a file that may not be read. What came before it is kept.
         yield Skipped(f"{name}, after record {count}" if count else name, DAMAGED)
 
 
-def _with_text(entries: list[Entry], text_field: str) -> list[Entry]:
-    """Skip the rows of tables that lack their text; mail and texts have one anyway."""
+def _with_column(entries: list[Entry], what: str, name: str, reason: str) -> list[Entry]:
+    """Skip the rows of tables that lack a value in a column; mail and texts need none."""
     rows = [entry for entry in entries if isinstance(entry, Record) and not entry.identity]
-    if not any(row.metadata.get(text_field) for row in rows):
-        raise _missing("text field", text_field, rows)
+    if not any(row.metadata.get(name) for row in rows):
+        raise _missing(what, name, rows)
     return [
-        Skipped(entry.position, NO_TEXT_FIELD)
-        if isinstance(entry, Record) and not entry.identity and not entry.metadata.get(text_field)
+        Skipped(entry.position, reason)
+        if isinstance(entry, Record) and not entry.identity and not entry.metadata.get(name)
         else entry
         for entry in entries
     ]
@@ -153,14 +165,7 @@ def _with_threads(entries: list[Entry]) -> list[Entry]:
     keys = [entry.thread for entry in entries if isinstance(entry, Record) and entry.thread]
     threads = iter(thread_ids(keys))
     return [
-        Record(
-            entry.position,
-            entry.text,
-            {**entry.metadata, "thread": next(threads)},
-            entry.identity,
-            entry.thread,
-            entry.fields,
-        )
+        replace(entry, metadata={**entry.metadata, "thread": next(threads)})
         if isinstance(entry, Record) and entry.thread
         else entry
         for entry in entries
@@ -176,10 +181,19 @@ def _with_units(entries: Iterable[Entry], unit: str | None) -> list[Document | S
             placed.append(entry)
             continue
         records.append(entry)
-        name = unit or ("thread" if entry.thread else "document")
-        value = _identity(entry, seen) if name == "document" else entry.metadata.get(name, "")
+        natural = "thread" if entry.thread else "document"
+        name = unit or natural
+        value = entry.metadata.get(name, "")
+        keys: tuple[str, ...] = ()
+        if name == "document":
+            value, *others = _identities(entry, seen)
+            keys = tuple(map(name_key, others))
+        elif entry.thread and name == "thread":
+            keys = thread_keys(entry.thread)
         if value:
-            placed.append(Document(entry.text, value, entry.metadata))
+            chosen = THREAD_OR_DOCUMENT if name == natural else name
+            origin = Origin(chosen, keys, _record_name(entry, seen))
+            placed.append(Document(entry.text, value, entry.metadata, origin))
         else:
             placed.append(Skipped(entry.position, NO_UNIT))
     if unit and records and not any(isinstance(item, Document) for item in placed):
@@ -187,17 +201,33 @@ def _with_units(entries: Iterable[Entry], unit: str | None) -> list[Document | S
     return placed
 
 
-def _identity(record: Record, seen: Counter[str]) -> str:
-    """A name for a record that is a unit by itself, which no other record has a part in.
+def _identities(record: Record, seen: Counter[str]) -> list[str]:
+    """Names for a record that is a unit by itself, which no other record has a part in.
 
-    Messages and files have one; a row is known by its content and by how many equal rows came
-    before it, as in ``as_documents``.
+    Messages and files have one; a row is known by its key. Without one it is known by its content
+    and by how many equal rows came before it, as in ``as_documents``: its place in the file would
+    be another's after a row came or went above it. A row with a key has that name as well, for it
+    may have been read before anyone said which column is the key.
     """
     if record.identity:
-        return _digest(record.identity)
+        return [_digest(record.identity)]
     content = _digest(json.dumps([record.text, dict(record.metadata)], sort_keys=True))
     seen[content] += 1
-    return f"{content}-{seen[content]}"
+    by_content = f"{content}-{seen[content]}"
+    return [_digest(f"row {record.key}"), by_content] if record.key else [by_content]
+
+
+def _record_name(record: Record, seen: Counter[str]) -> str:
+    """A name for what takes the place of what was read before; empty where nothing does.
+
+    That is a text file, or a row with a key, of the very same file: two tables may use the same
+    keys for different things. Messages do not change.
+    """
+    if record.thread or not (record.identity or record.key):
+        return ""
+    name = _digest(f"{record.file}\n{record.identity or record.key}")
+    seen[name] += 1
+    return f"{name}-{seen[name]}"
 
 
 def _digest(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from datetime import UTC
 from email import message_from_bytes
 from email.message import Message
@@ -28,6 +29,7 @@ from dpicl_rag.loaders.records import (
 from dpicl_rag.loaders.report import Skipped
 from dpicl_rag.loaders.sources import decode
 from dpicl_rag.loaders.subjects import is_forward, is_reply
+from dpicl_rag.loaders.threads import thread_keys
 
 _KNOWN_HEADERS = frozenset(
     ["from", "to", "cc", "subject", "date", "message-id", "received", "return-path", "sender"]
@@ -105,6 +107,15 @@ def _read(raw: bytes, position: str, options: Options) -> Entry:
         thread=ThreadKeys(own_id, answered, subject, _timestamp(metadata["date"])),
         fields=fields,
     )
+
+
+def keys_of_stored(metadata: Mapping[str, object]) -> tuple[str, ...]:
+    """What ties a message to others, as far as its metadata tell; nothing of what is no mail."""
+    if "message_id" not in metadata:
+        return ()
+    ids = _ids(str(metadata["message_id"]))[:1]
+    subject = str(metadata.get("subject", ""))
+    return thread_keys(ThreadKeys("", ids, subject, None))[1:]
 
 
 def sender(value: str) -> str:

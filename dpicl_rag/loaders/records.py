@@ -15,6 +15,7 @@ BINARY = "binary data"
 BROKEN_MESSAGE = "the message cannot be parsed"
 DAMAGED = "the file cannot be read from here on"
 EMPTY = "empty"
+NO_KEY = "no value in the key field"
 NO_HEADERS = "no mail headers"
 NO_TEXT_FIELD = "no text in the text field"
 NO_UNIT = "no value for the privacy unit"
@@ -58,6 +59,9 @@ class Record:
         identity: Names the record when it is a unit of its own; empty where only its content can.
         thread: Set for mail.
         fields: Names that could be the privacy unit, where they are not those of ``metadata``.
+        key: Column and value that name a row of a table, whatever else it says; empty where no
+            column does.
+        file: The file that it is from.
     """
 
     position: str
@@ -66,6 +70,8 @@ class Record:
     identity: str = ""
     thread: ThreadKeys | None = None
     fields: Sequence[str] = ()
+    key: str = ""
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,7 @@ class Options:
 
     unit: str | None = None
     text_field: str | None = None
+    key_field: str | None = None
 
 
 Entry = Record | Skipped

@@ -28,6 +28,8 @@ from dpicl_rag.loaders.sources import Stream, decode, lines_of
 # A column that is called so is the text. "request" and the like are not among them: in a record of
 # several fields such a column is one part of what there is to know.
 _TEXT_FIELDS = ("text", "body", "content", "message")
+# A column that is called so names the row. "key" and "name" do not: many rows may share them.
+_KEY_FIELDS = ("id", "_id", "uuid", "guid", "record_id", "row_id")
 _DELIMITERS = ",;\t|"
 _SAMPLE_LINES = 20
 _SAMPLE_CHARACTERS = 4_000
@@ -109,17 +111,21 @@ def _csv_rows(lines: _Lines, prefix: str, options: Options) -> Iterator[Entry]:
 def _record(fields: Mapping[str, str], position: str, options: Options) -> Entry:
     if not any(fields.values()):
         return Skipped(position, EMPTY)
-    name = options.text_field
+    name = options.text_field or _first(fields, _TEXT_FIELDS)
+    key_field = options.key_field or _first(fields, _KEY_FIELDS)
+    key = f"{key_field.lower()} {fields[key_field]}" if key_field and fields.get(key_field) else ""
     if name is None:
-        by_name = {field.lower(): field for field in fields if fields[field]}
-        name = next((by_name[known] for known in _TEXT_FIELDS if known in by_name), None)
-    elif not fields.get(name):
-        # An entry that tells the loader which names there are.
-        return Record(position, "", fields)
-    if name is not None:
-        return Record(position, fields[name], fields)
-    text = "\n".join(f"{field}: {value}" for field, value in fields.items() if value)
-    return Record(position, text, fields)
+        text = "\n".join(f"{field}: {value}" for field, value in fields.items() if value)
+    else:
+        # Without its text, a row still tells the loader which names there are.
+        text = fields.get(name, "")
+    return Record(position, text, fields, key=key)
+
+
+def _first(fields: Mapping[str, str], names: Iterable[str]) -> str | None:
+    """The field that has the first of these names and a value, whatever its case."""
+    by_name = {field.lower(): field for field in fields if fields[field]}
+    return next((by_name[name] for name in names if name in by_name), None)
 
 
 def _as_text(value: object) -> str:

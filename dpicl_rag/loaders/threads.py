@@ -15,6 +15,9 @@ Messages are connected by
 2. an equal subject, once reply and forward marks, list tags and case are taken off. A subject that
    says nothing connects nothing.
 
+Messages that come in a later load are connected by the same keys: they go into a corpus with their
+documents (`thread_keys`), and the corpus joins what they tie together.
+
 Both err towards joining. Two conversations in one unit cost some utility; one conversation in two
 units would break the promise for what is said in both.
 """
@@ -25,8 +28,16 @@ import hashlib
 import math
 from collections.abc import Sequence
 
+from dpicl_rag.identity import Components
 from dpicl_rag.loaders.records import ThreadKeys
 from dpicl_rag.loaders.subjects import normalise
+
+
+def thread_keys(message: ThreadKeys) -> tuple[str, ...]:
+    """What ties a message to others: its id, the ids that it refers to, and its subject."""
+    ids = (message.message_id, *message.references)
+    subject = normalise(message.subject)
+    return (*(f"id {one}" for one in ids), *([f"subject {subject}"] if subject else []))
 
 
 def thread_ids(messages: Sequence[ThreadKeys]) -> list[str]:
@@ -40,14 +51,12 @@ def thread_ids(messages: Sequence[ThreadKeys]) -> list[str]:
         the first id it refers to, else its own. So it depends neither on the order of messages
         nor on other threads, and answers that arrive later keep it.
     """
-    components = _Components()
+    components = Components()
     for message in messages:
-        own = f"id {message.message_id}"
+        own, *others = thread_keys(message)
         components.find(own)
-        for reference in message.references:
-            components.join(own, f"id {reference}")
-        if subject := normalise(message.subject):
-            components.join(own, f"subject {subject}")
+        for other in others:
+            components.join(own, other)
     roots = [components.find(f"id {message.message_id}") for message in messages]
     earliest: dict[str, tuple[float, str]] = {}
     for root, message in zip(roots, messages, strict=True):
@@ -58,21 +67,3 @@ def thread_ids(messages: Sequence[ThreadKeys]) -> list[str]:
         hashlib.sha256(earliest[root][1].encode("utf-8", "replace")).hexdigest()[:32]
         for root in roots
     ]
-
-
-class _Components:
-    """Union-find with path halving."""
-
-    def __init__(self) -> None:
-        self._parent: dict[str, str] = {}
-
-    def find(self, key: str) -> str:
-        parent = self._parent
-        parent.setdefault(key, key)
-        while parent[key] != key:
-            parent[key] = parent[parent[key]]
-            key = parent[key]
-        return key
-
-    def join(self, one: str, other: str) -> None:
-        self._parent[self.find(other)] = self.find(one)

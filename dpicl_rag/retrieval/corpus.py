@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dpicl_rag.documents import Document, as_documents, unit_of
 from dpicl_rag.errors import CorpusError
+from dpicl_rag.identity import name_key
 from dpicl_rag.retrieval.chunking import split_text
 from dpicl_rag.retrieval.defects import Defect, find_defects, record_of
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
-from dpicl_rag.retrieval.passages import UNIT_FIELD, Record, passages_of, stored_unit
+from dpicl_rag.retrieval.ingest import Ingested, Progress, cut_up, delete_replaced
+from dpicl_rag.retrieval.passages import UNIT_FIELD, Record, stored_unit
+from dpicl_rag.retrieval.placing import place, record_unit, require_unit
+from dpicl_rag.retrieval.register import PREFIX, Register, pages
 from dpicl_rag.retrieval.store import Store, Version
 from dpicl_rag.retrieval.vectors import Snapshot, Where
 
@@ -26,32 +30,12 @@ if TYPE_CHECKING:
     from chromadb.api import ClientAPI
     from chromadb.api.models.Collection import Collection
 
+    from dpicl_rag.ledger import Ledger
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,510}[A-Za-z0-9]")
 _EMBEDDER, _SIZE, _OVERLAP = "dpicl_embedder", "dpicl_chunk_size", "dpicl_chunk_overlap"
 _BATCH = 64  # passages embedded between two writes: what an interrupted ingest loses
 _PAGE = 1000  # records read at a time
-
-T = TypeVar("T")
-
-Progress = Callable[[int, int], None]
-"""Called with the number of passages done and the total."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ingested:
-    """What `Corpus.add` did. For the owner of the documents: the counts are private.
-
-    Attributes:
-        documents: Documents given.
-        empty: Of these, documents without any text.
-        passages: Passages newly embedded and stored.
-        known: Passages that were stored before.
-    """
-
-    documents: int
-    empty: int
-    passages: int
-    known: int
 
 
 class Corpus:
@@ -185,9 +169,23 @@ class Corpus:
                 document in ``"document_id"``.
             embedder: The embedding model that the collection was filled with; the packaged one if
                 None.
+
+        Raises:
+            CorpusError: The collection was opened with another ``unit_field`` before, or is a
+                corpus of this library and has units.
         """
+        metadata = collection.metadata or {}
+        if _EMBEDDER in metadata and unit_field != UNIT_FIELD:
+            raise CorpusError(
+                f"collection {collection.name!r} has its privacy units already; open it with "
+                "Corpus.open"
+            )
         # Chroma has no public way from a collection to its client.
         store = Store.of_client(collection._client, collection.tenant, collection.database)
+        if _EMBEDDER not in metadata:
+            with store.writing():
+                if not require_unit(collection, unit_field):
+                    record_unit(collection, unit_field)
         return cls(
             store,
             collection.name,
@@ -202,9 +200,19 @@ class Corpus:
         return Store.at(path, client).names()
 
     def add(
-        self, documents: Iterable[Document | str], on_progress: Progress | None = None
+        self,
+        documents: Iterable[Document | str],
+        on_progress: Progress | None = None,
+        *,
+        ledger: Ledger | None = None,
+        no_ledger: bool = False,
     ) -> Ingested:
         """Cut documents into passages, embed and store them.
+
+        A document that belongs to a unit which is there, such as a late reply to a thread, joins
+        it, whatever unit it names. Where units that are there turn out to be one, so do their
+        spends in the ledger. What is read again from the same record of the same file takes the
+        place of what was there.
 
         A passage's id is a hash of its unit, its document's text and its place in it. Adding the
         same documents again adds nothing, and an ingest that was interrupted goes on where it
@@ -213,20 +221,20 @@ class Corpus:
         Args:
             documents: Documents, or strings, each a unit of its own.
             on_progress: Called with (passages done, passages in all).
+            ledger: What pays for answers from this corpus.
+            no_ledger: That nothing does. One of the two is needed where units turn out to be one.
 
         Raises:
-            CorpusError: Chroma refuses the documents, or the corpus is another's collection.
+            CorpusError: Chroma refuses the documents, or the corpus is another's collection, or
+                has another privacy unit; or units turn out to be one and no ledger was given.
+            LedgerError: The ledger cannot be written. The corpus is as it was.
         """
         if self._chunking is None:
             raise CorpusError("a corpus from a collection is filled by what made the collection")
-        given = as_documents(documents)
-        passages: dict[str, Record] = {}
-        empty = 0
-        for document in given:
-            records = passages_of(document, *self._chunking)
-            empty += not records
-            passages.update((record.id, record) for record in records)
-        stored = self._stored_metadata(list(passages))
+        given, former = self._placed(as_documents(documents), ledger, no_ledger)
+        cut = cut_up(given, former, *self._chunking)
+        stored = self._stored_metadata([*cut.passages, *cut.former_ids])
+        passages = cut.as_stored(stored)
         new = [record for record in passages.values() if record.id not in stored]
         changed = [
             record
@@ -234,7 +242,7 @@ class Corpus:
             if record.id in stored and stored[record.id] != record.metadata
         ]
         done = len(passages) - len(new)
-        for batch in _pages(changed, _PAGE):
+        for batch in pages(changed, _PAGE):
             with self._writing() as collection:
                 collection.update(
                     [record.id for record in batch],
@@ -246,7 +254,7 @@ class Corpus:
                 )
         if on_progress is not None:
             on_progress(done, len(passages))
-        for batch in _pages(new, _BATCH):
+        for batch in pages(new, _BATCH):
             vectors = self.embedder.embed([record.text for record in batch])
             with self._writing() as collection:
                 collection.upsert(
@@ -258,16 +266,25 @@ class Corpus:
             done += len(batch)
             if on_progress is not None:
                 on_progress(done, len(passages))
-        return Ingested(len(given), empty, len(new), len(passages) - len(new))
+        if any(document.origin.record for document in given):
+            with self._writing() as collection:
+                delete_replaced(collection, given, passages)
+        return Ingested(len(given), cut.empty, len(new), len(passages) - len(new))
 
     def delete_unit(self, unit: str) -> None:
         """Remove all passages of a privacy unit; nothing happens if there are none.
+
+        A unit that became part of another goes with it: they are one.
 
         Chroma's files may hold traces of a deleted text until they are compacted
         (``chroma vacuum``).
         """
         wanted = stored_unit(unit)
-        with self._writing() as collection:
+        with self._store.writing() as client:
+            collection = self._collection(client, given=True)
+            if self._chunking is not None:
+                key = name_key(wanted)
+                wanted = Register(client, self.name).units([key]).get(key, wanted)
             page = collection.get(include=["metadatas"])
             fields = page["metadatas"] or []
             # Not by a filter on the field: that tells the number 1 from the string, units do not.
@@ -276,7 +293,7 @@ class Corpus:
                 for id, field in zip(page["ids"], fields, strict=True)
                 if unit_of(id, field or {}, self._unit_field) == wanted
             ]
-            for batch in _pages(ids, _PAGE):
+            for batch in pages(ids, _PAGE):
                 collection.delete(ids=list(batch))
 
     def snapshot(self, where: Where | None = None) -> Snapshot:
@@ -323,6 +340,27 @@ class Corpus:
             self._cached = None
         self._store.close()
 
+    def _placed(
+        self, documents: Sequence[Document], ledger: Ledger | None, no_ledger: bool
+    ) -> tuple[list[Document], Mapping[str, Sequence[str]]]:
+        """The documents under their units, and by unit those that became part of it."""
+
+        def join(survivors: Mapping[str, str]) -> None:
+            if ledger is not None:
+                ledger.merge_units(self.name, survivors)
+            elif not no_ledger:
+                raise CorpusError(
+                    "these documents join units that are there, and what those have spent must be "
+                    "joined too; give the ledger (ledger=..., or --ledger FILE), or say that there "
+                    "is none (no_ledger=True, or --no-ledger)"
+                )
+
+        with self._store.writing() as client:
+            collection = self._collection(client, given=True)
+            register = Register(client, self.name)
+            named = [replace(document, unit=stored_unit(document.unit)) for document in documents]
+            return place(named, collection, register, join), register.former_names()
+
     def _read(self) -> tuple[Version | None, Snapshot]:
         version, rows = self._rows()
         records = [record for record, _ in rows if isinstance(record, Record)]
@@ -336,7 +374,7 @@ class Corpus:
         found: list[tuple[Record | Defect, npt.NDArray[np.float32]]] = []
         with self._reading() as (collection, version):
             # Identifiers first, in one statement: pages by offset would slip under a writer.
-            for ids in _pages(collection.get(include=[])["ids"], _PAGE):
+            for ids in pages(collection.get(include=[])["ids"], _PAGE):
                 page = collection.get(ids=ids, include=["embeddings", "metadatas", "documents"])
                 rows = zip(
                     page["ids"], page["metadatas"] or [], page["documents"] or [], strict=True
@@ -349,7 +387,7 @@ class Corpus:
     def _stored_metadata(self, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
         stored: dict[str, Mapping[str, Any]] = {}
         with self._reading() as (collection, _):
-            for page in _pages(ids, _PAGE):
+            for page in pages(ids, _PAGE):
                 found = collection.get(ids=page, include=["metadatas"])
                 stored.update(zip(found["ids"], found["metadatas"] or [], strict=True))
         return stored
@@ -373,13 +411,8 @@ class Corpus:
 
 
 def _check_name(name: str) -> None:
-    if not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(name) or name.startswith(PREFIX):
         raise CorpusError(
             "the name of a corpus is 3 to 512 letters, digits, dots, underscores and hyphens, "
-            "with a letter or a digit at both ends"
+            f"with a letter or a digit at both ends and not {PREFIX!r} before them"
         )
-
-
-def _pages(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    for first in range(0, len(items), size):
-        yield items[first : first + size]

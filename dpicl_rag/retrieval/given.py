@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dpicl_rag.accounting import DIRECT, Stability
 from dpicl_rag.documents import Document, readable_documents
 from dpicl_rag.errors import ConfigurationError, MissingDocumentsError
+from dpicl_rag.identity import identified, identify
 from dpicl_rag.retrieval.base import ExactRetriever, Retriever
 
 Documents = Iterable[Document | str] | Retriever
@@ -42,12 +43,15 @@ class GivenDocuments(ExactRetriever):
         return "GivenDocuments(<private>)"
 
     def retrieve(self, question: str) -> list[Document]:
-        """Return the list.
+        """Return the list, with documents that share a key in one unit.
 
         Raises:
             ConfigurationError: An item is of a kind that no document has.
         """
-        return readable_documents(self._documents, self._privacy_unit)
+        documents = readable_documents(self._documents, self._privacy_unit)
+        if any(document.origin.keys for document in documents):
+            return identified(documents, identify(documents, {}).units)
+        return documents
 
 
 def stability_of_list(stability: Stability | None, unit_field: str) -> Stability:

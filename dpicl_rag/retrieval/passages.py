@@ -14,7 +14,8 @@ from dpicl_rag.retrieval.chunking import split_text
 UNIT_FIELD = "dpicl_unit"
 DOCUMENT_FIELD = "dpicl_document"
 POSITION_FIELD = "dpicl_position"
-OWN_FIELDS = frozenset({UNIT_FIELD, DOCUMENT_FIELD, POSITION_FIELD})
+RECORD_FIELD = "dpicl_record"
+OWN_FIELDS = frozenset({UNIT_FIELD, DOCUMENT_FIELD, POSITION_FIELD, RECORD_FIELD})
 """Metadata fields of a stored passage that are not its document's."""
 
 
@@ -57,6 +58,7 @@ def passages_of(document: Document, size: int, overlap: int) -> list[Record]:
         raise CorpusError("a document has a metadata field without a name; leave it out")
     text, unit = _storable(document.text), stored_unit(document.unit)
     digest = hashlib.sha256(json.dumps([unit, text]).encode()).hexdigest()
+    record = document.origin.record
     metadata = {_storable(key): _storable(str(value)) for key, value in document.metadata.items()}
     return [
         Record(
@@ -68,6 +70,7 @@ def passages_of(document: Document, size: int, overlap: int) -> list[Record]:
                 UNIT_FIELD: unit,
                 DOCUMENT_FIELD: digest,
                 POSITION_FIELD: str(position),
+                **({RECORD_FIELD: record} if record else {}),
             },
         )
         for position, passage in enumerate(split_text(text, size, overlap))

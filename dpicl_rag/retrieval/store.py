@@ -21,6 +21,7 @@ from platformdirs import user_data_dir
 
 from dpicl_rag.errors import CorpusError, DPICLError
 from dpicl_rag.retrieval.private_folder import DATABASE_FILE, LOCK_FILE, make_private
+from dpicl_rag.retrieval.register import PREFIX
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -125,14 +126,14 @@ class Store:
                 yield self._client
 
     def names(self) -> list[str]:
-        """Names of the collections, sorted; none if there is no database."""
+        """Names of the collections but registers, sorted; none if there is no database."""
         if self.path is not None and not self._is_there(self.path):
             return []
         names: list[str] = []
         with self.reading() as client:
             while page := client.list_collections(limit=_PAGE, offset=len(names)):
                 names.extend(collection.name for collection in page)
-        return sorted(names)
+        return sorted(name for name in names if not name.startswith(PREFIX))
 
     def version(self, name: str) -> Version | None:
         """A value that differs after any write to a collection, whoever made it.

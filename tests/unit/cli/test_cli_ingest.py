@@ -43,7 +43,7 @@ def test_twice_is_once(cli, rows):
 def test_an_interrupted_ingest_goes_on(cli, rows, monkeypatch):
     add = Corpus.add
 
-    def interrupted(self, documents, on_progress=None):
+    def interrupted(self, documents, on_progress=None, **options):
         add(self, documents[:3])
         raise KeyboardInterrupt
 

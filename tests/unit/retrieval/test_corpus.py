@@ -14,8 +14,8 @@ from chromadb.config import Settings
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError, CorpusError
 from dpicl_rag.retrieval import Corpus, ThresholdRetriever
-from dpicl_rag.retrieval.corpus import Ingested
 from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
+from dpicl_rag.retrieval.ingest import Ingested
 from tests.unit.retrieval.conftest import HashingEmbedder
 
 SECRET = "plover-39"

@@ -1,0 +1,109 @@
+"""Ingest: what documents become in a corpus, and what they take the place of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection as Ids
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from dpicl_rag.documents import Document
+from dpicl_rag.retrieval.passages import RECORD_FIELD, Record, passages_of
+from dpicl_rag.retrieval.register import pages
+
+if TYPE_CHECKING:
+    from chromadb.api.models.Collection import Collection
+
+_PAGE = 1000
+_WANTED = 500  # values of a field that are looked for at a time
+
+Progress = Callable[[int, int], None]
+"""Called with the number of passages done and the total."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """What `Corpus.add` did. For the owner of the documents: the counts are private.
+
+    Attributes:
+        documents: Documents given.
+        empty: Of these, documents without any text.
+        passages: Passages newly embedded and stored.
+        known: Passages that were stored before.
+    """
+
+    documents: int
+    empty: int
+    passages: int
+    known: int
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Cut:
+    """The passages of documents.
+
+    Attributes:
+        passages: By id.
+        former_ids: Ids that passages may have from before their unit became part of another, and
+            the ids that they would be given now.
+        empty: Number of documents without any text.
+    """
+
+    passages: Mapping[str, Record]
+    former_ids: Mapping[str, str]
+    empty: int
+
+    def __repr__(self) -> str:
+        return "Cut(<private>)"
+
+    def as_stored(self, stored: Ids[str]) -> dict[str, Record]:
+        """The passages by the ids under which they are stored, those of old where they are."""
+        passages = dict(self.passages)
+        for old, new in self.former_ids.items():
+            if old in stored and new in passages:
+                passages[old] = replace(passages.pop(new), id=old)
+        return passages
+
+
+def cut_up(
+    documents: Iterable[Document], former: Mapping[str, Sequence[str]], size: int, overlap: int
+) -> Cut:
+    """Cut documents into passages; see `passages_of`.
+
+    Args:
+        documents: The documents, under their units.
+        former: By unit, the units that became part of it.
+        size: Longest passage, in characters.
+        overlap: Characters repeated between neighbours.
+
+    Raises:
+        CorpusError: A metadata field has an empty name.
+    """
+    passages: dict[str, Record] = {}
+    former_ids: dict[str, str] = {}
+    empty = 0
+    for document in documents:
+        records = passages_of(document, size, overlap)
+        empty += not records
+        passages.update((record.id, record) for record in records)
+        for name in former.get(document.unit, ()):
+            same = passages_of(replace(document, unit=name), size, overlap)
+            former_ids.update((old.id, new.id) for old, new in zip(same, records, strict=True))
+    return Cut(passages, former_ids, empty)
+
+
+def delete_replaced(
+    collection: Collection, documents: Iterable[Document], passages: Ids[str]
+) -> None:
+    """Delete what was read before from the records of the documents and is not there now.
+
+    Args:
+        collection: Where passages are stored.
+        documents: What was read.
+        passages: Ids of its passages.
+    """
+    records = list(dict.fromkeys(d.origin.record for d in documents if d.origin.record))
+    for some in pages(records, _WANTED):
+        found = collection.get(where={RECORD_FIELD: {"$in": list(some)}}, include=[])["ids"]
+        for batch in pages(sorted(set(found).difference(passages)), _PAGE):
+            collection.delete(ids=list(batch))
