@@ -355,6 +355,8 @@ class Corpus:
                     "is none (no_ledger=True, or --no-ledger)"
                 )
 
+        with self._reading():
+            pass  # reading makes no folder where the corpus's is gone, as writing would
         with self._store.writing() as client:
             collection = self._collection(client, given=True)
             register = Register(client, self.name)
