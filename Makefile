@@ -10,7 +10,7 @@ help:
 	@echo "make demo   run the email assistant on a made-up mailbox"
 	@echo "make test   run every test"
 	@echo "make check  lint, types and the fast tests"
-	@echo "make stress kill and race the ledger, fuzz ledger and loaders"
+	@echo "make stress kill and race the ledger, fuzz ledger, loaders and rows"
 	@echo "make install build .venv and install everything"
 
 $(STAMP): pyproject.toml Makefile
