@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import warnings
-from collections.abc import Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import torch
 
 from dpicl_rag.errors import ConfigurationError, ContextLengthError, ModelError
-from dpicl_rag.language_models import shared_prefix
+from dpicl_rag.language_models import lone_rows, packed_rows, probe
 from dpicl_rag.language_models.base import Input, Progress
+from dpicl_rag.language_models.lone_rows import LoneRows
+from dpicl_rag.language_models.packed_rows import PackedRows
 from dpicl_rag.language_models.prefix_cache import PrefixCache
-from dpicl_rag.language_models.rows import SharingError, TransformersRows
+from dpicl_rag.language_models.rows import Batch, Shelf, TransformersRows, in_tenths
 from dpicl_rag.language_models.tokenizer import HuggingFaceTokenizer
-from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 
 class TransformersModel:
@@ -47,13 +47,6 @@ class TransformersModel:
         tokenizer: PreTrainedTokenizerBase,
         cache: PrefixCache | None = None,
     ) -> None:
-        if model.dtype in (torch.bfloat16, torch.float16):
-            warnings.warn(
-                "weights of 16 bits: one document's arrival moves the predictions of the others "
-                "by rounding alone, which no charge covers; load the model in float32",
-                NotPrivateWarning,
-                stacklevel=2,
-            )
         self._model = model.eval()
         self.tokenizer = HuggingFaceTokenizer(tokenizer, getattr(model, "generation_config", None))
         config = model.config.get_text_config(decoder=True)
@@ -64,14 +57,11 @@ class TransformersModel:
                 f"models with {', '.join(sorted(unsupported))} layers are not supported: their "
                 "state cannot be kept per token; use a model with attention layers only"
             )
-        windowed = kinds != {"full_attention"} or bool(
-            getattr(config, "sliding_window", None)  # Mistral sets it without naming layer types
-        )
-        # A sliding window counts slots, so no row may have a gap before its own tokens.
-        self._shares = not windowed and shared_prefix.install(self._model)
         self.cache = cache
         self._depth = int(config.num_hidden_layers)
-        self.context_length = int(getattr(config, "max_position_embeddings", 0) or 1 << 20)
+        self._vocabulary = int(config.vocab_size)
+        self._verdicts: dict[int, bool] = {}  # by the number of threads
+        self.context_length = _context_length(config)
 
     def with_cache(self, cache: PrefixCache) -> TransformersModel:
         """The same weights and tokenizer beside another cache."""
@@ -147,18 +137,63 @@ class TransformersModel:
                 "the prompt and the answer do not fit the model's context of "
                 f"{self.context_length} tokens; shorten the question or lower max_tokens"
             )
-        rows = partial(
-            TransformersRows,
-            self._model,
-            self._depth,
-            room=room,
-            cache=self.cache,
-            fingerprint=self.fingerprint,
-            on_progress=on_progress,
-        )
-        if self._shares:
-            try:
-                return rows(head, own)
-            except SharingError:
-                self._shares = False
-        return rows((), [head + row for row in own])
+        advance = in_tenths(sum(map(len, own)), on_progress)
+        if self._packs():
+            batch: Batch = self._packed(head, own, room, self.cache, advance)
+        else:
+            shelf = Shelf(self.cache, f"{self.fingerprint} {lone_rows.VERSION}", ())
+            whole = [head + row for row in own]
+            batch = LoneRows(self._model, self._depth, whole, room, shelf, advance)
+        return TransformersRows(batch)
+
+    def _packed(
+        self,
+        prefix: tuple[int, ...],
+        inputs: Sequence[tuple[int, ...]],
+        room: int,
+        cache: PrefixCache | None,
+        advance: Callable[[int], None],
+    ) -> PackedRows:
+        shelf = Shelf(cache, f"{self.fingerprint} {packed_rows.VERSION}", prefix)
+        return PackedRows(self._model, self._depth, prefix, inputs, room, shelf, advance)
+
+    def _packs(self) -> bool:
+        """Whether rows may share passes here: tried once for each number of threads."""
+        threads = torch.get_num_threads()
+        if threads not in self._verdicts:
+            self._verdicts[threads] = self._probe()
+        return self._verdicts[threads]
+
+    def _probe(self) -> bool:
+        def read(prefix: Sequence[int], inputs: Sequence[tuple[int, ...]]) -> TransformersRows:
+            batch = self._packed(tuple(prefix), inputs, probe.ROOM, None, lambda _: None)
+            return TransformersRows(batch)
+
+        def forward(token_ids: Sequence[int]) -> torch.Tensor:
+            ids = torch.tensor([list(token_ids)], device=self._model.device)
+            with torch.inference_mode():
+                logits = self._model(input_ids=ids, use_cache=False).logits
+            return torch.log_softmax(logits[0, -1].float(), dim=-1)
+
+        try:
+            return probe.rows_are_their_own(read, forward, self._vocabulary)
+        except Exception:
+            # A model that masks, caches or calls its layers in a way of its own: it can tell us
+            # so by any error. Its rows are read one at a time.
+            return False
+
+
+def _context_length(config: PretrainedConfig) -> int:
+    """Most tokens of a row whose rotary factors do not follow from other rows.
+
+    Some models change the factors of all tokens of a pass when the longest row passes a limit
+    (longrope, dynamic NTK). No row may pass it.
+    """
+    found = int(getattr(config, "max_position_embeddings", 0) or 1 << 20)
+    rope = getattr(config, "rope_parameters", None) or {}
+    for one in (rope, *(value for value in rope.values() if isinstance(value, dict))):
+        if one.get("rope_type") in ("longrope", "dynamic"):
+            limit = one.get("original_max_position_embeddings")
+            limit = limit or getattr(config, "original_max_position_embeddings", None) or found
+            found = min(found, int(limit) - 1)
+    return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import math
 import random
@@ -18,13 +17,11 @@ from dpicl_rag.auditing.enumeration import exact_epsilon
 from dpicl_rag.auditing.neighbours import compare, realised_range
 from dpicl_rag.documents import Document
 from dpicl_rag.filters import FixedFilter, IndividualFilter
-from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
-from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.mechanisms.utilities import Likeliest, LogProb, LogRatio, Surplus, Vote
 from dpicl_rag.retrieval import ExactRetriever, TopKRetriever
-from tests.support.tiny_model import build_tiny_model, build_tiny_tokenizer
+from tests.support.tiny_model import build_tiny_model
 
 SURE = 40.0
 ROUNDING = 1e-9  # rows are the same floats for both neighbours; sums are in float64
@@ -421,13 +418,6 @@ def test_public_candidates_do_not_depend_on_what_else_is_in_the_batch(tiny_model
         audited.sample(corpus)
     assert len(seen) == 3
     assert all(torch.equal(seen[0], row) for row in seen)
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_weights_of_16_bits_are_called_not_private(tiny_model, dtype):
-    """There, padding to the longest document moves every row far more than rounding may."""
-    with pytest.warns(NotPrivateWarning, match="float32"):
-        TransformersModel(copy.deepcopy(tiny_model._model).to(dtype), build_tiny_tokenizer())
 
 
 # ---- planted faults: each of these must be seen ----

@@ -10,9 +10,10 @@ from safetensors import SafetensorError
 
 from dpicl_rag.errors import ModelError
 from dpicl_rag.language_models import prefix_cache as prefix_cache_module
-from dpicl_rag.language_models import rows as rows_module
 from dpicl_rag.language_models.key_value_cache import KeyValueCache
 from dpicl_rag.language_models.prefix_cache import PrefixCache
+from dpicl_rag.language_models.rows import Shelf
+from dpicl_rag.language_models.transformers import TransformersModel
 from tests.support.tiny_model import build_tiny_model
 
 CPU = torch.device("cpu")
@@ -42,15 +43,16 @@ def read(model, documents, question="and the question?", head="a public prefix: 
 
 @pytest.fixture
 def passes(monkeypatch):
-    """Rows of documents that the model really read."""
+    """Documents that the model really read."""
+    monkeypatch.setattr(TransformersModel, "_packs", lambda self: True)
     seen = []
-    original = rows_module._Batch._read_pass
+    original = Shelf.keep
 
-    def counted(self, inputs, before):
-        seen.extend(inputs)
-        return original(self, inputs, before)
+    def counted(self, own, layers):
+        seen.append(own)
+        return original(self, own, layers)
 
-    monkeypatch.setattr(rows_module._Batch, "_read_pass", counted)
+    monkeypatch.setattr(Shelf, "keep", counted)
     return seen
 
 
@@ -292,7 +294,6 @@ def test_memory_that_ends_tells_no_size(monkeypatch, step):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4471")
 
     monkeypatch.setattr(KeyValueCache, "place", fail)
-    monkeypatch.setattr(KeyValueCache, "view", fail)
     actions = {
         "reading again": lambda: read(model, DOCUMENTS),
         "the question": lambda: rows.extend([5]),

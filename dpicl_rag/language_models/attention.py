@@ -1,0 +1,416 @@
+"""Attention row by row inside a pass of many rows, over a public prefix that is kept once.
+
+A prompt's public part is the same in every row. Repeating its keys and values would cost memory
+and time in each row; here all rows read one copy (Juravsky et al. 2024, "Hydragen"). The result is
+ordinary attention over ``shared | own``: one softmax over both parts.
+
+No shape here follows from another row: documents are attended one by one at their own length, and
+appended tokens in groups of rows of equal public width. The products with the shared keys take the
+rows of all groups in tiles of a public size.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import torch
+
+from dpicl_rag.language_models.key_value_cache import KeyValueCache, Layers
+from dpicl_rag.language_models.tiles import NotInvariantError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+IMPLEMENTATION = "dpicl_rag_rows"
+"""Name under which transformers finds the attention below."""
+
+_TILE = 64  # rows of a product with shared keys
+
+_current: ContextVar[Pass | None] = ContextVar("dpicl_rag_pass", default=None)
+
+
+class Pattern:
+    """Which positions a query may look at: the earlier ones, a sliding window, a chunk, all.
+
+    The model's own. It stands where other attention has a mask, which would name slots of a batch.
+    """
+
+    def __init__(self, mask_function: Callable[..., Any]) -> None:
+        self._mask_function = mask_function
+
+    def allows(self, queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+        """Whether each query may look at each key.
+
+        Args:
+            queries: Positions [rows, width].
+            keys: Positions [rows, slots] or [1, slots].
+
+        Returns:
+            [rows, 1, width, slots].
+        """
+        first = torch.zeros((), dtype=torch.long, device=queries.device)
+        queries, keys = queries[:, None, :, None], keys[:, None, None, :]
+        found = torch.as_tensor(self._mask_function(first, first, queries, keys))
+        return found.expand(len(queries), 1, queries.shape[2], keys.shape[3])
+
+
+class Pass(ABC):
+    """One forward pass of a model; its attention layers find it by themselves.
+
+    Args:
+        shared: Keys and values that every row begins with, or none.
+    """
+
+    def __init__(self, shared: Layers) -> None:
+        self._shared = shared
+        self._masks: dict[tuple[Pattern, int], torch.Tensor] = {}
+        self.attended = 0
+
+    @property
+    def before(self) -> int:
+        """How many tokens are shared."""
+        return self._shared[0][0].shape[1] if self._shared else 0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Every attention layer that is called inside belongs to this pass."""
+        token = _current.set(self)
+        try:
+            yield
+        finally:
+            _current.reset(token)
+
+    def shared(self, module: torch.nn.Module) -> tuple[torch.Tensor, torch.Tensor]:
+        """A layer's shared keys and values [heads, shared tokens, head size]."""
+        self.attended += 1
+        return self._shared[int(module.layer_idx)] if self._shared else _NOTHING  # type: ignore[arg-type]
+
+    @abstractmethod
+    def store(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Keep the keys and values of the pass's tokens [rows, heads, width, head size]."""
+
+    @abstractmethod
+    def attend(
+        self,
+        module: torch.nn.Module,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        pattern: Pattern,
+        options: dict[str, Any],
+    ) -> torch.Tensor:
+        """Attention of one layer [rows, width, query heads, head size]."""
+
+
+_NOTHING = (torch.empty(0), torch.empty(0))
+
+
+class Reading(Pass):
+    """Documents one behind the other, each after the shared prefix: ``[1, all their tokens]``.
+
+    Attributes:
+        lengths: Of the documents, in tokens.
+        layers: Per layer keys and values of all tokens, each [heads, tokens, head size].
+        positions: Of all tokens [1, tokens].
+    """
+
+    def __init__(self, shared: Layers, lengths: Sequence[int], device: torch.device) -> None:
+        super().__init__(shared)
+        self.lengths = lengths
+        self.layers: Layers = []
+        self.positions = torch.cat(
+            [torch.arange(length, device=device) + self.before for length in lengths]
+        )[None]
+
+    def store(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """See `Pass.store`."""
+        assert layer == len(self.layers)
+        self.layers.append((keys[0], values[0]))
+
+    def attend(
+        self,
+        module: torch.nn.Module,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        pattern: Pattern,
+        options: dict[str, Any],
+    ) -> torch.Tensor:
+        """See `Pass.attend`."""
+        shared_key, shared_value = self.shared(module)
+        found = query.new_empty(1, query.shape[2], query.shape[1], value.shape[-1])
+        first = 0
+        for length in self.lengths:
+            own = slice(first, first + length)
+            keys, values = key[:, :, own], value[:, :, own]
+            if self.before:
+                keys = torch.cat([shared_key[None], keys], dim=2)
+                values = torch.cat([shared_value[None], values], dim=2)
+            mask = self._mask(pattern, length, query.device)
+            found[:, own] = _one_document(module, query[:, :, own], keys, values, mask, options)
+            first += length
+        return found
+
+    def _mask(self, pattern: Pattern, length: int, device: torch.device) -> torch.Tensor:
+        if (pattern, length) not in self._masks:
+            positions = torch.arange(self.before + length, device=device)[None]
+            self._masks[pattern, length] = pattern.allows(positions[:, self.before :], positions)
+        return self._masks[pattern, length]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows of a pass whose own keys take the same number of slots.
+
+    Attributes:
+        rows: Their places in the pass.
+        cache: Where their own keys and values are.
+        places: Their places in the cache.
+        starts: First slot of each row's own tokens [rows].
+    """
+
+    rows: slice
+    cache: KeyValueCache
+    places: slice
+    starts: torch.Tensor
+
+
+class Stepping(Pass):
+    """The same new tokens in every row ``[rows, width]``, after what the rows hold.
+
+    Args:
+        shared: Keys and values that every row begins with, or none.
+        parts: The rows, by the width of their own part.
+        used: Tokens appended before.
+        width: New tokens.
+    """
+
+    def __init__(self, shared: Layers, parts: Sequence[Part], used: int, width: int) -> None:
+        super().__init__(shared)
+        self._parts = parts
+        self._used = used
+        self._width = width
+
+    def store(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """See `Pass.store`."""
+        for part in self._parts:
+            slots = self._slots(part)
+            part.cache.place(
+                part.places,
+                slice(slots - self._width, slots),
+                layer,
+                keys[part.rows],
+                values[part.rows],
+            )
+
+    def attend(
+        self,
+        module: torch.nn.Module,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        pattern: Pattern,
+        options: dict[str, Any],
+    ) -> torch.Tensor:
+        """See `Pass.attend`."""
+        shared_key, shared_value = self.shared(module)
+        rows, heads, width, _ = query.shape
+        folded = _folded(query, key.shape[1], options)
+        found = folded.new_empty(*folded.shape[:-1], value.shape[-1])
+        before = self.before
+        on_shared = folded.new_empty(*folded.shape[:-1], before)
+        if before:
+            on_shared = _in_tiles(folded, shared_key.transpose(1, 2))
+        for part in self._parts:
+            keys, values = part.cache.layers[int(module.layer_idx)]  # type: ignore[arg-type]
+            slots = slice(0, self._slots(part))
+            own = folded[part.rows] @ keys[part.places, :, slots].transpose(2, 3)
+            scores = torch.cat([on_shared[part.rows], own], dim=-1)
+            weights = _weights(scores, self._mask(pattern, part), options)
+            found[part.rows] = weights[..., before:] @ values[part.places, :, slots]
+            on_shared[part.rows] = weights[..., :before]
+        if before:
+            found += _in_tiles(on_shared, shared_value)
+        return found.view(rows, heads, width, -1).transpose(1, 2).contiguous()
+
+    def _slots(self, part: Part) -> int:
+        """Slots of the own part, the new tokens included."""
+        return part.cache.slots - part.cache.room + self._used + self._width
+
+    def _mask(self, pattern: Pattern, part: Part) -> torch.Tensor:
+        """[rows of the part, 1, width, shared and own slots]."""
+        key = (pattern, part.rows.start)
+        if key not in self._masks:
+            device = part.starts.device
+            slots = torch.arange(self._slots(part), device=device)
+            # Positions skip the slots in front of a short row.
+            own = self.before + slots - part.starts[:, None]
+            shared = torch.arange(self.before, device=device)[None]
+            queries = own[:, -self._width :]
+            self._masks[key] = torch.cat(
+                [
+                    pattern.allows(queries, shared),
+                    pattern.allows(queries, own) & (own >= self.before)[:, None, None],
+                ],
+                dim=-1,
+            )
+        return self._masks[key]
+
+
+def _one_document(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    mask: torch.Tensor,
+    options: dict[str, Any],
+) -> torch.Tensor:
+    """[1, length, query heads, head size]."""
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+    if options.get("softcap") is None and options.get("s_aux") is None:
+        scaling = options.get("scaling")
+        found: torch.Tensor = sdpa_attention_forward(
+            module, query, keys, values, mask, scaling=scaling, is_causal=False
+        )[0]
+        return found
+    folded = _folded(query, keys.shape[1], options)  # torch's attention knows neither of the two
+    output = _weights(folded @ keys.transpose(2, 3), mask, options) @ values
+    return output.view(1, query.shape[1], query.shape[2], -1).transpose(1, 2)
+
+
+def _folded(query: torch.Tensor, heads: int, options: dict[str, Any]) -> torch.Tensor:
+    """Scaled queries [rows, heads, group * width, head size].
+
+    Query heads that share a key head stand beside each other: they fold into its width.
+    """
+    scaling = options.get("scaling")
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    return (query * scale).reshape(len(query), heads, -1, query.shape[-1])
+
+
+def _weights(scores: torch.Tensor, mask: torch.Tensor, options: dict[str, Any]) -> torch.Tensor:
+    """One softmax over everything a query may see.
+
+    Args:
+        scores: [rows, heads, group * width, slots].
+        mask: True where a query may look [rows, 1, width, slots].
+        options: ``softcap`` of Gemma 2 and ``s_aux`` (sinks) of gpt-oss count.
+    """
+    rows, heads, folded, slots = scores.shape
+    width = mask.shape[2]
+    if options.get("softcap") is not None:
+        scores = torch.tanh(scores / options["softcap"]) * options["softcap"]
+    by_query = scores.view(rows, heads, folded // width, width, slots)
+    by_query = by_query.masked_fill(~mask[:, :, None], -torch.inf)
+    sinks = options.get("s_aux")
+    if sinks is not None:
+        column = sinks.view(1, heads, -1, 1, 1).to(scores.dtype)
+        column = column.expand(rows, heads, folded // width, width, 1)
+        by_query = torch.cat([by_query, column], dim=-1)
+    weights = torch.softmax(by_query, dim=-1, dtype=torch.float32).to(scores.dtype)
+    return weights[..., :slots].reshape(scores.shape)
+
+
+def _in_tiles(rows: torch.Tensor, shared: torch.Tensor) -> torch.Tensor:
+    """Products of all rows with one matrix for each head, some rows at a time.
+
+    Args:
+        rows: [rows, heads, width, inner].
+        shared: [heads, inner, outer].
+
+    Returns:
+        [rows, heads, width, outer].
+    """
+    count, heads, width, inner = rows.shape
+    tiles = -(-count * width // _TILE)
+    flat = rows.new_zeros(heads, tiles * _TILE, inner)
+    flat[:, : count * width] = rows.transpose(0, 1).reshape(heads, count * width, inner)
+    found = torch.cat([tile @ shared for tile in torch.split(flat, _TILE, dim=1)], dim=1)
+    return found[:, : count * width].view(heads, count, width, -1).transpose(0, 1)
+
+
+_lock = threading.Lock()
+_users: WeakKeyDictionary[PreTrainedModel, tuple[int, str, str | None]] = WeakKeyDictionary()
+
+
+@contextmanager
+def installed(model: PreTrainedModel) -> Iterator[None]:
+    """Give a model this attention for as long as something runs inside, in whatever thread.
+
+    Experts of a mixture go through plain products, one expert after the other: products of all of
+    them at once have shapes of their own.
+    """
+    from transformers import AttentionInterface, AttentionMaskInterface
+
+    config = model.config
+    with _lock:
+        AttentionMaskInterface.register(IMPLEMENTATION, _mask)
+        AttentionInterface.register(IMPLEMENTATION, attention)
+        own = 0, config._attn_implementation, config._experts_implementation
+        count, attention_before, experts_before = _users.get(model, own)
+        _users[model] = count + 1, attention_before, experts_before
+        config._attn_implementation, config._experts_implementation = IMPLEMENTATION, "eager"
+    try:
+        yield
+    finally:
+        with _lock:
+            count, attention_before, experts_before = _users.pop(model)
+            if count > 1:
+                _users[model] = count - 1, attention_before, experts_before
+            else:
+                config._attn_implementation = attention_before
+                config._experts_implementation = experts_before
+
+
+def _mask(*sizes: Any, **options: Any) -> Any:
+    """The model's own pattern in a pass of ours; elsewhere the mask of torch's attention."""
+    from transformers.masking_utils import causal_mask_function, sdpa_mask
+
+    if _current.get() is None:
+        return sdpa_mask(*sizes, **options)
+    return Pattern(options.get("mask_function", causal_mask_function))
+
+
+def attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: Any,
+    **options: Any,
+) -> tuple[torch.Tensor, None]:
+    """Attention in the signature of transformers.
+
+    Args:
+        module: The attention layer.
+        query: [rows, query heads, width, head size].
+        key: Keys of the new tokens [rows, heads, width, head size].
+        value: Their values, the same shape.
+        attention_mask: What ``_mask`` gave.
+        **options: Scale, soft cap and sinks.
+
+    Returns:
+        [rows, width, query heads, head size], and None in place of weights.
+
+    Raises:
+        NotInvariantError: The model brings a mask or a bias of its own.
+    """
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+    current = _current.get()
+    if current is None:  # somebody else's call in another thread
+        found: tuple[torch.Tensor, None] = sdpa_attention_forward(
+            module, query, key, value, attention_mask, **options
+        )
+        return found
+    if not isinstance(attention_mask, Pattern) or options.get("position_bias") is not None:
+        raise NotInvariantError
+    return current.attend(module, query, key, value, attention_mask, options), None

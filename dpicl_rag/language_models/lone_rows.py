@@ -1,0 +1,129 @@
+"""Rows of a model whose rows cannot share a pass: one at a time, which nothing can move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+from dpicl_rag.errors import ContextLengthError
+from dpicl_rag.language_models.key_value_cache import KeyValueCache
+from dpicl_rag.language_models.memory import enough_memory
+from dpicl_rag.language_models.rows import Shelf, Tokens, normalised
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+VERSION = "alone 1"
+"""Part of every cache key: how a document is read decides its bits."""
+
+
+class LoneRows:
+    """Each row ``input | appended tokens`` in passes and a cache of its own; see `Batch`.
+
+    Args:
+        model: A causal language model.
+        depth: Its number of layers.
+        inputs: Token ids from the first on, one non-empty sequence for each row.
+        room: How many tokens will be appended at most.
+        shelf: Where keys and values are kept.
+        advance: Told how many more tokens are read.
+
+    Raises:
+        ModelError: There is not enough memory.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        depth: int,
+        inputs: Sequence[Tokens],
+        room: int,
+        shelf: Shelf,
+        advance: Callable[[int], None],
+    ) -> None:
+        self._model = model
+        self._depth = depth
+        self._room = room
+        self._used = 0
+        self._rows = [(len(own), KeyValueCache(1, len(own), room)) for own in inputs]
+        with enough_memory(), torch.inference_mode():
+            for own, (length, cache) in zip(inputs, self._rows, strict=True):
+                layers = shelf.fetch(own, model.device)
+                if layers is None:
+                    self._run(cache, 0, own, keep=1)
+                    found = [(k[0, :, :length], v[0, :, :length]) for k, v in cache.layers]
+                    shelf.keep(own, found)
+                else:
+                    for i, (keys, values) in enumerate(layers):
+                        cache.place(slice(None), slice(0, length), i, keys[None], values[None])
+                advance(length)
+
+    def move(self, tokens: int) -> None:
+        """See `Batch.move`."""
+        self._used += tokens
+
+    def forward(self, token_ids: Tokens, keep: int) -> torch.Tensor:
+        """See `Batch.forward`."""
+        if self._used + len(token_ids) > self._room:
+            raise ContextLengthError("more tokens were appended than room was made for")
+        found: torch.Tensor | None = None
+        for row, (length, cache) in enumerate(self._rows):
+            logits = self._run(cache, length + self._used, token_ids, keep)
+            if found is None:
+                found = logits.new_empty(len(self._rows), *logits.shape[1:], dtype=torch.float32)
+            found[row] = normalised(logits.float())[0]
+        assert found is not None
+        return found
+
+    def _run(self, cache: KeyValueCache, used: int, token_ids: Tokens, keep: int) -> torch.Tensor:
+        """Logits after the last ``keep`` tokens [1, keep, vocabulary]."""
+        device, width = self._model.device, len(token_ids)
+        layers = [_SlotLayer(cache, index, used) for index in range(self._depth)]
+        with torch.autocast(device.type, enabled=False):
+            logits: torch.Tensor = self._model(
+                input_ids=torch.tensor([list(token_ids)], device=device),
+                attention_mask=torch.ones(1, used + width, dtype=torch.long, device=device),
+                position_ids=torch.arange(used, used + width, device=device)[None],
+                past_key_values=Cache(layers=layers),
+                use_cache=True,
+                logits_to_keep=keep,
+            ).logits
+        return logits
+
+
+class _SlotLayer(CacheLayerMixin):  # type: ignore[misc]
+    """One layer's keys and values: writes in place, reads a view."""
+
+    is_sliding = False
+
+    def __init__(self, parent: KeyValueCache, layer: int, used: int) -> None:
+        super().__init__()
+        self._parent = parent
+        self._layer = layer
+        self._used = used
+        self.is_initialized = True
+
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        """Nothing: the cache allocates."""
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *_: object, **__: object
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        end = self._used + key_states.shape[-2]
+        slots = slice(self._used, end)
+        self._parent.place(slice(None), slots, self._layer, key_states, value_states)
+        self._used = end
+        keys, values = self._parent.layers[self._layer]
+        return keys[:, :, :end], values[:, :, :end]
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self._used + query_length, 0
+
+    def get_seq_length(self) -> int:
+        return self._used
+
+    def get_max_length(self) -> int:
+        return self._parent.slots

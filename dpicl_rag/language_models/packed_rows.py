@@ -1,0 +1,278 @@
+"""Rows that share forward passes without moving each other's bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+from dpicl_rag.errors import ContextLengthError
+from dpicl_rag.language_models.attention import Part, Pass, Reading, Stepping, installed
+from dpicl_rag.language_models.key_value_cache import KeyValueCache, Layers
+from dpicl_rag.language_models.memory import enough_memory, is_out_of_memory
+from dpicl_rag.language_models.rows import Shelf, Tokens, normalised
+from dpicl_rag.language_models.tiles import NotInvariantError, Tiles
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+VERSION = "tiles 1"
+"""Part of every cache key: how a document is read decides its bits."""
+
+# Tokens of one forward pass; activations grow with them. Larger passes are no faster on a CPU,
+# while a GPU is busy with many tokens only.
+_PASS_TOKENS = 1024
+_PASS_TOKENS_GPU = 8192
+
+_WIDE = 8  # new tokens of a row from which larger tiles pay
+_NARROWEST = 32  # slots
+
+
+class PackedRows:
+    """Each row ``shared prefix | padding | input | appended tokens``; see `Batch`.
+
+    Documents are read one behind the other. Appended tokens go through the model together; rows
+    whose own part takes the same public number of slots are kept together.
+
+    Args:
+        model: A causal language model.
+        depth: Its number of layers.
+        prefix: Token ids that every row begins with.
+        inputs: Token ids, one non-empty sequence for each row.
+        room: How many tokens will be appended at most.
+        shelf: Where keys and values are kept.
+        advance: Told how many more tokens are read.
+
+    Raises:
+        ModelError: There is not enough memory.
+        NotInvariantError: Rows of this model cannot share a pass.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        depth: int,
+        prefix: Tokens,
+        inputs: Sequence[Tokens],
+        room: int,
+        shelf: Shelf,
+        advance: Callable[[int], None],
+    ) -> None:
+        self._passes = _Passes(model, depth)
+        self._room = room
+        self._used = 0
+        # Where a row stands among the others changes nothing: the widest own parts come first.
+        widths = [_public_width(len(own)) for own in inputs]
+        self._order = sorted(range(len(inputs)), key=lambda row: -widths[row])
+        self._groups: list[tuple[int, KeyValueCache]] = []
+        for width in sorted(set(widths), reverse=True):
+            first = sum(cache.rows for _, cache in self._groups)
+            self._groups.append((first, KeyValueCache(widths.count(width), width, room)))
+        device = self._passes.device
+        lengths = torch.tensor([len(inputs[row]) for row in self._order], device=device)
+        self._starts = torch.tensor([widths[row] for row in self._order], device=device) - lengths
+        self._positions = len(prefix) + lengths
+        with enough_memory(), torch.inference_mode():
+            self._passes.share(prefix, shelf)
+            self._read([inputs[row] for row in self._order], shelf, advance)
+
+    def move(self, tokens: int) -> None:
+        """See `Batch.move`."""
+        self._used += tokens
+
+    def forward(self, token_ids: Tokens, keep: int) -> torch.Tensor:
+        """See `Batch.forward`."""
+        width, device = len(token_ids), self._passes.device
+        if self._used + width > self._room:
+            raise ContextLengthError("more tokens were appended than room was made for")
+        ids = torch.tensor(list(token_ids), device=device)
+        steps = torch.arange(self._used, self._used + width, device=device)
+        places = torch.tensor(self._order, device=device)
+        found: torch.Tensor | None = None
+
+        def run(rows: slice) -> None:
+            nonlocal found
+            logits = self._passes.run(
+                Stepping(self._passes.shared, self._parts(rows), self._used, width),
+                wide=width >= _WIDE,
+                input_ids=ids.expand(rows.stop - rows.start, -1),
+                position_ids=self._positions[rows, None] + steps,
+                logits_to_keep=keep,
+            ).logits
+            log_probs = normalised(logits.float())
+            if found is None:
+                # Filled pass by pass, so that there is no second copy of everything.
+                found = log_probs.new_empty(len(places), *log_probs.shape[1:])
+            found[places[rows]] = log_probs
+
+        # The log-probabilities of a place take memory too: it counts as two more tokens.
+        self._passes.over([width + 2 * keep] * len(places), run)
+        assert found is not None
+        return found
+
+    def _parts(self, rows: slice) -> list[Part]:
+        """What a slice of rows has in each group."""
+        found = []
+        for first, cache in self._groups:
+            start, stop = max(rows.start, first), min(rows.stop, first + cache.rows)
+            if start < stop:
+                found.append(
+                    Part(
+                        slice(start - rows.start, stop - rows.start),
+                        cache,
+                        slice(start - first, stop - first),
+                        self._starts[start:stop],
+                    )
+                )
+        return found
+
+    def _read(self, inputs: Sequence[Tokens], shelf: Shelf, advance: Callable[[int], None]) -> None:
+        unread = []
+        for row, own in enumerate(inputs):
+            layers = shelf.fetch(own, self._passes.device)
+            if layers is None:
+                unread.append(row)
+            else:
+                self._place(row, layers)
+                advance(len(own))
+
+        def read(part: slice) -> None:
+            rows = unread[part]
+            lengths = [len(inputs[row]) for row in rows]
+            reading = Reading(self._passes.shared, lengths, self._passes.device)
+            self._passes.read(reading, [token for row in rows for token in inputs[row]])
+            first = 0
+            for row, length in zip(rows, lengths, strict=True):
+                own = slice(first, first + length)
+                layers = [(keys[:, own], values[:, own]) for keys, values in reading.layers]
+                self._place(row, layers)
+                shelf.keep(inputs[row], layers)
+                first += length
+            advance(sum(lengths))
+
+        self._passes.over([len(inputs[row]) for row in unread], read)
+
+    def _place(self, row: int, layers: Layers) -> None:
+        """Put an input's keys and values at the end of its own part."""
+        first, cache = next(group for group in reversed(self._groups) if group[0] <= row)
+        place, width = row - first, cache.slots - cache.room
+        slots = slice(width - layers[0][0].shape[-2], width)
+        for i, (keys, values) in enumerate(layers):
+            cache.place(slice(place, place + 1), slots, i, keys[None], values[None])
+
+
+class _Passes:
+    """Forward passes over rows that begin with one shared prefix."""
+
+    def __init__(self, model: PreTrainedModel, depth: int) -> None:
+        self._model = model
+        self._depth = depth
+        self.shared: Layers = []
+        self.device = model.device
+        self.tokens = _PASS_TOKENS if self.device.type == "cpu" else _PASS_TOKENS_GPU
+
+    def share(self, prefix: Tokens, shelf: Shelf) -> None:
+        """Fetch or read what all rows begin with, once."""
+        if not prefix:
+            return
+        layers = shelf.fetch((), self.device)
+        if layers is None:
+            reading = Reading([], [len(prefix)], self.device)
+            self.read(reading, prefix)
+            layers = reading.layers
+            shelf.keep((), layers)
+        self.shared = layers
+
+    def read(self, reading: Reading, token_ids: Tokens) -> None:
+        """Keys and values of documents; nothing is predicted."""
+        self.run(
+            reading,
+            wide=True,
+            body=True,
+            input_ids=torch.tensor([list(token_ids)], device=self.device),
+            position_ids=reading.positions,
+        )
+
+    def run(self, current: Pass, *, wide: bool, body: bool = False, **inputs: Any) -> Any:
+        """What the model gives for one pass; without its head for ``body``.
+
+        Raises:
+            NotInvariantError: An attention layer did not take part.
+        """
+        called = self._model.base_model if body else self._model
+        layers = [_Layer(current, index) for index in range(self._depth)]
+        with (
+            installed(self._model),
+            current.running(),
+            Tiles(wide),
+            torch.autocast(self.device.type, enabled=False),
+        ):
+            found = called(use_cache=True, past_key_values=Cache(layers=layers), **inputs)
+        if current.attended != self._depth:
+            # Nothing may be drawn from rows that lack their beginning.
+            raise NotInvariantError
+        return found
+
+    def over(self, tokens: Sequence[int], run: Callable[[slice], None]) -> None:
+        """Run over slices of rows; where memory is short, over smaller ones.
+
+        Args:
+            tokens: What each row adds to a pass.
+            run: Does one pass. Doing it again after an error changes nothing.
+        """
+        first = 0
+        while first < len(tokens):
+            last, size = first + 1, tokens[first]
+            while last < len(tokens) and size + tokens[last] <= self.tokens:
+                size += tokens[last]
+                last += 1
+            try:
+                run(slice(first, last))
+            except RuntimeError as error:
+                if last == first + 1 or not is_out_of_memory(error):
+                    raise
+                self.tokens = max(1, size // 2)
+                if self.device.type == "cuda":
+                    torch.cuda.empty_cache()
+            else:
+                first = last
+
+
+class _Layer(CacheLayerMixin):  # type: ignore[misc]
+    """Hands new keys and values to the pass; its attention knows the earlier ones."""
+
+    is_sliding = False
+
+    def __init__(self, current: Pass, index: int) -> None:
+        super().__init__()
+        self._current = current
+        self._index = index
+        self.is_initialized = True
+
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        """Nothing: the pass allocates."""
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *_: object, **__: object
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        self._current.store(self._index, key_states, value_states)
+        return key_states, value_states
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return query_length, 0
+
+    def get_seq_length(self) -> int:
+        return 0
+
+    def get_max_length(self) -> int:
+        return -1
+
+
+def _public_width(tokens: int) -> int:
+    """Slots of an own part: few widths, the same ones for every corpus."""
+    width = _NARROWEST
+    while width < tokens:
+        width *= 2
+    return width
