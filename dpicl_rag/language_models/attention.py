@@ -292,7 +292,7 @@ def _folded(query: torch.Tensor, heads: int, options: dict[str, Any]) -> torch.T
     Query heads that share a key head stand beside each other: they fold into its width.
     """
     scaling = options.get("scaling")
-    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    scale: float = query.shape[-1] ** -0.5 if scaling is None else scaling
     return (query * scale).reshape(len(query), heads, -1, query.shape[-1])
 
 
