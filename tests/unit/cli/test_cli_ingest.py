@@ -7,6 +7,7 @@ import json
 import pytest
 
 from dpicl_rag.cli import stores
+from dpicl_rag.ledger import Ledger
 from dpicl_rag.retrieval import Corpus
 
 
@@ -123,3 +124,73 @@ def test_a_corpus_of_another_embedder_is_refused(cli, rows, monkeypatch):
     result = cli("ingest", str(rows), "--corpus", "facts")
     assert result.exit_code == 1
     assert "was embedded with buckets, not with other" in result.stderr
+
+
+def message(number, answers=""):
+    reply = f"In-Reply-To: <{answers}@b>\n" if answers else ""
+    return (
+        f"From a@b Thu Jan  1 00:00:00 2026\nMessage-ID: <{number}@b>\n{reply}"
+        f"From: a@b\nSubject: Number {number}\n\nwords of {number}\n\n"
+    )
+
+
+@pytest.fixture
+def two_threads(cli, home):
+    """A corpus of two mails, and the one that ties them together, which is not in it."""
+    for number, answers in (("1", ""), ("3", "2")):
+        (home / "box.mbox").write_text(message(number, answers))
+        assert cli("ingest", str(home / "box.mbox"), "--corpus", "mail").exit_code == 0
+    (home / "box.mbox").write_text(message("2", "1"))
+    return str(home / "box.mbox")
+
+
+def units():
+    corpus = Corpus.open("mail", embedder=stores.load_embedder(None))
+    try:
+        return len(corpus.snapshot().units)
+    finally:
+        corpus.close()
+
+
+def test_a_late_reply_joins_threads_and_their_spend(cli, two_threads, monkeypatch):
+    assert units() == 2
+    words = ("--corpus", "mail", "--threshold", "-1", "--max-tokens", "1")
+    assert cli("ask", "Which number?", *words).exit_code == 0
+    merged = []
+    merge = Ledger.merge_units
+    monkeypatch.setattr(
+        Ledger, "merge_units", lambda self, *given: merged.append(given) or merge(self, *given)
+    )
+    assert cli("ingest", two_threads, "--corpus", "mail").exit_code == 0
+    assert units() == 1
+    assert [name for name, _ in merged] == ["mail"]
+
+
+def test_without_a_ledger_it_is_refused(cli, two_threads, home):
+    result = cli("ingest", two_threads, "--corpus", "mail")
+    assert result.exit_code == 1
+    assert result.stderr.count("\n") == 1
+    assert "--ledger FILE" in result.stderr
+    assert units() == 2
+    assert not stores.default_ledger().exists()
+    both = ("--no-ledger", "--ledger", str(home / "l.sqlite"))
+    assert cli("ingest", two_threads, "--corpus", "mail", *both).exit_code == 2
+    assert cli("ingest", two_threads, "--corpus", "mail", "--no-ledger").exit_code == 0
+    assert units() == 1
+
+
+def test_another_privacy_unit_is_refused(cli, two_threads):
+    result = cli("ingest", two_threads, "--corpus", "mail", "--unit", "sender")
+    assert result.exit_code == 1
+    assert "the privacy unit of 'mail' is 'thread or document', not 'sender'" in result.stderr
+
+
+def test_the_key_of_a_row_is_named(cli, home):
+    path = home / "rows.csv"
+    for word in ("before", "after"):
+        path.write_text(f"nr,text\n1,{word}\n")
+        assert cli("ingest", str(path), "--corpus", "mail", "--key-field", "nr").exit_code == 0
+    assert units() == 1
+    result = cli("ingest", str(path), "--corpus", "mail", "--key-field", "number")
+    assert result.exit_code == 1
+    assert "no record has a value for the key field 'number'" in result.stderr

@@ -175,3 +175,38 @@ def test_equal_rows_are_units_of_their_own_that_do_not_depend_on_others(tmp_path
     assert len(set(units)) == 3
     without = [document.unit for document in load_csv(tmp_path, "a,b\n3,4\n1,2\n").documents]
     assert without == [units[2], units[0]]
+
+
+def units(found: LoadResult) -> list[str]:
+    return [document.unit for document in found.documents]
+
+
+def test_a_key_names_the_row_whatever_else_it_says(tmp_path: Path) -> None:
+    before = units(load_csv(tmp_path, "Id,b\n1,2\n3,4\n"))
+    assert units(load_csv(tmp_path, "b,Id,c\nx,3,y\n2,1,z\n")) == [before[1], before[0]]
+    assert units(load_lines(tmp_path, {"id": 1, "other": "words"})) == [before[0]]
+
+
+def test_a_row_without_a_key_is_known_by_its_content(tmp_path: Path) -> None:
+    one, other = units(load_csv(tmp_path, "id,b\n,2\n,4\n"))
+    assert one != other == units(load_csv(tmp_path, "id,b\n,4\n"))[0]
+
+
+def test_a_named_key(tmp_path: Path) -> None:
+    found = load_csv(tmp_path, "id,nr,b\n1,7,x\n2,7,y\n3,,z\n", key_field="nr")
+    assert len(found.documents) == 2
+    assert len(set(units(found))) == 1
+    assert found.report.skipped == (Skipped("row 3 (line 4)", "no value in the key field"),)
+    with pytest.raises(ConfigurationError, match="key field 'no'; there are: 'id', 'nr', 'b'"):
+        load_csv(tmp_path, "id,nr,b\n1,7,x\n", key_field="no")
+
+
+def test_a_record_is_named_by_its_file_and_key(tmp_path: Path) -> None:
+    found = load_csv(tmp_path, "id,b\n1,x\n1,y\n,z\n").documents
+    records = [document.origin.record for document in found]
+    assert records[2] == ""
+    assert records[0] != records[1]
+    again = load_csv(tmp_path, "id,b\n1,edited\n").documents
+    assert again[0].origin.record == records[0]
+    (tmp_path / "other").mkdir()
+    assert load_csv(tmp_path / "other", "id,b\n1,x\n").documents[0].origin.record != records[0]
