@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import ConfigurableField
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
-from dpicl_rag import ConfigurationError, MissingDocumentsError, Stability
+from dpicl_rag import ConfigurationError, CorpusError, MissingDocumentsError, Stability
 from dpicl_rag.retrieval import (
     GivenDocuments,
     PoissonSampledRetriever,
@@ -302,6 +302,15 @@ class TestStores:
             for store in (memory, chroma)
         ]
         assert found[0] == found[1] == [TEXTS[0], TEXTS[2]]
+
+    def test_a_collection_keeps_its_privacy_unit(self, tmp_path):
+        store = chroma_store(tmp_path, TEXTS, ["ann", "bob", "ann"])
+        for _ in range(2):
+            private_retriever(store, unit_field="patient", threshold=0.3)
+        with pytest.raises(CorpusError, match="is 'patient', not 'document'"):
+            private_retriever(store, unit_field="document", threshold=0.3)
+        store.add_texts(["Gus has zingpocket disease."], [{"patient": "gus"}])
+        assert len(private_retriever(store, unit_field="patient", threshold=-1).retrieve("x")) == 4
 
     def test_store_is_read_anew(self, memory):
         retriever = private_retriever(memory, unit_field="document", threshold=-1)

@@ -21,7 +21,7 @@ from workflows.events import Event, StartEvent, StopEvent
 
 from dpicl_rag.accounting.stability import Stability
 from dpicl_rag.documents import Document
-from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.errors import ConfigurationError, CorpusError
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import (
@@ -297,6 +297,14 @@ def test_what_is_no_retriever_is_refused(tiny_model, source) -> None:
     expected = f"ExactRetriever.*VectorStoreIndex, not {type(source).__name__}"
     with pytest.raises(ConfigurationError, match=expected):
         PrivateQueryEngine(private_llm(tiny_model), source)
+
+
+def test_a_collection_keeps_its_privacy_unit(tiny_model, index) -> None:
+    llm = private_llm(tiny_model)
+    for _ in range(2):
+        PrivateQueryEngine(llm, index, unit_field="sender")
+    with pytest.raises(CorpusError, match="is 'sender', not 'document_id'"):
+        PrivateQueryEngine(llm, index)
 
 
 def test_options_that_contradict_are_refused(tiny_model, index) -> None:
