@@ -70,7 +70,7 @@ class Pass(ABC):
 
     def __init__(self, shared: Layers) -> None:
         self._shared = shared
-        self._masks: dict[tuple[Pattern, int], torch.Tensor] = {}
+        self._masks: dict[tuple[Pattern, int], torch.Tensor | None] = {}
         self.attended = 0
 
     @property
@@ -158,10 +158,12 @@ class Reading(Pass):
             first += length
         return found
 
-    def _mask(self, pattern: Pattern, length: int, device: torch.device) -> torch.Tensor:
+    def _mask(self, pattern: Pattern, length: int, device: torch.device) -> torch.Tensor | None:
         if (pattern, length) not in self._masks:
             positions = torch.arange(self.before + length, device=device)[None]
-            self._masks[pattern, length] = pattern.allows(positions[:, self.before :], positions)
+            mask = pattern.allows(positions[:, self.before :], positions)
+            # Without a mask attention is faster.
+            self._masks[pattern, length] = None if bool(mask.all()) else mask
         return self._masks[pattern, length]
 
 
@@ -244,7 +246,7 @@ class Stepping(Pass):
         """Slots of the own part, the new tokens included."""
         return part.cache.slots - part.cache.room + self._used + self._width
 
-    def _mask(self, pattern: Pattern, part: Part) -> torch.Tensor:
+    def _mask(self, pattern: Pattern, part: Part) -> torch.Tensor | None:
         """[rows of the part, 1, width, shared and own slots]."""
         key = (pattern, part.rows.start)
         if key not in self._masks:
@@ -269,7 +271,7 @@ def _one_document(
     query: torch.Tensor,
     keys: torch.Tensor,
     values: torch.Tensor,
-    mask: torch.Tensor,
+    mask: torch.Tensor | None,
     options: dict[str, Any],
 ) -> torch.Tensor:
     """[1, length, query heads, head size]."""
@@ -296,20 +298,23 @@ def _folded(query: torch.Tensor, heads: int, options: dict[str, Any]) -> torch.T
     return (query * scale).reshape(len(query), heads, -1, query.shape[-1])
 
 
-def _weights(scores: torch.Tensor, mask: torch.Tensor, options: dict[str, Any]) -> torch.Tensor:
+def _weights(
+    scores: torch.Tensor, mask: torch.Tensor | None, options: dict[str, Any]
+) -> torch.Tensor:
     """One softmax over everything a query may see.
 
     Args:
         scores: [rows, heads, group * width, slots].
-        mask: True where a query may look [rows, 1, width, slots].
+        mask: True where a query may look [rows, 1, width, slots]; None for everywhere.
         options: ``softcap`` of Gemma 2 and ``s_aux`` (sinks) of gpt-oss count.
     """
     rows, heads, folded, slots = scores.shape
-    width = mask.shape[2]
+    width = 1 if mask is None else mask.shape[2]
     if options.get("softcap") is not None:
         scores = torch.tanh(scores / options["softcap"]) * options["softcap"]
     by_query = scores.view(rows, heads, folded // width, width, slots)
-    by_query = by_query.masked_fill(~mask[:, :, None], -torch.inf)
+    if mask is not None:
+        by_query = by_query.masked_fill(~mask[:, :, None], -torch.inf)
     sinks = options.get("s_aux")
     if sinks is not None:
         column = sinks.view(1, heads, -1, 1, 1).to(scores.dtype)

@@ -25,6 +25,8 @@ from dpicl_rag.errors import ModelError
 
 Product = Callable[[torch.Tensor], torch.Tensor]
 
+_BLOCK = 1 << 16  # numbers whose activation is computed at a time
+
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -205,41 +207,50 @@ def _agreeing(
 
 
 def _silu(_: bool, input: torch.Tensor, inplace: bool = False) -> torch.Tensor | None:
-    return _formula(input, lambda x: x / (1 + torch.exp(-x)))
+    return _by_blocks(input, lambda x: x / x.neg().exp_().add_(1))
 
 
 def _sigmoid(_: bool, input: torch.Tensor) -> torch.Tensor | None:
-    return _formula(input, lambda x: 1 / (1 + torch.exp(-x)))
+    return _by_blocks(input, lambda x: x.neg().exp_().add_(1).reciprocal_())
 
 
 def _gelu(_: bool, input: torch.Tensor, approximate: str = "none") -> torch.Tensor | None:
     if approximate == "tanh":
         scale = math.sqrt(2 / math.pi)
-        return _formula(
-            input, lambda x: 0.5 * x * (1 + torch.tanh(scale * (x + 0.044715 * x * x * x)))
+        return _by_blocks(
+            input,
+            lambda x: (
+                (x * x).mul_(x).mul_(0.044715).add_(x).mul_(scale).tanh_().add_(1).mul_(x) * 0.5
+            ),
         )
-    return _formula(input, lambda x: 0.5 * x * (1 + torch.erf(x * math.sqrt(0.5))))
+    return _by_blocks(input, lambda x: (x * math.sqrt(0.5)).erf_().add_(1).mul_(x).mul_(0.5))
 
 
 def _softplus(
     _: bool, input: torch.Tensor, beta: float = 1.0, threshold: float = 20.0
 ) -> torch.Tensor | None:
-    return _formula(
-        input,
-        lambda x: torch.where(
-            beta * x > threshold, x, torch.log(1 + torch.exp((beta * x).clamp(max=88))) / beta
-        ),
-    )
+    def formula(x: torch.Tensor) -> torch.Tensor:
+        curved = (beta * x).clamp_(max=threshold).exp_().add_(1).log_().div_(beta)
+        return torch.where(beta * x > threshold, x, curved)
+
+    return _by_blocks(input, formula)
 
 
-def _formula(
+def _by_blocks(
     input: torch.Tensor, formula: Callable[[torch.Tensor], torch.Tensor]
 ) -> torch.Tensor | None:
-    """In float32, whose operations were seen to be free of place, and back."""
+    """In float32, whose operations were seen to be free of place, and back.
+
+    A block stays in the processor's cache from one operation to the next.
+    """
     if input.device.type != "cpu":
         return None  # an accelerator computes every number by itself
     with torch._C.DisableTorchFunction():
-        return formula(input.float()).to(input.dtype)
+        found = torch.empty_like(input, memory_format=torch.contiguous_format)
+        blocks = torch.split(found.view(-1), _BLOCK)
+        for part, into in zip(torch.split(input.reshape(-1), _BLOCK), blocks, strict=True):
+            into.copy_(formula(part.float()))
+        return found
 
 
 _REPLACEMENTS: dict[Any, Callable[..., torch.Tensor | None]] = {

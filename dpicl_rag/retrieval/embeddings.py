@@ -7,7 +7,7 @@ import threading
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -53,9 +53,9 @@ class Embedder(Protocol):
 class SentenceTransformerEmbedder:
     """A sentence-transformers model; the packaged all-MiniLM-L6-v2 unless another is named.
 
-    Texts go through the model one at a time. In a batch, padding and the batch's shape move the
-    last bits of every row, so one unit's arrival would move the scores of others. On a CPU
-    nothing is gained by batching texts of passage length.
+    Texts share forward passes whose shapes follow from public numbers alone, so a vector has the
+    same bits whatever other texts are embedded with it. Where a model cannot do this, which is
+    tried at load, its texts go through it one at a time.
 
     The model is loaded at first use, once per process. Texts longer than the model's limit (256
     tokens for the default) are cut by the model: chunk them first.
@@ -64,25 +64,40 @@ class SentenceTransformerEmbedder:
         model: Hugging Face id, local folder, or None for the packaged model, which is checked by
             hash and never reaches for the network.
         device: Torch device; the library's choice if None.
+        dtype: ``"float32"``, or ``"bfloat16"``: faster on processors with instructions for it, and
+            another fingerprint, since vectors differ in the third digit.
 
     Raises:
+        ConfigurationError: Another ``dtype``.
         ModelError: From the first use, if the model is missing or damaged.
     """
 
-    def __init__(self, model: str | Path | None = None, *, device: str | None = None) -> None:
+    def __init__(
+        self,
+        model: str | Path | None = None,
+        *,
+        device: str | None = None,
+        dtype: Literal["float32", "bfloat16"] = "float32",
+    ) -> None:
+        if dtype not in ("float32", "bfloat16"):
+            raise ConfigurationError("the dtype of an embedding model is float32 or bfloat16")
         self._name = None if model is None else str(model)
         self._device = device
+        self._dtype = dtype
 
     def __repr__(self) -> str:
         return f"SentenceTransformerEmbedder({self._name!r})"
 
     @property
     def fingerprint(self) -> str:
-        """Name of a hub model, or a hash of a local model's files."""
+        """Name of a hub model or hash of a local model's files; the dtype where it has 16 bits."""
         if self._name is None:
-            return f"all-MiniLM-L6-v2/{_DEFAULT_SHA256[:16]}"
-        folder = Path(self._name)
-        return f"local/{_files_digest(folder)}" if folder.is_dir() else f"hub/{self._name}"
+            found = f"all-MiniLM-L6-v2/{_DEFAULT_SHA256[:16]}"
+        elif (folder := Path(self._name)).is_dir():
+            found = f"local/{_files_digest(folder)}"
+        else:
+            found = f"hub/{self._name}"
+        return found if self._dtype == "float32" else f"{found}/{self._dtype}"
 
     def embed(self, texts: Sequence[str], *, query: bool = False) -> npt.NDArray[np.float32]:
         """Embed texts; see `Embedder.embed`.
@@ -93,30 +108,58 @@ class SentenceTransformerEmbedder:
         """
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise ConfigurationError("texts must be a sequence of strings")
-        model = self._model()
-        encode = model.encode_query if query else model.encode_document
+        loaded = self._loaded()
+        if not texts:
+            size = loaded.model.get_embedding_dimension() or 0
+            return np.zeros((0, size), dtype=np.float32)
+        # A lone surrogate, as broken mail has them, is an error to the tokenizer.
+        return loaded.embed([text.encode("utf-8", "replace").decode() for text in texts], query)
+
+    def _loaded(self) -> _Loaded:
+        with _load_lock:
+            return _load(self._name, self._device, self._dtype)
+
+
+class _Loaded:
+    """A model, and whether its texts may share passes: tried once for each number of threads."""
+
+    def __init__(self, model: SentenceTransformer) -> None:
+        from dpicl_rag.retrieval.packed_texts import PackedTexts
+
+        self.model = model
+        self._packed = PackedTexts(model)
+        self._verdicts: dict[int, bool] = {}
+
+    def embed(self, texts: Sequence[str], query: bool) -> npt.NDArray[np.float32]:
+        """Unit vectors, one row for each of one or more texts."""
+        import torch
+
+        threads = torch.get_num_threads()
+        if threads not in self._verdicts:
+            self._verdicts[threads] = self._packed.keeps_bits()
+        if self._verdicts[threads]:
+            prompt = self._prompt(query)
+            prepared = [self.model.preprocess([text], prompt=prompt) for text in texts]
+            return self._packed.embed(prepared).cpu().numpy()
+        encode = self.model.encode_query if query else self.model.encode_document
         rows = [
-            encode(
-                # A lone surrogate, as broken mail has them, is an error to the tokenizer.
-                [text.encode("utf-8", "replace").decode("utf-8")],
-                batch_size=1,
-                show_progress_bar=False,
-                convert_to_numpy=True,
-                normalize_embeddings=True,
-            )[0]
+            encode([text], batch_size=1, show_progress_bar=False, normalize_embeddings=True)[0]
             for text in texts
         ]
-        if not rows:
-            return np.zeros((0, model.get_embedding_dimension() or 0), dtype=np.float32)
         return np.array(rows, dtype=np.float32)
 
-    def _model(self) -> SentenceTransformer:
-        with _load_lock:
-            return _load(self._name, self._device)
+    def _prompt(self, query: bool) -> str | None:
+        """What the model puts in front of a question or a passage, as its ``encode_...`` do."""
+        prompts: dict[str, str] = self.model.prompts
+        names = ("query",) if query else ("document", "passage", "corpus")
+        for name in (*names, self.model.default_prompt_name):
+            if name in prompts:
+                return prompts[name]
+        return None
 
 
 @lru_cache(maxsize=4)
-def _load(name: str | None, device: str | None) -> SentenceTransformer:
+def _load(name: str | None, device: str | None, dtype: str) -> _Loaded:
     source = name
     if name is None:
         source = str(
@@ -128,12 +171,18 @@ def _load(name: str | None, device: str | None) -> SentenceTransformer:
 
     try:
         with without_bars():
-            return SentenceTransformer(source, device=device, local_files_only=name is None)
+            model = SentenceTransformer(
+                source,
+                device=device,
+                local_files_only=name is None,
+                model_kwargs={"dtype": dtype},
+            )
     except Exception as error:  # the loader raises a dozen kinds; all mean the same to a caller
         raise ModelError(
             f"the embedding model {name or 'all-MiniLM-L6-v2'} cannot be loaded; give the folder "
             f"or id of a sentence-transformers model ({type(error).__name__}: {error})"
         ) from error
+    return _Loaded(model)
 
 
 @lru_cache(maxsize=16)
