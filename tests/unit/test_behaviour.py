@@ -82,6 +82,8 @@ def speech(text: str, history: tuple[int, ...]) -> list[float]:
 class OwnCoins:
     """A retriever with a seed of its own, as each had when the figures were written."""
 
+    corpus_name = None
+
     def __init__(self, retriever, seed: int) -> None:
         self.retriever, self.coins = retriever, SeededRandomness(seed)
         self.stability, self.rho = retriever.stability, retriever.rho
