@@ -14,9 +14,11 @@ from pathlib import Path
 from dpicl_rag.documents import THREAD_OR_DOCUMENT, Document, Origin
 from dpicl_rag.errors import ConfigurationError, LoaderError
 from dpicl_rag.identity import name_key
+from dpicl_rag.loaders.limits import FileTooLargeError, allowance, weight
 from dpicl_rag.loaders.mbox import read_mbox
 from dpicl_rag.loaders.records import (
     DAMAGED,
+    FILE_TOO_LARGE,
     NO_KEY,
     NO_TEXT_FIELD,
     NO_UNIT,
@@ -51,7 +53,9 @@ def load(
 
     Read are mbox, maildir, ``.eml``, CSV and TSV, JSON Lines, text and HTML, each file also
     compressed as ``.gz``, and directories of any mix of them, all the way down. A record that
-    cannot be read is skipped and reported; it never stops the load.
+    cannot be read is skipped and reported; it never stops the load. So are links inside a
+    directory, records beyond 16 MiB, and what a file takes beyond 128 MiB and 100 times its size
+    when it is unpacked and read.
 
     **The unit is what is protected.** Adding or removing one unit is the change that an answer
     hides, so everything that shares a secret belongs to one unit. Messages quote each other: for
@@ -124,7 +128,10 @@ def _existing(path: Path) -> Path:
 
 def _entries(path: Path, options: Options) -> Iterator[Entry]:
     for source in find_sources(path):
-        yield from _entries_of(source, options)
+        if isinstance(source, Skipped):
+            yield source
+        else:
+            yield from _entries_of(source, options)
 
 
 def _entries_of(source: Source, options: Options) -> Iterator[Entry]:
@@ -139,13 +146,18 @@ def _entries_of(source: Source, options: Options) -> Iterator[Entry]:
     file = os.fsencode(source.path.resolve()).hex()
     count = 0
     try:
+        left = allowance(source.path)
         with open_stream(source.path) as stream:
             for entry in reader(stream, prefix, options):
+                left -= weight(entry)
+                if left < 0:
+                    raise FileTooLargeError
                 count += 1
                 yield replace(entry, file=file) if isinstance(entry, Record) else entry
-    except (OSError, EOFError, zlib.error):
+    except (OSError, EOFError, zlib.error, FileTooLargeError) as error:
         # A damaged archive, or a file that may not be read. What came before it is kept.
-        yield Skipped(f"{name}, after record {count}" if count else name, DAMAGED)
+        reason = FILE_TOO_LARGE if isinstance(error, FileTooLargeError) else DAMAGED
+        yield Skipped(f"{name}, after record {count}" if count else name, reason)
 
 
 def _with_column(entries: list[Entry], what: str, name: str, reason: str) -> list[Entry]:

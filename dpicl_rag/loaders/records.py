@@ -8,13 +8,17 @@ from dataclasses import dataclass
 
 from dpicl_rag.loaders.report import Skipped
 
-#: A larger message, line or file is skipped: it would be a decompression bomb or no text.
-MAX_RECORD_BYTES = 64 * 2**20
+#: A larger message, line, row or text file is skipped: it would be a decompression bomb or no
+#: text. Parsers take up to 50 times as much memory.
+MAX_RECORD_BYTES = 16 * 2**20
 
 BINARY = "binary data"
 BROKEN_MESSAGE = "the message cannot be parsed"
 DAMAGED = "the file cannot be read from here on"
 EMPTY = "empty"
+FILE_TOO_LARGE = "the file takes more than 128 MiB and 100 times its size from here on; split it"
+LINK = "a link, which is not followed; load what it leads to by its own path"
+NESTED = "nested too deeply"
 NO_KEY = "no value in the key field"
 NO_HEADERS = "no mail headers"
 NO_TEXT_FIELD = "no text in the text field"
@@ -22,7 +26,7 @@ NO_UNIT = "no value for the privacy unit"
 NOT_AN_OBJECT = "not a JSON object"
 NOT_CSV = "not valid CSV"
 NOT_JSON = "not valid JSON"
-TOO_LARGE = "larger than 64 MiB"
+TOO_LARGE = "larger than 16 MiB"
 TOO_MANY_FIELDS = "more fields than the header has columns"
 UNCLOSED_QUOTE = "an unclosed quote reaches the end of the file"
 UNSUPPORTED = "not a supported kind of file"

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import codecs
-import gzip
 import io
 import os
 import re
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from dpicl_rag.loaders.records import MAX_RECORD_BYTES
+from dpicl_rag.loaders.limits import Unpacked
+from dpicl_rag.loaders.records import LINK, MAX_RECORD_BYTES
+from dpicl_rag.loaders.report import Skipped
 
 Kind = Literal["mbox", "eml", "csv", "jsonl", "text", "html"]
 
@@ -59,8 +61,11 @@ class Source:
     kind: Kind | None
 
 
-def find_sources(path: Path) -> Iterator[Source]:
+def find_sources(path: Path) -> Iterator[Source | Skipped]:
     """The file itself, or every file below a directory in the order of their names.
+
+    A link inside the directory is skipped: it may lead out of what the owner named, or to a text
+    that is there already, which would then be two units. The path itself may be one.
 
     A directory that holds ``cur`` and ``new`` is a maildir: what lies in these two is mail
     whatever its name, and what lies in ``tmp`` is still being delivered and not looked at.
@@ -72,11 +77,14 @@ def find_sources(path: Path) -> Iterator[Source]:
         here = Path(folder)
         if {"cur", "new"} <= set(folders):
             folders[:] = [name for name in folders if name != "tmp"]
-        folders.sort()
+        links = [name for name in (*folders, *files) if (here / name).is_symlink()]
+        for name in sorted(links):
+            yield Skipped(_printable(str((here / name).relative_to(path))), LINK)
+        folders[:] = sorted(set(folders) - set(links))
         in_maildir = here.name in ("cur", "new") and all(
             (here.parent / name).is_dir() for name in ("cur", "new")
         )
-        for name in sorted(files):
+        for name in sorted(set(files) - set(links)):
             file = here / name
             kind: Kind | None = None
             # A pipe or a socket would block the load for ever.
@@ -94,26 +102,30 @@ def kind_of(path: Path) -> Kind | None:
     try:
         with open_stream(path) as stream:
             return _sniff(stream.read(_HEAD_BYTES))
-    except (OSError, EOFError):
+    except (OSError, EOFError, zlib.error):
         return None
 
 
 #: A file opened for reading, compressed or not.
-Stream = io.BufferedReader | gzip.GzipFile
+Stream = io.BufferedReader
 
 
 def open_stream(path: Path) -> Stream:
-    """Open a file for reading, through gzip if its first two bytes say so."""
+    """Open a file for reading, through gzip if its first two bytes say so.
+
+    Reading more of what is compressed than its `allowance` raises FileTooLargeError.
+    """
     with path.open("rb") as probe:
         zipped = probe.read(2) == _GZIP
-    return gzip.GzipFile(path, "rb") if zipped else path.open("rb")
+    return io.BufferedReader(Unpacked(path)) if zipped else path.open("rb")
 
 
 def lines_of(stream: Stream) -> Iterator[bytes]:
     """Lines in a superset of ASCII, without a mark; an over-long one comes in several pieces."""
     if stream.peek(2)[:2] in _UTF16:
         with io.TextIOWrapper(stream, "utf-16", errors="replace", newline="\n") as wrapper:
-            yield from (line.encode("utf-8", "replace") for line in wrapper)
+            while text := wrapper.readline(MAX_RECORD_BYTES // 2):
+                yield text.encode("utf-8", "replace")
         return
     first = stream.readline(MAX_RECORD_BYTES).removeprefix(codecs.BOM_UTF8)
     if first:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dpicl_rag.loaders.records import (
     EMPTY,
     MAX_RECORD_BYTES,
+    NESTED,
     NOT_AN_OBJECT,
     NOT_CSV,
     NOT_JSON,
@@ -68,13 +69,16 @@ def read_jsonl(stream: Stream, prefix: str, options: Options) -> Iterator[Entry]
             continue
         try:
             row = json.loads(line)
-        except (ValueError, RecursionError):
+            if not isinstance(row, dict):
+                yield Skipped(position, NOT_AN_OBJECT)
+                continue
+            fields = {clean(name).strip(): _as_text(value) for name, value in row.items()}
+        except ValueError:
             yield Skipped(position, NOT_JSON)
             continue
-        if not isinstance(row, dict):
-            yield Skipped(position, NOT_AN_OBJECT)
+        except RecursionError:
+            yield Skipped(position, NESTED)
             continue
-        fields = {clean(name).strip(): _as_text(value) for name, value in row.items()}
         yield _record(fields, position, options)
 
 
@@ -88,9 +92,10 @@ def _csv_rows(lines: _Lines, prefix: str, options: Options) -> Iterator[Entry]:
             row = next(reader)
         except StopIteration:
             return
-        except csv.Error:
+        except (csv.Error, _RowTooLargeError) as error:
             number += 1
-            yield Skipped(f"{prefix}row {number} (line {lines.row_start})", NOT_CSV)
+            reason = NOT_CSV if isinstance(error, csv.Error) else TOO_LARGE
+            yield Skipped(f"{prefix}row {number} (line {lines.row_start})", reason)
             continue
         if not columns:
             columns = [clean(name).strip() for name in row]
@@ -164,34 +169,42 @@ def _delimiter(sample: str) -> str:
     return max(_DELIMITERS, key=header.count)
 
 
+class _RowTooLargeError(Exception):
+    """A row is larger than a record may be."""
+
+
 class _Lines:
     """Lines of a table as text, with what is needed to place a row and to see a lost quote."""
 
     def __init__(self, stream: Stream) -> None:
-        self._lines = lines_of(stream)
-        first = [decode(line) for line in itertools.islice(self._lines, _SAMPLE_LINES)]
-        self.sample = "".join(first)[:_SAMPLE_CHARACTERS]
-        self._first = iter(first)
+        self._lines = _whole_lines(lines_of(stream))
+        first = list(itertools.islice(self._lines, _SAMPLE_LINES))
+        sample = (decode(pieces[0][:_SAMPLE_CHARACTERS]) for pieces in first)
+        self.sample = "".join(sample)[:_SAMPLE_CHARACTERS]
+        self._all = itertools.chain(first, self._lines)
         self._number = 0
         self.row_start = 1
         self.quotes = 0
+        self._size = 0
         self.ended = False
 
     def start_row(self) -> None:
         self.row_start = self._number + 1
         self.quotes = 0
+        self._size = 0
 
     def __iter__(self) -> Iterator[str]:
         return self
 
     def __next__(self) -> str:
-        line = next(self._first, None)
-        if line is None:
-            raw = next(self._lines, None)
-            if raw is None:
-                self.ended = True
-                raise StopIteration
-            line = decode(raw)
+        pieces = next(self._all, None)
+        if pieces is None:
+            self.ended = True
+            raise StopIteration
         self._number += 1
+        self._size += len(pieces[0])
+        if len(pieces) > 1 or self._size > MAX_RECORD_BYTES:
+            raise _RowTooLargeError
+        line = decode(pieces[0])
         self.quotes += line.count('"')
         return line

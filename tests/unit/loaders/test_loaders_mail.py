@@ -181,7 +181,7 @@ def test_what_is_no_message_is_skipped(raw: bytes, reason: str) -> None:
 
 def test_a_message_beyond_the_limit_is_skipped() -> None:
     raw = b"From: a@b.c\n\n" + b"x" * (64 * 2**20)
-    assert read_mail(raw, "here", Options()) == Skipped("here", "larger than 64 MiB")
+    assert read_mail(raw, "here", Options()) == Skipped("here", "larger than 16 MiB")
 
 
 def test_what_the_parser_cannot_do_is_a_skipped_message(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,5 +104,5 @@ def test_a_message_beyond_the_limit_is_skipped_and_the_next_is_read(
     monkeypatch.setattr("dpicl_rag.loaders.mail.MAX_RECORD_BYTES", 100)
     long = POSTMARK + b"Subject: one\n\n" + b"x\n" * 500 + b"\n"
     entries = read(long + POSTMARK + b"Subject: two\n\nx\n")
-    assert entries[0] == Skipped("message 1 (byte 0)", "larger than 64 MiB")
+    assert entries[0] == Skipped("message 1 (byte 0)", "larger than 16 MiB")
     assert isinstance(entries[1], Record)

@@ -11,6 +11,7 @@ import pytest
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError, LoaderError
 from dpicl_rag.loaders import LoadReport, Skipped, load
+from dpicl_rag.loaders.records import LINK
 from dpicl_rag.loaders.sources import decode
 
 MAIL = b"Message-ID: <%d@x>\nFrom: A%d@x.org\nSubject: %s\n\nwords %d\n"
@@ -188,12 +189,32 @@ def test_a_pipe_is_not_opened(tmp_path: Path) -> None:
         load(tmp_path / "pipe.txt")
 
 
+def test_links_are_not_followed_and_each_is_reported(tmp_path: Path) -> None:
+    outside, given = tmp_path / "outside", tmp_path / "given"
+    for folder in (outside, given, given / "sub"):
+        folder.mkdir()
+        (folder / "note.txt").write_text(f"in {folder.name}")
+    (given / "a.txt").symlink_to(outside / "note.txt")
+    (given / "b.txt").symlink_to("note.txt")  # the same text would be two units
+    (given / "dir").symlink_to(outside)
+    (given / "sub" / "up").symlink_to("..")
+    found = load(given)
+    assert [document.text for document in found.documents] == ["in given", "in sub"]
+    names = ["a.txt", "b.txt", "dir", "sub/up"]
+    assert found.report.skipped == tuple(Skipped(name, LINK) for name in names)
+    assert found.report.read == 6
+    # What the owner names may be a link.
+    (tmp_path / "link").symlink_to(given)
+    assert load(tmp_path / "link").documents == found.documents
+    assert load(given / "a.txt").documents[0].text == "in outside"
+
+
 def test_a_file_that_cannot_be_opened_costs_only_itself(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a note")
     (tmp_path / "b.txt").symlink_to(tmp_path / "gone")
     (tmp_path / "c.txt.gz").write_bytes(b"\x1f\x8b broken")
     assert Counter(item.reason for item in load(tmp_path).report.skipped) == {
-        "not a supported kind of file": 1,
+        LINK: 1,
         "the file cannot be read from here on": 1,
     }
 

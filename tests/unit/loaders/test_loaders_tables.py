@@ -108,7 +108,7 @@ def test_lines_that_cannot_be_read_are_placed(tmp_path: Path) -> None:
         Skipped("line 3", "not valid JSON"),
         Skipped("line 4", "not a JSON object"),
         Skipped("line 5", "not a JSON object"),
-        Skipped("line 6", "not valid JSON"),
+        Skipped("line 6", "nested too deeply"),
         Skipped("line 7", "empty"),
         Skipped("line 8", "empty"),
         Skipped("line 9", "not valid JSON"),
@@ -120,7 +120,7 @@ def test_a_line_beyond_the_limit_is_skipped(
 ) -> None:
     monkeypatch.setattr("dpicl_rag.loaders.sources.MAX_RECORD_BYTES", 50)
     found = load_lines(tmp_path, {"a": 1}, {"a": "x" * 500}, {"a": 3})
-    assert found.report.skipped == (Skipped("line 2", "larger than 64 MiB"),)
+    assert found.report.skipped == (Skipped("line 2", "larger than 16 MiB"),)
     assert found.report.loaded == 2
 
 
