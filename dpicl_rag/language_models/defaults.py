@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from functools import lru_cache
 from pathlib import Path
+from typing import Literal
 
 import platformdirs
 
@@ -19,12 +20,15 @@ _FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
 
-@lru_cache(maxsize=1)
-def default_model() -> TransformersModel:
-    """The packaged default, loaded once per process.
+@lru_cache(maxsize=2)
+def default_model(dtype: Literal["float32", "bfloat16"] | None = None) -> TransformersModel:
+    """The packaged default, loaded once per process and dtype.
 
     The GGUF file's hash is checked. Its weights are dequantised and its tokenizer is converted on
     first use (about 30 s); a safetensors copy in the user's cache folder serves from then on.
+
+    Args:
+        dtype: See `TransformersModel.load`.
 
     Raises:
         ModelError: The package is not installed or its file is damaged; names the command.
@@ -34,7 +38,7 @@ def default_model() -> TransformersModel:
     if not (folder / "config.json").exists():
         _convert(source, folder)
     with without_bars():
-        return TransformersModel.load(folder)
+        return TransformersModel.load(folder, dtype=dtype)
 
 
 def _convert(source: Path, folder: Path) -> None:

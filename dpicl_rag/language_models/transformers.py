@@ -7,18 +7,20 @@ import hashlib
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import torch
 
 from dpicl_rag.errors import ConfigurationError, ContextLengthError, ModelError
 from dpicl_rag.language_models import lone_rows, packed_rows, probe
 from dpicl_rag.language_models.base import Input, Progress
+from dpicl_rag.language_models.hardware import faster_dtype, machine
 from dpicl_rag.language_models.lone_rows import LoneRows
 from dpicl_rag.language_models.packed_rows import PackedRows
 from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.language_models.rows import Batch, Shelf, TransformersRows, in_tenths
 from dpicl_rag.language_models.tokenizer import HuggingFaceTokenizer
+from dpicl_rag.language_models.verdicts import Verdicts, on_this_machine
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -60,7 +62,7 @@ class TransformersModel:
         self.cache = cache
         self._depth = int(config.num_hidden_layers)
         self._vocabulary = int(config.vocab_size)
-        self._verdicts: dict[int, bool] = {}  # by the number of threads
+        self._verdicts = Verdicts()
         self.context_length = _context_length(config)
 
     def with_cache(self, cache: PrefixCache) -> TransformersModel:
@@ -70,28 +72,40 @@ class TransformersModel:
         return other
 
     @classmethod
-    def load(cls, model: str | Path, *, device: str | None = None) -> TransformersModel:
+    def load(
+        cls,
+        model: str | Path,
+        *,
+        device: str | None = None,
+        dtype: Literal["float32", "bfloat16"] | None = None,
+    ) -> TransformersModel:
         """Load a model and its tokenizer from a Hugging Face id or a local folder.
+
+        Args:
+            model: The id or the folder.
+            device: Torch device; a GPU if there is one.
+            dtype: Of weights, keys and values; by default 16 bits where the hardware is faster
+                with them.
 
         Raises:
             ModelError: It cannot be found or read.
         """
         import transformers
 
-        place = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        kind = faster_dtype(place) if dtype is None else getattr(torch, dtype)
         try:
             tokenizer = transformers.AutoTokenizer.from_pretrained(str(model))
-            # float32 on a GPU too: in bfloat16 a row moves visibly when another joins its batch.
-            loaded = transformers.AutoModelForCausalLM.from_pretrained(
-                str(model), dtype=torch.float32
-            )
+            loaded = transformers.AutoModelForCausalLM.from_pretrained(str(model), dtype=kind)
         except Exception as error:
             raise ModelError(
                 f"cannot load the model {str(model)!r} ({type(error).__name__}): give a Hugging "
                 "Face id that can be reached from here, a folder with a saved model, or leave "
                 "the model out for the packaged default"
             ) from error
-        return cls(loaded.to(place), tokenizer)
+        found = cls(loaded.to(place), tokenizer)
+        found._verdicts = on_this_machine()
+        return found
 
     @cached_property
     def fingerprint(self) -> str:
@@ -158,11 +172,9 @@ class TransformersModel:
         return PackedRows(self._model, self._depth, prefix, inputs, room, shelf, advance)
 
     def _packs(self) -> bool:
-        """Whether rows may share passes here: tried once for each number of threads."""
-        threads = torch.get_num_threads()
-        if threads not in self._verdicts:
-            self._verdicts[threads] = self._probe()
-        return self._verdicts[threads]
+        """Whether rows may share passes here."""
+        key = f"{self.fingerprint} {packed_rows.VERSION} {machine(self._model.device)}"
+        return self._verdicts.holds(key, self._probe)
 
     def _probe(self) -> bool:
         def read(prefix: Sequence[int], inputs: Sequence[tuple[int, ...]]) -> TransformersRows:

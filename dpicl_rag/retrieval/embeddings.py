@@ -117,27 +117,28 @@ class SentenceTransformerEmbedder:
 
     def _loaded(self) -> _Loaded:
         with _load_lock:
-            return _load(self._name, self._device, self._dtype)
+            return _load(self._name, self._device, self._dtype, self.fingerprint)
 
 
 class _Loaded:
-    """A model, and whether its texts may share passes: tried once for each number of threads."""
+    """A model, and whether its texts may share passes."""
 
-    def __init__(self, model: SentenceTransformer) -> None:
+    def __init__(self, model: SentenceTransformer, fingerprint: str) -> None:
+        from dpicl_rag.language_models.verdicts import on_this_machine
         from dpicl_rag.retrieval.packed_texts import PackedTexts
 
         self.model = model
+        self._fingerprint = fingerprint
         self._packed = PackedTexts(model)
-        self._verdicts: dict[int, bool] = {}
+        self._verdicts = on_this_machine()
 
     def embed(self, texts: Sequence[str], query: bool) -> npt.NDArray[np.float32]:
         """Unit vectors, one row for each of one or more texts."""
-        import torch
+        from dpicl_rag.language_models.hardware import machine
+        from dpicl_rag.retrieval.packed_texts import VERSION
 
-        threads = torch.get_num_threads()
-        if threads not in self._verdicts:
-            self._verdicts[threads] = self._packed.keeps_bits()
-        if self._verdicts[threads]:
+        key = f"{self._fingerprint} {VERSION} {machine(self.model.device)}"
+        if self._verdicts.holds(key, self._packed.keeps_bits):
             prompt = self._prompt(query)
             prepared = [self.model.preprocess([text], prompt=prompt) for text in texts]
             return self._packed.embed(prepared).cpu().numpy()
@@ -159,7 +160,7 @@ class _Loaded:
 
 
 @lru_cache(maxsize=4)
-def _load(name: str | None, device: str | None, dtype: str) -> _Loaded:
+def _load(name: str | None, device: str | None, dtype: str, fingerprint: str) -> _Loaded:
     source = name
     if name is None:
         source = str(
@@ -182,7 +183,7 @@ def _load(name: str | None, device: str | None, dtype: str) -> _Loaded:
             f"the embedding model {name or 'all-MiniLM-L6-v2'} cannot be loaded; give the folder "
             f"or id of a sentence-transformers model ({type(error).__name__}: {error})"
         ) from error
-    return _Loaded(model)
+    return _Loaded(model, fingerprint)
 
 
 @lru_cache(maxsize=16)

@@ -13,6 +13,9 @@ from dpicl_rag.language_models.tiles import NotInvariantError, Tiles
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
+VERSION = "texts 1"
+"""Part of what a verdict hangs on: how texts share passes."""
+
 Features = dict[str, Any]
 
 # Tokens of one forward pass; activations grow with them.

@@ -1,12 +1,18 @@
+import random
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from dpicl_rag.errors import ConfigurationError, ModelError
+from dpicl_rag.language_models import tiles
+from dpicl_rag.language_models.verdicts import Verdicts
 from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
 
 TEXTS = [
@@ -76,12 +82,75 @@ def test_the_default_model_works_offline_and_silently(
     assert capfd.readouterr() == ("", "")
 
 
+WORDS = "the depot opens at eight and a refund takes five days when nobody asks why".split()  # noqa: SIM905
+COMPOSITIONS = 20
+
+
+def some_text(coins: random.Random) -> str:
+    return " ".join(coins.choice(WORDS) for _ in range(coins.choice([0, 1, 5, 30, 200])))
+
+
+def vectors_that_moved(embedder: SentenceTransformerEmbedder, compositions: int) -> int:
+    """How many vectors differ, in some bit, from what they are alone."""
+    coins = random.Random(0)
+    alone = [embedder.embed([text])[0] for text in TEXTS]
+    moved = 0
+    for _ in range(compositions):
+        texts = [some_text(coins) for _ in range(coins.choice([1, 5, 31]))]
+        chosen, place = coins.randrange(len(TEXTS)), coins.randint(0, len(texts))
+        texts.insert(place, TEXTS[chosen])
+        moved += not np.array_equal(embedder.embed(texts)[place], alone[chosen])
+    return moved
+
+
+@pytest.fixture(params=[1, 2, 4])
+def threads(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.mark.model
-def test_a_vector_depends_on_its_text_alone_to_the_last_bit() -> None:
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_vector_depends_on_its_text_alone_to_the_last_bit(dtype: Any) -> None:
+    embedder = SentenceTransformerEmbedder(dtype=dtype)
+    assert vectors_that_moved(embedder, COMPOSITIONS) == 0
+    assert embedder._loaded()._packed.keeps_bits()
+
+
+@pytest.mark.model
+def test_texts_that_share_whole_products_move_and_fail_the_probe(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     embedder = SentenceTransformerEmbedder()
-    together = embedder.embed(TEXTS)
-    for text, vector in zip(TEXTS, together, strict=True):
-        assert np.array_equal(embedder.embed([text])[0], vector)
+    embedder.embed(TEXTS)  # the verdict stands
+    monkeypatch.setattr(tiles, "cover", lambda rows, sizes: [rows])
+    assert vectors_that_moved(embedder, 4) > 0
+    assert not embedder._loaded()._packed.keeps_bits()
+
+
+@pytest.mark.model
+def test_a_model_that_cannot_share_passes_takes_one_text_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    packed = SentenceTransformerEmbedder().embed(TEXTS)
+    question = SentenceTransformerEmbedder().embed(TEXTS, query=True)
+    monkeypatch.setattr(Verdicts, "holds", lambda *_: False)
+    alone = SentenceTransformerEmbedder()
+    assert np.allclose(alone.embed(TEXTS), packed, atol=1e-6)
+    assert np.allclose(alone.embed(TEXTS, query=True), question, atol=1e-6)
+    assert vectors_that_moved(alone, 2) == 0
+
+
+@pytest.mark.model
+def test_16_bits_are_another_model_and_nearly_the_same() -> None:
+    one, other = SentenceTransformerEmbedder(), SentenceTransformerEmbedder(dtype="bfloat16")
+    assert one.fingerprint != other.fingerprint
+    assert (one.embed(TEXTS) * other.embed(TEXTS)).sum(1).min() > 0.99
+    with pytest.raises(ConfigurationError, match="bfloat16"):
+        SentenceTransformerEmbedder(dtype="int8")  # type: ignore[arg-type]
 
 
 @pytest.mark.model
