@@ -19,9 +19,8 @@ from dpicl_rag import _validate
 from dpicl_rag.errors import ConfigurationError, DPICLError
 from dpicl_rag.ledger import Reservation
 
-_RANGE_MARGIN = 1e-6
-"""Relative margin on a scaled range, for rounding when float64 utilities are scaled and measured
-again. Float32 has too few digits for that: a charge may then pass the limit, and raises."""
+_RANGE_MARGIN = 1e-12
+"""Relative margin on a range that is scaled down, for the rounding of a few float64 operations."""
 
 _SUM_MARGIN = 1e-9
 """Share of a limit that is never spent: float64 sums of millions of charges stay true to it."""
@@ -53,10 +52,6 @@ class Filter(Protocol):
 
     def pay(self) -> None:
         """Charge the draw that was weighed and make the charge durable. Call it before the draw."""
-        ...
-
-    def verify(self) -> None:
-        """Raise if a charge passed its limit. Call it before the drawn token is released."""
         ...
 
 
@@ -117,9 +112,6 @@ class FixedFilter:
         if self._reservation is not None:
             self._reservation.commit(float(self._cost))
 
-    def verify(self) -> None:
-        """Nothing: ``pay`` raises by itself."""
-
 
 class IndividualFilter:
     """Each unit pays ``(w * lambda * range)^2 / 8`` of zCDP for its own realised range.
@@ -127,7 +119,8 @@ class IndividualFilter:
     Sound where a unit's presence changes no expert but its own, under add-or-remove adjacency
     (``stability.require_individual``). A unit's weight depends on its own utilities and on
     released tokens only, so it tells nothing about other units. An expert whose unit has spent
-    its share falls silent, and nobody is told.
+    its share falls silent, and nobody is told. No charge raises: an error that one unit can cause
+    would tell of it, so an expert whose charge could not be covered is silent too.
 
     Args:
         limits: zCDP rho that the unit of each expert may spend on draws, 0 or more [n].
@@ -160,7 +153,6 @@ class IndividualFilter:
             raise ConfigurationError("limits must be finite and 0 or more")
         self._limits = limits.clone()
         self._spent = torch.zeros_like(self._limits)
-        self._broken = torch.zeros((), dtype=torch.bool, device=limits.device)
         self._weighed: torch.Tensor | None = None
         self._draws = 0
         self._bound = bound
@@ -189,9 +181,10 @@ class IndividualFilter:
 
     def weigh(self, ranges: Callable[[], torch.Tensor]) -> torch.Tensor | None:
         """Scale each expert to what its unit has left."""
-        realised = ranges()
+        realised = self._accept(ranges())
         weights = self.weights(realised)
-        self._weighed = weights * realised
+        # Where the weight is 0 the range may be no number.
+        self._weighed = torch.where(weights > 0, weights * realised, 0.0)
         return weights
 
     def pay(self) -> None:
@@ -214,51 +207,30 @@ class IndividualFilter:
                 0 or more.
 
         Returns:
-            ``[n]`` float64 in [0, 1] with ``(weight * range)^2 / 8`` at most what is left.
+            ``[n]`` float64 in [0, 1] with ``(weight * range)^2 / 8`` at most what is left, and at
+            most the public price of a draw; 0 where the range is no such number.
         """
         ranges = self._accept(ranges)
-        left = (self._limits * (1 - _SUM_MARGIN) - self._spent).clamp_min(0)
-        payable = (8 * left).sqrt() * (1 - _RANGE_MARGIN)
-        # A range of 0 keeps the weight 1. NaN fails the comparison, and charge() then reports it.
-        return torch.where(ranges <= payable, torch.ones_like(payable), payable / ranges)
+        left = (self._limits * (1 - _SUM_MARGIN) - self._spent).clamp(0.0, self._worst)
+        scaled = (8 * left).sqrt() * (1 - _RANGE_MARGIN) / ranges
+        weights = torch.where(_price(ranges) <= left, 1.0, scaled)
+        # NaN fails both comparisons.
+        covered = (_price(weights * ranges) <= left) & (ranges >= 0)
+        return torch.where(covered, weights, 0.0)
 
     @torch.no_grad()
     def charge(self, ranges: torch.Tensor) -> torch.Tensor:
         """Charge every unit ``range^2 / 8`` of zCDP, before the token is drawn.
-
-        On the CPU a charge over the limit raises here. On an accelerator, where looking would
-        wait for the device, it is remembered and ``verify`` raises.
 
         Args:
             ranges: ``[n]``, lambda times each utility's range after weighting.
 
         Returns:
             ``[n]`` float64 charges.
-
-        Raises:
-            DPICLError: A charge is over the limit or not a number; the token must not be drawn.
         """
-        ranges = self._accept(ranges)
-        charges = ranges.square() / 8
+        charges = _price(self._accept(ranges))
         self._spent = self._spent + charges
-        # Written so that NaN counts as broken.
-        self._broken = self._broken | ~((self._spent <= self._limits) & (ranges >= 0)).all()
-        if self._broken.device.type == "cpu":
-            self.verify()
         return charges
-
-    def verify(self) -> None:
-        """Raise if any charge so far was over its limit. Waits for the device.
-
-        Call it where the drawn token is read anyway, before the token is released.
-
-        Raises:
-            DPICLError: A unit's limit was passed; nothing may be released.
-        """
-        if bool(self._broken):
-            raise DPICLError(
-                "internal error: a charge passed its limit; the token was not released"
-            )
 
     def _accept(self, ranges: torch.Tensor) -> torch.Tensor:
         if ranges.shape != self._limits.shape:
@@ -268,8 +240,12 @@ class IndividualFilter:
             # The engine's device is known with its first step.
             self._limits = self._limits.to(ranges.device)
             self._spent = self._spent.to(ranges.device)
-            self._broken = self._broken.to(ranges.device)
         return ranges.detach().to(self._limits)
+
+
+def _price(ranges: torch.Tensor) -> torch.Tensor:
+    """What bounded ranges cost, zCDP rho."""
+    return ranges.square() / 8
 
 
 def rounded_up(value: Fraction) -> float:

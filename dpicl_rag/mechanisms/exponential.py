@@ -43,13 +43,11 @@ class ExponentialMechanism:
         """See ``Mechanism``."""
         scores = self.scores(step, spend.weigh(lambda: self.ranges(step)))
         spend.pay()
-        token = randomness.draw(scores)
-        spend.verify()
-        return token
+        return randomness.draw(scores)
 
     def ranges(self, step: Step) -> torch.Tensor:
         """Lambda times every expert's realised range before weighting, float64 [n]."""
-        return self.strength * step.ranges(self.utility)
+        return step.ranges(self.utility, self.strength)
 
     def scores(self, step: Step, weights: torch.Tensor | None = None) -> torch.Tensor:
         """Unnormalised log-probabilities, float64 [candidates].
@@ -58,8 +56,8 @@ class ExponentialMechanism:
             step: What the engine computed.
             weights: Factor on each expert, float64 [n]; None for one each.
         """
-        scaled = self.strength if weights is None else self.strength * weights
-        return self.utility.base(step.public) + step.weighted_sum(self.utility, scaled)
+        added = step.weighted_sum(self.utility, self.strength, weights)
+        return self.utility.base(step.public) + added
 
     def distribution(self, step: Step) -> torch.Tensor:
         """Exact output distribution where every expert counts in full, float64 [candidates]."""

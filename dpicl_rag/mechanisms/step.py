@@ -1,16 +1,27 @@
-"""What a mechanism draws from: the public row, and sums over experts. Never the experts' rows."""
+"""What a mechanism draws from: the public row, and sums over experts. Never the experts' rows.
+
+Experts are added as whole numbers of a public unit, so the sum has the same bits in every order,
+with every sharding, and for every size of a slice. What an expert adds is measured from its own
+lowest utility, which moves all scores alike and no distribution, and is cut at what it is charged
+for: charges are exact, whatever a float holds in place of a clip bound.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Protocol
 
 import torch
 
+from dpicl_rag.errors import ConfigurationError, ModelError
 from dpicl_rag.mechanisms.utilities import Utility
 
 # Experts whose utilities are held at once; a slice stays in the processor's cache.
 _SLICE = 16
+
+_BITS = 40
+"""An expert adds less than 2^40 units: 64 bits have room for eight million experts."""
 
 
 class Step(Protocol):
@@ -25,16 +36,31 @@ class Step(Protocol):
         """Log-probabilities of the public row, which was read by itself [candidates]."""
         ...
 
-    def ranges(self, utility: Utility) -> torch.Tensor:
-        """Realised range ``max_y f_i(y) - min_y f_i(y)`` of every expert, float64 [n]."""
-        ...
-
-    def weighted_sum(self, utility: Utility, weights: torch.Tensor | float) -> torch.Tensor:
-        """``sum_i w_i f_i(y)``, in float64 whatever the engine's dtype.
+    def ranges(self, utility: Utility, strength: float) -> torch.Tensor:
+        """Realised range ``strength * (max_y f_i(y) - min_y f_i(y))`` of every expert.
 
         Args:
             utility: What an expert says about each candidate.
-            weights: Float64 [n], or one number for all experts.
+            strength: Factor on all experts.
+
+        Returns:
+            Float64 [n], from 0 to ``strength * utility.range``. An expert whose row is no
+            distribution has range 0: it adds nothing.
+        """
+        ...
+
+    def weighted_sum(
+        self, utility: Utility, strength: float, weights: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """``sum_i w_i * strength * (f_i(y) - min f_i)``, each expert in whole ``grid`` units.
+
+        The realised range of what expert i adds is at most ``w_i * ranges_i``, as float64 rounds
+        that product.
+
+        Args:
+            utility: What an expert says about each candidate.
+            strength: Factor on all experts.
+            weights: Factor on each expert, float64 [n], 0 to 1; None for one each.
 
         Returns:
             Float64 [candidates]; zeros where there are no experts.
@@ -50,18 +76,38 @@ class Step(Protocol):
         ...
 
 
+def grid(utility: Utility, strength: float) -> float:
+    """The unit in which experts are added: 2^-40, or more for draws that reach further than 1.
+
+    Raises:
+        ConfigurationError: The utility has no bound.
+    """
+    reach = strength * utility.range
+    if not math.isfinite(reach):
+        raise ConfigurationError("experts are added up by a utility of finite range only")
+    return math.ldexp(1.0, max(0, math.frexp(reach)[1]) - _BITS)
+
+
 class DenseStep:
     """A step of one process: rows of log-probabilities in memory.
 
     Args:
         public: The public row [candidates].
         experts: Rows of the experts [n, candidates].
+
+    Raises:
+        ModelError: The public row is no distribution.
     """
 
     # No label is so unlikely that a difference of infinities could come up.
     _FLOOR = -200.0
 
     def __init__(self, public: torch.Tensor, experts: torch.Tensor) -> None:
+        if not bool(_sound(public)):
+            raise ModelError(
+                "the model's prediction without any document is no distribution (not a number, or "
+                "nothing is possible); check the model's weights and dtype"
+            )
         self.public = public
         self.experts = experts
 
@@ -73,36 +119,66 @@ class DenseStep:
         """The public row, then the experts [n + 1, candidates]; a copy. Not for mechanisms."""
         return torch.cat([self.public[None], self.experts])
 
-    def ranges(self, utility: Utility) -> torch.Tensor:
+    def ranges(self, utility: Utility, strength: float) -> torch.Tensor:
         """See `Step.ranges`."""
         found = [self.public.new_zeros(0, dtype=torch.float64)]
-        for utilities in self._utilities(utility):
-            low, high = torch.aminmax(utilities, dim=-1)
-            found.append(high.double() - low.double())
+        found += [ranges[:, 0] for _, ranges in self._slices(utility, strength)]
         return torch.cat(found)
 
-    def weighted_sum(self, utility: Utility, weights: torch.Tensor | float) -> torch.Tensor:
+    def weighted_sum(
+        self, utility: Utility, strength: float, weights: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """See `Step.weighted_sum`."""
-        total = torch.zeros_like(self.public, dtype=torch.float64)
-        if not isinstance(weights, torch.Tensor):
-            weights = total.new_full((len(self.experts),), weights)
+        unit = grid(utility, strength)
+        total = torch.zeros_like(self.public, dtype=torch.int64)
+        if weights is None:
+            weights = total.new_ones(len(self.experts), dtype=torch.float64)
         # Utilities are computed anew for the ranges and for the sum: to keep those of all experts
         # would take as much memory as their log-probabilities, and saves little time or none.
-        own = iter(torch.split(weights.double(), _SLICE))
-        for utilities in self._utilities(utility):
-            total += next(own) @ utilities.double()
-        return total
+        own = iter(torch.split(weights[:, None], _SLICE))
+        for utilities, ranges in self._slices(utility, strength):
+            weight = next(own)
+            parts = utilities.double().mul_(weight * strength / unit)
+            parts.clamp_max_(weight * ranges / unit).floor_()
+            # Whole numbers below 2^53: a slice's sum is exact in float64.
+            total += parts.sum(dim=0).long()
+        return total.double() * unit
 
     def corrected(self, priors: Step) -> DenseStep:
         """See `Step.corrected`."""
         assert isinstance(priors, DenseStep)
         excess = self.experts.clamp(min=self._FLOOR) - priors.experts.clamp(min=self._FLOOR)
+        sound = _sound(self.experts) & _sound(priors.experts)
+        excess = excess.masked_fill(~sound, torch.nan)  # clamped, it would pass for a row
         return DenseStep(self.public, torch.log_softmax(excess, dim=-1))
 
-    def _utilities(self, utility: Utility) -> Iterator[torch.Tensor]:
-        """Utilities of some experts at a time; an expert that says no number is neutral."""
+    def _slices(
+        self, utility: Utility, strength: float
+    ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Some experts at a time: utilities above their lowest, and scaled ranges [some, 1].
+
+        Both are zero for an expert whose row is no distribution. Bounds hold for what is returned
+        here, since a float may hold a clip bound only as a larger number.
+        """
+        reach = strength * utility.range
+        public = _at_least_float32(self.public)
         # Splitting no rows gives one empty slice, which has no least utility.
         for experts in torch.split(self.experts, _SLICE) if len(self.experts) else ():
-            found = utility(experts, self.public)
-            wrong = (experts + found).isnan().any(dim=-1, keepdim=True)
-            yield found.masked_fill_(wrong, 0.0)
+            found = utility(_at_least_float32(experts), public)
+            found = found - found.amin(dim=-1, keepdim=True)
+            span = found.amax(dim=-1, keepdim=True)
+            neutral = ~(_sound(experts) & span.isfinite())
+            ranges = strength * span.masked_fill(neutral, 0.0).double()
+            yield found.masked_fill_(neutral, 0.0), ranges.clamp_max_(reach)
+
+
+def _sound(rows: torch.Tensor) -> torch.Tensor:
+    """Whether a row is some distribution's: no NaN, no +inf, and something is possible.
+
+    Single impossible tokens are fine. Bool [..., 1].
+    """
+    return rows.amax(dim=-1, keepdim=True).isfinite()
+
+
+def _at_least_float32(rows: torch.Tensor) -> torch.Tensor:
+    return rows.to(torch.promote_types(rows.dtype, torch.float32))

@@ -29,7 +29,8 @@ class Utility(Protocol):
             public: Log-probabilities of the public row [candidates].
 
         Returns:
-            f [n, candidates], within ``R`` of each other along the last dimension.
+            f [n, candidates], within ``R`` of each other along the last dimension, but for the
+            rounding of ``R`` itself: a ``Step`` cuts what is added at ``R`` in float64.
         """
         ...
 
@@ -69,7 +70,7 @@ class LogProb(_PublicPower):
     @property
     def range(self) -> float:
         """``C``."""
-        return _reached(self.clip)
+        return self.clip
 
     def __call__(self, experts: torch.Tensor, public: torch.Tensor) -> torch.Tensor:
         """Clipped log-probabilities [n, candidates]."""
@@ -89,7 +90,7 @@ class LogRatio(_PublicPower):
     @property
     def range(self) -> float:
         """``2c``."""
-        return 2.0 * _reached(self.clip)
+        return 2.0 * self.clip
 
     def __call__(self, experts: torch.Tensor, public: torch.Tensor) -> torch.Tensor:
         """Clipped log ratios [n, candidates]."""
@@ -195,8 +196,3 @@ class Probability:
     def base(self, public: torch.Tensor) -> torch.Tensor:
         """Uniform on the candidates."""
         return torch.zeros_like(public, dtype=torch.float64)
-
-
-def _reached(bound: float) -> float:
-    """The largest number that a clamp at ``bound`` gives: float32 may hold a larger one."""
-    return max(bound, float(torch.tensor(bound, dtype=torch.float32)))

@@ -26,6 +26,9 @@ _ROWS: dict[Kind, Layout] = {
     "hard": OneEach(),
 }
 
+_UNCLIPPED = LogProb(1000.0)
+"""Less likely than this is impossible; experts are added by a utility of finite range."""
+
 
 @dataclass(frozen=True, slots=True)
 class Best(ChargedAlike):
@@ -58,7 +61,8 @@ class NotPrivate(Method):
     Attributes:
         name: ``zero-shot``: the bare model, which no example touches (it is private, trivially).
             ``k-shot``: all examples in one prompt. ``soft``: the product of one expert per
-            example, not clipped. ``hard``: the most votes of one expert per example.
+            example, clipped only where a label is impossible. ``hard``: the most votes of one
+            expert per example.
     """
 
     name: Kind
@@ -82,5 +86,5 @@ class NotPrivate(Method):
 
     def calibrate(self, budget: Budget) -> Calibrated:
         """No noise and no charge, whatever is asked for."""
-        utility: Utility = VOTE if self.name == "hard" else LogProb(math.inf)
+        utility: Utility = VOTE if self.name == "hard" else _UNCLIPPED
         return Calibrated(Best(utility), 0.0, None, budget)
