@@ -8,9 +8,9 @@ from functools import partial
 from itertools import takewhile
 from typing import Protocol
 
-from dpicl_rag.experts import Expert, Gathered
+from dpicl_rag.experts import Gathered
 from dpicl_rag.filters import Filter
-from dpicl_rag.language_models.base import BlockRows, LanguageModel, Progress, Rows
+from dpicl_rag.language_models.base import BlockRows, Input, LanguageModel, Progress, Rows
 from dpicl_rag.language_models.memory import enough_memory
 from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.randomness import Randomness
@@ -25,7 +25,6 @@ def generate(
     mechanism: Mechanism,
     randomness: Randomness,
     *,
-    allowance: int,
     max_tokens: int,
     block_tokens: int = 0,
     on_progress: Progress | None = None,
@@ -38,7 +37,6 @@ def generate(
         gathered: The experts, and how they pay.
         mechanism: Draws each token.
         randomness: Where the coins come from.
-        allowance: Most that an expert reads, in the engine's units; public.
         max_tokens: Most tokens drawn.
         block_tokens: Most tokens proposed to the experts at once; 0 proposes none.
         on_progress: Told which part of the documents is read, 0 to 1.
@@ -46,9 +44,9 @@ def generate(
     Raises:
         ModelError: There is not enough memory.
     """
-    reading = partial(read, model, prompt, allowance=allowance, room=max_tokens)
+    reading = partial(read, model, prompt, room=max_tokens)
     with enough_memory():
-        rows, draft = reading(gathered.experts, on_progress=on_progress), None
+        rows, draft = reading(gathered.inputs, on_progress=on_progress), None
         if block_tokens and isinstance(alone := reading([]), BlockRows):
             draft = GreedyDraft(alone, block_tokens)
         yield from decode(
@@ -62,25 +60,21 @@ def generate(
 def read(
     model: LanguageModel,
     prompt: Prompt,
-    experts: Sequence[Expert],
+    inputs: Sequence[Input],
     *,
-    allowance: int,
     room: int,
     on_progress: Progress | None = None,
 ) -> Rows:
-    """The public row and one row per expert, documents read.
+    """The public row and one row per input, documents read.
 
     Args:
         model: Reads them.
         prompt: Public text before and after the document.
-        experts: None of them leaves the public row alone.
-        allowance: Most that an expert reads, in the engine's units; public.
+        inputs: What each expert reads; none of them leaves the public row alone.
         room: How many tokens will be drawn at most.
         on_progress: Told which part is read, 0 to 1.
     """
     public = model.digest((prompt.no_document,), model.context_length)
-    # An expert without any text reads what the public row reads.
-    inputs = [model.digest(expert.passages, allowance) or public for expert in experts]
     room += len(prompt.suffix)
     return model.read(prompt.prefix, [public, *inputs], room=room, on_progress=on_progress)
 

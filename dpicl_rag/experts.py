@@ -10,6 +10,7 @@ import torch
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.filters import Filter, FixedFilter, IndividualFilter
+from dpicl_rag.language_models.base import Input
 from dpicl_rag.ledger import Reservation
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.plan import Plan
@@ -29,9 +30,9 @@ class Expert:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Gathered:
-    """Experts, how they pay, and what gives back the rest."""
+    """What each expert reads, how experts pay, and what gives back the rest."""
 
-    experts: list[Expert] = field(repr=False)
+    inputs: list[Input] = field(repr=False)
     spend: Filter
     close: Callable[[], None]
 
@@ -48,7 +49,7 @@ def random_groups(
 ) -> list[Expert]:
     """``groups`` experts; each unit joins one by its own secret coin. Stability: ``RANDOM_GROUPS``.
 
-    The number of groups is public, so an empty group stays an expert: it reads no document.
+    The number of groups is public. An empty one has no passages, and says nothing.
     """
     # Groups by rank or by sorted id would shift every group when a unit is inserted.
     members: list[list[Expert]] = [[] for _ in range(groups)]
@@ -64,9 +65,17 @@ def random_groups(
 
 
 def gather(
-    question: str, retriever: Retriever, plan: Plan, reserve: Reserve, randomness: Randomness
+    question: str,
+    retriever: Retriever,
+    plan: Plan,
+    reserve: Reserve,
+    randomness: Randomness,
+    digest: Callable[[Sequence[str]], Input],
 ) -> Gathered:
     """Search, reserve, pay for the search, and build the experts.
+
+    An expert with nothing to read has nothing to say: it is left out, weighs nothing and pays
+    nothing. That follows from its own unit alone.
 
     A fixed budget is reserved before anything is looked at, so that one that cannot pay refuses
     first. Individual budgets belong to units, which must be known; a unit that cannot pay is
@@ -78,6 +87,7 @@ def gather(
         plan: What the answer may cost.
         reserve: Holds the budget.
         randomness: Coins of the search and of random groups.
+        digest: What one expert reads of its passages, see ``LanguageModel.digest``.
 
     Raises:
         BudgetExceededError: The ledger cannot pay for the search and one draw.
@@ -108,13 +118,15 @@ def gather(
             if plan.groups is None
             else random_groups(found.units, plan.groups, randomness)
         )
+        digested = [(expert, digest(expert.passages)) for expert in experts]
+        read = [(expert, own) for expert, own in digested if own]
         cost, search_rho = plan.mechanism.rho, plan.search_rho
         if units is None or left is None:
             spend: Filter = FixedFilter(bound, cost, reservation, search_rho=search_rho)
         else:
             left = [max(0.0, a - b) for a, b in zip(left, found.unit_rho, strict=True)]
             places = {unit: place for place, unit in enumerate(units)}
-            chosen = [places[expert.units[0]] for expert in experts]
+            chosen = [places[expert.units[0]] for expert, _ in read]
             spend = IndividualFilter(
                 torch.tensor([left[place] for place in chosen], dtype=torch.float64),
                 bound=bound,
@@ -127,7 +139,7 @@ def gather(
     except BaseException:
         close()
         raise
-    return Gathered(experts, spend, close)
+    return Gathered([own for _, own in read], spend, close)
 
 
 def _limits(reservation: Reservation | None, units: int, plan: Plan) -> list[float]:

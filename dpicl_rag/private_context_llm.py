@@ -147,12 +147,14 @@ class PrivateContextLLM:
         corpus = self._booked_under(retriever)
         plan = answer_plan(config, retriever.stability, retriever.rho(config.adjacency))
         reserve = partial(self._reserve, corpus)
-        gathered = gather(question, retriever, plan, reserve, self._randomness)
+        gathered = gather(
+            *(question, retriever, plan, reserve, self._randomness),
+            digest=lambda passages: model.digest(passages, allowance),
+        )
         spend = gathered.spend  # an ended stream keeps no documents
         # Begins when the first piece is asked for, inside the stream's own clean-up.
         tokens = generate(
             *(model, prompt, gathered, plan.mechanism, self._randomness),
-            allowance=allowance,
             max_tokens=config.max_tokens,
             block_tokens=config.block_tokens,
             on_progress=on_progress,
@@ -215,13 +217,13 @@ class PrivateContextLLM:
         # Both questions find the same tokens of a document.
         allowance = min(one.allowance(model, config.unit_tokens, room) for one in (prompt, blank))
         reserve = partial(self._reserve, self._booked_under(retriever))
-        gathered = gather(question, retriever, plan, reserve, self._randomness)
+        gathered = gather(
+            *(question, retriever, plan, reserve, self._randomness),
+            digest=lambda passages: model.digest(passages, allowance),
+        )
 
         def said(prompt: Prompt, on_progress: Progress | None) -> Step:
-            experts = gathered.experts
-            rows = read(
-                model, prompt, experts, allowance=allowance, room=room, on_progress=on_progress
-            )
+            rows = read(model, prompt, gathered.inputs, room=room, on_progress=on_progress)
             rows.extend(prompt.suffix)
             return rows.score(tokens)
 
@@ -282,7 +284,8 @@ class PrivateContextLLM:
         experts.sort(key=lambda expert: len(expert.passages[0]))
         for first in range(0, len(experts), _READ_AHEAD):
             some = experts[first : first + _READ_AHEAD]
-            read(self.model, prompt, some, allowance=allowance, room=0)
+            digested = (self.model.digest(expert.passages, allowance) for expert in some)
+            read(self.model, prompt, [own for own in digested if own], room=0)
             if on_progress is not None:
                 on_progress(min(1.0, (first + _READ_AHEAD) / len(experts)))
         return len(experts)

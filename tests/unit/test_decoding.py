@@ -6,7 +6,6 @@ import torch
 
 from dpicl_rag import PrivateContextLLM
 from dpicl_rag.decoding import GreedyDraft, decode, read
-from dpicl_rag.experts import Expert
 from dpicl_rag.filters import FixedFilter, IndividualFilter
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
@@ -45,8 +44,8 @@ def answer(model, seed, draft=None, utility=None, individual=False, top_k=None, 
     utility = utility or Surplus()
     utility = utility if top_k is None else Likeliest(utility, top_k)
     prompt = Prompt(tuple(b"head "), SUFFIX, no_document=DOCUMENTS[0])
-    experts = [Expert((text,), (text,)) for text in DOCUMENTS[1:]]
-    rows = read(model, prompt, experts, allowance=60, room=60)
+    inputs = [model.digest((text,), 60) for text in DOCUMENTS[1:]]
+    rows = read(model, prompt, inputs, room=60)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotPrivateWarning)
         randomness = SeededRandomness(seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -132,3 +133,28 @@ def test_a_broken_public_row_is_an_error_that_says_so(broken):
             llm.answer("Which?", documents)
         with pytest.raises(ModelError, match="without any document"):
             llm.classify("Which?", documents, LABELS, method="votes")
+
+
+@pytest.mark.parametrize("utility", UTILITIES)
+def test_a_document_without_text_says_nothing_and_pays_nothing(monkeypatch, ledger, utility):
+    """To the last bit; a sharpened copy of the public row would lean and pay."""
+    ledger.set_budget(corpus="default", rho=9.0, unit_rho=2.0)
+    llm = PrivateContextLLM(Rough(), ledger=ledger, utility=utility, max_tokens=3)
+    empty = Document("", "empty")
+    for ask in (llm.answer, lambda question, given: llm.classify(question, given, LABELS)):
+        with_it, alone = (
+            drawn_from(monkeypatch, partial(ask, "Which?", given)) for given in ([empty], [])
+        )
+        assert all(map(torch.equal, with_it, alone))
+    with ledger.reserve(corpus="default", rho=1.0, units=["empty", "new"]) as reservation:
+        spent, unspent = reservation.limits
+    assert spent == unspent
+
+
+@pytest.mark.parametrize("utility", UTILITIES)
+def test_an_empty_group_says_nothing(monkeypatch, utility):
+    llm = PrivateContextLLM(Rough(), utility=utility, groups=4, max_tokens=2)
+    with_groups = drawn_from(monkeypatch, lambda: llm.answer("Which?", []))
+    plain = PrivateContextLLM(Rough(), utility=utility, accounting="fixed", max_tokens=2)
+    alone = drawn_from(monkeypatch, lambda: plain.answer("Which?", []))
+    assert all(map(torch.equal, with_groups, alone))
