@@ -482,7 +482,9 @@ def test_units_grouped_by_rank_are_seen(monkeypatch):
 
     monkeypatch.setattr(experts, "random_groups", by_rank)
     audited = subject(utility="log_prob", groups=3)
-    assert worst_usage(audited, [("token 0", "token 1", "token 2", "turn 1")]) > 1.1
+    # A group says what its last one says: without the first, two of three say 1 in place of 0.
+    corpus = ("token 0", "token 0", "token 1", "turn 0", "turn 1", "turn 1")
+    assert worst_usage(audited, [corpus]) > 3
 
 
 def test_top_k_that_claims_the_price_of_a_threshold_is_seen(monkeypatch):
