@@ -11,6 +11,7 @@ from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.filters import Filter, FixedFilter, IndividualFilter
 from dpicl_rag.language_models.base import Input
+from dpicl_rag.language_models.memory import enough_memory
 from dpicl_rag.ledger import Reservation
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.plan import Plan
@@ -64,6 +65,7 @@ def random_groups(
     ]
 
 
+@enough_memory()
 def gather(
     question: str,
     retriever: Retriever,
@@ -92,6 +94,7 @@ def gather(
     Raises:
         BudgetExceededError: The ledger cannot pay for the search and one draw.
         ConfigurationError: The ledger's budget of a unit is below the price of the search.
+        ModelError: There is not enough memory.
     """
     search = retriever.search(question) if plan.individual else None
     units = None if search is None else search.units

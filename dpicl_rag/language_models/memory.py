@@ -20,16 +20,16 @@ def is_out_of_memory(error: RuntimeError) -> bool:
 def enough_memory() -> Iterator[None]:
     """Say that memory ended, and no more.
 
-    What torch says names the size of a tensor, which follows from how many documents were found
-    and how long they are.
+    What torch and NumPy say names the size of an array, which follows from how many documents there
+    are and how long they are.
 
     Raises:
-        ModelError: In place of torch's own error.
+        ModelError: In place of their own errors.
     """
     try:
         yield
-    except RuntimeError as error:
-        if not is_out_of_memory(error):
+    except (RuntimeError, MemoryError) as error:
+        if isinstance(error, RuntimeError) and not is_out_of_memory(error):
             raise
         raise ModelError(
             "there is not enough memory for the documents that were found; retrieve fewer of "

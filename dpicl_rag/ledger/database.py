@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from dpicl_rag._unobserved import unobserved
 from dpicl_rag.errors import LedgerError
 from dpicl_rag.ledger import schema
 
@@ -161,7 +162,8 @@ class Database:
 
     def _guarded(self, work: Callable[[], T]) -> T:
         try:
-            return work()
+            with unobserved():  # a statement for each unit
+                return work()
         except sqlite3.Error as error:
             raise LedgerError(f"the ledger {self.path} failed: {_remedy(error)}") from error
         except UnicodeDecodeError:  # SQLite quotes a damaged schema in its message

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from filelock import FileLock, Timeout
 from platformdirs import user_data_dir
 
+from dpicl_rag._unobserved import unobserved
 from dpicl_rag.errors import CorpusError, DPICLError
 from dpicl_rag.retrieval.private_folder import DATABASE_FILE, LOCK_FILE, make_private
 from dpicl_rag.retrieval.register import PREFIX
@@ -37,6 +38,8 @@ LEFT JOIN max_seq_id ON max_seq_id.segment_id = segments.id
 WHERE collections.name = ?
 ORDER BY segments.id
 """
+
+_NO_TELEMETRY = "chromadb.telemetry.product.posthog.Posthog"  # Chroma's default, which is idle
 
 Version = tuple[object, ...]
 _File = tuple[int, int]
@@ -94,8 +97,17 @@ class Store:
 
     @classmethod
     def of_client(cls, client: ClientAPI, tenant: str, database: str) -> Store:
-        """The store behind a client; its folder is found if it is a local one."""
+        """The store behind a client; its folder is found if it is a local one.
+
+        Raises:
+            CorpusError: The client has telemetry of its own.
+        """
         settings = client.get_settings()
+        if settings.chroma_product_telemetry_impl != _NO_TELEMETRY:
+            raise CorpusError(
+                "the client's telemetry would be told how many records are read; leave "
+                "chroma_product_telemetry_impl out of its settings"
+            )
         local = settings.is_persistent and not settings.chroma_server_host
         path = Path(settings.persist_directory) if local else None
         return cls(path, client, tenant, database)
@@ -241,7 +253,9 @@ class Store:
         # nobody else's, so the client starts from the files.
         with chromadb.PersistentClient(
             str(path) + os.sep + os.curdir,
-            settings=Settings(anonymized_telemetry=False),
+            settings=Settings(
+                anonymized_telemetry=False, chroma_product_telemetry_impl=_NO_TELEMETRY
+            ),
             tenant=self._tenant,
             database=self._database,
         ) as client:
@@ -250,13 +264,29 @@ class Store:
 
 @contextmanager
 def _guarded() -> Iterator[None]:
-    """Keep Chroma's errors to their kind: their messages quote the values that it refuses."""
+    """Keep Chroma's errors to their kind, and its spans out of traces.
+
+    Messages of errors quote the values that Chroma refuses; spans count what is read.
+    """
     try:
-        yield
-    except DPICLError:
+        with unobserved():
+            _require_untraced()
+            yield
+    except (DPICLError, MemoryError):
         raise
     except Exception as error:
         raise CorpusError(
             f"the Chroma database refused or failed ({type(error).__name__}); check that it is "
             "there, and the filter on metadata if one was given"
         ) from None
+
+
+def _require_untraced() -> None:
+    from chromadb.telemetry import opentelemetry
+
+    tracer = opentelemetry.tracer
+    if tracer is not None and tracer.start_span("untraced").is_recording():
+        raise CorpusError(
+            "Chroma's tracer takes in every span and would be told how many records are read; set "
+            "OTEL_TRACES_SAMPLER=parentbased_always_on, or leave CHROMA_OTEL_GRANULARITY out"
+        )

@@ -1,0 +1,104 @@
+"""Chroma's telemetry and traces are not told how many records a question reads."""
+
+from __future__ import annotations
+
+import logging
+
+import chromadb
+import pytest
+from chromadb.api.rust import RustBindingsAPI
+from chromadb.config import Settings
+from chromadb.telemetry import opentelemetry
+from chromadb.telemetry.product import ProductTelemetryClient, ProductTelemetryEvent
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+from overrides import override
+
+from dpicl_rag import Corpus, CorpusError, Ledger, PrivateContextLLM, ThresholdRetriever
+from dpicl_rag.retrieval.store import Store
+from tests.support.bucket_embedder import BucketEmbedder
+
+EVENTS: list[str] = []
+
+
+class Telemetry(ProductTelemetryClient):
+    """Remembers every event."""
+
+    @override
+    def capture(self, event: ProductTelemetryEvent) -> None:
+        EVENTS.append(f"{event.name} {event.properties}")
+
+
+@pytest.fixture
+def traced(monkeypatch):
+    """Chroma's tracer at its finest; gives a function that names the spans so far."""
+
+    def trace(**options):
+        exporter = InMemorySpanExporter()
+        provider = TracerProvider(**options)
+        provider.add_span_processor(SimpleSpanProcessor(exporter))
+        finest = opentelemetry.OpenTelemetryGranularity.ALL
+        # Chroma's clients for servers have spans; the one for folders gets some here.
+        wrapped = opentelemetry.trace_method("get", finest)(RustBindingsAPI._get)
+        monkeypatch.setattr(RustBindingsAPI, "_get", wrapped)
+        monkeypatch.setattr(opentelemetry, "tracer", provider.get_tracer("chromadb"))
+        monkeypatch.setattr(opentelemetry, "granularity", finest)
+        return lambda: [span.name for span in exporter.get_finished_spans()]
+
+    return trace
+
+
+def filled(folder, units: int) -> Corpus:
+    corpus = Corpus.create("notes", folder, embedder=BucketEmbedder())
+    corpus.add([f"note {number}" for number in range(units)])
+    return corpus
+
+
+def test_the_tracer_is_awake(tmp_path, traced):
+    told = traced()
+    with chromadb.PersistentClient(str(tmp_path)) as client:
+        client.create_collection("notes").get()
+    assert told() == ["get"]
+
+
+def test_no_span_and_no_event_of_a_question(tmp_path, traced, tiny_model, monkeypatch):
+    told = traced()
+    impl = f"{__name__}.{Telemetry.__name__}"
+    monkeypatch.setenv("CHROMA_PRODUCT_TELEMETRY_IMPL", impl)
+    monkeypatch.setattr("dpicl_rag.retrieval.corpus._PAGE", 2)
+    EVENTS.clear()
+    corpus = filled(tmp_path / "store", 5)
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        llm = PrivateContextLLM(tiny_model, ledger=ledger, max_tokens=1)
+        llm.answer("note?", ThresholdRetriever(corpus, -1, where={"dpicl_position": "0"}))
+    corpus.close()
+    assert (told(), EVENTS) == ([], [])
+
+
+def test_a_tracer_that_cannot_be_silenced_is_refused(tmp_path, traced):
+    filled(tmp_path, 2).close()
+    traced(sampler=ALWAYS_ON)
+    with pytest.raises(CorpusError, match="parentbased_always_on"):
+        Corpus.open("notes", tmp_path, embedder=BucketEmbedder())
+
+
+def test_a_client_with_telemetry_of_its_own_is_refused():
+    impl = f"{__name__}.{Telemetry.__name__}"
+    settings = Settings(chroma_product_telemetry_impl=impl)
+    with (
+        chromadb.EphemeralClient(settings) as client,
+        pytest.raises(CorpusError, match="chroma_product_telemetry_impl"),
+    ):
+        Corpus.names(client=client)
+
+
+def test_the_http_client_logs_nothing_of_a_read(tmp_path, caplog):
+    logger = logging.getLogger("httpx")
+    store = Store(tmp_path)
+    with caplog.at_level(logging.DEBUG, logger="httpx"):
+        with store.writing():
+            logger.info("HTTP Request: POST")
+        logger.info("another request")
+    assert [r.message for r in caplog.records if r.name == "httpx"] == ["another request"]
