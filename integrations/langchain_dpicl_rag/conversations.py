@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, HumanMessage
 
 from dpicl_rag.errors import ConfigurationError
 from langchain_dpicl_rag.documents import SealedDocuments, unseal
@@ -15,11 +15,25 @@ _SPEAKERS = {"human": "User", "ai": "Assistant", "tool": "Tool"}
 
 
 def seal_blocks(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """The messages with the text of their ``text-plain`` blocks sealed.
+    """The messages with all their ``text-plain`` blocks in one, at the end, sealed.
 
-    The messages given stay as they are.
+    How many there were, and in which messages, does not show. That there are any does. The messages
+    given stay as they are.
     """
-    return [_sealed(message) for message in messages]
+    documents = [block for message in messages for block in _blocks(message) if _is_document(block)]
+    if not documents:
+        return list(messages)
+    found: list[str] = []
+    for block in documents:
+        found += _document_texts(block)
+    sealed = {"type": _DOCUMENT_BLOCK, "text": SealedDocuments(found)}
+    kept = [(one, [b for b in _blocks(one) if not _is_document(b)]) for one in messages]
+    # A message of documents alone would be counted too.
+    *before, (last, blocks) = [pair for pair in kept if pair[1]] or [(HumanMessage([]), [])]
+    return [
+        *(one.model_copy(update={"content": public}) for one, public in before),
+        last.model_copy(update={"content": [*blocks, sealed]}),
+    ]
 
 
 def read(messages: Sequence[BaseMessage]) -> tuple[str | None, str, list[str]]:
@@ -45,26 +59,13 @@ def read(messages: Sequence[BaseMessage]) -> tuple[str | None, str, list[str]]:
     return "\n".join(system) or None, question, documents
 
 
-def _sealed(message: BaseMessage) -> BaseMessage:
-    if isinstance(message.content, str) or not any(map(_is_document, message.content)):
-        return message
-    content = [
-        {"type": _DOCUMENT_BLOCK, "text": SealedDocuments(_document_text(block))}
-        if _is_document(block)
-        else block
-        for block in message.content
-    ]
-    return message.model_copy(update={"content": content})
-
-
 def _texts(message: BaseMessage, documents: list[str]) -> Iterator[str]:
     """Public text of a message; its documents go to the list."""
-    blocks: list[Any] = [message.content] if isinstance(message.content, str) else message.content
-    for block in blocks:
+    for block in _blocks(message):
         if isinstance(block, str):
             yield block
         elif _is_document(block):
-            documents.append(_document_text(block))
+            documents += _document_texts(block)
         elif block.get("type") == "text":
             yield block["text"]
         elif message.type != "ai":  # what another model thought or called says nothing here
@@ -78,8 +79,15 @@ def _is_document(block: Any) -> bool:
     return isinstance(block, dict) and block.get("type") == _DOCUMENT_BLOCK
 
 
-def _document_text(block: Any) -> str:
+def _document_texts(block: Any) -> list[str]:
+    """The text of a block, or the texts of a sealed one."""
     text = unseal(block.get("text"))
-    if not isinstance(text, str):
+    texts = text if isinstance(text, list) else [text]
+    if not all(isinstance(one, str) for one in texts):
         raise ConfigurationError("a text-plain block needs its text in the field 'text'")
-    return text
+    return texts
+
+
+def _blocks(message: BaseMessage) -> list[Any]:
+    content = message.content
+    return [content] if isinstance(content, str) else content

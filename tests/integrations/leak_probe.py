@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-import io
-import logging
 import sys
 import traceback
 import types
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
 from typing import Any
+
+from dpicl_rag.auditing.channels import Channels, chain_of
+from dpicl_rag.mechanisms.randomness import Randomness
 
 SECRET = "quillon-vexatrix-8841907"
 
@@ -28,7 +28,7 @@ _LEAVES = (types.ModuleType, types.FunctionType, types.MethodType, type, int, fl
 _DEPTH = 12
 
 
-class LeakProbe:
+class LeakProbe(Channels):
     """Collects values and tells where the secret shows.
 
     Args:
@@ -36,6 +36,7 @@ class LeakProbe:
     """
 
     def __init__(self, secret: str = SECRET) -> None:
+        super().__init__()
         self._needles = _spellings(secret)
         self._findings: list[str] = []
         self.places: list[str] = []
@@ -54,54 +55,34 @@ class LeakProbe:
     def see_error(self, place: str, error: BaseException) -> None:
         """Look through an error: message, notes, attributes, causes, formatted traceback."""
         self.see(place, "".join(traceback.format_exception(error)))
-        seen: set[int] = set()
-        chain: list[BaseException | None] = [error]
-        while chain:
-            one = chain.pop()
-            if one is None or id(one) in seen:
-                continue
-            seen.add(id(one))
+        for one in chain_of(error):
             self.see(place, [repr(one), str(one), one.args, vars(one)])
-            chain += [one.__cause__, one.__context__]
-            chain += getattr(one, "exceptions", ())
-
-    @contextmanager
-    def watching(self) -> Iterator[LeakProbe]:
-        """Watch logs of every level, warnings, and what is printed; errors pass through."""
-        handler = _LogHandler(self)
-        root = logging.getLogger()
-        quiet = {name: logger.level for name, logger in _loggers() if logger.level > 1}
-        level = root.level
-        out, err = io.StringIO(), io.StringIO()
-        root.addHandler(handler)
-        root.setLevel(1)
-        for name in quiet:
-            logging.getLogger(name).setLevel(1)
-        try:
-            with (
-                warnings.catch_warnings(record=True) as caught,
-                redirect_stdout(out),
-                redirect_stderr(err),
-            ):
-                warnings.simplefilter("always")
-                try:
-                    yield self
-                except BaseException as error:
-                    self.see_error("error", error)
-                    raise
-        finally:
-            root.removeHandler(handler)
-            root.setLevel(level)
-            for name, before in quiet.items():
-                logging.getLogger(name).setLevel(before)
-            self.see("stdout", out.getvalue())
-            self.see("stderr", err.getvalue())
-            for warning in caught:
-                self.see("warning", [str(warning.message), warning.message.args])
 
     def _shows(self, text: str) -> bool:
         folded = text.casefold()
         return any(needle in folded for needle in self._needles)
+
+
+class Comparison(LeakProbe):
+    """Records all that it is shown, in order to compare it with what another run showed.
+
+    Args:
+        folder: Its name is left out, and its files are recorded.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+
+    def see(self, place: str, value: Any) -> None:
+        """Record the text of a value, of what it holds, and how it is dumped."""
+        self.places.append(place)
+        Channels.see(self, place, "\n".join(_texts(value, set(), _DEPTH)))
+
+    def see_error(self, place: str, error: BaseException) -> None:
+        """Record types and messages, without the way through the code."""
+        for one in chain_of(error):
+            self.see(place, [repr(one), str(one), one.args, vars(one)])
 
 
 class SpyModel:
@@ -151,6 +132,7 @@ class Stage:
         question: A public question.
         probe: Where the drive may report more than what it returns.
         folder: An empty folder.
+        randomness: Coins of every answer.
     """
 
     model: SpyModel
@@ -158,30 +140,12 @@ class Stage:
     question: str
     probe: LeakProbe
     folder: Any
+    randomness: Randomness
 
     def object(self, place: str, value: Any) -> None:
         """Report an object that a user holds: its repr and str."""
         self.probe.see(f"repr of {place}", repr(value))
         self.probe.see(f"str of {place}", str(value))
-
-
-class _LogHandler(logging.Handler):
-    def __init__(self, probe: LeakProbe) -> None:
-        super().__init__(1)
-        self._probe = probe
-
-    def emit(self, record: logging.LogRecord) -> None:
-        place = f"log {record.name}"
-        self._probe.see(place, record.getMessage())
-        self._probe.see(place, record.args)
-        if record.exc_info and record.exc_info[1] is not None:
-            self._probe.see_error(place, record.exc_info[1])
-
-
-def _loggers() -> Iterator[tuple[str, logging.Logger]]:
-    for name, logger in list(logging.Logger.manager.loggerDict.items()):
-        if isinstance(logger, logging.Logger):
-            yield name, logger
 
 
 def _spellings(secret: str) -> tuple[str, ...]:

@@ -7,36 +7,29 @@ model and no other place.
 
 from __future__ import annotations
 
-import inspect
 import logging
 import sys
 import warnings
 
 import pytest
 
-from tests.integrations.langchain.drives import DRIVES as LANGCHAIN
+from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
+from tests.integrations.drives import DRIVES, watched
 from tests.integrations.leak_probe import SECRET, Drive, LeakProbe, SpyModel, Stage
-from tests.integrations.llama_index.drives import DRIVES as LLAMA_INDEX
-
-DRIVES = [
-    *(pytest.param(drive, id=f"LangChain {drive.name}") for drive in LANGCHAIN),
-    *(pytest.param(drive, id=f"LlamaIndex {drive.name}") for drive in LLAMA_INDEX),
-]
 
 
 @pytest.mark.parametrize("drive", DRIVES)
 async def test_secret_reaches_the_model_and_nothing_else(drive: Drive, tiny_model, tmp_path):
     probe = LeakProbe()
     documents = [f"The patient {SECRET} has zingpocket {number}." for number in range(3)]
-    stage = Stage(SpyModel(tiny_model), documents, "What is the disease?", probe, tmp_path)
-    with probe.watching():
-        output = drive.run(stage)
-        if inspect.isawaitable(output):
-            output = await output
-        probe.see("output", output)
+    # Repeatable: a random model could otherwise fail a test once in a while.
+    with pytest.warns(NotPrivateWarning):
+        coins = SeededRandomness(1)
+    model, question = SpyModel(tiny_model), "What is the disease?"
+    await watched(drive, Stage(model, documents, question, probe, tmp_path, coins))
     assert not probe.findings
     assert "output" in probe.places
-    assert any(SECRET in prompt for prompt in stage.model.prompts) or not drive.reads
+    assert any(SECRET in prompt for prompt in model.prompts) or not drive.reads
 
 
 @pytest.mark.parametrize(
@@ -61,6 +54,6 @@ def test_probe_watches_logs_warnings_prints_and_errors():
         except KeyError as error:
             raise ValueError("refused") from error
 
-    with pytest.raises(ValueError, match="refused"), probe.watching():
+    with pytest.raises(ValueError, match="refused"), probe.listening():
         tell()
     assert set(probe.findings) == {"log some.library", "warning", "stdout", "error"}

@@ -20,7 +20,6 @@ from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from dpicl_rag.errors import DPICLError
-from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 from dpicl_rag.retrieval import PoissonSampledRetriever, PrivateThresholdRetriever
 from langchain_dpicl_rag import (
     ChatPrivateContext,
@@ -42,10 +41,7 @@ class _Adapters:
     """The adapters of one drive, with handlers for its calls."""
 
     def __init__(self, stage: Stage) -> None:
-        # Repeatable: a random model could otherwise fail a test once in a while.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotPrivateWarning)
-            self.llm = make_llm(stage.model, seed=1)
+        self.llm = make_llm(stage.model, randomness=stage.randomness)
         handlers = [recording_handler(stage.probe), async_recording_handler(stage.probe)]
         self.config: Any = {"callbacks": handlers}
         self.texts = stage.documents
@@ -307,7 +303,7 @@ def _private_retriever(stage: Stage) -> Any:
     with _on(stage) as on:
         store = chroma_store(stage.folder, stage.documents)
         vectors = private_retriever(store, unit_field="patient").corpus
-        search = PrivateThresholdRetriever(vectors, len(stage.documents), thresholds=(-1,))
+        search = PrivateThresholdRetriever(vectors, 3, thresholds=(-1,))
         retriever = PoissonSampledRetriever(search, 1.0)
         stage.object("private retriever", retriever)
         chain = PrivateRetrievalChain(retriever, llm=on.llm)

@@ -38,7 +38,7 @@ TEXTS = [f"Patient {number} has {SECRET}." for number in range(3)]
 def places_told(run: Callable[[LeakProbe], Any]) -> set[str]:
     """Where the secret shows while something runs under observation."""
     probe = LeakProbe()
-    with observed(probe), probe.watching():
+    with observed(probe), probe.listening():
         probe.see("output", run(probe))
     return set(probe.findings)
 

@@ -42,7 +42,9 @@ def _observed(stage: Stage) -> Iterator[CallbackManager]:
 @contextmanager
 def _language_model(stage: Stage) -> Iterator[PrivateLLM]:
     with _observed(stage) as manager:
-        llm = PrivateLLM(private_llm(stage.model, seed=1), callback_manager=manager)
+        llm = PrivateLLM(
+            private_llm(stage.model, randomness=stage.randomness), callback_manager=manager
+        )
         stage.object("language model", llm)
         stage.probe.see("dump of language model", [llm.to_dict(), llm.to_payload()])
         yield llm
@@ -53,7 +55,7 @@ def _engine(stage: Stage, index: Any = None, **options: Any) -> Iterator[Private
     index = index or chroma_index(stage.folder, nodes_of(stage.documents))
     with _observed(stage) as manager:
         engine = PrivateQueryEngine(
-            private_llm(stage.model, seed=1),
+            private_llm(stage.model, randomness=stage.randomness),
             index,
             threshold=-1,
             callback_manager=manager,
@@ -68,7 +70,7 @@ def _synthesizer(stage: Stage, **options: Any) -> Iterator[tuple[PrivateSynthesi
     nodes = [NodeWithScore(node=node, score=0.5) for node in nodes_of(stage.documents)]
     with _observed(stage) as manager:
         synthesizer = PrivateSynthesizer(
-            private_llm(stage.model, seed=1),
+            private_llm(stage.model, randomness=stage.randomness),
             unit_field="document",
             callback_manager=manager,
             **options,
@@ -174,8 +176,8 @@ def _query_by_private_search(stage: Stage) -> Any:
         unit_field="document_id",
         embedder=IndexEmbedder(HashEmbedding()),
     )
-    retriever = PrivateThresholdRetriever(corpus, len(stage.documents), thresholds=(0.0, -1.0))
-    llm = private_llm(stage.model, seed=1)
+    retriever = PrivateThresholdRetriever(corpus, 3, thresholds=(0.0, -1.0))
+    llm = private_llm(stage.model, randomness=stage.randomness)
     with _observed(stage) as manager:
         engine = PrivateQueryEngine(llm, retriever, callback_manager=manager)
         stage.object("engine over a private search", engine)
@@ -220,7 +222,7 @@ class _Ask(Workflow):
 
 async def _workflow(stage: Stage) -> Any:
     with _engine(stage) as engine:
-        handler = _Ask(engine).run(question=stage.question)
+        handler = _Ask(engine).run(question=stage.question, run_id="run")
         shown = [event async for event in handler.stream_events()]
         return [await handler, shown]
 

@@ -51,7 +51,7 @@ def no_global_callbacks() -> Iterator[None]:
 def places_told(run: Callable[[], Any]) -> set[str]:
     """Where the secret shows while something runs under observation."""
     probe = LeakProbe()
-    with instrumented(probe.see) as callbacks, probe.watching():
+    with instrumented(probe.see) as callbacks, probe.listening():
         Settings.callback_manager = CallbackManager([callbacks])
         probe.see("output", run())
     return set(probe.findings)
