@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dpicl_rag.auditing.canaries import CanaryAudit, audit_canary, epsilon_lower_bound
     from dpicl_rag.auditing.extraction import ExtractionAudit, audit_extraction
     from dpicl_rag.auditing.neighbours import NeighbourAudit, audit_neighbours
+    from dpicl_rag.auditing.observed import ChannelAudit, audit_channels
     from dpicl_rag.auditing.remembering import RememberingModel
     from dpicl_rag.auditing.report import AuditReport
     from dpicl_rag.auditing.rivals import worst_canary
@@ -23,6 +24,7 @@ _HOMES = {
     "canaries": "CanaryAudit audit_canary epsilon_lower_bound",
     "extraction": "ExtractionAudit audit_extraction",
     "neighbours": "NeighbourAudit audit_neighbours",
+    "observed": "ChannelAudit audit_channels",
     "remembering": "RememberingModel",
     "report": "AuditReport",
     "rivals": "worst_canary",
@@ -34,12 +36,14 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split
 __all__ = [
     "AuditReport",
     "CanaryAudit",
+    "ChannelAudit",
     "ExtractionAudit",
     "NeighbourAudit",
     "RememberingModel",
     "Subject",
     "SyntheticModel",
     "audit_canary",
+    "audit_channels",
     "audit_extraction",
     "audit_neighbours",
     "audit_synthetic",

@@ -117,7 +117,7 @@ def audit_neighbours(
 
     worst: tuple[float, list[float], Pair] | None = None
     for done, (one, other) in enumerate(pairs):
-        likeliest = subject.observe(one, _argmax, tokens=tokens, coins=coins)
+        likeliest = subject.observe(one, argmax, tokens=tokens, coins=coins)
         usage, steps = compare(likeliest, subject.follow(other, likeliest.tokens, coins))
         if worst is None or usage > worst[0]:
             worst = (usage, steps, (one, other))
@@ -175,5 +175,6 @@ def follow_both(
     return steps
 
 
-def _argmax(log_probs: torch.Tensor) -> int:
+def argmax(log_probs: torch.Tensor) -> int:
+    """The likeliest token."""
     return int(log_probs.argmax())

@@ -11,6 +11,7 @@ from dpicl_rag._packaged import optional
 from dpicl_rag.auditing.canaries import CanaryAudit
 from dpicl_rag.auditing.extraction import ExtractionAudit
 from dpicl_rag.auditing.neighbours import NeighbourAudit
+from dpicl_rag.auditing.observed import ChannelAudit
 
 _TALLEST = 1e3  # what is infinite is drawn this high
 
@@ -24,12 +25,14 @@ class AuditReport:
         synthetic: Exact audit with made-up worst-case experts.
         canary: Empirical lower bound.
         extraction: Verbatim extraction attack.
+        channels: What neighbours can be told apart by, beside the answer.
     """
 
     documents: NeighbourAudit
     synthetic: NeighbourAudit
     canary: CanaryAudit
     extraction: ExtractionAudit
+    channels: ChannelAudit
 
     @property
     def claimed(self) -> float:
@@ -49,6 +52,7 @@ class AuditReport:
             and self.synthetic.holds
             and self.canary.holds
             and self.extraction.holds
+            and self.channels.holds
         )
 
     def summary(self) -> dict[str, Any]:
@@ -69,6 +73,8 @@ class AuditReport:
             "extraction_attempts": self.extraction.attempts,
             "private_leaks": self.extraction.private_leaks,
             "ordinary_leaks": self.extraction.ordinary_leaks,
+            "channels_compared": self.channels.pairs,
+            "channels_that_differ": list(self.channels.found),
         }
         return {name: None if value == math.inf else value for name, value in figures.items()}
 
@@ -95,6 +101,8 @@ Extraction: of {extraction.attempts} adversarial questions, private answers gave
 and ordinary RAG in {extraction.ordinary_leaks}. Longest run of words copied: \
 {extraction.private_words} private, {extraction.ordinary_words} ordinary.
 
+{self._channels()}
+
 The exact figures are of the outputs that were enumerated and can only grow with more of them.
 They were computed from the documents without noise: keep this report where the documents are.
 """
@@ -117,6 +125,12 @@ They were computed from the documents without noise: keep this report where the 
         files[0].write_text(self.text(), encoding="utf-8")
         figure.savefig(files[1], dpi=120)
         return files
+
+    def _channels(self) -> str:
+        channels = self.channels
+        if channels.holds:
+            return f"Beside the answer, none of {channels.pairs} neighbours could be told apart."
+        return "\n".join(["Neighbours CAN BE TOLD APART without the answer:", *channels.found])
 
     def _pairs(self) -> int:
         return self.documents.pairs + self.synthetic.pairs

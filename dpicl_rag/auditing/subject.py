@@ -12,7 +12,7 @@ import torch
 
 from dpicl_rag.answers import PrivateAnswer, PrivateLabel
 from dpicl_rag.documents import Document
-from dpicl_rag.language_models.base import LanguageModel
+from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.prompts import PromptTemplate
@@ -52,6 +52,7 @@ class Subject:
         pipeline: From the corpus to the documents or retriever of one run.
         labels: Classify among these in place of answering.
         make: Builds the private path.
+        on_progress: Told which part of the documents is read.
     """
 
     model: LanguageModel
@@ -61,6 +62,7 @@ class Subject:
     pipeline: Pipeline = list
     labels: tuple[str, ...] = ()
     make: Callable[..., PrivateContextLLM] = PrivateContextLLM
+    on_progress: Progress | None = None
 
     def sample(self, corpus: Sequence[Document]) -> PrivateAnswer | PrivateLabel:
         """Run with its own coins; nothing is observed."""
@@ -106,9 +108,9 @@ class Subject:
         llm = self.make(self.model, template=self.template, randomness=randomness, **settings)
         documents = self.pipeline(corpus)
         if self.labels:
-            return llm.classify(self.question, documents, self.labels)
+            return llm.classify(self.question, documents, self.labels, on_progress=self.on_progress)
         with (
-            llm.stream(self.question, documents) as stream,
+            llm.stream(self.question, documents, on_progress=self.on_progress) as stream,
             contextlib.suppress(_EnoughError),
         ):
             for _ in stream:

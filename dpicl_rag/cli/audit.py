@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -61,7 +61,7 @@ def audit(
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Compare neighbours exactly, try to find a canary, and attack. Nothing is spent.
+    """Compare neighbours, exactly and by what is told beside the answer; attack. Nothing is spent.
 
     What it prints comes from the documents without noise: it is for their owner.
     """
@@ -90,7 +90,9 @@ def audit(
     from dpicl_rag.language_models.prefix_cache import PrefixCache
 
     with console.status("Loading the language model", quiet=quiet):
-        remembering = auditing.RememberingModel(load_language_model(model, PrefixCache(memory=0)))
+        whole = load_language_model(model, PrefixCache(memory=0))
+        remembering = auditing.RememberingModel(whole)
+        stored = stores.load_embedder(embedder)
     subject = auditing.Subject(remembering, question, asdict(settings))
 
     def part(label: str, run: Callable[..., T], *given: Any, **numbers: int) -> T:
@@ -102,7 +104,9 @@ def audit(
     unit = part("Choosing a canary", auditing.worst_canary, around)
     canary = part("Canary", auditing.audit_canary, around, unit, runs=runs, tokens=canary_tokens)
     extraction = part("Extraction", auditing.audit_extraction, sample)
-    report = auditing.AuditReport(neighbours, synthetic, canary, extraction)
+    # Without a bar: what is printed meanwhile is compared.
+    channels = auditing.audit_channels(replace(subject, model=whole), sample, embedder=stored)
+    report = auditing.AuditReport(neighbours, synthetic, canary, extraction, channels)
     files = report.save(out) if out is not None else []
     if as_json:
         console.write_json(report.summary())

@@ -14,6 +14,7 @@ import torch
 
 from dpicl_rag.auditing import (
     AuditReport,
+    ChannelAudit,
     RememberingModel,
     Subject,
     SyntheticModel,
@@ -387,6 +388,7 @@ def report() -> AuditReport:
         audit_synthetic(audited),
         audit_canary(audited, CORPUS, loud_canary("Which?"), runs=8),
         ExtractionAudit(4, 0, 3, 1, 7),
+        ChannelAudit(10, ()),
     )
 
 

@@ -1,0 +1,100 @@
+"""The audit of channels finds what it should, and nothing in the path as it is."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import warnings
+from dataclasses import replace
+
+import pytest
+
+from dpicl_rag import Document
+from dpicl_rag.auditing import Subject, audit_channels
+from dpicl_rag.auditing.channels import Channels, differences
+from tests.support.bucket_embedder import BucketEmbedder
+
+NOTES = [Document(f"The depot opens at seven, note {n}.", f"unit {n}") for n in range(3)]
+SUBJECT = {"question": "When does the depot open?", "settings": {"max_tokens": 2}}
+
+
+@pytest.mark.parametrize("embedder", [None, BucketEmbedder()], ids=["list", "store"])
+@pytest.mark.parametrize("labels", [(), ("yes", "no")], ids=["answer", "label"])
+def test_neighbours_cannot_be_told_apart(tiny_model, embedder, labels):
+    found = audit_channels(Subject(tiny_model, **SUBJECT, labels=labels), NOTES, embedder=embedder)
+    assert found.found == ()
+    assert found.holds
+    assert found.pairs >= 10
+
+
+class Talking:
+    """The tiny model, telling how many documents it reads."""
+
+    def __init__(self, model, tell) -> None:
+        self._model = model
+        self._tell = tell
+
+    def __getattr__(self, name):
+        return getattr(self._model, name)
+
+    def read(self, prefix, inputs, **options):
+        self._tell(len(inputs), options["on_progress"])
+        return self._model.read(prefix, inputs, **options)
+
+
+def refuse(count: int, progress: object) -> None:
+    if count > 4:
+        raise ValueError(f"{count} documents")
+
+
+def warn(count: int, progress: object) -> None:
+    warnings.warn(f"{count} documents", UserWarning, stacklevel=1)
+
+
+@pytest.mark.parametrize(
+    ("tell", "place"),
+    [
+        (lambda count, _: logging.getLogger("transformers").debug("read %d", count), "log transf"),
+        (lambda count, _: sys.stdout.write(str(count)), "stdout"),
+        (lambda count, progress: progress and progress(1 / count), "progress"),
+        (warn, "warning"),
+        (refuse, "error"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:. documents")
+def test_a_count_that_is_told_is_found(tiny_model, tell, place):
+    logging.getLogger("transformers").propagate = False  # as that library has it
+    subject = Subject(Talking(tiny_model, tell), **SUBJECT)
+    found = audit_channels(subject, NOTES)
+    assert not found.holds
+    assert any(one.startswith(f"a unit more: {place}") for one in found.found)
+
+
+def test_an_asker_of_the_answer_is_told_no_more_than_its_numbers(tiny_model):
+    subject = Subject(tiny_model, **SUBJECT)
+    found = audit_channels(replace(subject, settings={"max_tokens": 2, "groups": 2}), NOTES)
+    assert found.holds
+
+
+def test_loggers_and_handlers_are_as_before():
+    logger, root = logging.getLogger("some.library"), logging.getLogger()
+    logger.setLevel(logging.ERROR)
+    handler = logging.NullHandler()
+    logger.addHandler(handler)
+    before = (root.level, list(root.handlers), logging.root.manager.disable)
+    channels = Channels()
+    with channels.listening():
+        logger.debug("heard")
+    assert channels.told["log some.library"] == {"DEBUG heard": 1}
+    assert (root.level, list(root.handlers), logging.root.manager.disable) == before
+    assert (logger.level, logger.handlers) == (logging.ERROR, [handler])
+    logger.removeHandler(handler)
+
+
+def test_what_chance_and_the_clock_decide_is_left_out():
+    one, other = Channels(), Channels()
+    one.see("place", "at 0x7f00aa, 2026-01-02T03:04:05.6Z, took 12ms, 3 texts")
+    other.see("place", "at 0x7f00bb, 2026-01-02T03:04:07.1Z, took 13ms, 3 texts")
+    assert differences(one, other) == []
+    other.see("place", "4 texts")
+    assert differences(one, other) == ["place"]
