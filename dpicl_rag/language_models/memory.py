@@ -10,6 +10,16 @@ import torch
 from dpicl_rag.errors import ModelError
 
 
+class NotEnoughMemoryError(ModelError):
+    """Memory ended while documents were read or a token was computed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "there is not enough memory for the documents that were found; retrieve fewer of "
+            "them, lower unit_tokens, or take a smaller model"
+        )
+
+
 def is_out_of_memory(error: RuntimeError) -> bool:
     """Whether torch could not allocate a tensor."""
     # On a CPU torch raises a plain RuntimeError, in words that depend on the system.
@@ -24,14 +34,11 @@ def enough_memory() -> Iterator[None]:
     are and how long they are.
 
     Raises:
-        ModelError: In place of their own errors.
+        NotEnoughMemoryError: In place of their own errors.
     """
     try:
         yield
     except (RuntimeError, MemoryError) as error:
         if isinstance(error, RuntimeError) and not is_out_of_memory(error):
             raise
-        raise ModelError(
-            "there is not enough memory for the documents that were found; retrieve fewer of "
-            "them, lower unit_tokens, or take a smaller model"
-        ) from None
+        raise NotEnoughMemoryError from None

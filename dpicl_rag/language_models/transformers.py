@@ -16,9 +16,10 @@ from dpicl_rag.language_models import lone_rows, packed_rows, probe
 from dpicl_rag.language_models.base import Input, Progress
 from dpicl_rag.language_models.hardware import faster_dtype, machine
 from dpicl_rag.language_models.lone_rows import LoneRows
+from dpicl_rag.language_models.memory import NotEnoughMemoryError, enough_memory
 from dpicl_rag.language_models.packed_rows import PackedRows
 from dpicl_rag.language_models.prefix_cache import PrefixCache
-from dpicl_rag.language_models.rows import Batch, Shelf, TransformersRows, in_tenths
+from dpicl_rag.language_models.rows import Batch, Shelf, Tokens, TransformersRows, in_tenths
 from dpicl_rag.language_models.tokenizer import HuggingFaceTokenizer
 from dpicl_rag.language_models.verdicts import Verdicts, on_this_machine
 
@@ -152,46 +153,76 @@ class TransformersModel:
                 f"{self.context_length} tokens; shorten the question or lower max_tokens"
             )
         advance = in_tenths(sum(map(len, own)), on_progress)
-        if self._packs():
-            batch: Batch = self._packed(head, own, room, self.cache, advance)
-        else:
-            shelf = Shelf(self.cache, f"{self.fingerprint} {lone_rows.VERSION}", ())
-            whole = [head + row for row in own]
-            batch = LoneRows(self._model, self._depth, whole, room, shelf, advance)
-        return TransformersRows(batch)
+        rows = self._packed if self._packs() else self._alone
+        return TransformersRows(rows(head, own, room, self.cache, advance))
 
     def _packed(
         self,
-        prefix: tuple[int, ...],
-        inputs: Sequence[tuple[int, ...]],
+        prefix: Tokens,
+        inputs: Sequence[Tokens],
         room: int,
         cache: PrefixCache | None,
         advance: Callable[[int], None],
-    ) -> PackedRows:
+    ) -> Batch:
         shelf = Shelf(cache, f"{self.fingerprint} {packed_rows.VERSION}", prefix)
         return PackedRows(self._model, self._depth, prefix, inputs, room, shelf, advance)
 
+    def _alone(
+        self,
+        prefix: Tokens,
+        inputs: Sequence[Tokens],
+        room: int,
+        cache: PrefixCache | None,
+        advance: Callable[[int], None],
+    ) -> Batch:
+        shelf = Shelf(cache, f"{self.fingerprint} {lone_rows.VERSION}", ())
+        whole = [[*prefix, *own] for own in inputs]
+        return LoneRows(self._model, self._depth, whole, room, shelf, advance)
+
     def _packs(self) -> bool:
-        """Whether rows may share passes here."""
-        key = f"{self.fingerprint} {packed_rows.VERSION} {machine(self._model.device)}"
-        return self._verdicts.holds(key, self._probe)
+        """Whether rows may share passes here; else they are read one at a time.
 
-    def _probe(self) -> bool:
-        def read(prefix: Sequence[int], inputs: Sequence[tuple[int, ...]]) -> TransformersRows:
-            batch = self._packed(tuple(prefix), inputs, probe.ROOM, None, lambda _: None)
-            return TransformersRows(batch)
+        Raises:
+            ModelError: They are not right then either.
+        """
+        here = machine(self._model.device)
+        if self._verdicts.holds(
+            f"{self.fingerprint} {packed_rows.VERSION} {here}",
+            lambda: self._try(probe.rows_are_their_own, self._packed),
+        ):
+            return True
+        if not self._verdicts.holds(
+            f"{self.fingerprint} {lone_rows.VERSION} {here}",
+            lambda: self._try(probe.rows_are_right, self._alone),
+        ):
+            raise ModelError(
+                "this model does not predict token by token from keys and values that were kept; "
+                "use a causal language model with attention layers"
+            )
+        return False
 
-        def forward(token_ids: Sequence[int]) -> torch.Tensor:
+    def _try(
+        self,
+        attempt: Callable[[probe.Read, probe.Forward, int], bool],
+        rows: Callable[..., Batch],
+    ) -> bool:
+        def read(prefix: Tokens, inputs: Sequence[tuple[int, ...]]) -> TransformersRows:
+            return TransformersRows(rows(prefix, inputs, probe.ROOM, None, lambda _: None))
+
+        def forward(token_ids: Tokens) -> torch.Tensor:
             ids = torch.tensor([list(token_ids)], device=self._model.device)
             with torch.inference_mode():
                 logits = self._model(input_ids=ids, use_cache=False).logits
             return torch.log_softmax(logits[0, -1].float(), dim=-1)
 
         try:
-            return probe.rows_are_their_own(read, forward, self._vocabulary)
+            with enough_memory():
+                return attempt(read, forward, self._vocabulary)
+        except NotEnoughMemoryError:
+            raise
         except Exception:
-            # A model that masks, caches or calls its layers in a way of its own: it can tell us
-            # so by any error. Its rows are read one at a time.
+            # A model that masks, caches or calls its layers in a way of its own can tell us so by
+            # any error.
             return False
 
 

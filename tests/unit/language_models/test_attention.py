@@ -176,6 +176,7 @@ def test_no_memory_for_one_row_is_one_clear_error(error):
 
 def test_another_error_is_not_taken_for_it():
     model = build_tiny_model()
+    assert model._packs()
     model._model = ShortOfMemory(model._model, 0, RuntimeError("something else"))
     with pytest.raises(RuntimeError, match="something else"):
-        model.read([], [(1, 2), (3,)], room=4)
+        model.read([], [(1, 2), (3,)], room=4).extend([5])

@@ -19,7 +19,7 @@ MUST_WORK = [
     "Bloom, ALiBi",
     "Falcon",
 ]
-MAY_BE_REFUSED = ["Phi-3, longrope", "DeepSeek V3", "RoFormer", "Mamba"]
+MAY_BE_REFUSED = ["Phi-3, longrope", "DeepSeek V3", "RoFormer", "Mamba", "RWKV", "BERT", "GPT"]
 IN_16_BITS = ["Llama", "Gemma 2, soft caps", "Qwen3-MoE", "GPT-2"]
 
 
