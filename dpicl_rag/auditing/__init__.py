@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dpicl_rag.auditing.canaries import CanaryAudit, audit_canary, epsilon_lower_bound
     from dpicl_rag.auditing.extraction import ExtractionAudit, audit_extraction
+    from dpicl_rag.auditing.near_ties import NearTieAudit, audit_near_ties
     from dpicl_rag.auditing.neighbours import NeighbourAudit, audit_neighbours
     from dpicl_rag.auditing.observed import ChannelAudit, audit_channels
     from dpicl_rag.auditing.remembering import RememberingModel
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "canaries": "CanaryAudit audit_canary epsilon_lower_bound",
     "extraction": "ExtractionAudit audit_extraction",
+    "near_ties": "NearTieAudit audit_near_ties",
     "neighbours": "NeighbourAudit audit_neighbours",
     "observed": "ChannelAudit audit_channels",
     "remembering": "RememberingModel",
@@ -38,6 +40,7 @@ __all__ = [
     "CanaryAudit",
     "ChannelAudit",
     "ExtractionAudit",
+    "NearTieAudit",
     "NeighbourAudit",
     "RememberingModel",
     "Subject",
@@ -45,6 +48,7 @@ __all__ = [
     "audit_canary",
     "audit_channels",
     "audit_extraction",
+    "audit_near_ties",
     "audit_neighbours",
     "audit_synthetic",
     "epsilon_lower_bound",

@@ -10,6 +10,7 @@ from typing import Any
 from dpicl_rag._packaged import optional
 from dpicl_rag.auditing.canaries import CanaryAudit
 from dpicl_rag.auditing.extraction import ExtractionAudit
+from dpicl_rag.auditing.near_ties import NearTieAudit
 from dpicl_rag.auditing.neighbours import NeighbourAudit
 from dpicl_rag.auditing.observed import ChannelAudit
 
@@ -26,6 +27,7 @@ class AuditReport:
         canary: Empirical lower bound.
         extraction: Verbatim extraction attack.
         channels: What neighbours can be told apart by, beside the answer.
+        near_ties: Planted copies near a tie, and a unit of another length.
     """
 
     documents: NeighbourAudit
@@ -33,6 +35,7 @@ class AuditReport:
     canary: CanaryAudit
     extraction: ExtractionAudit
     channels: ChannelAudit
+    near_ties: NearTieAudit
 
     @property
     def claimed(self) -> float:
@@ -53,6 +56,7 @@ class AuditReport:
             and self.canary.holds
             and self.extraction.holds
             and self.channels.holds
+            and self.near_ties.holds
         )
 
     def summary(self) -> dict[str, Any]:
@@ -75,12 +79,14 @@ class AuditReport:
             "ordinary_leaks": self.extraction.ordinary_leaks,
             "channels_compared": self.channels.pairs,
             "channels_that_differ": list(self.channels.found),
+            "near_tie_claim_used": self.near_ties.worst.usage,
+            "near_tie_worst": self.near_ties.worst.name,
         }
         return {name: None if value == math.inf else value for name, value in figures.items()}
 
     def text(self) -> str:
         """The report as plain text, one page."""
-        canary, extraction = self.canary, self.extraction
+        canary, extraction, ties = self.canary, self.extraction, self.near_ties
         verdict = "within the claim" if self.holds else "THE CLAIM DOES NOT HOLD"
         return f"""Privacy audit: {verdict}
 
@@ -95,6 +101,9 @@ Share of the charged rho that was used
 
 Canary, with {canary.others} other documents: the attacker's event held in {canary.hit_rate:.1%}
 of the answers with it and in {canary.false_rate:.1%} of those without.
+
+Near ties: with {ties.copies} copies of a text and two nearly equal labels, one unit more used
+{ties.worst.usage:.1%} of the claim ({ties.worst.name}, the worst of all utilities and methods).
 
 Extraction: of {extraction.attempts} adversarial questions, private answers gave the secret in \
 {extraction.private_leaks}

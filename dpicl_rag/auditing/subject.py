@@ -51,6 +51,7 @@ class Subject:
         template: How documents and the question become prompts.
         pipeline: From the corpus to the documents or retriever of one run.
         labels: Classify among these in place of answering.
+        method: A published method for labels, see ``PrivateContextLLM.classify``.
         make: Builds the private path.
         on_progress: Told which part of the documents is read.
     """
@@ -61,6 +62,7 @@ class Subject:
     template: PromptTemplate = field(default_factory=PromptTemplate)
     pipeline: Pipeline = list
     labels: tuple[str, ...] = ()
+    method: str | None = None
     make: Callable[..., PrivateContextLLM] = PrivateContextLLM
     on_progress: Progress | None = None
 
@@ -108,7 +110,13 @@ class Subject:
         llm = self.make(self.model, template=self.template, randomness=randomness, **settings)
         documents = self.pipeline(corpus)
         if self.labels:
-            return llm.classify(self.question, documents, self.labels, on_progress=self.on_progress)
+            return llm.classify(
+                self.question,
+                documents,
+                self.labels,
+                method=self.method,
+                on_progress=self.on_progress,
+            )
         with (
             llm.stream(self.question, documents, on_progress=self.on_progress) as stream,
             contextlib.suppress(_EnoughError),

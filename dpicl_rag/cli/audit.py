@@ -94,19 +94,25 @@ def audit(
         remembering = auditing.RememberingModel(whole)
         stored = stores.load_embedder(embedder)
     subject = auditing.Subject(remembering, question, asdict(settings))
+    reading_anew = replace(subject, model=whole)
 
     def part(label: str, run: Callable[..., T], *given: Any, **numbers: int) -> T:
         with console.Bar(label, quiet=quiet) as bar:
-            return run(subject, *given, **numbers, on_progress=bar.update)
+            return run(*given, **numbers, on_progress=bar.update)
 
-    synthetic = part("Worst-case experts", auditing.audit_synthetic)
-    neighbours = part("Neighbours of the sample", auditing.audit_neighbours, sample, tokens=tokens)
-    unit = part("Choosing a canary", auditing.worst_canary, around)
-    canary = part("Canary", auditing.audit_canary, around, unit, runs=runs, tokens=canary_tokens)
-    extraction = part("Extraction", auditing.audit_extraction, sample)
+    synthetic = part("Worst-case experts", auditing.audit_synthetic, subject)
+    ties = part("Planted near-ties", auditing.audit_near_ties, reading_anew)
+    neighbours = part(
+        "Neighbours of the sample", auditing.audit_neighbours, subject, sample, tokens=tokens
+    )
+    unit = part("Choosing a canary", auditing.worst_canary, subject, around)
+    canary = part(
+        "Canary", auditing.audit_canary, subject, around, unit, runs=runs, tokens=canary_tokens
+    )
+    extraction = part("Extraction", auditing.audit_extraction, subject, sample)
     # Without a bar: what is printed meanwhile is compared.
-    channels = auditing.audit_channels(replace(subject, model=whole), sample, embedder=stored)
-    report = auditing.AuditReport(neighbours, synthetic, canary, extraction, channels)
+    channels = auditing.audit_channels(reading_anew, sample, embedder=stored)
+    report = auditing.AuditReport(neighbours, synthetic, canary, extraction, channels, ties)
     files = report.save(out) if out is not None else []
     if as_json:
         console.write_json(report.summary())

@@ -27,6 +27,7 @@ from dpicl_rag.auditing import (
 from dpicl_rag.auditing.canaries import Released, _best_event, _cuts, _rates
 from dpicl_rag.auditing.enumeration import enumerate_outputs, exact_epsilon
 from dpicl_rag.auditing.extraction import ExtractionAudit, longest_run
+from dpicl_rag.auditing.near_ties import NearTie, NearTieAudit
 from dpicl_rag.auditing.neighbours import realised_range
 from dpicl_rag.auditing.rivals import (
     loud_canary,
@@ -389,6 +390,7 @@ def report() -> AuditReport:
         audit_canary(audited, CORPUS, loud_canary("Which?"), runs=8),
         ExtractionAudit(4, 0, 3, 1, 7),
         ChannelAudit(10, ()),
+        NearTieAudit((NearTie("label by votes", 1.0, 0.5, 0.125, 0.1),), 32),
     )
 
 

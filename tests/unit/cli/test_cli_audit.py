@@ -33,6 +33,7 @@ def test_json_has_the_figures_and_nothing_else(cli, mail, secret):
     assert found["claimed_epsilon"] == 8.0
     assert found["empirical_lower_bound"] <= found["exact_worst_case"] <= 8.0
     assert found["charge_used_by_worst_experts"] > 0.8
+    assert 0.0 < found["near_tie_claim_used"] <= 1.0
     assert secret not in shown.output
 
 

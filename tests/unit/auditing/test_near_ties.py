@@ -1,0 +1,105 @@
+"""Planted near-ties tip wherever a row moves with its company, and nowhere else."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from dpicl_rag.auditing import Subject, SyntheticModel, audit_near_ties
+from dpicl_rag.auditing.near_ties import exact_rho
+from dpicl_rag.configuration import MethodName, UtilityName
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.mechanisms.step import DenseStep
+from tests.support.tiny_model import build_tiny_model
+
+COPIES = 16
+SIZE = 8
+
+
+def nearly_equal(text, history):
+    """All tokens are a few units in the last place of each other."""
+    return [1e-6 * math.sin(3.0 * token) for token in range(SIZE)]
+
+
+class Moved(SyntheticModel):
+    """An engine whose rows move by 1e-6 with their company."""
+
+    def read(self, prefix, inputs, *, room, on_progress=None):
+        rows = super().read(prefix, inputs, room=room)
+        longest = max(map(len, inputs[1:]), default=0)
+
+        def moved(step):
+            noise = torch.Generator().manual_seed(longest)
+            shift = 1e-6 * torch.randn(step.public.shape, generator=noise)
+            return DenseStep(step.public, step.experts + shift.to(step.experts.dtype))
+
+        extend, score = rows.extend, rows.score
+        rows.extend = lambda token_ids: moved(extend(token_ids))
+        rows.score = lambda continuations: moved(score(continuations))
+        return rows
+
+
+def subject(model, **settings):
+    return Subject(model, "Which?", {"epsilon": 1.0, "utility": "vote", **settings})
+
+
+def test_an_engine_of_exact_rows_holds_in_every_way():
+    seen = []
+    found = audit_near_ties(
+        subject(SyntheticModel(SIZE, nearly_equal)), copies=COPIES, on_progress=seen.append
+    )
+    assert found.holds
+    assert len(found.findings) == 2 * len(UtilityName.__args__) + len(MethodName.__args__)
+    # The newcomer's own vote, and nothing else.
+    assert found.worst.usage == pytest.approx(1.0)
+    assert seen[-1] == 1.0
+    assert seen == sorted(seen)
+
+
+def test_rows_that_move_with_their_company_are_seen_in_every_vote():
+    found = audit_near_ties(subject(Moved(SIZE, nearly_equal)), copies=COPIES)
+    assert not found.holds
+    by_name = {one.name: one for one in found.findings}
+    # All copies tip: as many votes as there are copies.
+    assert by_name["label by vote"].worst_epsilon > COPIES / 4
+    for name in ("votes", "votes-gaussian", "permute-and-flip-votes"):
+        assert by_name[f"label by method {name}"].usage > COPIES / 4
+    assert by_name["label by surplus"].usage < 1
+    assert found.worst.usage > 1
+
+
+def test_a_model_of_transformers_holds():
+    """Its letters say nearly the same: 16 copies tipped together when rows moved by rounding."""
+    model = build_tiny_model()
+    letters = model.tokenizer.encode("abcdefghijklmnopqrstuvwxyz")
+    noise = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        weight = model._model.lm_head.weight
+        noise_of = 3e-7 * torch.randn(len(letters), weight.shape[1], generator=noise)
+        weight[letters] = weight[letters[0]] * (1 + noise_of)
+    found = audit_near_ties(subject(model), copies=COPIES)
+    assert found.holds
+    assert found.worst.usage > 0.9
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 5.0])
+def test_exact_rho_of_randomised_response(epsilon):
+    """The ratio is the largest at order 1: the divergence of Kullback and Leibler."""
+    yes = torch.tensor([1.0, math.exp(epsilon)], dtype=torch.float64)
+    log_p = (yes / yes.sum()).log()
+    expected = epsilon * math.tanh(epsilon / 2)
+    assert exact_rho(log_p, log_p.flip(0)) == pytest.approx(expected, rel=0.01)
+    assert exact_rho(log_p, log_p) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_an_outcome_of_one_side_only_has_no_bound():
+    certain = torch.tensor([0.0, -math.inf], dtype=torch.float64)
+    assert exact_rho(certain, torch.tensor([0.5, 0.5]).double().log()) == math.inf
+    assert exact_rho(certain, certain) == 0.0
+
+
+def test_a_model_without_labels_is_told():
+    with pytest.raises(ConfigurationError, match="two tokens"):
+        audit_near_ties(subject(SyntheticModel(1, lambda text, history: [0.0])), copies=2)
