@@ -122,7 +122,7 @@ def medical(options: argparse.Namespace) -> dict[str, object]:
     with console.status("embedding the records (kept for the next run)"):
         corpus = Corpus.create("medical", path=store)
         corpus.add([Document(compose(r), f"record-{i}") for i, r in enumerate(records)])
-    model = default_model()
+    model = default_model(options.dtype)
     llm = PrivateContextLLM(
         model,
         template=TEMPLATE,
@@ -198,6 +198,7 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=1.0, help="Poisson rate that thins records")
     parser.add_argument("--top-k", type=int, default=4, help="records that ordinary RAG reads")
     parser.add_argument("--seed", type=int, default=0, help="seed of the questions")
+    parser.add_argument("--dtype", choices=["float32", "bfloat16"], help="of the model")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--verbose", action="store_true", help="show every answer")
     options = parser.parse_args()
