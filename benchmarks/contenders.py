@@ -277,7 +277,7 @@ def measure(
     name: str, experts: int, length: int, tokens: int, *, large: bool = False
 ) -> Timing | None:
     """Time one contender in this process, with the default model or one of the shape of 8B."""
-    model = large_model() if large else default_model()
+    model = large_model() if large else default_model("float32")
     given = prompts(model, experts, length)
     gc.collect()
     with torch.inference_mode():
@@ -308,8 +308,7 @@ def _median(seconds: list[float]) -> float:
 
 
 def _stock(loaded: TransformersModel) -> Any:
-    """The model with torch's own attention, as transformers loads it."""
-    loaded._model.set_attn_implementation("sdpa")
+    """The model as transformers loads it: between calls this library leaves no trace in it."""
     return loaded._model
 
 

@@ -290,7 +290,7 @@ def memory(console: Console) -> int:
     from dpicl_rag.mechanisms.randomness import Randomness
     from dpicl_rag.mechanisms.utilities import Surplus
 
-    model, tokens = default_model(), 8
+    model, tokens = default_model("float32"), 8
     given = prompts(model, 512, 256)
     began = time.perf_counter()
     with Progress(console=console, transient=True) as progress:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         ModelError,
     )
     from dpicl_rag.language_models.prefix_cache import PrefixCache
+    from dpicl_rag.language_models.transformers import TransformersModel
     from dpicl_rag.ledger import Ledger, NoBudgetWarning
     from dpicl_rag.loaders import load
     from dpicl_rag.mechanisms.randomness import NotPrivateWarning
@@ -48,6 +49,7 @@ _HOMES = {
     "errors": "BudgetExceededError ConfigurationError ContextLengthError CorpusError DPICLError "
     "LedgerError LoaderError MissingDependencyError MissingDocumentsError ModelError",
     "language_models.prefix_cache": "PrefixCache",
+    "language_models.transformers": "TransformersModel",
     "ledger": "Ledger NoBudgetWarning",
     "loaders": "load",
     "mechanisms.randomness": "NotPrivateWarning",
@@ -90,6 +92,7 @@ __all__ = [
     "Stability",
     "ThresholdRetriever",
     "TopKRetriever",
+    "TransformersModel",
     "load",
 ]
 

@@ -14,7 +14,8 @@ from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 class PrivateEmbeddings(Embeddings):
     """An embedder of ``dpicl_rag`` as LangChain embeddings, for filling a store.
 
-    It embeds texts one at a time. In a batch, texts move the last bits of each other's vectors.
+    A vector has the same bits whatever other texts are embedded with it; in ordinary batches texts
+    move the last bits of each other's vectors.
 
     Args:
         embedder: The embedder; the packaged all-MiniLM-L6-v2 if None.
@@ -27,7 +28,7 @@ class PrivateEmbeddings(Embeddings):
         return f"PrivateEmbeddings({self.embedder!r})"
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Embed passages, one at a time."""
+        """Embed passages."""
         vectors: list[list[float]] = self.embedder.embed(texts).tolist()
         return vectors
 

@@ -16,8 +16,8 @@ class PrivateEmbedding(Unrecorded, BaseEmbedding):
     """An embedder of ``dpicl_rag`` as the ``embed_model`` of an index.
 
     LlamaIndex's own embedding classes hand every text that they embed to event handlers, spans and
-    callbacks, and embed in batches, where texts move the last bits of each other's vectors. This
-    one embeds texts one at a time and reports nothing.
+    callbacks, and embed in batches, where texts move the last bits of each other's vectors. In
+    this one a vector has the same bits in any company, and nothing is reported.
 
     Args:
         embedder: The embedder; the packaged all-MiniLM-L6-v2 if None.
