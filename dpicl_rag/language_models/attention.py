@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 IMPLEMENTATION = "dpicl_rag_rows"
 """Name under which transformers finds the attention below."""
 
-_TILE = 64  # rows of a product with shared keys
+# Rows of a product with shared keys, of single tokens and of several.
+_TILE, _WIDE_TILE = 64, 512
+
+_SLOTS = 32  # own slots are attended in multiples: kernels are made once for each shape
 
 _current: ContextVar[Pass | None] = ContextVar("dpicl_rag_pass", default=None)
 
@@ -229,33 +232,38 @@ class Stepping(Pass):
         before = self.before
         on_shared = folded.new_empty(*folded.shape[:-1], before)
         if before:
-            on_shared = _in_tiles(folded, shared_key.transpose(1, 2))
+            tile = _TILE if width == 1 else _WIDE_TILE
+            on_shared = _in_tiles(folded, shared_key.transpose(1, 2), tile)
         for part in self._parts:
             keys, values = part.cache.layers[int(module.layer_idx)]  # type: ignore[arg-type]
-            slots = slice(0, self._slots(part))
+            slots = slice(0, self._attended_slots(part))
             own = folded[part.rows] @ keys[part.places, :, slots].transpose(2, 3)
             scores = torch.cat([on_shared[part.rows], own], dim=-1)
             weights = _weights(scores, self._mask(pattern, part), options)
             found[part.rows] = weights[..., before:] @ values[part.places, :, slots]
             on_shared[part.rows] = weights[..., :before]
         if before:
-            found += _in_tiles(on_shared, shared_value)
+            found += _in_tiles(on_shared, shared_value, tile)
         return found.view(rows, heads, width, -1).transpose(1, 2).contiguous()
 
     def _slots(self, part: Part) -> int:
         """Slots of the own part, the new tokens included."""
         return part.cache.slots - part.cache.room + self._used + self._width
 
+    def _attended_slots(self, part: Part) -> int:
+        """The same and some more, which hold nothing yet and lie behind every query."""
+        return min(-(-self._slots(part) // _SLOTS) * _SLOTS, part.cache.slots)
+
     def _mask(self, pattern: Pattern, part: Part) -> torch.Tensor | None:
         """[rows of the part, 1, width, shared and own slots]."""
         key = (pattern, part.rows.start)
         if key not in self._masks:
             device = part.starts.device
-            slots = torch.arange(self._slots(part), device=device)
+            slots = torch.arange(self._attended_slots(part), device=device)
             # Positions skip the slots in front of a short row.
             own = self.before + slots - part.starts[:, None]
             shared = torch.arange(self.before, device=device)[None]
-            queries = own[:, -self._width :]
+            queries = own[:, self._slots(part) - self._width : self._slots(part)]
             self._masks[key] = torch.cat(
                 [
                     pattern.allows(queries, shared),
@@ -314,7 +322,7 @@ def _weights(
         scores = torch.tanh(scores / options["softcap"]) * options["softcap"]
     by_query = scores.view(rows, heads, folded // width, width, slots)
     if mask is not None:
-        by_query = by_query.masked_fill(~mask[:, :, None], -torch.inf)
+        by_query.masked_fill_(~mask[:, :, None], -torch.inf)
     sinks = options.get("s_aux")
     if sinks is not None:
         column = sinks.view(1, heads, -1, 1, 1).to(scores.dtype)
@@ -324,21 +332,22 @@ def _weights(
     return weights[..., :slots].reshape(scores.shape)
 
 
-def _in_tiles(rows: torch.Tensor, shared: torch.Tensor) -> torch.Tensor:
+def _in_tiles(rows: torch.Tensor, shared: torch.Tensor, size: int) -> torch.Tensor:
     """Products of all rows with one matrix for each head, some rows at a time.
 
     Args:
         rows: [rows, heads, width, inner].
         shared: [heads, inner, outer].
+        size: Rows of a product; public.
 
     Returns:
         [rows, heads, width, outer].
     """
     count, heads, width, inner = rows.shape
-    tiles = -(-count * width // _TILE)
-    flat = rows.new_zeros(heads, tiles * _TILE, inner)
+    tiles = -(-count * width // size)
+    flat = rows.new_zeros(heads, tiles * size, inner)
     flat[:, : count * width] = rows.transpose(0, 1).reshape(heads, count * width, inner)
-    found = torch.cat([tile @ shared for tile in torch.split(flat, _TILE, dim=1)], dim=1)
+    found = torch.cat([tile @ shared for tile in torch.split(flat, size, dim=1)], dim=1)
     return found[:, : count * width].view(heads, count, width, -1).transpose(0, 1)
 
 
@@ -418,4 +427,5 @@ def attention(
         return found
     if not isinstance(attention_mask, Pattern) or options.get("position_bias") is not None:
         raise NotInvariantError
-    return current.attend(module, query, key, value, attention_mask, options), None
+    with torch._C.DisableTorchFunction():  # no product here needs tiles
+        return current.attend(module, query, key, value, attention_mask, options), None

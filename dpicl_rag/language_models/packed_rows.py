@@ -18,7 +18,7 @@ from dpicl_rag.language_models.tiles import NotInvariantError, Tiles
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-VERSION = "tiles 1"
+VERSION = "tiles 2"
 """Part of every cache key: how a document is read decides its bits."""
 
 # Tokens of one forward pass; activations grow with them. Larger passes are no faster on a CPU,
@@ -27,7 +27,7 @@ _PASS_TOKENS = 1024
 _PASS_TOKENS_GPU = 8192
 
 _WIDE = 8  # new tokens of a row from which larger tiles pay
-_NARROWEST = 32  # slots
+_NARROWEST = 64  # slots
 
 
 class PackedRows:

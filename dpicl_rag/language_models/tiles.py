@@ -5,16 +5,13 @@ ordinary batches the shape follows from how many documents there are and how lon
 document's arrival moves the last bits of all others. Here the rows of a product go through it in
 tiles of public sizes, filled up with zeros: a row's bits then depend on the row.
 
-Some operations look at where a number stands: torch computes SiLU, GELU, sigmoid and softplus by
-vectors, and by another formula for what is left at the end of a thread's share. They are replaced
-by formulas of operations that do not.
+Activations go by blocks, see `dpicl_rag.language_models.activations`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -22,10 +19,9 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from dpicl_rag.errors import ModelError
+from dpicl_rag.language_models.activations import FORMULAS, apply
 
 Product = Callable[[torch.Tensor], torch.Tensor]
-
-_BLOCK = 1 << 16  # numbers whose activation is computed at a time
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
@@ -141,12 +137,19 @@ def cover(rows: int, sizes: Sequence[int]) -> Iterator[int]:
         rows -= size
 
 
-def _sizes(wide: bool, device: torch.device) -> tuple[int, ...]:
-    """Tile sizes to try, the one that the others must agree with first."""
-    if device.type == "cpu":
-        return (256, 64, 128, 512) if wide else (32, 16, 48, 128)
-    # A step is bound by reading the weights up to some hundred rows, so padding is free.
-    return (1024, 256, 2048) if wide else (128, 256)
+def _sizes(wide: bool, dtype: torch.dtype, device: torch.device) -> tuple[int, ...]:
+    """Tile sizes to try, the one that the others must agree with first.
+
+    Near the numbers of rows that answers have, so that little of a tile stays empty.
+    """
+    if device.type != "cpu":
+        # A step is bound by reading the weights up to some hundred rows, so padding is free.
+        return (1024, 256, 2048) if wide else (128, 256)
+    if wide:
+        return 256, 64, 128, 512
+    # Kernels of 16 bits change their order of additions between 32 and 40 rows.
+    smaller = (16, 24, 32, 40, 48, 64) if dtype == torch.float32 else (40, 48, 64)
+    return 32 if dtype == torch.float32 else 64, *smaller, 72, 80, 96, 104, 112, 128
 
 
 @lru_cache(maxsize=4096)
@@ -167,7 +170,7 @@ def _agreeing(
     Raises:
         NotInvariantError: Already one size gives other bits at other places of a tile.
     """
-    first, *others = _sizes(wide, device)
+    first, *others = _sizes(wide, dtype, device)
     generator = torch.Generator().manual_seed(0)
 
     def random(*sizes: int) -> torch.Tensor:
@@ -180,7 +183,7 @@ def _agreeing(
     places = torch.randperm(inner, generator=generator)
     columns = random(outer, inner)
     columns[:, places[half : 2 * half]] = columns[:, places[:half]]
-    rows = random(max(first, *others), inner)  # a multiple of the first size
+    rows = random(max(first, *others), inner)
     rows[:, places[half : 2 * half]] = -rows[:, places[:half]]
     if inner % 2:
         rows[:, places[-1]] = 0
@@ -194,63 +197,12 @@ def _agreeing(
     wanted = torch.cat([product(part) for part in torch.split(rows, first)])
 
     def agrees(size: int) -> bool:
-        """Whether the first tile's rows are as wanted, and are so in other places of the tile."""
-        part, expected = rows[:size], wanted[:size]
-        return all(
-            torch.equal(product(part.roll(places, 0)).roll(-places, 0), expected)
-            for places in (0, 1)
-        )
+        """Whether the first tile's rows have the same bits, each in another place of the tile."""
+        return torch.equal(product(rows[:size].roll(1, 0)).roll(-1, 0), wanted[:size])
 
     if not agrees(first):
         raise NotInvariantError
-    return tuple(sorted([first, *filter(agrees, others)]))
-
-
-def _silu(_: bool, input: torch.Tensor, inplace: bool = False) -> torch.Tensor | None:
-    return _by_blocks(input, lambda x: x / x.neg().exp_().add_(1))
-
-
-def _sigmoid(_: bool, input: torch.Tensor) -> torch.Tensor | None:
-    return _by_blocks(input, lambda x: x.neg().exp_().add_(1).reciprocal_())
-
-
-def _gelu(_: bool, input: torch.Tensor, approximate: str = "none") -> torch.Tensor | None:
-    if approximate == "tanh":
-        scale = math.sqrt(2 / math.pi)
-        return _by_blocks(
-            input,
-            lambda x: (
-                (x * x).mul_(x).mul_(0.044715).add_(x).mul_(scale).tanh_().add_(1).mul_(x) * 0.5
-            ),
-        )
-    return _by_blocks(input, lambda x: (x * math.sqrt(0.5)).erf_().add_(1).mul_(x).mul_(0.5))
-
-
-def _softplus(
-    _: bool, input: torch.Tensor, beta: float = 1.0, threshold: float = 20.0
-) -> torch.Tensor | None:
-    def formula(x: torch.Tensor) -> torch.Tensor:
-        curved = (beta * x).clamp_(max=threshold).exp_().add_(1).log_().div_(beta)
-        return torch.where(beta * x > threshold, x, curved)
-
-    return _by_blocks(input, formula)
-
-
-def _by_blocks(
-    input: torch.Tensor, formula: Callable[[torch.Tensor], torch.Tensor]
-) -> torch.Tensor | None:
-    """In float32, whose operations were seen to be free of place, and back.
-
-    A block stays in the processor's cache from one operation to the next.
-    """
-    if input.device.type != "cpu":
-        return None  # an accelerator computes every number by itself
-    with torch._C.DisableTorchFunction():
-        found = torch.empty_like(input, memory_format=torch.contiguous_format)
-        blocks = torch.split(found.view(-1), _BLOCK)
-        for part, into in zip(torch.split(input.reshape(-1), _BLOCK), blocks, strict=True):
-            into.copy_(formula(part.float()))
-        return found
+    return tuple(size for size in sorted({first, *others}) if agrees(size))
 
 
 _REPLACEMENTS: dict[Any, Callable[..., torch.Tensor | None]] = {
@@ -260,10 +212,5 @@ _REPLACEMENTS: dict[Any, Callable[..., torch.Tensor | None]] = {
     torch.mm: _matmul,
     torch.Tensor.matmul: _matmul,
     torch.Tensor.__matmul__: _matmul,
-    functional.silu: _silu,
-    functional.gelu: _gelu,
-    functional.softplus: _softplus,
-    functional.sigmoid: _sigmoid,
-    torch.sigmoid: _sigmoid,
-    torch.Tensor.sigmoid: _sigmoid,
+    **{function: partial(apply, function) for function in FORMULAS},
 }

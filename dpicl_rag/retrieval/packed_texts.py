@@ -19,7 +19,7 @@ VERSION = "texts 1"
 Features = dict[str, Any]
 
 # Tokens of one forward pass; activations grow with them.
-_PASS_TOKENS = 1024
+_PASS_TOKENS = 4096
 _PASS_TOKENS_GPU = 16384
 
 _WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "and", "why"]
