@@ -196,8 +196,9 @@ class TransformersModel:
             lambda: self._try(probe.rows_are_right, self._alone),
         ):
             raise ModelError(
-                "this model does not predict token by token from keys and values that were kept; "
-                "use a causal language model with attention layers"
+                "this model does not predict token by token from keys and values that were kept, "
+                "or its quantisation changes with what it reads; use a causal language model with "
+                "attention layers, in float32 or 16 bits"
             )
         return False
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from dpicl_rag.auditing.near_ties import exact_rho
+from dpicl_rag.errors import ModelError
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.mechanisms.utilities import LogProb, LogRatio, Surplus
@@ -68,18 +69,28 @@ def drawn_from(model, texts, mechanism):
         (with_long_rope, Surplus()),
         (with_long_rope, LogRatio(1.0)),
         (with_long_rope, LogProb(4.0)),
-        (quantised, LogProb(4.0)),
     ],
 )
 def test_a_newcomer_moves_an_answer_by_its_charge_at_most(build, utility, float32_model):
     mechanism = ExponentialMechanism(utility, math.sqrt(8 * RHO) / utility.range)
     assert mechanism.rho == pytest.approx(RHO)
-    inner = build(float32_model._model)
-    model = TransformersModel(inner, float32_model.tokenizer._tokenizer)
+    model = wrapped(build(float32_model._model), float32_model)
     corpus = [f"Note {n % 7}: {SHORT}." for n in range(60)]
     without = drawn_from(model, corpus, mechanism)
     joined = drawn_from(model, [*corpus, LONG], mechanism)
     assert 0 < exact_rho(without, joined) <= RHO * (1 + 1e-9)
+
+
+@pytest.mark.model
+def test_a_model_whose_scale_changes_with_what_it_reads_is_refused(float32_model):
+    """Its rows moved by a rho of 4.4 where 0.102 was charged."""
+    mechanism = ExponentialMechanism(LogProb(4.0), 0.2)
+    with pytest.raises(ModelError, match="quantisation"):
+        drawn_from(wrapped(quantised(float32_model._model), float32_model), [SHORT], mechanism)
+
+
+def wrapped(inner, loaded):
+    return TransformersModel(inner, loaded.tokenizer._tokenizer)
 
 
 @pytest.fixture(scope="module")
