@@ -17,9 +17,9 @@ Tokens = tuple[int, ...]
 class RememberingModel:
     """Any language model of one process, with every row computed once.
 
-    A document's row is computed in one batch only and then looked up, so two neighbours see the
-    same numbers for the documents they share. What the composition of a batch does to the last
-    digits of a float is thereby left out; measure it on the model itself.
+    A document's row is computed once and then looked up, so two neighbours see the same numbers for
+    the documents they share, also with an engine whose rows move with their company. Whether they
+    do is thereby left out; `audit_near_ties` looks for it.
 
     Args:
         model: The language model.

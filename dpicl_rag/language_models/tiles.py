@@ -21,8 +21,6 @@ from torch.overrides import TorchFunctionMode
 from dpicl_rag.errors import ModelError
 from dpicl_rag.language_models.activations import FORMULAS, apply
 
-Product = Callable[[torch.Tensor], torch.Tensor]
-
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -30,7 +28,7 @@ class NotInvariantError(ModelError):
     """Rows of this model cannot share a pass without moving each other's bits."""
 
     def __init__(self) -> None:
-        super().__init__("rows of this model cannot share a pass; this is a fault of the library")
+        super().__init__("rows of this model cannot share a pass here; please report the model")
 
 
 class Tiles(TorchFunctionMode):
@@ -164,7 +162,7 @@ def _agreeing(
 ) -> tuple[int, ...]:
     """Tile sizes whose products give a row the same bits, tried on random numbers; ascending.
 
-    The order of additions does not depend on values, so random ones show a different order almost
+    The order of additions does not depend on values, so random ones show another order almost
     surely. Public: follows from shapes and the machine.
 
     Raises:

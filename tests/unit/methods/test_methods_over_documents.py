@@ -63,17 +63,6 @@ def llm(ledger=None, **settings) -> PrivateContextLLM:
     return PrivateContextLLM(model, ledger=ledger, **{"epsilon": 2.0, **settings})
 
 
-class ByMethod(PrivateContextLLM):
-    """Classifies by one method."""
-
-    def __init__(self, method, *args, **settings):
-        super().__init__(*args, **settings)
-        self.method = method
-
-    def classify(self, *args, **options):
-        return super().classify(*args, method=self.method, **options)
-
-
 def distribution(
     name: str | None, corpus, *, model=Questioned, pipeline=list, **settings
 ) -> tuple[torch.Tensor, object]:
@@ -84,7 +73,7 @@ def distribution(
         {"epsilon": 2.0, **settings},
         pipeline=pipeline,
         labels=LABELS,
-        make=partial(ByMethod, name),
+        method=name,
     )
     trace = subject.observe(corpus)
     return trace.log_probs[0].exp(), trace.result

@@ -84,11 +84,11 @@ def test_a_tracer_that_cannot_be_silenced_is_refused(tmp_path, traced):
         Corpus.open("notes", tmp_path, embedder=BucketEmbedder())
 
 
-def test_a_client_with_telemetry_of_its_own_is_refused():
+def test_a_client_with_telemetry_of_its_own_is_refused(tmp_path):
     impl = f"{__name__}.{Telemetry.__name__}"
     settings = Settings(chroma_product_telemetry_impl=impl)
     with (
-        chromadb.EphemeralClient(settings) as client,
+        chromadb.PersistentClient(tmp_path, settings) as client,
         pytest.raises(CorpusError, match="chroma_product_telemetry_impl"),
     ):
         Corpus.names(client=client)
