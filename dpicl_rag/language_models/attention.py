@@ -69,6 +69,9 @@ class Pass(ABC):
 
     Args:
         shared: Keys and values that every row begins with, or none.
+
+    Attributes:
+        attended: How many attention layers took part.
     """
 
     def __init__(self, shared: Layers) -> None:
@@ -92,7 +95,6 @@ class Pass(ABC):
 
     def shared(self, module: torch.nn.Module) -> tuple[torch.Tensor, torch.Tensor]:
         """A layer's shared keys and values [heads, shared tokens, head size]."""
-        self.attended += 1
         return self._shared[int(module.layer_idx)] if self._shared else _NOTHING  # type: ignore[arg-type]
 
     @abstractmethod
@@ -427,5 +429,6 @@ def attention(
         return found
     if not isinstance(attention_mask, Pattern) or options.get("position_bias") is not None:
         raise NotInvariantError
+    current.attended += 1
     with torch._C.DisableTorchFunction():  # no product here needs tiles
         return current.attend(module, query, key, value, attention_mask, options), None

@@ -16,17 +16,15 @@ from dpicl_rag.language_models.rows import Shelf, Tokens, normalised
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-VERSION = "alone 1"
-"""Part of every cache key: how a document is read decides its bits."""
-
 
 class LoneRows:
-    """Each row ``input | appended tokens`` in passes and a cache of its own; see `Batch`.
+    """Each row ``prefix | input | appended tokens`` in passes and a cache of its own; see `Batch`.
 
     Args:
         model: A causal language model.
         depth: Its number of layers.
-        inputs: Token ids from the first on, one non-empty sequence for each row.
+        prefix: Token ids that every row begins with.
+        inputs: Token ids, one non-empty sequence for each row.
         room: How many tokens will be appended at most.
         shelf: Where keys and values are kept.
         advance: Told how many more tokens are read.
@@ -35,10 +33,13 @@ class LoneRows:
         ModelError: There is not enough memory.
     """
 
+    version = "alone 1"
+
     def __init__(
         self,
         model: PreTrainedModel,
         depth: int,
+        prefix: Tokens,
         inputs: Sequence[Tokens],
         room: int,
         shelf: Shelf,
@@ -48,18 +49,19 @@ class LoneRows:
         self._depth = depth
         self._room = room
         self._used = 0
-        self._rows = [(len(own), KeyValueCache(1, len(own), room)) for own in inputs]
+        lengths = [len(prefix) + len(own) for own in inputs]
+        self._rows = [(length, KeyValueCache(1, length, room)) for length in lengths]
         with enough_memory(), torch.inference_mode():
             for own, (length, cache) in zip(inputs, self._rows, strict=True):
                 layers = shelf.fetch(own, model.device)
                 if layers is None:
-                    self._run(cache, 0, own, keep=1)
+                    self._run(cache, 0, [*prefix, *own], keep=1)
                     found = [(k[0, :, :length], v[0, :, :length]) for k, v in cache.layers]
                     shelf.keep(own, found)
                 else:
                     for i, (keys, values) in enumerate(layers):
                         cache.place(slice(None), slice(0, length), i, keys[None], values[None])
-                advance(length)
+                advance(len(own))
 
     def move(self, tokens: int) -> None:
         """See `Batch.move`."""

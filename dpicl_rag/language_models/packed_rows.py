@@ -18,9 +18,6 @@ from dpicl_rag.language_models.tiles import NotInvariantError, Tiles
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-VERSION = "tiles 2"
-"""Part of every cache key: how a document is read decides its bits."""
-
 # Tokens of one forward pass; activations grow with them. Larger passes are no faster on a CPU,
 # while a GPU is busy with many tokens only.
 _PASS_TOKENS = 1024
@@ -49,6 +46,8 @@ class PackedRows:
         ModelError: There is not enough memory.
         NotInvariantError: Rows of this model cannot share a pass.
     """
+
+    version = "tiles 2"
 
     def __init__(
         self,

@@ -22,7 +22,12 @@ class Batch(Protocol):
     """Rows of one model that grow by the same tokens, each a function of its own input.
 
     Bit for bit: nothing of a row follows from how many others there are, or what they hold.
+
+    Attributes:
+        version: Part of every cache key: how a document is read decides its bits.
     """
+
+    version: str
 
     def forward(self, token_ids: Tokens, keep: int) -> torch.Tensor:
         """Log-probabilities after the last ``keep`` of some tokens, the batch left where it was.

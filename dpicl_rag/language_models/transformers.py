@@ -12,19 +12,22 @@ from typing import TYPE_CHECKING, Literal, cast
 import torch
 
 from dpicl_rag.errors import ConfigurationError, ContextLengthError, ModelError
-from dpicl_rag.language_models import lone_rows, packed_rows, probe
+from dpicl_rag.language_models import probe
 from dpicl_rag.language_models.base import Input, Progress
 from dpicl_rag.language_models.hardware import faster_dtype, machine
 from dpicl_rag.language_models.lone_rows import LoneRows
 from dpicl_rag.language_models.memory import NotEnoughMemoryError, enough_memory
 from dpicl_rag.language_models.packed_rows import PackedRows
 from dpicl_rag.language_models.prefix_cache import PrefixCache
-from dpicl_rag.language_models.rows import Batch, Shelf, Tokens, TransformersRows, in_tenths
+from dpicl_rag.language_models.rows import Shelf, Tokens, TransformersRows, in_tenths
 from dpicl_rag.language_models.tokenizer import HuggingFaceTokenizer
 from dpicl_rag.language_models.verdicts import Verdicts, on_this_machine
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+Kind = type[PackedRows] | type[LoneRows]
+"""How rows are read: sharing passes, or one at a time."""
 
 
 class TransformersModel:
@@ -153,31 +156,22 @@ class TransformersModel:
                 f"{self.context_length} tokens; shorten the question or lower max_tokens"
             )
         advance = in_tenths(sum(map(len, own)), on_progress)
-        rows = self._packed if self._packs() else self._alone
-        return TransformersRows(rows(head, own, room, self.cache, advance))
+        kind = PackedRows if self._packs() else LoneRows
+        return self._read(kind, head, own, room, self.cache, advance)
 
-    def _packed(
+    def _read(
         self,
+        kind: Kind,
         prefix: Tokens,
         inputs: Sequence[Tokens],
         room: int,
-        cache: PrefixCache | None,
-        advance: Callable[[int], None],
-    ) -> Batch:
-        shelf = Shelf(cache, f"{self.fingerprint} {packed_rows.VERSION}", prefix)
-        return PackedRows(self._model, self._depth, prefix, inputs, room, shelf, advance)
-
-    def _alone(
-        self,
-        prefix: Tokens,
-        inputs: Sequence[Tokens],
-        room: int,
-        cache: PrefixCache | None,
-        advance: Callable[[int], None],
-    ) -> Batch:
-        shelf = Shelf(cache, f"{self.fingerprint} {lone_rows.VERSION}", ())
-        whole = [[*prefix, *own] for own in inputs]
-        return LoneRows(self._model, self._depth, whole, room, shelf, advance)
+        cache: PrefixCache | None = None,
+        advance: Callable[[int], None] = lambda _: None,
+    ) -> TransformersRows:
+        shelf = Shelf(cache, f"{self.fingerprint} {kind.version}", prefix)
+        return TransformersRows(
+            kind(self._model, self._depth, prefix, inputs, room, shelf, advance)
+        )
 
     def _packs(self) -> bool:
         """Whether rows may share passes here; else they are read one at a time.
@@ -185,16 +179,9 @@ class TransformersModel:
         Raises:
             ModelError: They are not right then either.
         """
-        here = machine(self._model.device)
-        if self._verdicts.holds(
-            f"{self.fingerprint} {packed_rows.VERSION} {here}",
-            lambda: self._try(probe.rows_are_their_own, self._packed),
-        ):
+        if self._holds(PackedRows, probe.rows_are_their_own):
             return True
-        if not self._verdicts.holds(
-            f"{self.fingerprint} {lone_rows.VERSION} {here}",
-            lambda: self._try(probe.rows_are_right, self._alone),
-        ):
+        if not self._holds(LoneRows, probe.rows_are_right):
             raise ModelError(
                 "this model does not predict token by token from keys and values that were kept, "
                 "or its quantisation changes with what it reads; use a causal language model with "
@@ -202,13 +189,14 @@ class TransformersModel:
             )
         return False
 
-    def _try(
-        self,
-        attempt: Callable[[probe.Read, probe.Forward, int], bool],
-        rows: Callable[..., Batch],
-    ) -> bool:
-        def read(prefix: Tokens, inputs: Sequence[tuple[int, ...]]) -> TransformersRows:
-            return TransformersRows(rows(prefix, inputs, probe.ROOM, None, lambda _: None))
+    def _holds(self, kind: Kind, attempt: Callable[[probe.Read, probe.Forward, int], bool]) -> bool:
+        """Whether an attempt succeeds on this machine; tried once."""
+        key = f"{self.fingerprint} {kind.version} {machine(self._model.device)}"
+        return self._verdicts.holds(key, lambda: self._try(kind, attempt))
+
+    def _try(self, kind: Kind, attempt: Callable[[probe.Read, probe.Forward, int], bool]) -> bool:
+        def read(prefix: Tokens, inputs: Sequence[Tokens]) -> TransformersRows:
+            return self._read(kind, prefix, inputs, probe.ROOM)
 
         def forward(token_ids: Tokens) -> torch.Tensor:
             ids = torch.tensor([list(token_ids)], device=self._model.device)

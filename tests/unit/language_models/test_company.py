@@ -128,9 +128,8 @@ def test_what_fails_the_probe_is_read_row_by_row(monkeypatch):
 
 def test_the_probe_sees_a_model_that_says_something_else():
     model = build(torch.float32)
-    rows = model._packed
-    own = lambda prefix, inputs: probe.TransformersRows(  # noqa: E731
-        rows(tuple(prefix), inputs, probe.ROOM, None, lambda _: None)
+    own = lambda prefix, inputs: model._read(  # noqa: E731
+        packed_rows.PackedRows, prefix, inputs, probe.ROOM
     )
     uniform = torch.full((len(build_tiny_tokenizer()),), 1e-3).log()
     assert not probe.rows_are_their_own(own, lambda _: uniform, 200)
