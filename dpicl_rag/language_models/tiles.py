@@ -144,7 +144,7 @@ def _sizes(wide: bool, dtype: torch.dtype, device: torch.device) -> tuple[int, .
         # A step is bound by reading the weights up to some hundred rows, so padding is free.
         return (1024, 256, 2048) if wide else (128, 256)
     if wide:
-        return 256, 64, 128, 512
+        return 256, 64, 128, 512, 1024, 2048
     # Kernels of 16 bits change their order of additions between 32 and 40 rows.
     smaller = (16, 24, 32, 40, 48, 64) if dtype == torch.float32 else (40, 48, 64)
     return 32 if dtype == torch.float32 else 64, *smaller, 72, 80, 96, 104, 112, 128

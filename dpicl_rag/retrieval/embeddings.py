@@ -139,9 +139,7 @@ class _Loaded:
 
         key = f"{self._fingerprint} {VERSION} {machine(self.model.device)}"
         if self._verdicts.holds(key, self._packed.keeps_bits):
-            prompt = self._prompt(query)
-            prepared = [self.model.preprocess([text], prompt=prompt) for text in texts]
-            return self._packed.embed(prepared).cpu().numpy()
+            return self._packed.embed(texts, self._prompt(query)).cpu().numpy()
         encode = self.model.encode_query if query else self.model.encode_document
         rows = [
             encode([text], batch_size=1, show_progress_bar=False, normalize_embeddings=True)[0]

@@ -13,7 +13,7 @@ from dpicl_rag.language_models.tiles import NotInvariantError, Tiles
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-VERSION = "texts 1"
+VERSION = "texts 2"
 """Part of what a verdict hangs on: how texts share passes."""
 
 Features = dict[str, Any]
@@ -21,6 +21,7 @@ Features = dict[str, Any]
 # Tokens of one forward pass; activations grow with them.
 _PASS_TOKENS = 4096
 _PASS_TOKENS_GPU = 16384
+_TOKENIZED = 64  # texts that are tokenised together: their padding takes memory
 
 _WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "and", "why"]
 # Least cosine between a text's vector and what the model gives for it by itself.
@@ -40,15 +41,17 @@ class PackedTexts:
     def __init__(self, model: SentenceTransformer) -> None:
         self._model = model
 
-    def embed(self, features: Sequence[Features]) -> torch.Tensor:
+    def embed(self, texts: Sequence[str], prompt: str | None = None) -> torch.Tensor:
         """Unit vectors, float32 [texts, size].
 
         Args:
-            features: What the model's ``preprocess`` gave for each text, alone.
+            texts: One or more.
+            prompt: Public words in front of each.
 
         Raises:
             NotInvariantError: Texts of this model cannot share a pass.
         """
+        features = self._features(texts, prompt)
         most = _PASS_TOKENS if self._model.device.type == "cpu" else _PASS_TOKENS_GPU
         found: list[torch.Tensor] = []
         with torch.inference_mode():
@@ -68,10 +71,9 @@ class PackedTexts:
         texts = [" ".join(_WORDS[:n]) for n in (1, 7)]
         company = [" ".join((_WORDS * 4)[n : 3 * n + 1]) for n in range(20)]
         try:
-            prepared = [self._model.preprocess([text]) for text in (*company, *texts)]
-            crowded = self.embed(prepared)[-len(texts) :]
-            for text, own, vector in zip(texts, prepared[-len(texts) :], crowded, strict=True):
-                alone = self.embed([own])[0]
+            crowded = self.embed([*company, *texts])[-len(texts) :]
+            for text, vector in zip(texts, crowded, strict=True):
+                alone = self.embed([text])[0]
                 with torch.inference_mode():
                     expected = self._model.encode(text, convert_to_tensor=True).float()
                 likeness = torch.cosine_similarity(expected, vector, dim=0)
@@ -81,6 +83,20 @@ class PackedTexts:
             # A model of another kind can say so by any error. Its texts go one at a time.
             return False
         return True
+
+    def _features(self, texts: Sequence[str], prompt: str | None) -> list[Features]:
+        """What the model makes of each text by itself: numbers of tokens, no padding."""
+        found: list[Features] = []
+        for first in range(0, len(texts), _TOKENIZED):
+            batch = self._model.preprocess(list(texts[first : first + _TOKENIZED]), prompt=prompt)
+            for row, mask in enumerate(batch["attention_mask"].bool()):
+                found.append(
+                    {
+                        name: value[row : row + 1, mask] if _has_tokens(value, batch) else value
+                        for name, value in batch.items()
+                    }
+                )
+        return found
 
     def _one_pass(self, features: Sequence[Features]) -> list[torch.Tensor]:
         encoder, device = self._model[0].model, self._model.device
@@ -114,6 +130,11 @@ class PackedTexts:
         for module in list(self._model)[1:]:
             features = module(features)
         return torch.nn.functional.normalize(features["sentence_embedding"].float(), dim=1)
+
+
+def _has_tokens(value: Any, batch: Features) -> bool:
+    """Whether ``value`` has a number for each token of each text."""
+    return isinstance(value, torch.Tensor) and value.shape == batch["input_ids"].shape
 
 
 def _length(features: Features) -> int:
