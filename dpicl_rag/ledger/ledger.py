@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from dpicl_rag._database import Database
 from dpicl_rag.errors import ConfigurationError, LedgerError
 from dpicl_rag.ledger import entries, schema, unit_key, unit_spend
-from dpicl_rag.ledger.database import Database
 from dpicl_rag.ledger.fixed_point import allowance, charge, exact
 from dpicl_rag.ledger.owner import current_owner
 from dpicl_rag.ledger.period import Period, day_of, instant
@@ -92,17 +92,13 @@ class Ledger:
         self._session = secrets.randbits(62)
         self._abandoned: deque[int] = deque()
         self._warned: set[str] = set()
-        self._database = Database(self._path, busy_timeout=busy_timeout)
+        self._database = Database(self._path, schema.LEDGER, busy_timeout=busy_timeout)
 
         def settle_key(connection: sqlite3.Connection) -> unit_key.UnitKey:
             return unit_key.settle_key(connection, self._path, key)
 
         try:
-            # Opening takes the write lock only where there is something to write, so that a look
-            # at the budgets never waits for the answers of others.
-            if self._database.read(schema.version) < len(schema.MIGRATIONS):
-                self._database.write(self._migrate)
-            self._database.read(self._check)
+            self._database.make_ready(self._migrate)
             # After the tables: a key beside a file without tables then means that it was lost.
             if self._database.read(unit_key.is_settled):
                 self._key = self._database.read(settle_key)
@@ -372,17 +368,12 @@ class Ledger:
         return f"Ledger({str(self._path)!r})"
 
     def _migrate(self, connection: sqlite3.Connection) -> None:
-        if schema.version(connection) == 0 and unit_key.key_path(self._path).exists():
+        if schema.LEDGER.version(connection) == 0 and unit_key.key_path(self._path).exists():
             raise LedgerError(
                 f"the ledger {self._path} is gone but its key is there; restore the ledger, or "
                 "remove the key as well to start with nothing spent"
             )
-        schema.migrate(connection)
-
-    def _check(self, connection: sqlite3.Connection) -> None:
-        (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-        if verdict != "ok":
-            raise sqlite3.DatabaseError("quick_check failed")
+        schema.LEDGER.migrate(connection)
 
     def _require_clock(self, latest: int, *scopes: Scope | None) -> None:
         if latest - self._clock() > _CLOCK_SLACK and any(

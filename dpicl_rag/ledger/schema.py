@@ -6,10 +6,8 @@ private all the same, so the file is created for its owner alone.
 
 from __future__ import annotations
 
-import sqlite3
-
-APPLICATION_ID = 0x44504C47
-"""Marks a file as a ledger ("DPLG")."""
+from dpicl_rag._database import FileKind
+from dpicl_rag.errors import LedgerError
 
 # One nano-rho amount: a whole number up to MAX_RHO times some slack for sums.
 _AMOUNT = (
@@ -112,28 +110,10 @@ _VERSION_2 = (
     "CREATE INDEX unit_merged_into ON unit (merged_into)",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2)
-"""Statements that lead from each version to the next; the first starts from an empty file."""
-
-
-def version(connection: sqlite3.Connection) -> int:
-    """Schema version of the file; 0 if it is empty."""
-    (number,) = connection.execute("PRAGMA user_version").fetchone()
-    return int(number)
-
-
-def is_foreign(connection: sqlite3.Connection) -> bool:
-    """Whether the file is a database that some other program made."""
-    (mark,) = connection.execute("PRAGMA application_id").fetchone()
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    return bool(mark != APPLICATION_ID and (mark or tables or version(connection)))
-
-
-def migrate(connection: sqlite3.Connection) -> None:
-    """Bring the file to the latest version, within the caller's transaction."""
-    for number in range(version(connection), len(MIGRATIONS)):
-        for statement in MIGRATIONS[number]:
-            connection.execute(statement)
-        # PRAGMA takes no parameters; both values are constants of this file.
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {number + 1}")
+LEDGER = FileKind(
+    noun="ledger",
+    holds="what was spent",
+    error=LedgerError,
+    application_id=0x44504C47,  # "DPLG"
+    migrations=(_VERSION_1, _VERSION_2),
+)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,8 @@ from dpicl_rag.ledger import Ledger, schema
 def test_a_new_file_has_the_latest_version(path: Path) -> None:
     Ledger(path).close()
     with sqlite3.connect(path) as connection:
-        assert schema.version(connection) == len(schema.MIGRATIONS)
-        assert not schema.is_foreign(connection)
+        assert schema.LEDGER.version(connection) == len(schema.LEDGER.migrations)
+        assert not schema.LEDGER.is_foreign(connection)
     connection.close()
 
 
@@ -23,13 +24,13 @@ def test_an_older_file_is_migrated_and_keeps_what_was_spent(
     with Ledger(path) as ledger, ledger.reserve(corpus="mail", rho=0.5) as reservation:
         reservation.commit(0.5)
     step = ("ALTER TABLE unit ADD COLUMN note TEXT", "CREATE TABLE extra (id INTEGER)")
-    migrations = (*schema.MIGRATIONS, step)
-    monkeypatch.setattr(schema, "MIGRATIONS", migrations)
+    migrations = (*schema.LEDGER.migrations, step)
+    monkeypatch.setattr(schema, "LEDGER", replace(schema.LEDGER, migrations=migrations))
     for _ in range(2):
         with Ledger(path) as ledger:
             assert ledger.status()[0].spent == 0.5
     with sqlite3.connect(path) as connection:
-        assert schema.version(connection) == len(migrations)
+        assert schema.LEDGER.version(connection) == len(migrations)
         connection.execute("SELECT note FROM unit")
     connection.close()
 
@@ -40,11 +41,12 @@ def test_a_migration_that_fails_changes_nothing(
     Ledger(path).close()
     with monkeypatch.context() as patch:
         broken = ("CREATE TABLE extra (id INTEGER)", "ALTER TABLE nothing ADD COLUMN note")
-        patch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, broken))
+        migrations = (*schema.LEDGER.migrations, broken)
+        patch.setattr(schema, "LEDGER", replace(schema.LEDGER, migrations=migrations))
         with pytest.raises(LedgerError):
             Ledger(path)
     with Ledger(path), sqlite3.connect(path) as connection:
-        assert schema.version(connection) == len(schema.MIGRATIONS)
+        assert schema.LEDGER.version(connection) == len(schema.LEDGER.migrations)
         assert not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'extra'").fetchall()
     connection.close()
 

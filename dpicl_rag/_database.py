@@ -1,4 +1,4 @@
-"""The SQLite file: one connection per ledger, one transaction at a time, errors with a remedy."""
+"""A SQLite file of ours: one connection, one transaction at a time, errors with a remedy."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from dpicl_rag._unobserved import unobserved
-from dpicl_rag.errors import LedgerError
-from dpicl_rag.ledger import schema
+from dpicl_rag.errors import DPICLError
 
 T = TypeVar("T")
 
@@ -26,9 +26,50 @@ _REMEDIES = {
     "SQLITE_READONLY": "it cannot be written; give this user write access to it and its folder",
     "SQLITE_PERM": "it cannot be opened; give this user access to it and its folder",
     "SQLITE_CANTOPEN": "it cannot be opened; check that its folder exists and can be written",
-    "SQLITE_NOTADB": "it is not a ledger; choose another path or restore it from a backup",
+    "SQLITE_NOTADB": "it is not a {noun}; choose another path or restore it from a backup",
 }
-_DAMAGED = "it is damaged; restore it from a backup (a new one would forget what was spent)"
+_DAMAGED = "it is damaged; restore it from a backup (a new one would forget {holds})"
+
+
+@dataclass(frozen=True, slots=True)
+class FileKind:
+    """What a file is, how it is marked, and how its tables came to be.
+
+    Attributes:
+        noun: What messages call it.
+        holds: What would be lost with it.
+        error: What its failures are raised as.
+        application_id: Marks a file as one of this kind.
+        migrations: Statements that lead from each version to the next; the first starts from an
+            empty file.
+    """
+
+    noun: str
+    holds: str
+    error: type[DPICLError]
+    application_id: int
+    migrations: tuple[tuple[str, ...], ...]
+
+    def version(self, connection: sqlite3.Connection) -> int:
+        """Version of the file's tables; 0 if it is empty."""
+        (number,) = connection.execute("PRAGMA user_version").fetchone()
+        return int(number)
+
+    def is_foreign(self, connection: sqlite3.Connection) -> bool:
+        """Whether the file is a database of another kind or another program."""
+        (mark,) = connection.execute("PRAGMA application_id").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        made = mark or tables or self.version(connection)
+        return bool(mark != self.application_id and made)
+
+    def migrate(self, connection: sqlite3.Connection) -> None:
+        """Bring the file to the latest version, within the caller's transaction."""
+        for number in range(self.version(connection), len(self.migrations)):
+            for statement in self.migrations[number]:
+                connection.execute(statement)
+            # PRAGMA takes no parameters; both values are constants of the program.
+            connection.execute(f"PRAGMA application_id = {self.application_id}")
+            connection.execute(f"PRAGMA user_version = {number + 1}")
 
 
 class Database:
@@ -36,11 +77,13 @@ class Database:
 
     Args:
         path: The file, absolute, with symbolic links resolved.
+        kind: What it is.
         busy_timeout: Seconds to wait for another process before giving up.
     """
 
-    def __init__(self, path: Path, *, busy_timeout: float) -> None:
+    def __init__(self, path: Path, kind: FileKind, *, busy_timeout: float) -> None:
         self.path = path
+        self._kind = kind
         self._busy_timeout = busy_timeout
         # Not reentrant: a finaliser that runs inside a transaction must find it taken.
         self._lock = threading.Lock()
@@ -48,11 +91,27 @@ class Database:
         self._closed = False
         _live.add(self)
 
+    def make_ready(self, migrate: Callable[[sqlite3.Connection], None] | None = None) -> None:
+        """Bring the tables to the latest version, and look for damage.
+
+        Takes the write lock only where there is something to write, so that a look never waits
+        for the writes of others.
+
+        Args:
+            migrate: What does it; that of the kind by default.
+
+        Raises:
+            DPICLError: Of the kind: the file cannot be used.
+        """
+        if self.read(self._kind.version) < len(self._kind.migrations):
+            self.write(migrate or self._kind.migrate)
+        self.read(_require_sound)
+
     def write(self, action: Callable[[sqlite3.Connection], T]) -> T:
         """Run ``action`` in a transaction that holds the write lock; durable on return.
 
         Raises:
-            LedgerError: The file cannot be used; nothing was changed.
+            DPICLError: Of the kind: the file cannot be used; nothing was changed.
         """
         return self._guarded(lambda: self._locked(action, "BEGIN IMMEDIATE"))
 
@@ -66,14 +125,14 @@ class Database:
             return False
         try:
             self._transact(action, "BEGIN IMMEDIATE")
-        except (LedgerError, sqlite3.Error, UnicodeDecodeError, OSError):
+        except (self._kind.error, sqlite3.Error, UnicodeDecodeError, OSError):
             return False
         finally:
             self._lock.release()
         return True
 
     def close(self) -> None:
-        """Close the connection; later calls raise LedgerError."""
+        """Close the connection; later calls raise the error of the kind."""
         with self._lock:
             self._closed = True
             self._disconnect()
@@ -98,7 +157,7 @@ class Database:
 
     def _connected(self) -> sqlite3.Connection:
         if self._closed:
-            raise LedgerError(f"the ledger {self.path} is closed; open it again")
+            raise self._failure("is closed; open it again")
         if self._connection is None:
             self._connection = self._connect()
         if self._connection.in_transaction:  # a second Ctrl-C cut the rollback short
@@ -106,7 +165,7 @@ class Database:
         return self._connection
 
     def _connect(self) -> sqlite3.Connection:
-        # The umask must not decide who may read what units have spent.
+        # The umask must not decide who may read what it holds.
         with contextlib.suppress(FileExistsError):
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         connection = sqlite3.connect(
@@ -123,23 +182,20 @@ class Database:
         return connection
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        if schema.is_foreign(connection):
-            raise LedgerError(f"{self.path} belongs to another program; choose another path")
+        if self._kind.is_foreign(connection):
+            raise self._kind.error(f"{self.path} belongs to another program; choose another path")
         self._require_known_version(connection)
         if self._write_ahead(connection) != "wal":
-            raise LedgerError(
-                f"the ledger {self.path} is on a file system without shared memory; "
-                "move it to a local disk"
+            raise self._failure(
+                "is on a file system without shared memory; move it to a local disk"
             )
         # A commit returns after the disk has it. fullfsync matters on macOS only.
         for setting in ("synchronous = FULL", "fullfsync = ON", "foreign_keys = ON"):
             connection.execute(f"PRAGMA {setting}")
 
     def _require_known_version(self, connection: sqlite3.Connection) -> None:
-        if schema.version(connection) > len(schema.MIGRATIONS):
-            raise LedgerError(
-                f"the ledger {self.path} was made by a newer version; upgrade dpicl-rag"
-            )
+        if self._kind.version(connection) > len(self._kind.migrations):
+            raise self._failure("was made by a newer version; upgrade dpicl-rag")
 
     def _write_ahead(self, connection: sqlite3.Connection) -> str:
         # Two processes that switch a new file at once collide without being made to wait.
@@ -165,24 +221,32 @@ class Database:
             with unobserved():  # a statement for each unit
                 return work()
         except sqlite3.Error as error:
-            raise LedgerError(f"the ledger {self.path} failed: {_remedy(error)}") from error
+            raise self._failure(f"failed: {self._remedy(_code(error))}") from error
         except UnicodeDecodeError:  # SQLite quotes a damaged schema in its message
-            raise LedgerError(f"the ledger {self.path} failed: {_DAMAGED}") from None
+            raise self._failure(f"failed: {self._remedy()}") from None
         except OSError as error:
-            raise LedgerError(
-                f"the ledger {self.path} cannot be opened ({error.strerror}); "
-                "check the path and its permissions"
+            raise self._failure(
+                f"cannot be opened ({error.strerror}); check the path and its permissions"
             ) from error
+
+    def _failure(self, what: str) -> DPICLError:
+        return self._kind.error(f"the {self._kind.noun} {self.path} {what}")
+
+    def _remedy(self, code: str = "") -> str:
+        text = _REMEDIES.get(code, _DAMAGED)
+        return text.format(noun=self._kind.noun, holds=self._kind.holds)
+
+
+def _require_sound(connection: sqlite3.Connection) -> None:
+    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if verdict != "ok":
+        raise sqlite3.DatabaseError("quick_check failed")
 
 
 def _code(error: sqlite3.Error) -> str:
     """Primary result code, for example SQLITE_IOERR for SQLITE_IOERR_WRITE."""
     name = getattr(error, "sqlite_errorname", None) or ""
     return "_".join(name.split("_")[:2])
-
-
-def _remedy(error: sqlite3.Error) -> str:
-    return _REMEDIES.get(_code(error), _DAMAGED)
 
 
 # SQLite keeps its locks in process memory, and a forked child would believe that it holds them.
