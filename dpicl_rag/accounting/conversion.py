@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 from dpicl_rag import _validate
 from dpicl_rag.accounting import _search
@@ -77,6 +78,7 @@ def rho_to_epsilon(rho: float, delta: float) -> float:
     return _epsilon_at(x, rho * (1 + x), log_inverse)
 
 
+@lru_cache(maxsize=256)  # a search of some milliseconds, asked again for every question
 def epsilon_to_rho(epsilon: float, delta: float) -> float:
     """Largest rho such that rho-zCDP implies (epsilon, delta)-DP by the bound above.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -26,12 +25,17 @@ _SPENT = (
     "Spent is the bound that holds for every unit. What a unit has really lost under individual "
     "accounting is private and is not shown."
 )
-_NO_FORECAST = (
-    "Answers under individual accounting are not forecast: each unit pays only for what it "
-    "reveals, and how much the units have left is private. They go on after this has reached 0."
+_LEFT = (
+    "Answers left are counted by the public bound, as if every answer cost a unit all that it may. "
+    "Under individual accounting a unit pays only for what it reveals, so answers go on after this "
+    "has reached 0; how far is private."
 )
 
 Delta = Annotated[float, typer.Option(help="Delta at which epsilon is given.")]
+AnswerEpsilon = Annotated[
+    float, typer.Option("--epsilon", help="Count answers of this epsilon at --delta.")
+]
+ANSWER_EPSILON = options.Settings.epsilon
 
 
 @app.command()
@@ -39,18 +43,19 @@ Delta = Annotated[float, typer.Option(help="Delta at which epsilon is given.")]
 def show(
     corpus: options.AnyCorpus = None,
     caller: options.Caller = None,
+    epsilon: AnswerEpsilon = ANSWER_EPSILON,
     delta: Delta = options.DELTA,
     ledger: options.LedgerPath = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show budgets and what was spent. All of it is public."""
-    path = ledger or stores.default_ledger()
-    found = _chosen(_status(path), corpus, caller)
+    """Show budgets, what was spent and how many answers are left. All of it is public."""
+    found = _chosen(_status(ledger or stores.default_ledger()), corpus, caller)
+    rows = _rows(found, epsilon, delta)
     if as_json:
-        console.write_json({"budgets": [_public(status, delta) for status in found]})
+        console.write_json({"budgets": rows})
         return
     if found:
-        _print(found, delta)
+        _print(found, rows)
         if any(status.kind == "corpus" for status in found):
             console.note(_SPENT)
     else:
@@ -64,23 +69,22 @@ def show(
 def set_budget(
     corpus: options.AnyCorpus = None,
     caller: options.Caller = None,
-    rho: Annotated[
-        float | None, typer.Option(help="zCDP rho per period; inf for no limit.")
-    ] = None,
     epsilon: Annotated[
-        float | None, typer.Option(help="The same as epsilon at --delta per period.")
+        float | None,
+        typer.Option(help="What all answers of a period may reveal together, at --delta."),
     ] = None,
     delta: Delta = options.DELTA,
-    unit_rho: Annotated[
-        float | None,
-        typer.Option(
-            help="The part of rho that a unit may spend under individual accounting; all of it "
-            "by default."
-        ),
+    rho: Annotated[
+        float | None, typer.Option(help="The same as zCDP rho; inf for no limit.")
     ] = None,
     unit_epsilon: Annotated[
-        float | None, typer.Option(help="The same as epsilon at --delta.")
+        float | None,
+        typer.Option(
+            help="The part of it that a unit may spend under individual accounting; all of it by "
+            "default."
+        ),
     ] = None,
+    unit_rho: Annotated[float | None, typer.Option(help="The same as zCDP rho.")] = None,
     period: Annotated[
         Literal["lifetime", "day", "month", "year"],
         typer.Option(
@@ -92,19 +96,27 @@ def set_budget(
     as_json: options.AsJson = False,
 ) -> None:
     """Set all budgets of one corpus or one caller. What was spent stays spent."""
-    amount = _amount("--rho", rho, "--epsilon", epsilon, delta)
-    if amount is None:
-        raise typer.BadParameter("give --rho or --epsilon", param_hint="--rho")
-    unit_amount = _amount("--unit-rho", unit_rho, "--unit-epsilon", unit_epsilon, delta)
+    options.at_most_one({"--epsilon": epsilon, "--rho": rho})
+    options.at_most_one({"--unit-epsilon": unit_epsilon, "--unit-rho": unit_rho})
+    if epsilon is None and rho is None:
+        raise typer.BadParameter("give --epsilon or --rho", param_hint="--epsilon")
     with stores.open_ledger(ledger) as book:
         book.set_budget(
-            corpus=corpus, caller=caller, rho=amount, unit_rho=unit_amount, period=period
+            corpus=corpus,
+            caller=caller,
+            rho=rho,
+            epsilon=epsilon,
+            unit_rho=unit_rho,
+            unit_epsilon=unit_epsilon,
+            delta=delta,
+            period=period,
         )
         found = _chosen(book.status(), corpus, caller)
+    rows = _rows(found, ANSWER_EPSILON, delta)
     if as_json:
-        console.write_json({"budgets": [_public(status, delta) for status in found]})
+        console.write_json({"budgets": rows})
         return
-    _print(found, delta)
+    _print(found, rows)
 
 
 @app.command()
@@ -112,30 +124,24 @@ def set_budget(
 def forecast(
     corpus: options.AnyCorpus = None,
     caller: options.Caller = None,
-    epsilon: Annotated[
-        float | None,
-        typer.Option(help="Forecast answers of this epsilon; by default of the mean cost so far."),
-    ] = None,
+    epsilon: AnswerEpsilon = ANSWER_EPSILON,
     delta: Delta = options.DELTA,
     ledger: options.LedgerPath = None,
     as_json: options.AsJson = False,
 ) -> None:
     """How many more answers the budgets pay for, from public numbers alone."""
-    price = _amount("--rho", None, "--epsilon", epsilon, delta)
     found = _chosen(_status(ledger or stores.default_ledger()), corpus, caller)
-    limited = [status for status in found if status.remaining is not None]
-    forecasts = [_forecast(status, price) for status in limited]
+    limited = [row for row in _rows(found, epsilon, delta) if row["answers_left"] is not None]
     if as_json:
-        console.write_json({"forecasts": forecasts, "individual": _NO_FORECAST})
+        console.write_json({"forecasts": limited, "note": _LEFT})
         return
-    out = console.stdout()
-    for status, row in zip(limited, forecasts, strict=True):
-        out.print(f"{_scope(status)}: {_sentence(row)}", soft_wrap=True)
-    if not limited:
-        out.print("There is no budget to run out.")
+    for row in limited:
+        console.stdout().print(console.printable(_sentence(row)), soft_wrap=True)
+    if limited:
+        console.note(_LEFT)
+    else:
+        console.stdout().print("There is no budget to run out.")
         console.note(_UNLIMITED)
-    if any(status.kind == "corpus" for status in limited):
-        console.note(_NO_FORECAST)
 
 
 def _status(path: Path) -> list[ScopeStatus]:
@@ -155,56 +161,80 @@ def _chosen(
     return [status for status in every if names[status.kind] == status.name]
 
 
-def _amount(
-    rho_name: str, rho: float | None, epsilon_name: str, epsilon: float | None, delta: float
-) -> float | None:
-    """ZCDP rho of one of two options, or None where neither is given."""
-    options.at_most_one({rho_name: rho, epsilon_name: epsilon})
-    if epsilon is None:
-        return rho
+def _rows(found: Sequence[ScopeStatus], epsilon: float, delta: float) -> list[dict[str, Any]]:
+    """What there is to say of each budget, and how many answers of (epsilon, delta) are left."""
     from dpicl_rag.accounting import epsilon_to_rho
 
-    return epsilon_to_rho(epsilon, delta)
+    price = epsilon_to_rho(epsilon, delta)
+    answer = {"answer_epsilon": epsilon, "answer_rho": price, "delta": delta}
+    return [{**_public(status, price, delta), **answer} for status in found]
 
 
-def _public(status: ScopeStatus, delta: float) -> dict[str, Any]:
+def _public(status: ScopeStatus, price: float, delta: float) -> dict[str, Any]:
+    amounts = {
+        "budget": status.budget,
+        "unit_budget": status.unit_budget,
+        "spent": status.spent,
+        "reserved": status.reserved,
+        "remaining": status.remaining,
+        "unit_remaining": status.unit_remaining,
+    }
     return {
         "kind": status.kind,
         "name": status.name,
-        "budget_rho": status.budget,
-        "budget_epsilon": options.epsilon_of(status.budget, delta),
-        "unit_budget_rho": status.unit_budget,
-        "spent_rho": status.spent,
-        "spent_epsilon": options.epsilon_of(status.spent, delta),
-        "reserved_rho": status.reserved,
-        "remaining_rho": status.remaining,
-        "delta": delta,
+        **{f"{name}_rho": rho for name, rho in amounts.items()},
+        **{f"{name}_epsilon": options.epsilon_of(rho, delta) for name, rho in amounts.items()},
+        "answers_left": _affordable(status.unit_remaining, price),
+        "fixed_answers_left": _affordable(status.remaining, price),
         "period": status.period.value,
         "renews_on": None if status.renews_on is None else status.renews_on.isoformat(),
         "questions": status.questions,
     }
 
 
-def _print(found: Sequence[ScopeStatus], delta: float) -> None:
+def _affordable(rho: float | None, price: float) -> int | None:
+    """How many answers ``rho`` pays for; None without a limit.
+
+    Budgets are kept as whole nano-rho, rounded down. So is the price here, or a budget of epsilon 8
+    would lack a nano-rho for an answer of epsilon 8, which is given what there is.
+    """
+    from dpicl_rag.ledger.fixed_point import allowance, exact
+
+    if rho is None:
+        return None
+    return allowance(exact("rho", rho)) // max(1, allowance(exact("rho", price)))
+
+
+def _print(found: Sequence[ScopeStatus], rows: Sequence[dict[str, Any]]) -> None:
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE, caption=f"epsilon at delta {delta:g}, rho of zCDP in brackets")
+    caption = (
+        "epsilon at delta {delta:g} (zCDP rho); left are answers of epsilon {answer_epsilon:g} "
+        "by the public bound"
+    )
+    table = Table(box=box.SIMPLE, caption=caption.format(**rows[0]))
     table.add_column("Budget of", overflow="fold")
     table.add_column("Spent")
     table.add_column("")
-    table.add_column("Questions", justify="right")
+    table.add_column("Answers", justify="right")
+    table.add_column("Left", justify="right")
     table.add_column("Renews")
-    for status in found:
-        renews = "never" if status.renews_on is None else status.renews_on.isoformat()
+    for status, row in zip(found, rows, strict=True):
+        left = "no limit" if row["answers_left"] is None else str(row["answers_left"])
         table.add_row(
-            _scope(status), _bar(status), _spent(status, delta), str(status.questions), renews
+            console.printable(_scope(row)),
+            _bar(status),
+            _spent(row),
+            str(status.questions),
+            left,
+            row["renews_on"] or "never",
         )
     console.stdout().print(table)
 
 
-def _scope(status: ScopeStatus) -> str:
-    return console.printable(f"{status.kind} {status.name}")
+def _scope(row: dict[str, Any]) -> str:
+    return f"{row['kind']} {row['name']}"
 
 
 def _bar(status: ScopeStatus) -> RenderableType:
@@ -213,45 +243,27 @@ def _bar(status: ScopeStatus) -> RenderableType:
     if status.budget is None:
         return "no limit"
     share = status.spent / status.budget if status.budget else 1.0
-    return ProgressBar(total=1.0, completed=min(share, 1.0), width=20)
+    return ProgressBar(total=1.0, completed=min(share, 1.0), width=12)
 
 
-def _spent(status: ScopeStatus, delta: float) -> str:
-    spent = _both(status.spent, delta)
-    if status.budget is None:
-        return spent
-    per_unit = ""
-    if status.unit_budget is not None:
-        per_unit = f"; a unit alone {_both(status.unit_budget, delta)}"
-    return f"{spent} of {_both(status.budget, delta)}{per_unit}"
+def _spent(row: dict[str, Any]) -> str:
+    limit = "" if row["budget_rho"] is None else f" of {_both(row, 'budget')}"
+    unit = "" if row["unit_budget_rho"] is None else f"; a unit alone {_both(row, 'unit_budget')}"
+    return f"{_both(row, 'spent')}{limit}{unit}"
 
 
-def _both(rho: float, delta: float) -> str:
-    return f"{options.epsilon_of(rho, delta):.3g} ({rho:.3g})"
-
-
-def _forecast(status: ScopeStatus, price: float | None) -> dict[str, Any]:
-    """Answers left of those that cost every unit the same; ``price`` is zCDP rho of one."""
-    if price is None and status.questions:
-        price = status.spent / status.questions
-    remaining = status.remaining or 0.0
-    return {
-        "kind": status.kind,
-        "name": status.name,
-        "remaining_rho": remaining,
-        "rho_per_answer": price,
-        # A hair of slack, for a budget set as a multiple of the price.
-        "answers_left": math.floor(remaining / price * (1 + 1e-9)) if price else None,
-        "renews_on": None if status.renews_on is None else status.renews_on.isoformat(),
-    }
+def _both(row: dict[str, Any], name: str) -> str:
+    return f"{row[f'{name}_epsilon']:.3g} ({row[f'{name}_rho']:.3g})"
 
 
 def _sentence(row: dict[str, Any]) -> str:
-    if row["answers_left"] is None:
-        return "no answer yet to go by; give --epsilon"
-    kind = "answers under fixed accounting" if row["kind"] == "corpus" else "answers"
+    left = row["answers_left"]
+    several = row["fixed_answers_left"] not in (None, left)
+    fixed = f" ({row['fixed_answers_left']} under fixed accounting)" if several else ""
     until = "" if row["renews_on"] is None else f" until it renews on {row['renews_on']}"
     return (
-        f"{row['answers_left']} more {kind} at rho {row['rho_per_answer']:.3g} each{until} "
-        f"(rho {row['remaining_rho']:.3g} left)"
+        f"{_scope(row)}: epsilon {row['unit_remaining_epsilon']:.3g} "
+        f"(rho {row['unit_remaining_rho']:.3g}) is left and pays for {left} more "
+        f"{'answer' if left == 1 else 'answers'}{fixed} of epsilon {row['answer_epsilon']:g} "
+        f"(rho {row['answer_rho']:.3g}){until}"
     )

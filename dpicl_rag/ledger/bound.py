@@ -76,6 +76,14 @@ class Limits:
         promised = min(usage.individual, max(self.floor, ceiling))
         return max(0, self.budget - usage.fixed - promised)
 
+    def unit_remaining(self, usage: Usage) -> int | None:
+        """min(U, B - F) - I: what every unit has left for individual answers, at the least.
+
+        None: no limit.
+        """
+        room = self.unit_room(usage.fixed)
+        return None if room is None else max(0, room - self.individual_bound(usage))
+
 
 def _least(first: int | None, second: int | None) -> int | None:
     given = [value for value in (first, second) if value is not None]

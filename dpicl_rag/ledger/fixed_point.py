@@ -56,7 +56,8 @@ def charge(amount: int) -> int:
 def allowance(amount: int) -> int:
     """Nano-rho that ``amount`` (in 2^-120 rho) allows to spend: rounded down."""
     meant = amount + (amount >> _TOLERANCE_BITS)
-    return (meant * NANO) >> _SCALE_BITS
+    # The file takes no budget above the largest, not even by the part in 2^40.
+    return min((meant * NANO) >> _SCALE_BITS, round(MAX_RHO) * NANO)
 
 
 def to_rho(nano: int) -> float:

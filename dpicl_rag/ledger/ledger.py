@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from dpicl_rag._database import Database
+from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.errors import ConfigurationError, LedgerError
 from dpicl_rag.ledger import entries, schema, unit_key, unit_spend
 from dpicl_rag.ledger.fixed_point import allowance, charge, exact
@@ -119,8 +120,11 @@ class Ledger:
         *,
         corpus: str | None = None,
         caller: str | None = None,
-        rho: float,
+        rho: float | None = None,
+        epsilon: float | None = None,
         unit_rho: float | None = None,
+        unit_epsilon: float | None = None,
+        delta: float = 1e-5,
         period: Period | str = Period.LIFETIME,
     ) -> None:
         """Set all budgets of one corpus or one caller, in place of those it had.
@@ -131,8 +135,12 @@ class Ledger:
             corpus: The corpus; give either this or ``caller``.
             caller: The caller.
             rho: zCDP rho per period; ``math.inf`` for no limit (spend is recorded all the same).
+            epsilon: In place of ``rho``: over a period all answers together are (epsilon,
+                delta)-DP. The file keeps it as rho, which adds up.
             unit_rho: The part of ``rho`` that a unit may spend on individual answers; all of it by
                 default. Only for a corpus.
+            unit_epsilon: The same part as epsilon at ``delta``.
+            delta: Delta of ``epsilon`` and ``unit_epsilon``, strictly between 0 and 1.
             period: ``lifetime``, or ``day``, ``month`` or ``year`` (UTC). A renewing budget
                 protects per period: over n periods a unit can lose n times as much.
 
@@ -144,12 +152,19 @@ class Ledger:
             raise ConfigurationError("give a budget to one corpus or to one caller")
         kind: Kind = "caller" if corpus is None else "corpus"
         name = require_name(kind, caller if corpus is None else corpus)
-        budget = None if rho == math.inf else allowance(exact("rho", rho))
-        unit_budget = None if unit_rho is None else allowance(exact("unit_rho", unit_rho))
+        amount = _amount("rho", rho, "epsilon", epsilon, delta)
+        if amount is None:
+            raise ConfigurationError("give the budget as rho or as epsilon")
+        unit_amount = _amount("unit_rho", unit_rho, "unit_epsilon", unit_epsilon, delta)
+        budget = None if amount == math.inf else allowance(exact("rho", amount))
+        unit_budget = None if unit_amount is None else allowance(exact("unit_rho", unit_amount))
         if unit_budget is not None and kind == "caller":
-            raise ConfigurationError("unit_rho belongs to a corpus; leave it out for a caller")
+            raise ConfigurationError(
+                "a unit's budget belongs to a corpus; leave unit_rho and unit_epsilon out for a "
+                "caller"
+            )
         if unit_budget is not None and budget is not None and unit_budget > budget:
-            raise ConfigurationError("unit_rho must not be above rho")
+            raise ConfigurationError("a unit's budget must not be above that of its corpus")
         try:
             renewing = Period(period)
         except ValueError:
@@ -252,8 +267,8 @@ class Ledger:
             warnings.warn(
                 f"the ledger has no budget for corpus {corpus_name!r}: nothing bounds what its "
                 f"units lose over many answers. Give it one with ledger.set_budget(corpus="
-                f"{corpus_name!r}, rho=...), or name the corpus that has one; rho=math.inf says "
-                "that none is wanted",
+                f"{corpus_name!r}, epsilon=...), or name the corpus that has one; rho=math.inf "
+                "says that none is wanted",
                 NoBudgetWarning,
                 stacklevel=2,
             )
@@ -398,3 +413,14 @@ class Ledger:
             if not entries.settle(connection, number):
                 with contextlib.suppress(ValueError):
                     self._abandoned.remove(number)
+
+
+def _amount(
+    rho_name: str, rho: float | None, epsilon_name: str, epsilon: float | None, delta: float
+) -> float | None:
+    """ZCDP rho of a budget given in one of two ways; None where it is not given."""
+    if epsilon is None:
+        return rho
+    if rho is not None:
+        raise ConfigurationError(f"give {rho_name} or {epsilon_name}, not both")
+    return epsilon_to_rho(epsilon, delta)

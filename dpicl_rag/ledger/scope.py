@@ -85,6 +85,7 @@ class Scope:
             spent=to_rho(spent),
             reserved=to_rho(max(0, limits.spent(held) - spent)),
             remaining=_optional(limits.remaining(held)),
+            unit_remaining=_optional(limits.unit_remaining(held)),
             period=self.period,
             renews_on=self.period.renewal(day),
             questions=self._questions(connection, day),

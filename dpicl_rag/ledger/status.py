@@ -25,6 +25,8 @@ class ScopeStatus:
         remaining: What a fixed answer may still reserve; None where the scope is not limited.
             Individual answers go on after it has reached 0, until ``spent`` by fixed answers alone
             fills the budget.
+        unit_remaining: What every unit has left for individual answers, at the least: that of a
+            unit which every answer so far has cost its whole bound. None without a limit.
         period: How often the budget renews. A renewing budget protects per period.
         renews_on: First UTC day of the next period; None for a lifetime.
         questions: Answers in this period that released at least one token.
@@ -37,6 +39,7 @@ class ScopeStatus:
     spent: float
     reserved: float
     remaining: float | None
+    unit_remaining: float | None
     period: Period
     renews_on: date | None
     questions: int

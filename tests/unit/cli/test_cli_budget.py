@@ -61,10 +61,19 @@ def test_json_of_show(cli):
         "budget_rho": 2.0,
         "budget_epsilon": pytest.approx(rho_to_epsilon(2.0, 1e-5)),
         "unit_budget_rho": 1.0,
+        "unit_budget_epsilon": pytest.approx(rho_to_epsilon(1.0, 1e-5)),
         "spent_rho": 0.5,
         "spent_epsilon": pytest.approx(rho_to_epsilon(0.5, 1e-5)),
         "reserved_rho": 0.0,
+        "reserved_epsilon": 0.0,
         "remaining_rho": 1.5,
+        "remaining_epsilon": pytest.approx(rho_to_epsilon(1.5, 1e-5)),
+        "unit_remaining_rho": 1.0,
+        "unit_remaining_epsilon": pytest.approx(rho_to_epsilon(1.0, 1e-5)),
+        "answer_rho": pytest.approx(epsilon_to_rho(8, 1e-5)),
+        "answer_epsilon": 8.0,
+        "answers_left": 0,
+        "fixed_answers_left": 1,
         "delta": 1e-5,
         "period": "lifetime",
         "renews_on": None,
@@ -125,6 +134,7 @@ def test_an_infinite_budget_is_no_limit(cli):
         ("--corpus mail --rho 1 --epsilon 1", 2),
         ("--corpus mail --rho 1 --unit-rho 1 --unit-epsilon 1", 2),
         ("--corpus mail --rho 1 --period week", 2),
+        ("--corpus mail --unit-epsilon 1", 2),
         ("--rho 1", 1),
         ("--corpus mail --caller ann --rho 1", 1),
         ("--corpus mail --rho -1", 1),
@@ -132,6 +142,7 @@ def test_an_infinite_budget_is_no_limit(cli):
         ("--corpus mail --epsilon 0", 1),
         ("--corpus mail --epsilon 1 --delta 2", 1),
         ("--corpus mail --rho 1 --unit-rho 2", 1),
+        ("--corpus mail --epsilon 4 --unit-epsilon 8", 1),
         ("--caller ann --rho 1 --unit-rho 1", 1),
     ],
 )
@@ -151,38 +162,72 @@ def forecasts(cli, *words):
     return json.loads(result.stdout)
 
 
-def test_forecast_counts_the_answers_left_at_the_present_rate(cli):
-    cli("budget", "set", "--corpus", "mail", "--rho", "1")
-    spend("mail", 0.1, 0.3)
-    found = forecasts(cli)
-    (row,) = found["forecasts"]
-    assert row["rho_per_answer"] == pytest.approx(0.2)
-    assert row["answers_left"] == 3
-    assert "private" in found["individual"]
-    result = cli("budget", "forecast")
-    assert "corpus mail: 3 more answers under fixed accounting at rho 0.2 each" in result.stdout
-    assert "individual accounting are not forecast" in result.stderr
+@pytest.mark.parametrize("command", ["show", "forecast"])
+@pytest.mark.parametrize(("epsilon", "left"), [(8.0, 1), (4.0, 3), (2.0, 11)])
+def test_a_lifetime_of_epsilon_8_in_answers(cli, command, epsilon, left):
+    cli("budget", "set", "--corpus", "mail", "--epsilon", "8")
+    assert left == int(epsilon_to_rho(8, 1e-5) / epsilon_to_rho(epsilon, 1e-5))
+    result = cli("budget", command, "--json", "--epsilon", str(epsilon))
+    (row,) = next(iter(json.loads(result.stdout).values()))
+    assert (row["answers_left"], row["fixed_answers_left"]) == (left, left)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1, 2, 3, 4, 8, 16])
+def test_a_lifetime_of_one_answer_pays_for_it(cli, epsilon):
+    """Rounding the budget down to whole nano-rho takes no answer away."""
+    cli("budget", "set", "--caller", "ann", "--epsilon", str(epsilon))
+    (row,) = forecasts(cli, "--epsilon", str(epsilon))["forecasts"]
+    assert row["answers_left"] == 1
+
+
+def test_show_and_forecast_say_how_many_answers_are_left(cli):
+    cli("budget", "set", "--corpus", "mail", "--epsilon", "8")
+    assert "left are answers of epsilon 4" in cli("budget", "show", "--epsilon", "4").stdout
+    result = cli("budget", "forecast", "--epsilon", "4")
+    assert "corpus mail: epsilon 8 (rho 1.23) is left and pays for 3 more answers" in result.stdout
+    assert "of epsilon 4 (rho 0.373)" in result.stdout
+    assert "public bound" in result.stderr
 
 
 def test_the_forecast_comes_true(cli):
-    cli("budget", "set", "--corpus", "mail", "--rho", "1")
-    spend("mail", 0.25)
-    left = forecasts(cli)["forecasts"][0]["answers_left"]
-    assert left == 3
-    spend("mail", *[0.25] * left)
-    assert forecasts(cli)["forecasts"][0]["answers_left"] == 0
+    price = epsilon_to_rho(2, 1e-5)
+    cli("budget", "set", "--corpus", "mail", "--rho", str(5.5 * price))
+    spend("mail", price)
+    left = forecasts(cli, "--epsilon", "2")["forecasts"][0]["answers_left"]
+    assert left == 4
+    spend("mail", *[price] * left)
+    assert forecasts(cli, "--epsilon", "2")["forecasts"][0]["answers_left"] == 0
 
 
-def test_forecast_at_a_given_epsilon(cli):
-    cli("budget", "set", "--caller", "ann", "--rho", str(epsilon_to_rho(4, 1e-5) * 5.5))
-    (row,) = forecasts(cli, "--epsilon", "4")["forecasts"]
-    assert row["answers_left"] == 5
+def test_answers_left_follow_the_public_bound_and_not_what_units_paid(cli):
+    """`spend` lets each unit pay a seventh of the price; the forecast must not tell."""
+    price = epsilon_to_rho(2, 1e-5)
+    cli("budget", "set", "--corpus", "mail", "--rho", str(5.5 * price))
+    cli("budget", "set", "--corpus", "fixed", "--rho", str(5.5 * price))
+    for _ in range(3):
+        spend("mail", price, units=["unit-one", "unit-two"])
+        spend("fixed", price)
+        fixed, mail = forecasts(cli, "--epsilon", "2")["forecasts"]
+        assert mail["answers_left"] == fixed["answers_left"]
+        assert mail["spent_rho"] == fixed["spent_rho"]
+    assert mail["answers_left"] == 2
 
 
-def test_forecast_before_the_first_answer_needs_an_epsilon(cli):
-    cli("budget", "set", "--corpus", "mail", "--rho", "1")
-    assert forecasts(cli)["forecasts"][0]["answers_left"] is None
-    assert "give --epsilon" in cli("budget", "forecast").stdout
+def test_a_unit_budget_of_its_own_is_what_answers_are_counted_by(cli):
+    price = epsilon_to_rho(2, 1e-5)
+    words = ["--rho", str(6.5 * price), "--unit-rho", str(2.5 * price)]
+    cli("budget", "set", "--corpus", "mail", *words)
+    spend("mail", price, units=["unit-one"])
+    (row,) = forecasts(cli, "--epsilon", "2")["forecasts"]
+    assert (row["answers_left"], row["fixed_answers_left"]) == (1, 5)
+    said = cli("budget", "forecast", "--epsilon", "2").stdout
+    assert "pays for 1 more answer (5 under fixed accounting)" in said
+
+
+def test_a_budget_of_units_alone_is_forecast_too(cli):
+    cli("budget", "set", "--corpus", "mail", "--rho", "inf", "--unit-epsilon", "8")
+    (row,) = forecasts(cli)["forecasts"]
+    assert (row["answers_left"], row["fixed_answers_left"]) == (1, None)
 
 
 def test_forecast_without_a_budget(cli):

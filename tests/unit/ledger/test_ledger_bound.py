@@ -31,6 +31,16 @@ def test_fixed_answers_take_from_the_room_of_units() -> None:
     assert limits.unit_room(fixed=150) == 0
 
 
+def test_a_unit_has_left_what_no_answer_so_far_could_take() -> None:
+    limits = Limits(budget=100, unit_budget=40)
+    assert limits.unit_remaining(Usage(fixed=10, individual=15)) == 25
+    assert limits.unit_remaining(Usage(fixed=90, individual=4)) == 6
+    assert limits.unit_remaining(Usage(fixed=10, individual=500)) == 0
+    assert Limits(100, 10, floor=60).unit_remaining(Usage(fixed=0, individual=500)) == 0
+    assert Limits(None, 40).unit_remaining(Usage(fixed=500, individual=15)) == 25
+    assert Limits(None, None).unit_remaining(Usage(fixed=1, individual=1)) is None
+
+
 def test_what_was_possible_before_a_cut_stays_counted() -> None:
     usage = Usage(fixed=0, individual=500)
     assert Limits(budget=100, unit_budget=10, floor=60).spent(usage) == 60
@@ -59,6 +69,9 @@ def test_whatever_is_asked_no_unit_loses_more_than_the_budget(
             room = limits.unit_room(fixed)
             assert room is not None
             caps += amount
+            least = limits.unit_remaining(usage)
+            assert least is not None
+            assert least <= room - unit
             unit += max(0, min(amount, own, room - unit))
         elif amount <= (limits.remaining(usage) or 0):
             fixed += amount

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dpicl_rag.accounting import epsilon_to_rho, rho_to_epsilon
 from dpicl_rag.errors import BudgetExceededError, ConfigurationError, LedgerError
 from dpicl_rag.ledger import Ledger, Period, ScopeStatus
 
@@ -41,11 +42,29 @@ def test_the_status_is_complete(ledger: Ledger) -> None:
     ledger.set_budget(caller="ann", rho=2.0, period="month")
     corpus, caller = ledger.status()
     assert corpus == ScopeStatus(
-        "corpus", "mail", 1.0, 0.5, 0.0, 0.0, 1.0, Period.LIFETIME, None, 0
+        "corpus", "mail", 1.0, 0.5, 0.0, 0.0, 1.0, 0.5, Period.LIFETIME, None, 0
     )
     assert caller.kind == "caller"
     assert caller.period is Period.MONTH
     assert str(caller.renews_on) == "2026-04-01"
+
+
+@pytest.mark.parametrize("delta", [1e-5, 1e-9])
+def test_a_budget_may_be_given_as_epsilon(ledger: Ledger, delta: float) -> None:
+    ledger.set_budget(corpus="mail", epsilon=8, unit_epsilon=4, delta=delta, period="year")
+    status = of(ledger, "mail")
+    assert status.budget == pytest.approx(epsilon_to_rho(8, delta), abs=1e-9)
+    assert status.unit_budget == pytest.approx(epsilon_to_rho(4, delta), abs=1e-9)
+    assert rho_to_epsilon(status.budget, delta) <= 8
+    assert status.period is Period.YEAR
+
+
+@pytest.mark.parametrize("rho", [1e6, math.nextafter(1e6, 0), 1e6 - 1e-9])
+def test_the_largest_budget_is_kept_and_can_be_spent(ledger: Ledger, rho: float) -> None:
+    ledger.set_budget(corpus="mail", rho=rho, unit_rho=rho)
+    assert of(ledger, "mail").budget == pytest.approx(rho, rel=1e-12)
+    spend(ledger, rho)
+    assert of(ledger, "mail").remaining == pytest.approx(0.0, abs=1e-6)
 
 
 def test_ten_tenths_fit_a_budget_of_one_and_nothing_more(ledger: Ledger) -> None:
@@ -226,6 +245,16 @@ def test_a_clock_that_went_back_stops_renewing_budgets_until_an_owner_acts(
         {"corpus": "a", "rho": 1.0, "unit_rho": math.inf},
         {"caller": "a", "rho": 1.0, "unit_rho": 0.5},
         {"corpus": "a", "rho": 1.0, "period": "week"},
+        {"corpus": "a"},
+        {"corpus": "a", "unit_rho": 1.0},
+        {"corpus": "a", "rho": 1.0, "epsilon": 1.0},
+        {"corpus": "a", "rho": 1.0, "unit_rho": 1.0, "unit_epsilon": 1.0},
+        {"corpus": "a", "epsilon": 4.0, "unit_epsilon": 8.0},
+        {"corpus": "a", "epsilon": 0.0},
+        {"corpus": "a", "epsilon": math.inf},
+        {"corpus": "a", "epsilon": 1e9},
+        {"corpus": "a", "epsilon": 1.0, "delta": 0.0},
+        {"caller": "a", "epsilon": 1.0, "unit_epsilon": 0.5},
     ],
 )
 def test_budgets_outside_their_range_are_refused(ledger: Ledger, wrong: dict[str, Any]) -> None:
