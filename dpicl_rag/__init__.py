@@ -19,12 +19,14 @@ if TYPE_CHECKING:
         ContextLengthError,
         CorpusError,
         DPICLError,
+        KnowledgeError,
         LedgerError,
         LoaderError,
         MissingDependencyError,
         MissingDocumentsError,
         ModelError,
     )
+    from dpicl_rag.knowledge import AnswerMemory, NotRememberedWarning, PublicDocuments
     from dpicl_rag.language_models.prefix_cache import PrefixCache
     from dpicl_rag.language_models.transformers import TransformersModel
     from dpicl_rag.ledger import Ledger, NoBudgetWarning
@@ -47,7 +49,9 @@ _HOMES = {
     "configuration": "PrivacyConfig",
     "documents": "Document",
     "errors": "BudgetExceededError ConfigurationError ContextLengthError CorpusError DPICLError "
-    "LedgerError LoaderError MissingDependencyError MissingDocumentsError ModelError",
+    "KnowledgeError LedgerError LoaderError MissingDependencyError MissingDocumentsError "
+    "ModelError",
+    "knowledge": "AnswerMemory NotRememberedWarning PublicDocuments",
     "language_models.prefix_cache": "PrefixCache",
     "language_models.transformers": "TransformersModel",
     "ledger": "Ledger NoBudgetWarning",
@@ -63,6 +67,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split
 __version__ = "0.1.0"
 __all__ = [
     "Adjacency",
+    "AnswerMemory",
     "BudgetExceededError",
     "ConfigurationError",
     "ContextLengthError",
@@ -71,6 +76,7 @@ __all__ = [
     "DPICLError",
     "Document",
     "Example",
+    "KnowledgeError",
     "Ledger",
     "LedgerError",
     "LoaderError",
@@ -79,6 +85,7 @@ __all__ = [
     "ModelError",
     "NoBudgetWarning",
     "NotPrivateWarning",
+    "NotRememberedWarning",
     "PoissonSampledRetriever",
     "PrefixCache",
     "PrivacyConfig",
@@ -89,6 +96,7 @@ __all__ = [
     "PrivateThresholdRetriever",
     "PrivateTopKRetriever",
     "PromptTemplate",
+    "PublicDocuments",
     "Stability",
     "ThresholdRetriever",
     "TopKRetriever",

@@ -11,6 +11,7 @@ The tree::
     ├── CorpusError                            a corpus is unknown or cannot be used
     ├── LoaderError                            a path holds nothing that can be read
     ├── LedgerError                            the ledger file cannot be used
+    ├── KnowledgeError                         public knowledge cannot be read or kept
     └── BudgetExceededError                    a budget cannot pay for the request
 
 Messages name the remedy. They never carry private text, scores, probabilities, numbers of experts
@@ -52,6 +53,10 @@ class LoaderError(DPICLError):
 
 class LedgerError(DPICLError):
     """The ledger file is missing, damaged, or of an unknown version."""
+
+
+class KnowledgeError(DPICLError):
+    """A source of public knowledge, such as the memory of answers, cannot be used."""
 
 
 class BudgetExceededError(DPICLError):

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,510}[A-Za-z0-9]")
 _EMBEDDER, _SIZE, _OVERLAP = "dpicl_embedder", "dpicl_chunk_size", "dpicl_chunk_overlap"
+_PUBLIC = "dpicl_public"
 _BATCH = 64  # passages embedded between two writes: what an interrupted ingest loses
 _PAGE = 1000  # records read at a time
 
@@ -53,9 +54,11 @@ class Corpus:
         unit_field: str = UNIT_FIELD,
         chunking: tuple[int, int] | None = None,
         collection: Collection | None = None,
+        public: bool = False,
     ) -> None:
         self.name = name
         self.embedder = embedder
+        self._public = public
         self._store = store
         self._unit_field = unit_field
         self._chunking = chunking
@@ -65,6 +68,11 @@ class Corpus:
 
     def __repr__(self) -> str:
         return f"Corpus({self.name!r})"
+
+    @property
+    def public(self) -> bool:
+        """Whether it was made of public texts, which may inform answers at no cost."""
+        return self._public
 
     @classmethod
     def create(
@@ -76,6 +84,7 @@ class Corpus:
         embedder: Embedder | None = None,
         chunk_size: int = 800,
         chunk_overlap: int = 80,
+        public: bool = False,
     ) -> Corpus:
         """Open a corpus, making it first if there is none of this name.
 
@@ -86,10 +95,12 @@ class Corpus:
             embedder: Embedding model; the packaged one if None.
             chunk_size: Longest passage, in characters.
             chunk_overlap: Characters repeated between neighbouring passages.
+            public: That every text put there is public: it may then inform answers at no cost
+                (``PrivateContextLLM(knowledge=...)``). Chosen once.
 
         Raises:
             CorpusError: The name is invalid, or a corpus of this name was made with another
-                embedding model.
+                embedding model, or is private and shall be public, or the reverse.
             ConfigurationError: A length is out of range.
         """
         _check_name(name)
@@ -100,6 +111,7 @@ class Corpus:
             _EMBEDDER: embedder.fingerprint,
             _SIZE: chunk_size,
             _OVERLAP: chunk_overlap,
+            **({_PUBLIC: True} if public else {}),
         }
         if name not in store.names():
             with store.writing() as chroma:
@@ -110,7 +122,14 @@ class Corpus:
                     configuration={"hnsw": {"space": "cosine"}},
                     get_or_create=True,
                 )
-        return cls._opened(store, name, embedder)
+        corpus = cls._opened(store, name, embedder)
+        if corpus.public != public:
+            kinds = ("private", "public") if public else ("public", "private")
+            raise CorpusError(
+                f"corpus {name!r} was made {kinds[0]} and stays so; put {kinds[1]} texts into "
+                "another corpus"
+            )
+        return corpus
 
     @classmethod
     def open(
@@ -152,7 +171,13 @@ class Corpus:
                 f"{embedder.fingerprint}; open it with that embedder, or ingest the documents "
                 "into a new corpus"
             )
-        return cls(store, name, embedder, chunking=(metadata[_SIZE], metadata[_OVERLAP]))
+        return cls(
+            store,
+            name,
+            embedder,
+            chunking=(metadata[_SIZE], metadata[_OVERLAP]),
+            public=metadata.get(_PUBLIC) is True,
+        )
 
     @classmethod
     def from_collection(

@@ -1,0 +1,184 @@
+"""The file of released answers, of all corpora and callers: for who runs the system."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from dpicl_rag._database import Database
+from dpicl_rag.errors import KnowledgeError
+from dpicl_rag.knowledge.entry import Entry
+from dpicl_rag.knowledge.schema import MEMORY
+from dpicl_rag.knowledge.scope import ALL, Scope
+
+_COLUMNS = "id, corpus, caller, question, answer, epsilon, delta, released, edited"
+_COMPARED = 10_000  # newest entries that a question is compared with
+
+Row = tuple[int, str, str, str, str, float, float, int, int]
+
+
+class AnswerFile:
+    """Released answers in SQLite, safe for threads and processes.
+
+    Args:
+        path: The file, made with mode 0600 where there is none; so is its folder, with 0700.
+        busy_timeout: Seconds to wait for another process before a call fails.
+        clock: Unix time in seconds; for tests.
+
+    Raises:
+        KnowledgeError: The file is damaged, of another version or another program's, locked, or
+            cannot be reached.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        busy_timeout: float = 10.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        try:
+            self.path = Path(path).expanduser().resolve()
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except (OSError, ValueError, RuntimeError):
+            raise KnowledgeError(
+                "the folder of the memory cannot be made; check the path and its permissions"
+            ) from None
+        self._clock = clock
+        self._database = Database(self.path, MEMORY, busy_timeout=busy_timeout)
+        try:
+            self._database.make_ready()
+        except BaseException:
+            self._database.close()
+            raise
+
+    def __repr__(self) -> str:
+        return f"AnswerFile({str(self.path)!r})"
+
+    def entries(self, scope: Scope = ALL) -> list[Entry]:
+        """Entries of a scope, the oldest first."""
+        condition, values = scope.condition()
+        query = f"SELECT {_COLUMNS} FROM entry WHERE {condition} ORDER BY id"  # noqa: S608
+        return self._database.read(lambda c: [_entry(row) for row in c.execute(query, values)])
+
+    def find(self, scope: Scope, words: str, form: str) -> Entry | None:
+        """The answer to a question in the same words: the operator's own, or else the newest."""
+        condition, values = scope.condition()
+        query = (
+            f"SELECT {_COLUMNS} FROM entry WHERE {condition} AND words = ?"  # noqa: S608
+            " AND form IN (?, '') ORDER BY edited DESC, released DESC, id DESC LIMIT 1"
+        )
+        row = self._database.read(lambda c: c.execute(query, (*values, words, form)).fetchone())
+        return None if row is None else _entry(row)
+
+    def put(
+        self,
+        *,
+        corpus: str,
+        caller: str,
+        part: str,
+        form: str,
+        words: str,
+        question: str,
+        answer: str,
+        epsilon: float,
+        delta: float,
+    ) -> None:
+        """Keep an answer, in place of an older one to the same question of the same scope.
+
+        Of two processes at once the last stays. What the operator edited is not replaced.
+        """
+        kept = (corpus, caller, part, form, words, question, answer, epsilon, delta)
+        self._database.write(
+            lambda c: c.execute(
+                "INSERT INTO entry (corpus, caller, part, form, words, question, answer, epsilon,"
+                " delta, released) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                " ON CONFLICT (corpus, caller, part, form, words) DO UPDATE SET"
+                " question = excluded.question, answer = excluded.answer,"
+                " epsilon = excluded.epsilon, delta = excluded.delta,"
+                " released = excluded.released, embedder = NULL, vector = NULL"
+                " WHERE NOT edited",
+                (*kept, max(0, int(self._clock()))),
+            )
+        )
+
+    def edit(self, number: int, answer: str, scope: Scope = ALL) -> None:
+        """Correct the answer of an entry.
+
+        Raises:
+            KnowledgeError: There is no such entry, or the file cannot be written.
+        """
+        self._change(number, scope, "UPDATE entry SET answer = ?, edited = 1", answer)
+
+    def forget(self, number: int, scope: Scope = ALL) -> None:
+        """Delete an entry.
+
+        Raises:
+            KnowledgeError: There is no such entry, or the file cannot be written.
+        """
+        self._change(number, scope, "DELETE FROM entry")
+
+    def clear(self, scope: Scope = ALL) -> int:
+        """Delete all entries of a scope; returns how many there were."""
+        condition, values = scope.condition()
+        statement = f"DELETE FROM entry WHERE {condition}"  # noqa: S608 - see Scope.condition
+        return self._database.write(lambda c: c.execute(statement, values).rowcount)
+
+    def vectors(self, scope: Scope, fingerprint: str) -> list[tuple[Entry, bytes | None]]:
+        """The newest entries, the newest first, with the vectors of an embedding model.
+
+        Args:
+            scope: Whose.
+            fingerprint: Of the model; vectors of another one are None.
+        """
+        condition, values = scope.condition()
+        query = (
+            f"SELECT CASE WHEN embedder = ? THEN vector END, {_COLUMNS} FROM entry"  # noqa: S608
+            f" WHERE {condition} ORDER BY released DESC, id DESC LIMIT {_COMPARED}"
+        )
+
+        def read(connection: sqlite3.Connection) -> list[tuple[Entry, bytes | None]]:
+            found = connection.execute(query, (fingerprint, *values))
+            return [(_entry(tuple(row)), vector) for vector, *row in found]
+
+        return self._database.read(read)
+
+    def keep_vectors(self, fingerprint: str, vectors: Mapping[Entry, bytes]) -> None:
+        """Keep vectors of questions; another process may do the same, with the same result."""
+        rows = [
+            (fingerprint, vector, entry.id, entry.question) for entry, vector in vectors.items()
+        ]
+
+        def write(connection: sqlite3.Connection) -> None:
+            connection.executemany(
+                "UPDATE entry SET embedder = ?, vector = ? WHERE id = ? AND question = ?", rows
+            )
+
+        # A vector can be made again: no question fails or waits for this.
+        self._database.try_write(write)
+
+    def close(self) -> None:
+        """Close the file; later calls raise KnowledgeError."""
+        self._database.close()
+
+    def _change(self, number: int, scope: Scope, statement: str, *new: str) -> None:
+        condition, values = scope.condition()
+        whole = f"{statement} WHERE id = ? AND {condition}"
+        changed = self._database.write(lambda c: c.execute(whole, (*new, number, *values)).rowcount)
+        if not changed:
+            raise KnowledgeError(
+                f"there is no entry {number} in this memory; `dpicl-rag memory show` lists them"
+            )
+
+
+def _entry(row: Row) -> Entry:
+    number, corpus, caller, question, answer, epsilon, delta, released, edited = row
+    moment = datetime.fromtimestamp(released, UTC)
+    return Entry(
+        *(number, corpus, caller or None, question, answer, epsilon, delta, moment),
+        edited=bool(edited),
+    )

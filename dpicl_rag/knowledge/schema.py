@@ -1,0 +1,41 @@
+"""Tables of a memory's file.
+
+The file holds questions and released answers. Answers are public; who asked what may not be, so
+the file is made for its owner alone.
+"""
+
+from __future__ import annotations
+
+from dpicl_rag._database import FileKind
+from dpicl_rag.errors import KnowledgeError
+
+_VERSION_1 = (
+    # words: the question as it is compared. form: what else shaped the answer; '' fits every one.
+    # AUTOINCREMENT: a number that was shown is never another entry's.
+    """CREATE TABLE entry (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        corpus TEXT NOT NULL CHECK (typeof(corpus) = 'text'),
+        caller TEXT NOT NULL CHECK (typeof(caller) = 'text'),
+        part TEXT NOT NULL CHECK (typeof(part) = 'text'),
+        form TEXT NOT NULL CHECK (typeof(form) = 'text'),
+        words TEXT NOT NULL CHECK (typeof(words) = 'text'),
+        question TEXT NOT NULL CHECK (typeof(question) = 'text'),
+        answer TEXT NOT NULL CHECK (typeof(answer) = 'text'),
+        epsilon REAL NOT NULL CHECK (typeof(epsilon) = 'real' AND epsilon >= 0),
+        delta REAL NOT NULL CHECK (typeof(delta) = 'real' AND delta BETWEEN 0 AND 1),
+        released INTEGER NOT NULL
+            CHECK (typeof(released) = 'integer' AND released BETWEEN 0 AND 200000000000),
+        edited INTEGER NOT NULL DEFAULT 0 CHECK (edited IN (0, 1)),
+        embedder TEXT,
+        vector BLOB CHECK (vector IS NULL OR typeof(vector) = 'blob'),
+        UNIQUE (corpus, caller, part, form, words)
+    )""",
+)
+
+MEMORY = FileKind(
+    noun="memory",
+    holds="the answers in it",
+    error=KnowledgeError,
+    application_id=0x4450414D,  # "DPAM"
+    migrations=(_VERSION_1,),
+)

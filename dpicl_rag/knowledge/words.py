@@ -1,0 +1,18 @@
+"""Whether two questions are the same one."""
+
+from __future__ import annotations
+
+import unicodedata
+
+_ENDING = " .?!\u061f\u3002"  # the Arabic question mark and the ideographic full stop have no NFKC
+
+
+def same_words(question: str) -> str:
+    """The question as it is compared: two are the same if this is equal.
+
+    Width and other compatible forms (NFKC), case, white space and the mark at the end make no
+    difference. Nothing else is taken away: ``C`` and ``C#`` are two questions.
+    """
+    folded = unicodedata.normalize("NFKC", question).casefold()
+    spaced = " ".join(unicodedata.normalize("NFKC", folded).split())
+    return spaced.rstrip(_ENDING) or spaced
