@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from dpicl_rag.cli import ask, audit, budget, console, corpora, demo, evaluate, ingest
+from dpicl_rag.cli import ask, audit, budget, console, corpora, demo, evaluate, ingest, memory
 
 app = typer.Typer(
     name="dpicl-rag",
@@ -42,6 +42,7 @@ app.command("audit")(audit.audit)
 app.command("demo")(demo.demo)
 app.add_typer(budget.app, name="budget")
 app.add_typer(corpora.app, name="corpora")
+app.add_typer(memory.app, name="memory")
 app.add_typer(evaluate.app, name="evaluate")
 
 

@@ -38,7 +38,7 @@ def delete(
     path: options.StorePath = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Delete a corpus. What its answers have spent stays in the ledger."""
+    """Delete a corpus. What its answers have spent stays in the ledger, and so do the answers."""
     from dpicl_rag.retrieval import Corpus
     from dpicl_rag.retrieval.store import Store
 
@@ -53,7 +53,10 @@ def delete(
             client.delete_collection(name)
     finally:
         store.close()
-    typer.echo(f"deleted corpus {name}; its budget and what was spent stay in the ledger")
+    typer.echo(
+        f"deleted corpus {name}; its budget and what was spent stay in the ledger, and its "
+        f"released answers in the memory (`dpicl-rag memory clear --corpus {name}`)"
+    )
 
 
 @app.command()

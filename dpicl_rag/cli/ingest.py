@@ -48,6 +48,14 @@ def ingest(
             "was; id, _id, uuid, guid, record_id or row_id by default.",
         ),
     ] = None,
+    public: Annotated[
+        bool,
+        typer.Option(
+            "--public",
+            help="Every text is public: answers from other corpora may be informed by it at no "
+            "cost (`ask --public NAME`). Chosen when the corpus is made.",
+        ),
+    ] = False,
     warm: Annotated[
         bool,
         typer.Option(
@@ -87,7 +95,7 @@ def ingest(
             on_progress=lambda seen: bar.update(seen, None),
         )
     with console.status("Opening the corpus", quiet=quiet):
-        target = Corpus.create(corpus, path, embedder=stores.load_embedder(embedder))
+        target = Corpus.create(corpus, path, embedder=stores.load_embedder(embedder), public=public)
     try:
         with (
             nullcontext() if no_ledger else stores.find_ledger(ledger) as book,

@@ -12,6 +12,7 @@ from platformdirs import user_data_path
 
 if TYPE_CHECKING:
     from dpicl_rag.cli.options import Source
+    from dpicl_rag.knowledge.answer_file import AnswerFile
     from dpicl_rag.language_models.prefix_cache import PrefixCache
     from dpicl_rag.ledger import Ledger
     from dpicl_rag.retrieval import Corpus, Retriever
@@ -53,6 +54,24 @@ def open_ledger(path: Path | None) -> Ledger:
     from dpicl_rag.ledger import Ledger
 
     return Ledger(path or default_ledger())
+
+
+def memory_path(ledger: Path | None) -> Path:
+    """Where released answers are kept: beside the ledger that their cost is booked in."""
+    book = ledger or default_ledger()
+    return book.with_name(f"{book.name}.memory")
+
+
+@contextmanager
+def open_answers(ledger: Path | None) -> Iterator[AnswerFile]:
+    """Open the released answers of all corpora and callers."""
+    from dpicl_rag.knowledge.answer_file import AnswerFile
+
+    answers = AnswerFile(memory_path(ledger))
+    try:
+        yield answers
+    finally:
+        answers.close()
 
 
 @contextmanager
