@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 
-from dpicl_rag.language_models.base import Input, LanguageModel, Progress, Rows
+from dpicl_rag.language_models.base import Copying, Input, LanguageModel, Progress, Rows
 from dpicl_rag.mechanisms.step import Step
 
 _Appended = tuple[tuple[int, ...], ...]
@@ -27,6 +27,15 @@ class OneReading:
         self.context_length = model.context_length
         self._model = model
         self._known: _Known = {}
+        self._copies: dict[float, OneReading] = {}
+
+    def copying(self, bias: float) -> OneReading:
+        """As the model does; what one bias reads is remembered apart."""
+        if not isinstance(self._model, Copying):
+            return self
+        if bias not in self._copies:
+            self._copies[bias] = OneReading(self._model.copying(bias))
+        return self._copies[bias]
 
     def digest(self, passages: Sequence[str], most: int) -> Input:
         """As the model does."""

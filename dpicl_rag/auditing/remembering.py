@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 
 import torch
 
-from dpicl_rag.language_models.base import Input, LanguageModel, Progress, Rows
+from dpicl_rag.language_models.base import Copying, Input, LanguageModel, Progress, Rows
 from dpicl_rag.language_models.rows import TransformersRows
 from dpicl_rag.mechanisms.step import DenseStep, Step
 
@@ -32,6 +32,7 @@ class RememberingModel:
         self.context_length = model.context_length
         self._model = model
         self._memory = memory
+        self._copies: dict[float, RememberingModel] = {}
         self._used = 0
         self._rows: OrderedDict[tuple[int, Hashable], torch.Tensor] = OrderedDict()
         self._homes: dict[tuple[Hashable, ...], tuple[_Batch, int]] = {}
@@ -39,6 +40,14 @@ class RememberingModel:
     def anew(self) -> RememberingModel:
         """The same model with nothing remembered: documents read next share one batch."""
         return RememberingModel(self._model, memory=self._memory)
+
+    def copying(self, bias: float) -> RememberingModel:
+        """As the model does; what one bias reads is remembered apart."""
+        if not isinstance(self._model, Copying):
+            return self
+        if bias not in self._copies:
+            self._copies[bias] = RememberingModel(self._model.copying(bias), memory=self._memory)
+        return self._copies[bias]
 
     def digest(self, passages: Sequence[str], most: int) -> Input:
         """As the model does."""

@@ -113,3 +113,20 @@ class LanguageModel(Protocol):
             on_progress: Told which part is read.
         """
         ...
+
+
+@runtime_checkable
+class Copying(Protocol):
+    """A language model whose experts can be made to favour words of their own input."""
+
+    def copying(self, bias: float) -> LanguageModel:
+        """The same model with that preference.
+
+        It moves each expert's row by a function of the expert's own input, and the public row,
+        which is the first, not at all.
+
+        Args:
+            bias: Added to the log-probability of words of the input, in nats, before the row is
+                normalised again; 0 or more.
+        """
+        ...

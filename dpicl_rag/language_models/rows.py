@@ -10,6 +10,7 @@ import torch
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import Progress
+from dpicl_rag.language_models.copy_bias import CopyBias
 from dpicl_rag.language_models.key_value_cache import Layers
 from dpicl_rag.language_models.memory import enough_memory
 from dpicl_rag.language_models.prefix_cache import PrefixCache
@@ -51,10 +52,12 @@ class TransformersRows:
 
     Args:
         batch: Both, in this order.
+        copy_bias: Makes the experts favour words of their own input; None reads them as they are.
     """
 
-    def __init__(self, batch: Batch) -> None:
+    def __init__(self, batch: Batch, copy_bias: CopyBias | None = None) -> None:
         self._batch = batch
+        self._copy_bias = copy_bias
         self._next: torch.Tensor | None = None
 
     def extend(self, token_ids: Tokens) -> Step:
@@ -65,7 +68,7 @@ class TransformersRows:
         """Append the same tokens to every row; a step after each of the last ``keep``."""
         self._next = None  # frees its memory
         with enough_memory(), torch.inference_mode():
-            found = self._batch.forward(token_ids, keep)
+            found = self._forward(token_ids, keep)
         self._batch.move(len(token_ids))
         self._next = found[:, -1]
         return [_step(found[:, at]) for at in range(keep)]
@@ -85,7 +88,7 @@ class TransformersRows:
                 total = self._next[:, ids[0]].double()
                 if len(ids) > 1:
                     # Runs past the end without moving it; the next call writes over these slots.
-                    steps = self._batch.forward(ids[:-1], keep=len(ids) - 1)
+                    steps = self._forward(ids[:-1], keep=len(ids) - 1)
                     targets = torch.tensor(list(ids[1:]), device=steps.device)
                     picked = steps.gather(2, targets.expand(len(steps), -1).unsqueeze(2))
                     total = total + picked.squeeze(2).double().sum(1)
@@ -100,6 +103,12 @@ class TransformersRows:
         other = copy.copy(self)
         other._batch = copy.copy(self._batch)
         return other
+
+    def _forward(self, token_ids: Tokens, keep: int) -> torch.Tensor:
+        found = self._batch.forward(token_ids, keep)
+        if self._copy_bias is not None:
+            self._copy_bias.apply(found[1:])  # never the public row
+        return found
 
 
 def _step(rows: torch.Tensor) -> Step:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from dpicl_rag.language_models.plain_text import plain_reader
@@ -48,6 +49,9 @@ class Tokenizer(Protocol):
         ...
 
 
+# How vocabularies write the space that a token begins with: byte-level BPE, SentencePiece, text.
+_SPACES = ("\u0120", "\u2581", " ")
+
 # No token of ordinary text is longer than this many characters, or than the longest of the
 # vocabulary: an unknown word can be one token.
 _TOKEN_CHARACTERS = 64
@@ -83,6 +87,16 @@ class HuggingFaceTokenizer:
     def vocabulary(self) -> dict[str, int]:
         """Every token and its id."""
         found: dict[str, int] = self._tokenizer.get_vocab()
+        return found
+
+    @cached_property
+    def other_spellings(self) -> dict[int, int]:
+        """The token with a leading space for the one without, and the other way round."""
+        vocabulary, found = self.vocabulary, {}
+        for token, spaced in vocabulary.items():
+            bare = vocabulary.get(token[1:]) if token.startswith(_SPACES) else None
+            if bare is not None:
+                found[spaced], found[bare] = bare, spaced
         return found
 
     def encode(self, text: str) -> list[int]:

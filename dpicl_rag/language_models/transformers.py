@@ -14,6 +14,7 @@ import torch
 from dpicl_rag.errors import ConfigurationError, ContextLengthError, ModelError
 from dpicl_rag.language_models import probe
 from dpicl_rag.language_models.base import Input, Progress
+from dpicl_rag.language_models.copy_bias import CopyBias
 from dpicl_rag.language_models.hardware import faster_dtype, machine
 from dpicl_rag.language_models.lone_rows import LoneRows
 from dpicl_rag.language_models.memory import NotEnoughMemoryError, enough_memory
@@ -67,12 +68,22 @@ class TransformersModel:
         self._depth = int(config.num_hidden_layers)
         self._vocabulary = int(config.vocab_size)
         self._verdicts = Verdicts()
+        self._copy_bias = 0.0
         self.context_length = _context_length(config)
 
     def with_cache(self, cache: PrefixCache) -> TransformersModel:
         """The same weights and tokenizer beside another cache."""
         other = copy.copy(self)
         other.cache, other.fingerprint = cache, self.fingerprint
+        return other
+
+    def copying(self, bias: float) -> TransformersModel:
+        """The same weights, tokenizer and cache; see ``Copying``.
+
+        What documents leave in the cache does not depend on it.
+        """
+        other = copy.copy(self)
+        other._copy_bias, other.fingerprint = bias, self.fingerprint
         return other
 
     @classmethod
@@ -157,7 +168,11 @@ class TransformersModel:
             )
         advance = in_tenths(sum(map(len, own)), on_progress)
         kind = PackedRows if self._packs() else LoneRows
-        return self._read(kind, head, own, room, self.cache, advance)
+        bias = None
+        if self._copy_bias:
+            spellings, device = self.tokenizer.other_spellings, self._model.device
+            bias = CopyBias(self._copy_bias, own[1:], spellings, device)
+        return self._read(kind, head, own, room, self.cache, advance, bias)
 
     def _read(
         self,
@@ -167,11 +182,11 @@ class TransformersModel:
         room: int,
         cache: PrefixCache | None = None,
         advance: Callable[[int], None] = lambda _: None,
+        copy_bias: CopyBias | None = None,
     ) -> TransformersRows:
         shelf = Shelf(cache, f"{self.fingerprint} {kind.version}", prefix)
-        return TransformersRows(
-            kind(self._model, self._depth, prefix, inputs, room, shelf, advance)
-        )
+        batch = kind(self._model, self._depth, prefix, inputs, room, shelf, advance)
+        return TransformersRows(batch, copy_bias)
 
     def _packs(self) -> bool:
         """Whether rows may share passes here; else they are read one at a time.

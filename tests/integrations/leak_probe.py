@@ -101,6 +101,11 @@ class SpyModel:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
 
+    def copying(self, bias: float) -> Any:
+        other = type(self)(self._model.copying(bias))
+        other.prompts = self.prompts
+        return other
+
     def read(self, prefix: Any, inputs: Any, **options: Any) -> Any:
         decode = self._model.tokenizer.decode  # the tiny model's inputs are token ids
         self.prompts += [decode(list(token_ids)) for token_ids in (prefix, *inputs)]

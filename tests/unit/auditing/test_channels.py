@@ -37,6 +37,9 @@ class Talking:
     def __getattr__(self, name):
         return getattr(self._model, name)
 
+    def copying(self, bias):
+        return Talking(self._model.copying(bias), self._tell)
+
     def read(self, prefix, inputs, **options):
         self._tell(len(inputs), options["on_progress"])
         return self._model.read(prefix, inputs, **options)

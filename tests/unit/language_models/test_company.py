@@ -86,6 +86,11 @@ def test_a_row_keeps_every_bit_in_any_company(threads, dtype, device):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_a_row_that_favours_its_own_words_keeps_every_bit(dtype):
+    assert rows_that_moved(build(dtype).copying(2.0), random.Random(0), 8, cached=True) == 0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_a_row_that_is_read_alone_keeps_every_bit(dtype, monkeypatch):
     monkeypatch.setattr(TransformersModel, "_packs", lambda self: False)
     assert rows_that_moved(build(dtype), random.Random(0), 5, cached=True) == 0

@@ -1,0 +1,69 @@
+"""Experts that favour words of their own document: what they were given to read.
+
+A small model reads a short passage and answers from what it knows. Its chance of a token that the
+passage holds is raised before anything is drawn. That is a function of one unit and of public
+numbers, so it costs no privacy (docs/privacy.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from dpicl_rag.language_models.base import Copying, LanguageModel
+
+Tokens = Sequence[int]
+
+
+def copying(model: LanguageModel, bias: float) -> LanguageModel:
+    """The model whose experts favour words of their own input; as it is where it cannot, or for 0.
+
+    Args:
+        model: Any language model.
+        bias: See ``Copying``.
+    """
+    return model.copying(bias) if bias and isinstance(model, Copying) else model
+
+
+class CopyBias:
+    """``p(y) exp(bias) / Z`` for the tokens of an expert's own input, ``p(y) / Z`` for the others.
+
+    Every row is computed by itself, over its own tokens: bit for bit a function of them.
+
+    Args:
+        bias: Added to the log-probability of a token, in nats.
+        inputs: What each expert reads.
+        spellings: The other token of a word, with a leading space or without: what a line of a
+            document begins with may stand inside the answer.
+        device: Where rows are.
+    """
+
+    def __init__(
+        self,
+        bias: float,
+        inputs: Sequence[Tokens],
+        spellings: Mapping[int, int],
+        device: torch.device,
+    ) -> None:
+        self._bias = bias
+        self._own = [
+            torch.tensor(sorted({*own, *(spellings.get(token, token) for token in own)})).to(device)
+            for own in inputs
+        ]
+
+    def apply(self, log_probs: torch.Tensor) -> None:
+        """Favour each expert's own tokens, in place.
+
+        Args:
+            log_probs: Float32 [experts, places, vocabulary].
+        """
+        gain = math.expm1(self._bias)
+        for row, own in zip(log_probs, self._own, strict=True):
+            for place in row:
+                favoured = place[own]
+                # In float64 the parts of a distribution add up to one.
+                shift = favoured.double().exp().sum().mul(gain).log1p()
+                place.sub_(shift)
+                place[own] = (favoured.double() + (self._bias - shift)).float()
