@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from dpicl_rag.prompts import Example, PromptTemplate
     from dpicl_rag.retrieval import (
         Corpus,
+        CountedRetriever,
         PoissonSampledRetriever,
         PrivateThresholdRetriever,
         PrivateTopKRetriever,
@@ -59,8 +60,8 @@ _HOMES = {
     "mechanisms.randomness": "NotPrivateWarning",
     "private_context_llm": "PrivateContextLLM",
     "prompts": "Example PromptTemplate",
-    "retrieval": "Corpus PoissonSampledRetriever PrivateThresholdRetriever PrivateTopKRetriever "
-    "ThresholdRetriever TopKRetriever",
+    "retrieval": "Corpus CountedRetriever PoissonSampledRetriever PrivateThresholdRetriever "
+    "PrivateTopKRetriever ThresholdRetriever TopKRetriever",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
@@ -73,6 +74,7 @@ __all__ = [
     "ContextLengthError",
     "Corpus",
     "CorpusError",
+    "CountedRetriever",
     "DPICLError",
     "Document",
     "Example",

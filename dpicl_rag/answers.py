@@ -33,6 +33,8 @@ class PrivateAnswer:
         tokens: Number of released tokens, the end token included.
         stopped_by: Why it ended.
         corpus: Name under which a ledger books it.
+        supported: Whether enough documents support it, by a noisy count; None where that was not
+            asked, or the answer was closed early.
     """
 
     text: str
@@ -42,6 +44,7 @@ class PrivateAnswer:
     tokens: int
     stopped_by: StoppedBy
     corpus: str
+    supported: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +78,10 @@ class PrivateStream(Iterator[str], AsyncIterator[str]):
         stop: Strings that end the answer; the text ends before them.
         max_tokens: Most tokens of the answer.
         start: Public words that the text begins with.
+        held: Whether the text comes as one piece when it has ended, since it may be replaced.
         finish: Releases what the answer holds.
-        settle: Makes the answer from text, number of tokens and why it ended.
+        settle: Makes the answer from text, number of tokens, why it ended, and whether it is
+            whole: not closed by the reader.
     """
 
     def __init__(
@@ -87,14 +92,16 @@ class PrivateStream(Iterator[str], AsyncIterator[str]):
         stop: tuple[str, ...],
         max_tokens: int,
         start: str,
+        held: bool = False,
         finish: Callable[[], None],
-        settle: Callable[[str, int, StoppedBy], PrivateAnswer],
+        settle: Callable[[str, int, StoppedBy, bool], PrivateAnswer],
     ) -> None:
         self._tokens = tokens
         self._tokenizer = tokenizer
         self._stop = stop
         self._max_tokens = max_tokens
         self._start = start
+        self._held = held
         self._finish = finish
         self._settle = settle
         self._ids: list[int] = []
@@ -132,7 +139,7 @@ class PrivateStream(Iterator[str], AsyncIterator[str]):
         with self._lock:
             self._pieces.close()
             if self._answer is None:
-                self._end("length")
+                self._end("length", whole=False)
 
     async def aclose(self) -> None:
         """``close`` in a worker thread: it may have to wait for a draw or for the ledger."""
@@ -154,7 +161,8 @@ class PrivateStream(Iterator[str], AsyncIterator[str]):
         try:
             if self._start:
                 self._released = self._start
-                yield self._start
+                if not self._held:
+                    yield self._start
             stopped: StoppedBy = "budget"
             for token in self._tokens:
                 self._ids.append(token)
@@ -164,7 +172,7 @@ class PrivateStream(Iterator[str], AsyncIterator[str]):
                 text, found = self._text()
                 piece = text[len(self._released) :] if len(text) > len(self._released) else ""
                 self._released += piece
-                if piece:
+                if piece and not self._held:
                     yield piece
                 if found:
                     stopped = "end"
@@ -174,16 +182,21 @@ class PrivateStream(Iterator[str], AsyncIterator[str]):
             text, _ = self._text(last=True)
             rest = text[len(self._released) :]
             self._released += rest
-            if rest:
+            if rest and not self._held:
                 yield rest
-            self._end(stopped)
+            self._end(stopped, whole=True)
+            if self._held:
+                yield self.answer.text
         finally:
             self._finish()
 
-    def _end(self, stopped: StoppedBy) -> None:
+    def _end(self, stopped: StoppedBy, *, whole: bool) -> None:
         self._tokens.close()
-        self._finish()
-        self._answer = self._settle(self._released.strip(), len(self._ids), stopped)
+        try:
+            text = self._released.strip()
+            self._answer = self._settle(text, len(self._ids), stopped, whole)
+        finally:
+            self._finish()
 
     def _text(self, last: bool = False) -> tuple[str, bool]:
         """Text that can be released now, and whether a stop string was met."""

@@ -12,6 +12,7 @@ from dpicl_rag.errors import ConfigurationError
 
 UtilityName = Literal["log_prob", "log_ratio", "surplus", "vote"]
 Accounting = Literal["individual", "fixed"]
+Unsupported = Literal["mark", "refuse", "ignore"]
 MethodName = Literal[
     "poe",
     "poe-prior",
@@ -39,10 +40,16 @@ class PrivacyConfig(BaseModel):
         max_tokens: Most tokens of an answer.
         privacy_unit: ``document``, or the metadata field whose value makes one unit.
         adjacency: What makes two corpora neighbours.
-        strength: lambda, the weight of the experts; None derives it from the budget.
+        strength: lambda, the weight of the experts; None derives it from the budget, and from the
+            number of units where a search has released one.
+        units: Number of units that an answer over a whole ``Corpus`` aims to read.
+        unsupported: What becomes of an answer that the documents do not support: ``mark`` says so
+            beside it, ``refuse`` puts a fixed sentence in its place, ``ignore`` does not ask.
+            Asking takes a tenth of the answer's budget.
         clip: Clip bound of ``log_prob`` (C) and ``log_ratio`` (c).
         expert_power: Sharpening of each expert before it votes, for ``surplus``.
-        public_power: Exponent on the public model in the base measure.
+        public_power: Exponent on the public model in the base measure. At 1 a token costs what it
+            surprises that model.
         public_top_k: Draw among the public model's k likeliest tokens only; None draws among all.
         unit_tokens: Most document tokens that one expert reads.
         groups: Merge units into this many random groups, one expert each; None keeps one each.
@@ -64,9 +71,11 @@ class PrivacyConfig(BaseModel):
     privacy_unit: str = "document"
     adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE
     strength: float | None = Field(None, gt=0, allow_inf_nan=False)
+    units: int = Field(64, ge=1)
+    unsupported: Unsupported = "mark"
     clip: float | None = Field(None, gt=0, allow_inf_nan=False)
     expert_power: float = Field(2.0, gt=0, allow_inf_nan=False)
-    public_power: float = Field(1.5, ge=0, allow_inf_nan=False)
+    public_power: float = Field(1.0, ge=0, allow_inf_nan=False)
     public_top_k: int | None = Field(None, ge=1)
     unit_tokens: int = Field(256, ge=8)
     groups: int | None = Field(None, ge=1)

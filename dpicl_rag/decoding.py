@@ -16,17 +16,18 @@ from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.prompts import Prompt
+from dpicl_rag.support import Witness
 
 
 def generate(
     model: LanguageModel,
     prompt: Prompt,
     gathered: Gathered,
-    mechanism: Mechanism,
     randomness: Randomness,
     *,
     max_tokens: int,
     block_tokens: int = 0,
+    witness: Witness | None = None,
     on_progress: Progress | None = None,
 ) -> Generator[int, None, None]:
     """Read what was gathered and draw a text from it: what answers and synthesis share.
@@ -34,11 +35,11 @@ def generate(
     Args:
         model: Reads documents.
         prompt: Public text before and after the document.
-        gathered: The experts, and how they pay.
-        mechanism: Draws each token.
+        gathered: The experts, how strong they are, and how they pay.
         randomness: Where the coins come from.
         max_tokens: Most tokens drawn.
         block_tokens: Most tokens proposed to the experts at once; 0 proposes none.
+        witness: Told every token that is drawn.
         on_progress: Told which part of the documents is read, 0 to 1.
 
     Raises:
@@ -50,10 +51,11 @@ def generate(
         if block_tokens and isinstance(alone := reading([]), BlockRows):
             draft = GreedyDraft(alone, block_tokens)
         yield from decode(
-            *(rows, prompt.suffix, mechanism, gathered.spend, randomness),
+            *(rows, prompt.suffix, gathered.mechanism, gathered.spend, randomness),
             max_tokens=max_tokens,
             stop_tokens=model.tokenizer.stop_tokens,
             draft=draft,
+            witness=witness,
         )
 
 
@@ -89,6 +91,7 @@ def decode(
     max_tokens: int,
     stop_tokens: frozenset[int],
     draft: Draft | None = None,
+    witness: Witness | None = None,
 ) -> Iterator[int]:
     """Draw tokens until a stop token (yielded too), ``max_tokens``, or the budget's end.
 
@@ -115,6 +118,7 @@ def decode(
         max_tokens: Most tokens.
         stop_tokens: Tokens that end the answer.
         draft: Proposes blocks; the rows must be ``BlockRows``.
+        witness: Told every token, and what it was drawn from.
     """
     pending: Sequence[int] = suffix
     released: list[int] = []
@@ -127,6 +131,8 @@ def decode(
                 return
             token = mechanism.draw(step, spend, randomness)
             released.append(token)
+            if witness is not None:
+                witness.hear(step, token)
             yield token
             if token in stop_tokens:
                 return

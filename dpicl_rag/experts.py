@@ -13,6 +13,7 @@ from dpicl_rag.filters import Filter, FixedFilter, IndividualFilter
 from dpicl_rag.language_models.base import Input
 from dpicl_rag.language_models.memory import enough_memory
 from dpicl_rag.ledger import Reservation
+from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.plan import Plan
 from dpicl_rag.retrieval.base import Retriever
@@ -31,9 +32,10 @@ class Expert:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Gathered:
-    """What each expert reads, how experts pay, and what gives back the rest."""
+    """What each expert reads, how strong experts are, how they pay, what gives back the rest."""
 
     inputs: list[Input] = field(repr=False)
+    mechanism: Mechanism
     spend: Filter
     close: Callable[[], None]
 
@@ -98,7 +100,8 @@ def gather(
     """
     search = retriever.search(question) if plan.individual else None
     units = None if search is None else search.units
-    reservation = reserve(plan.rho, plan.search_rho + plan.mechanism.rho, units)
+    aside = plan.support_rho
+    reservation = reserve(plan.rho, plan.search_rho + aside + plan.mechanism.rho, units)
     close: Callable[[], None] = (lambda: None) if reservation is None else reservation.close
 
     def pay_search(unit_rho: list[float] | None) -> None:
@@ -123,9 +126,10 @@ def gather(
         )
         digested = [(expert, digest(expert.passages)) for expert in experts]
         read = [(expert, own) for expert, own in digested if own]
-        cost, search_rho = plan.mechanism.rho, plan.search_rho
+        mechanism = plan.mechanism_for(found.count)
+        cost, beside = mechanism.rho, {"search_rho": plan.search_rho, "aside": aside}
         if units is None or left is None:
-            spend: Filter = FixedFilter(bound, cost, reservation, search_rho=search_rho)
+            spend: Filter = FixedFilter(bound, cost, reservation, **beside)
         else:
             left = [max(0.0, a - b) for a, b in zip(left, found.unit_rho, strict=True)]
             places = {unit: place for place, unit in enumerate(units)}
@@ -134,15 +138,15 @@ def gather(
                 torch.tensor([left[place] for place in chosen], dtype=torch.float64),
                 bound=bound,
                 worst=cost,
-                search_rho=search_rho,
                 reservation=reservation,
                 places=chosen,
                 units=len(units),
+                **beside,
             )
     except BaseException:
         close()
         raise
-    return Gathered([own for _, own in read], spend, close)
+    return Gathered([own for _, own in read], mechanism, spend, close)
 
 
 def _limits(reservation: Reservation | None, units: int, plan: Plan) -> list[float]:

@@ -54,6 +54,14 @@ class Filter(Protocol):
         """Charge the draw that was weighed and make the charge durable. Call it before the draw."""
         ...
 
+    def pay_aside(self) -> torch.Tensor | None:
+        """Charge what was set aside from the start for a last count, durably.
+
+        Returns:
+            Which experts' units can pay and so are counted, bool [n]; None for all.
+        """
+        ...
+
 
 class FixedFilter:
     """One public budget; every draw costs the same, whatever the experts say.
@@ -66,6 +74,7 @@ class FixedFilter:
         cost: zCDP rho of one draw, for its worst case.
         reservation: The ledger's hold, if there is a ledger.
         search_rho: zCDP rho that the search has cost already.
+        aside: zCDP rho that draws leave for `pay_aside`.
 
     Raises:
         ConfigurationError: A number is negative or not finite.
@@ -78,11 +87,13 @@ class FixedFilter:
         reservation: Reservation | None = None,
         *,
         search_rho: float = 0.0,
+        aside: float = 0.0,
     ) -> None:
         self._budget = Fraction(_validate.finite("budget", budget))
         self._cost = Fraction(_validate.finite("cost", cost))
         self._reservation = reservation
         self._spent = Fraction(_validate.finite("search_rho", search_rho))
+        self._aside = Fraction(_validate.finite("aside", aside))
 
     def __repr__(self) -> str:
         return "FixedFilter()"
@@ -94,7 +105,7 @@ class FixedFilter:
 
     def can_pay(self) -> bool:
         """Whether the budget covers one more draw."""
-        return self._spent + self._cost <= self._budget
+        return self._spent + self._cost + self._aside <= self._budget
 
     def weigh(self, ranges: Callable[[], torch.Tensor]) -> torch.Tensor | None:
         """None: every expert counts in full."""
@@ -108,9 +119,19 @@ class FixedFilter:
         """
         if not self.can_pay():
             raise DPICLError("internal error: a charge passed its budget; nothing was released")
-        self._spent += self._cost
+        self._charge(self._cost)
+
+    def pay_aside(self) -> None:
+        """Charge what was set aside; every expert is counted."""
+        if self._spent + self._aside > self._budget:
+            raise DPICLError("internal error: a charge passed its budget; nothing was released")
+        aside, self._aside = self._aside, Fraction(0)
+        self._charge(aside)
+
+    def _charge(self, cost: Fraction) -> None:
+        self._spent += cost
         if self._reservation is not None:
-            self._reservation.commit(float(self._cost))
+            self._reservation.commit(float(cost))
 
 
 class IndividualFilter:
@@ -123,10 +144,12 @@ class IndividualFilter:
     would tell of it, so an expert whose charge could not be covered is silent too.
 
     Args:
-        limits: zCDP rho that the unit of each expert may spend on draws, 0 or more [n].
+        limits: zCDP rho that the unit of each expert may spend from here on, 0 or more [n].
         bound: zCDP rho that no unit may pass in this answer. Public.
         worst: zCDP rho of one draw for an expert that uses its whole range. Public.
         search_rho: zCDP rho that the search cost any unit at most. Public.
+        aside: zCDP rho that draws leave for `pay_aside`. Public. A unit that has less left takes
+            part in neither.
         reservation: The ledger's hold, if there is a ledger.
         places: Of each expert's unit among the units of the reservation.
         units: Number of units of the reservation.
@@ -142,6 +165,7 @@ class IndividualFilter:
         bound: float,
         worst: float,
         search_rho: float = 0.0,
+        aside: float = 0.0,
         reservation: Reservation | None = None,
         places: Sequence[int] = (),
         units: int = 0,
@@ -151,13 +175,15 @@ class IndividualFilter:
             raise ConfigurationError("limits must have one dimension")
         if not bool((torch.isfinite(limits) & (limits >= 0)).all()):
             raise ConfigurationError("limits must be finite and 0 or more")
-        self._limits = limits.clone()
+        self._able = limits >= aside
+        self._limits = (limits - aside).clamp_min_(0.0)
         self._spent = torch.zeros_like(self._limits)
         self._weighed: torch.Tensor | None = None
         self._draws = 0
         self._bound = bound
         self._worst = worst
         self._search_rho = search_rho
+        self._aside, self._aside_paid = aside, False
         self._reservation = reservation
         self._places = places
         self._units = units
@@ -167,8 +193,9 @@ class IndividualFilter:
 
     @property
     def rho(self) -> float:
-        """The search and the draws so far at their worst, up to the bound; for every unit."""
-        return min(self._search_rho + self._draws * self._worst, self._bound)
+        """What was charged so far at its worst, up to the bound; for every unit."""
+        beside = self._search_rho + (self._aside if self._aside_paid else 0.0)
+        return min(beside + self._draws * self._worst, self._bound)
 
     @property
     def spent(self) -> torch.Tensor:
@@ -192,11 +219,21 @@ class IndividualFilter:
         assert self._weighed is not None
         self._draws += 1
         charges, self._weighed = self.charge(self._weighed), None
+        self._commit(self._worst, charges)
+
+    def pay_aside(self) -> torch.Tensor:
+        """Charge every unit that has it; the others are not counted."""
+        assert not self._aside_paid
+        self._aside_paid = True
+        self._commit(self._aside, self._able * self._aside)
+        return self._able
+
+    def _commit(self, most: float, charges: torch.Tensor) -> None:
         if self._reservation is not None:
             unit_rho = [0.0] * self._units
             for place, charge in zip(self._places, charges.tolist(), strict=True):
                 unit_rho[place] = charge
-            self._reservation.commit(self._worst, unit_rho)
+            self._reservation.commit(most, unit_rho)
 
     @torch.no_grad()
     def weights(self, ranges: torch.Tensor) -> torch.Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpicl_rag.accounting import (
@@ -22,11 +22,20 @@ from dpicl_rag.filters import rounded_up
 from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.mechanisms.utilities import Likeliest, LogProb, LogRatio, Surplus, Utility, Vote
+from dpicl_rag.retrieval.count import NoisyCount
+from dpicl_rag.support import Support
 
 # Full-range tokens that one unit can pay for under individual accounting. Few tokens of an answer
 # are news to the public model, so this is far below max_tokens; units that would need more are
 # scaled down, not dropped.
-_PIVOTAL_TOKENS = 12
+_PIVOTAL_TOKENS = 6
+
+# Nats that all experts together need at most to carry a token that the public model does not
+# expect. More is no use; this leaves room for two of five experts that say something else.
+_NEED = 24.0
+
+# Of the answer's rho, for the count that tells whether documents support it.
+_SUPPORT_SHARE = 0.1
 
 Method = Callable[[Budget], tuple[Mechanism, bool]]
 """Makes a mechanism for a budget, and says whether experts are read without a question too."""
@@ -41,8 +50,10 @@ class Plan:
         individual: Whether each unit pays for what it reveals, or all pay the same.
         rho: zCDP rho of the whole answer, search included.
         search_rho: The part of it that the search costs any unit at most.
+        support: The count of experts that support the answer, or none.
         groups: Number of random groups; None gives each unit an expert of its own.
         takes_priors: Whether the label's experts are read without a question too.
+        follows_need: Whether strength falls with the number of units that were found.
     """
 
     mechanism: Mechanism
@@ -50,7 +61,29 @@ class Plan:
     rho: float
     search_rho: float
     groups: int | None
+    support: Support | None = None
     takes_priors: bool = False
+    follows_need: bool = False
+
+    @property
+    def support_rho(self) -> float:
+        """The part of ``rho`` that the support count costs any unit at most."""
+        return 0.0 if self.support is None else self.support.rho
+
+    def mechanism_for(self, count: NoisyCount | None) -> Mechanism:
+        """The mechanism, no stronger than the units that were found need it.
+
+        Sound at no price: a filter charges whatever strength was used, and a strength may follow
+        from anything that was released (docs/privacy.md, "Strength by need").
+
+        Args:
+            count: What the search has released.
+        """
+        if not self.follows_need or count is None or count.low <= 0:
+            return self.mechanism
+        assert isinstance(self.mechanism, ExponentialMechanism)
+        enough = _NEED / (count.low * self.mechanism.utility.range)
+        return replace(self.mechanism, strength=min(self.mechanism.strength, enough))
 
 
 def answer_plan(config: PrivacyConfig, stability: Stability, search_rho: float) -> Plan:
@@ -64,7 +97,13 @@ def answer_plan(config: PrivacyConfig, stability: Stability, search_rho: float) 
     Raises:
         ConfigurationError: The settings do not fit the stability, or cost more than the budget.
     """
-    budget = _budget(config, stability, search_rho)
+    whole = epsilon_to_rho(config.epsilon, config.delta)
+    support = None
+    if config.unsupported != "ignore":
+        moved = sum(_to_experts(config, stability).moved(config.adjacency))
+        support = Support.within(_SUPPORT_SHARE * whole, moved)
+    beside = search_rho + (0.0 if support is None else support.rho)
+    budget = _budget(config, stability, beside)
     individual, left = _individual(config, budget.stability), budget.rho
     utility = _utility(config, config.utility or "surplus")
     if config.public_top_k is not None:
@@ -80,9 +119,11 @@ def answer_plan(config: PrivacyConfig, stability: Stability, search_rho: float) 
     return Plan(
         mechanism=mechanism,
         individual=individual,
-        rho=epsilon_to_rho(config.epsilon, config.delta),
-        search_rho=budget.search_rho,
+        rho=whole,
+        search_rho=search_rho,
         groups=config.groups,
+        support=support,
+        follows_need=config.strength is None and config.groups is None,
     )
 
 
@@ -117,14 +158,17 @@ def label_plan(
 
 
 def _budget(config: PrivacyConfig, stability: Stability, search_rho: float) -> Budget:
-    stage = DIRECT if config.groups is None else RANDOM_GROUPS
     return Budget(
         config.epsilon,
         config.delta,
         config.adjacency,
-        stability.then(stage),
+        _to_experts(config, stability),
         search_rho=search_rho,
     )
+
+
+def _to_experts(config: PrivacyConfig, stability: Stability) -> Stability:
+    return stability.then(DIRECT if config.groups is None else RANDOM_GROUPS)
 
 
 def _individual(config: PrivacyConfig, stability: Stability) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpicl_rag._packaged import optional
+from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.answers import (
     PrivateAnswer,
     PrivateLabel,
@@ -30,8 +31,9 @@ from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.methods.documents import over_documents
 from dpicl_rag.plan import answer_plan, label_plan
 from dpicl_rag.prompts import CONTENT_FREE, Prompt, PromptTemplate, label_tokens
-from dpicl_rag.retrieval.base import Retriever
+from dpicl_rag.retrieval.base import Priced, Retriever
 from dpicl_rag.retrieval.given import Documents, GivenDocuments, as_retriever
+from dpicl_rag.support import Witness
 
 if TYPE_CHECKING:
     from dpicl_rag.language_models.prefix_cache import PrefixCache
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
 
 _NO_CORPUS = "default"  # where a ledger books lists
 _READ_AHEAD = 64  # units that are read ahead in one go
+
+UNSUPPORTED = "The documents do not say."
+"""What takes the place of an answer that they do not support, where that was asked for."""
 
 
 class PrivateContextLLM:
@@ -143,7 +148,7 @@ class PrivateContextLLM:
         config, model = self.config, self.model
         prompt = self._prompt(question)
         allowance = prompt.allowance(model, config.unit_tokens, config.max_tokens)
-        retriever = as_retriever(documents, config.privacy_unit)
+        retriever = self._retriever(documents)
         corpus = self._booked_under(retriever)
         plan = answer_plan(config, retriever.stability, retriever.rho(config.adjacency))
         reserve = partial(self._reserve, corpus)
@@ -153,16 +158,27 @@ class PrivateContextLLM:
         )
         spend = gathered.spend  # an ended stream keeps no documents
         # Begins when the first piece is asked for, inside the stream's own clean-up.
+        witness = None if plan.support is None else Witness()
         tokens = generate(
-            *(model, prompt, gathered, plan.mechanism, self._randomness),
+            *(model, prompt, gathered, self._randomness),
             max_tokens=config.max_tokens,
             block_tokens=config.block_tokens,
+            witness=witness,
             on_progress=on_progress,
         )
+        refuses = config.unsupported == "refuse"
 
-        def settle(text: str, tokens: int, stopped: StoppedBy) -> PrivateAnswer:
+        def settle(text: str, tokens: int, stopped: StoppedBy, whole: bool) -> PrivateAnswer:
+            supported = None
+            if plan.support is not None and witness is not None and whole:
+                supported = tokens > 0 and plan.support.decide(
+                    witness.agreeing(), spend, self._randomness
+                )
+            if refuses and not supported:
+                text = UNSUPPORTED
             return PrivateAnswer(
-                text, config.epsilon, config.delta, spend.rho, tokens, stopped, corpus
+                *(text, config.epsilon, config.delta, spend.rho, tokens, stopped, corpus),
+                supported=supported,
             )
 
         return PrivateStream(
@@ -171,6 +187,7 @@ class PrivateContextLLM:
             stop=config.stop,
             max_tokens=config.max_tokens,
             start=self.template.answer_prefix,
+            held=refuses,
             finish=gathered.close,
             settle=settle,
         )
@@ -210,7 +227,7 @@ class PrivateContextLLM:
         prompt = self._prompt(question)
         tokens = label_tokens(model.tokenizer, labels, prompt.lead)
         room = max(map(len, tokens))
-        retriever = as_retriever(documents, config.privacy_unit)
+        retriever = self._retriever(documents)
         made = None if method is None else partial(over_documents, method, config)
         plan = label_plan(config, retriever.stability, retriever.rho(config.adjacency), made)
         blank = self._prompt(CONTENT_FREE) if plan.takes_priors else prompt
@@ -233,7 +250,7 @@ class PrivateContextLLM:
                 if plan.takes_priors:
                     # Progress is told once: the documents are kept for the second question.
                     step = step.corrected(said(blank, None))
-                chosen = plan.mechanism.draw(step, gathered.spend, self._randomness)
+                chosen = gathered.mechanism.draw(step, gathered.spend, self._randomness)
         finally:
             gathered.close()
         return PrivateLabel(
@@ -317,6 +334,7 @@ class PrivateContextLLM:
             "budget_left": self.budget_left(answer.corpus),
             "output_tokens": answer.tokens,
             "stopped_by": answer.stopped_by,
+            "supported": answer.supported,
         }
 
     def as_langchain(self) -> Any:
@@ -344,6 +362,14 @@ class PrivateContextLLM:
         if not question.strip():
             raise ConfigurationError("the question is empty")
         return self.template.cut(self.model.tokenizer, question)
+
+    def _retriever(self, documents: Documents) -> Retriever:
+        """A search whose noise the budget pays for; nothing is looked at yet."""
+        config = self.config
+        retriever = as_retriever(documents, config.privacy_unit, config.units)
+        if not isinstance(retriever, Priced):
+            return retriever
+        return retriever.within(epsilon_to_rho(config.epsilon, config.delta), config.adjacency)
 
     def _booked_under(self, retriever: Retriever) -> str:
         return self._corpus or retriever.corpus_name or _NO_CORPUS

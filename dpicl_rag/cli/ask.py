@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dpicl_rag.retrieval import Retriever
 
 _RELEASED = "interrupted; what was released is paid for"
+_UNSUPPORTED = "not supported by the documents: what the model says by itself"
 
 
 @console.reported(_RELEASED)
@@ -39,9 +40,15 @@ def ask(
                 _drain(stream, bar, answering.prefix, silent=as_json)
         answer = stream.answer
     if as_json:
-        end = {"tokens": answer.tokens, "stopped_by": answer.stopped_by}
+        end = {
+            "tokens": answer.tokens,
+            "stopped_by": answer.stopped_by,
+            "supported": answer.supported,
+        }
         console.write_json({"answer": answer.text, **_cost(answer), **end})
         return
+    if answer.supported is False:
+        console.stdout().print(_UNSUPPORTED, style="yellow", soft_wrap=True)
     _print_spent(answer, answering, f"; {answer.tokens} tokens, stopped by {answer.stopped_by}")
 
 

@@ -68,12 +68,12 @@ Epsilon = Annotated[
     float, typer.Option(help="Privacy of one answer, above 0; less is more private.")
 ]
 Delta = Annotated[float, typer.Option(help="Delta of that privacy, strictly between 0 and 1.")]
-# 0.5 is the default of ThresholdRetriever; None tells that another option may stand instead.
+# None tells that another option may stand instead.
 Threshold = Annotated[
     float | None,
     typer.Option(
         help="Use the units whose cosine with the question reaches this. Choose it without "
-        "looking at the corpus; 0.5 by default."
+        "looking at the corpus."
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
@@ -106,6 +106,16 @@ class Source:
     """Which units of which corpus are read for a question."""
 
     corpus: CorpusName
+    units: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Read about this many units, the closest: a threshold is chosen from noisy "
+            "counts, which come out of --epsilon, and what passes is thinned by secret coins. 64 "
+            "by default.",
+        ),
+    ] = None
     threshold: Threshold = None
     top_k: Annotated[
         int | None,
@@ -121,8 +131,7 @@ class Source:
         typer.Option(
             min=1,
             metavar="UNITS",
-            help="Let about this many units pass, by a threshold chosen from noisy counts. Their "
-            "cost comes out of --epsilon.",
+            help="As --units, without thinning: many more may pass.",
         ),
     ] = None
     private_top_k: Annotated[
@@ -148,6 +157,7 @@ class Source:
     def __post_init__(self) -> None:
         at_most_one(
             {
+                "--units": self.units,
                 "--threshold": self.threshold,
                 "--top-k": self.top_k,
                 "--private-threshold": self.private_threshold,
@@ -183,6 +193,13 @@ class Settings:
 class AnswerSettings(Settings):
     """Those of answers that are longer than a label."""
 
+    unsupported: Annotated[
+        configuration.Unsupported,
+        typer.Option(
+            help="What becomes of an answer that the documents do not support: say so, put a fixed "
+            "sentence in its place, or do not ask."
+        ),
+    ] = "mark"
     max_tokens: Annotated[int, typer.Option(help="Most tokens of an answer.")] = 32
 
 

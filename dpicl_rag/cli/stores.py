@@ -114,10 +114,12 @@ def open_retriever(source: Source) -> Iterator[Retriever]:
             found = retrieval.PrivateThresholdRetriever(corpus, source.private_threshold)
         elif source.private_top_k is not None:
             found = retrieval.PrivateTopKRetriever(corpus, source.private_top_k)
-        else:
+        elif source.threshold is not None or source.top_k is not None:
             found = retrieval.exact_retriever(
                 corpus, threshold=source.threshold, top_k=source.top_k
             )
+        else:
+            found = retrieval.as_retriever(corpus, units=source.units or retrieval.UNITS)
         if source.sample is not None:
             found = retrieval.PoissonSampledRetriever(found, source.sample)
         yield found

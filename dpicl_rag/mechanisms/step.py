@@ -67,6 +67,14 @@ class Step(Protocol):
         """
         ...
 
+    def log_probs(self, candidate: int) -> torch.Tensor:
+        """Log-probability of one candidate in every expert's row.
+
+        Returns:
+            Float64 [n]; -inf where a row is no distribution.
+        """
+        ...
+
     def corrected(self, priors: Step) -> Step:
         """The same experts with a prior taken out of each, and normalised again.
 
@@ -143,6 +151,13 @@ class DenseStep:
             # Whole numbers below 2^53: a slice's sum is exact in float64.
             total += parts.sum(dim=0).long()
         return total.double() * unit
+
+    def log_probs(self, candidate: int) -> torch.Tensor:
+        """See `Step.log_probs`."""
+        own = self.experts[:, candidate].double()
+        if not len(own):
+            return own
+        return own.masked_fill(~_sound(self.experts)[:, 0], -torch.inf)
 
     def corrected(self, priors: Step) -> DenseStep:
         """See `Step.corrected`."""

@@ -2,6 +2,7 @@
 
 from dpicl_rag.retrieval.base import ExactRetriever, Retrieved, Retriever, Search
 from dpicl_rag.retrieval.corpus import Corpus
+from dpicl_rag.retrieval.counted import CountedRetriever
 from dpicl_rag.retrieval.exact import (
     ThresholdRetriever,
     TopKRetriever,
@@ -9,6 +10,7 @@ from dpicl_rag.retrieval.exact import (
     refuse_approximate,
 )
 from dpicl_rag.retrieval.given import (
+    UNITS,
     Documents,
     GivenDocuments,
     as_retriever,
@@ -24,7 +26,9 @@ from dpicl_rag.retrieval.score_histogram import (
 )
 
 __all__ = [
+    "UNITS",
     "Corpus",
+    "CountedRetriever",
     "Documents",
     "ExactRetriever",
     "GivenDocuments",

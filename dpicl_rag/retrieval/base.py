@@ -12,21 +12,24 @@ from dpicl_rag.accounting import Adjacency, Stability
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.retrieval.count import NoisyCount
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Retrieved:
-    """What a search found. All of it is private.
+    """What a search found. All of it is private, but for ``count``.
 
     Attributes:
         units: Passages of each unit that was found, the best one first. Units stand in an order
             that says nothing about their rank, and nothing about other units.
         unit_rho: zCDP rho that the search cost each unit of `Search.units`, in that order. A unit
             may have paid without being retrieved.
+        count: Noisy number of ``units`` that the search has paid for, and so released, if any.
     """
 
     units: Mapping[str, Sequence[Document]]
     unit_rho: list[float]
+    count: NoisyCount | None = None
 
     @property
     def documents(self) -> list[Document]:
@@ -108,6 +111,24 @@ class Retriever(Protocol):
     def search(self, question: str) -> Search:
         """Score the units for a question; nothing is chosen yet."""
         ...
+
+
+@runtime_checkable
+class Priced(Protocol):
+    """A retriever whose noise may follow from the budget of the answer."""
+
+    def within(self, rho: float, adjacency: Adjacency) -> Retriever:
+        """The same search, for a share of an answer's budget where its noise is not set.
+
+        Args:
+            rho: zCDP rho of the whole answer.
+            adjacency: What makes two corpora neighbours.
+        """
+        ...
+
+
+SHARE = 0.1
+"""Of an answer's zCDP rho that a search takes where its noise is not set."""
 
 
 class ExactRetriever(ABC):

@@ -9,9 +9,14 @@ from dpicl_rag.documents import Document, readable_documents
 from dpicl_rag.errors import ConfigurationError, MissingDocumentsError
 from dpicl_rag.identity import identified, identify
 from dpicl_rag.retrieval.base import ExactRetriever, Retriever
+from dpicl_rag.retrieval.private_threshold import PrivateThresholdRetriever
+from dpicl_rag.retrieval.vectors import VectorSource
 
-Documents = Iterable[Document | str] | Retriever
-"""Documents, plain strings (one unit each), or a retriever to fetch them with."""
+Documents = Iterable[Document | str] | VectorSource | Retriever
+"""Documents, plain strings (one unit each), a corpus, or a retriever to fetch them with."""
+
+UNITS = 64
+"""How many units an answer over a whole corpus aims to read."""
 
 _TOP_K = Stability(added=0, changed=1)
 
@@ -80,8 +85,16 @@ def stability_of_list(stability: Stability | None, unit_field: str) -> Stability
     )
 
 
-def as_retriever(documents: Documents, privacy_unit: str = "document") -> Retriever:
+def as_retriever(
+    documents: Documents, privacy_unit: str = "document", units: int = UNITS
+) -> Retriever:
     """A retriever over whatever a caller gave; nothing is looked at yet.
+
+    Args:
+        documents: What the caller gave.
+        privacy_unit: Of a list.
+        units: How many units of a corpus to aim for. Those nearest to the question pass a private
+            threshold, and are thinned to about this number.
 
     Raises:
         ConfigurationError: ``documents`` is no list and no retriever, or a retriever that decides
@@ -92,6 +105,8 @@ def as_retriever(documents: Documents, privacy_unit: str = "document") -> Retrie
         raise MissingDocumentsError(
             "no documents were given; pass a list (an empty one asks the public model)"
         )
+    if isinstance(documents, VectorSource):
+        documents = PrivateThresholdRetriever(documents, units, capacity=units)
     if isinstance(documents, Retriever):
         if privacy_unit != "document":
             raise ConfigurationError(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dpicl_rag import _validate
 from dpicl_rag.accounting import Adjacency, Stability
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.retrieval.base import Retrieved, Retriever, Search
+from dpicl_rag.retrieval.base import Priced, Retrieved, Retriever, Search
 
 
 class PoissonSampledRetriever:
@@ -47,6 +47,12 @@ class PoissonSampledRetriever:
         """That of the retriever: units that the coins drop have been counted."""
         return self.retriever.rho(adjacency)
 
+    def within(self, rho: float, adjacency: Adjacency) -> PoissonSampledRetriever:
+        """See `Priced.within`."""
+        if not isinstance(self.retriever, Priced):
+            return self
+        return PoissonSampledRetriever(self.retriever.within(rho, adjacency), self.rate)
+
     def search(self, question: str) -> Search:
         """Search; the coins are tossed when the retriever has chosen."""
         search = self.retriever.search(question)
@@ -58,6 +64,6 @@ class PoissonSampledRetriever:
                 for unit, passages in found.units.items()
                 if randomness.uniform() < self.rate
             }
-            return Retrieved(kept, found.unit_rho)
+            return Retrieved(kept, found.unit_rho, found.count and found.count.thinned(self.rate))
 
         return Search(search.units, draw)

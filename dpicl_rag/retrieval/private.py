@@ -13,10 +13,13 @@ and on earlier noisy counts). A unit that cannot pay must be left out of the cou
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
 from itertools import pairwise
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +30,8 @@ from dpicl_rag.documents import group_by_unit
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.retrieval.base import Retrieved, Search
+from dpicl_rag.retrieval.base import SHARE, Retrieved, Search
+from dpicl_rag.retrieval.count import NoisyCount
 from dpicl_rag.retrieval.scanner import Scanner
 
 
@@ -37,12 +41,12 @@ class Choice:
 
     Attributes:
         place: Index of the threshold.
-        estimate: Noisy number of units that reach it.
+        count: Noisy number of units that reach it, if one was drawn.
         looks: For each bin, how many counts it was part of.
     """
 
     place: int
-    estimate: int
+    count: NoisyCount | None
     looks: Sequence[int]
 
 
@@ -54,23 +58,50 @@ class CountingRetriever(Scanner, ABC):
 
     _: KW_ONLY
     thresholds: Sequence[float]
+    sigma: float | None = None
     capacity: int | None = None
-    _noise: DiscreteGaussian = field(init=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.capacity is not None:
             _validate.count("capacity", self.capacity)
         self.thresholds = check_thresholds(self.thresholds)
+        if self.sigma is not None:
+            _validate.positive("sigma", self.sigma)
+
+    @cached_property
+    def noise(self) -> DiscreteGaussian:
+        """On each count.
+
+        Raises:
+            ConfigurationError: ``sigma`` is not set.
+        """
+        if self.sigma is None:
+            raise ConfigurationError(
+                "the noise of this search follows from the budget of an answer; give it sigma, or "
+                "the budget by within()"
+            )
+        return DiscreteGaussian(self.sigma)
 
     @property
     def count_rho(self) -> float:
         """Rho of zCDP that one count costs a unit that it counts. Public."""
-        return self._noise.rho
+        return self.noise.rho
 
     @abstractmethod
+    def looks(self, adjacency: Adjacency) -> int:
+        """How many counts one unit moves at most. Public."""
+
     def rho(self, adjacency: Adjacency) -> float:
         """Rho of zCDP that one search costs any unit at most. Public."""
+        return self.count_rho * self.looks(adjacency)
+
+    def within(self, rho: float, adjacency: Adjacency) -> Self:
+        """See `Priced.within`."""
+        if self.sigma is not None:
+            return self
+        most = SHARE * rho / self.looks(adjacency)
+        return replace(self, sigma=math.sqrt(1 / (2 * most)))
 
     def search(self, question: str) -> Search:
         """Score the units; each that reaches the lowest threshold is a candidate by that alone."""
@@ -83,11 +114,13 @@ class CountingRetriever(Scanner, ABC):
             counted = np.asarray(admitted, dtype=bool)
             counts = np.bincount(bins[counted], minlength=len(self.thresholds))
             choice = self._choose(counts.tolist(), randomness)
-            kept = [row for row in rows[bins <= choice.place] if self._keeps(choice, randomness)]
+            share = self._share(choice)
+            kept = [row for row in rows[bins <= choice.place] if share.keeps(randomness)]
             looks = np.asarray(choice.looks)[bins] * counted
             return Retrieved(
                 group_by_unit(self.passages(snapshot, scores, kept)),
                 [look * self.count_rho for look in looks.tolist()],
+                choice.count and choice.count.thinned(share.rate),
             )
 
         return Search([snapshot.units[row] for row in rows], draw)
@@ -96,11 +129,29 @@ class CountingRetriever(Scanner, ABC):
     def _choose(self, counts: Sequence[int], randomness: Randomness) -> Choice:
         """Choose a threshold from the number of units per bin, by noisy counts."""
 
-    def _keeps(self, choice: Choice, randomness: Randomness) -> bool:
-        """Toss one unit's own coin, at the rate ``capacity / estimate``."""
-        if self.capacity is None or choice.estimate <= self.capacity:
-            return True
-        return randomness.below(choice.estimate) < self.capacity
+    def _share(self, choice: Choice) -> Share:
+        """Of what passes, how much is kept: about ``capacity`` units."""
+        found = 0 if choice.count is None else int(choice.count.value)
+        if self.capacity is None or found <= self.capacity:
+            return Share(1, 1)
+        return Share(self.capacity, found)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A public rate ``kept / of`` of coins, each a unit's own."""
+
+    kept: int
+    of: int
+
+    @property
+    def rate(self) -> float:
+        """From 0 to 1."""
+        return self.kept / self.of
+
+    def keeps(self, randomness: Randomness) -> bool:
+        """Toss one unit's coin; none is needed where all stay."""
+        return self.kept == self.of or randomness.below(self.of) < self.kept
 
 
 def bins_of(scores: npt.NDArray[np.float64], thresholds: Sequence[float]) -> npt.NDArray[np.intp]:

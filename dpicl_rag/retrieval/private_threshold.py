@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 
 from dpicl_rag import _validate
 from dpicl_rag.accounting import Adjacency
-from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.retrieval.count import NoisyCount
 from dpicl_rag.retrieval.private import Choice, CountingRetriever
 
 THRESHOLDS = tuple(hundredths / 100 for hundredths in range(80, 38, -2))
@@ -31,7 +32,8 @@ class PrivateThresholdRetriever(CountingRetriever):
     Args:
         corpus: Where the vectors are.
         target: Number of units to aim for. Public.
-        sigma: Standard deviation of the noise on one count.
+        sigma: Standard deviation of the noise on one count; if None, what a tenth of the answer's
+            budget pays for.
         thresholds: Cosines to choose from, falling. Choose them without looking at the corpus. At
             the last one the search ends, however few units were found.
         capacity: Thin what passes to about this number, each unit by its own coin, at a rate from
@@ -44,31 +46,25 @@ class PrivateThresholdRetriever(CountingRetriever):
     """
 
     target: int = 64
-    sigma: float = 3.0
     _: KW_ONLY
     thresholds: Sequence[float] = THRESHOLDS
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _validate.count("target", self.target)
-        self._noise = DiscreteGaussian(self.sigma)
 
     def __repr__(self) -> str:
-        return (
-            f"PrivateThresholdRetriever({self.corpus!r}, target={self.target}, "
-            f"sigma={self.sigma:g})"
-        )
+        noise = "" if self.sigma is None else f", sigma={self.sigma:g}"
+        return f"PrivateThresholdRetriever({self.corpus!r}, target={self.target}{noise})"
 
-    def rho(self, adjacency: Adjacency) -> float:
-        """Rho of zCDP that one search costs any unit at most. Public.
-
-        A replaced unit leaves one bin and enters another: two counts move.
-        """
-        return self.count_rho * (2 if adjacency is Adjacency.REPLACE_ONE else 1)
+    def looks(self, adjacency: Adjacency) -> int:
+        """One; a replaced unit leaves one bin and enters another, so two counts move."""
+        return 2 if adjacency is Adjacency.REPLACE_ONE else 1
 
     def _choose(self, counts: Sequence[int], randomness: Randomness) -> Choice:
-        total, place = 0, -1
+        total, place, noise = 0, -1, self.noise
         while place + 1 < len(counts) and total < self.target:
             place += 1
-            total += counts[place] + self._noise.draw(randomness)
-        return Choice(place, total, [int(bin_ <= place) for bin_ in range(len(counts))])
+            total += counts[place] + noise.draw(randomness)
+        count = NoisyCount(total, noise.sigma * math.sqrt(place + 1))
+        return Choice(place, count, [int(bin_ <= place) for bin_ in range(len(counts))])

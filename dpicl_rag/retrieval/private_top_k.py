@@ -8,8 +8,8 @@ from itertools import accumulate
 
 from dpicl_rag import _validate
 from dpicl_rag.accounting import Adjacency
-from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.retrieval.count import NoisyCount
 from dpicl_rag.retrieval.private import Choice, CountingRetriever
 
 THRESHOLDS = tuple(hundredths / 100 for hundredths in range(93, 29, -1))
@@ -32,7 +32,7 @@ class PrivateTopKRetriever(CountingRetriever):
     Args:
         corpus: Where the vectors are.
         top_k: Number of units to aim for. Public.
-        sigma: Standard deviation of the noise on one count.
+        sigma: As for `PrivateThresholdRetriever`.
         thresholds: As for `PrivateThresholdRetriever`; a power of two of them wastes no count.
         capacity: As for `PrivateThresholdRetriever`.
         where: Chroma filter on metadata, applied first. Public.
@@ -43,36 +43,33 @@ class PrivateTopKRetriever(CountingRetriever):
     """
 
     top_k: int
-    sigma: float = 7.5
     _: KW_ONLY
     thresholds: Sequence[float] = THRESHOLDS
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _validate.count("top_k", self.top_k)
-        self._noise = DiscreteGaussian(self.sigma)
 
     def __repr__(self) -> str:
-        return f"PrivateTopKRetriever({self.corpus!r}, top_k={self.top_k}, sigma={self.sigma:g})"
+        noise = "" if self.sigma is None else f", sigma={self.sigma:g}"
+        return f"PrivateTopKRetriever({self.corpus!r}, top_k={self.top_k}{noise})"
 
-    def rho(self, adjacency: Adjacency) -> float:
-        """Rho of zCDP that one search costs any unit at most. Public.
-
-        The same under replacement: a replaced unit still moves each count by 1 at most.
-        """
-        return self.count_rho * (len(self.thresholds) - 1).bit_length()
+    def looks(self, adjacency: Adjacency) -> int:
+        """One for each halving. A replaced unit, too, moves each count by 1 at most."""
+        return (len(self.thresholds) - 1).bit_length()
 
     def _choose(self, counts: Sequence[int], randomness: Randomness) -> Choice:
         reaching = list(accumulate(counts))
         looks = [0] * len(counts)
-        low, high, estimate = 0, len(counts) - 1, self.top_k
+        low, high, noise = 0, len(counts) - 1, self.noise
+        count: NoisyCount | None = None  # of the lowest threshold nobody asked
         while low < high:
             middle = (low + high) // 2
-            noisy = reaching[middle] + self._noise.draw(randomness)
+            noisy = reaching[middle] + noise.draw(randomness)
             for bin_ in range(middle + 1):
                 looks[bin_] += 1
             if noisy >= self.top_k:
-                high, estimate = middle, noisy
+                high, count = middle, NoisyCount(noisy, noise.sigma)
             else:
                 low = middle + 1
-        return Choice(high, estimate, looks)
+        return Choice(high, count, looks)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ Where = Mapping[str, Any]
 """A Chroma filter on metadata, for example ``{"owner": "ann"}``."""
 
 
+@runtime_checkable
 class VectorSource(Protocol):
     """Where a retriever reads all vectors; `Corpus` is one."""
 

@@ -36,11 +36,11 @@ RETRIEVERS = {
         ["--threshold", "0.2", "--sample", "0.5"],
     ),
     "private threshold": (
-        lambda corpus: PrivateThresholdRetriever(corpus, 4),
+        lambda corpus: PrivateThresholdRetriever(corpus, 4, sigma=3.0),
         ["--private-threshold", "4"],
     ),
     "private top-k": (
-        lambda corpus: PrivateTopKRetriever(corpus, 4),
+        lambda corpus: PrivateTopKRetriever(corpus, 4, sigma=7.5),
         ["--private-top-k", "4"],
     ),
 }

@@ -26,7 +26,7 @@ def stream(text, *, stop=(), max_tokens=100, start="", stopped=None, ending=b"")
         max_tokens=max_tokens,
         start=start,
         finish=lambda: closed.append(True),
-        settle=lambda text, tokens, why: PrivateAnswer(
+        settle=lambda text, tokens, why, whole: PrivateAnswer(
             text, 1.0, 1e-5, 0.1, tokens, why, "default"
         ),
     )

@@ -1,13 +1,14 @@
 """The same questions give the same answers, labels, charges and ledgers as on 2026-11-21.
 
 behaviour.json was written by ``python -m tests.unit.test_behaviour`` before the rooms were redrawn.
-It covers every utility, retriever, accounting and method. What changes on purpose stands in
-``CHANGED`` and in the CHANGELOG.
+It covers every utility, retriever, accounting and method, with the settings of that day:
+``as_before``. What changes on purpose stands in ``CHANGED`` and in the CHANGELOG.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import random
 import tempfile
 import warnings
@@ -16,7 +17,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from dpicl_rag import Document, Ledger, PrivateContextLLM, ThresholdRetriever, TopKRetriever
+from dpicl_rag import (
+    Document,
+    Ledger,
+    PrivateContextLLM,
+    ThresholdRetriever,
+    TopKRetriever,
+    plan,
+)
 from dpicl_rag.accounting import Adjacency, Budget
 from dpicl_rag.auditing import Subject, SyntheticModel
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
@@ -59,6 +67,7 @@ CHANGED = {
     ("permute-and-flip-votes", "private-threshold"): (4.521631, 4.579259),
     ("permute-and-flip-votes", "private-top-k"): (4.994927, 5.034812),
 }
+BEFORE = {"public_power": 1.5, "unsupported": "ignore"}
 SCORES = {f"unit {at}": [0.95 - 0.05 * at, 0.3][: 1 + at % 2] for at in range(12)}
 THRESHOLDS = (0.9, 0.8, 0.7, 0.6, 0.5)
 SOURCES = (
@@ -102,9 +111,11 @@ def sources() -> dict[str, object]:
         "top-k": TopKRetriever(units, 5),
         "poisson": OwnCoins(PoissonSampledRetriever(ThresholdRetriever(units, 0.5), 0.6), 4),
         "private-threshold": OwnCoins(
-            PrivateThresholdRetriever(units, 6, 3.0, thresholds=THRESHOLDS, capacity=5), 5
+            PrivateThresholdRetriever(units, 6, sigma=3.0, thresholds=THRESHOLDS, capacity=5), 5
         ),
-        "private-top-k": OwnCoins(PrivateTopKRetriever(units, 6, 7.5, thresholds=THRESHOLDS), 6),
+        "private-top-k": OwnCoins(
+            PrivateTopKRetriever(units, 6, sigma=7.5, thresholds=THRESHOLDS), 6
+        ),
     }
 
 
@@ -114,7 +125,7 @@ def private_llm(ledger: Ledger | None = None, **settings: object) -> PrivateCont
         ledger=ledger,
         corpus="notes",
         seed=7,
-        **{"epsilon": 6.0, "max_tokens": 6, **settings},
+        **{**BEFORE, "epsilon": 6.0, "max_tokens": 6, **settings},
     )
 
 
@@ -156,7 +167,8 @@ def label(source: str, method: str | None = None, **settings: object) -> dict[st
 def distributions(tokens: int = 3, **settings: object) -> list[list[float]]:
     """What the first draws are made from, along one path, groups by fixed coins."""
     model = SyntheticModel(SIZE, speech, frozenset({SIZE - 1}))
-    audited = Subject(model, "Which?", {"epsilon": 6.0, "max_tokens": 6, **settings})
+    given = {**BEFORE, "epsilon": 6.0, "max_tokens": 6, **settings}
+    audited = Subject(model, "Which?", given)
     trace = audited.follow(sources()["documents"], list(range(1, tokens + 1)), coins=3)
     return [log_probs.tolist() for log_probs in trace.log_probs]
 
@@ -164,7 +176,7 @@ def distributions(tokens: int = 3, **settings: object) -> list[list[float]]:
 def small(**settings: object) -> list[object]:
     """An answer of a real, random-weight transformers model."""
     model = build_tiny_model(scale=60.0)
-    llm = PrivateContextLLM(model, seed=5, max_tokens=12, **settings)
+    llm = PrivateContextLLM(model, seed=5, max_tokens=12, **BEFORE, **settings)
     found = llm.answer("code?", ["the code is 4471", "the code is 4471 as always", "lunch"])
     return [found.text, found.tokens, found.rho]
 
@@ -255,6 +267,13 @@ def same(one: object, other: object) -> bool:
 def changed(name: str) -> tuple[float, float] | None:
     kind, *what = name.split()
     return CHANGED.get(tuple(what)) if kind == "method" else None
+
+
+@pytest.fixture(autouse=True)
+def as_before(monkeypatch):
+    """Strength for 12 full draws, whatever the search has counted."""
+    monkeypatch.setattr(plan, "_PIVOTAL_TOKENS", 12)
+    monkeypatch.setattr(plan, "_NEED", math.inf)
 
 
 @pytest.mark.parametrize("name", sorted(cases()))

@@ -41,8 +41,10 @@ RETRIEVERS = {
     "threshold": lambda corpus: ThresholdRetriever(corpus, -1),
     "top-k": lambda corpus: TopKRetriever(corpus, 2),
     "sampled": lambda corpus: PoissonSampledRetriever(ThresholdRetriever(corpus, -1), 0.5),
-    "private threshold": lambda corpus: PrivateThresholdRetriever(corpus, 2, thresholds=(-1,)),
-    "private top-k": lambda corpus: PrivateTopKRetriever(corpus, 2),
+    "private threshold": lambda corpus: PrivateThresholdRetriever(
+        corpus, 2, sigma=3.0, thresholds=(-1,)
+    ),
+    "private top-k": lambda corpus: PrivateTopKRetriever(corpus, 2, sigma=7.5),
 }
 
 

@@ -337,7 +337,9 @@ def test_replacing_a_unit_leaves_a_label_purely_private():
 
 
 def test_every_unit_keeps_to_its_budget_and_a_loud_one_uses_it_up():
-    audited = subject(max_tokens=16, accounting="individual", utility="log_prob")
+    audited = subject(
+        max_tokens=16, accounting="individual", utility="log_prob", unsupported="ignore"
+    )
     # With nothing else in the corpus, and with a unit that says the same.
     for names in (("turn 1",), ("token 1", "turn 1")):
         corpus = units(*names)

@@ -303,7 +303,7 @@ def _private_retriever(stage: Stage) -> Any:
     with _on(stage) as on:
         store = chroma_store(stage.folder, stage.documents)
         vectors = private_retriever(store, unit_field="patient").corpus
-        search = PrivateThresholdRetriever(vectors, 3, thresholds=(-1,))
+        search = PrivateThresholdRetriever(vectors, 3, sigma=3.0, thresholds=(-1,))
         retriever = PoissonSampledRetriever(search, 1.0)
         stage.object("private retriever", retriever)
         chain = PrivateRetrievalChain(retriever, llm=on.llm)

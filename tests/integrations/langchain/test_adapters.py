@@ -56,11 +56,13 @@ def memory():
 RETRIEVERS = {
     "threshold": lambda vectors: ThresholdRetriever(vectors, -1),
     "top-k": lambda vectors: TopKRetriever(vectors, 2),
-    "private threshold": lambda vectors: PrivateThresholdRetriever(vectors, 2, thresholds=(-1,)),
-    "private top-k": lambda vectors: PrivateTopKRetriever(vectors, 2, thresholds=(-1,)),
+    "private threshold": lambda vectors: PrivateThresholdRetriever(
+        vectors, 2, sigma=3.0, thresholds=(-1,)
+    ),
+    "private top-k": lambda vectors: PrivateTopKRetriever(vectors, 2, sigma=7.5, thresholds=(-1,)),
     "sampled": lambda vectors: PoissonSampledRetriever(ThresholdRetriever(vectors, -1), 1.0),
     "sampled private": lambda vectors: PoissonSampledRetriever(
-        PrivateThresholdRetriever(vectors, 2, thresholds=(-1,)), 1.0
+        PrivateThresholdRetriever(vectors, 2, sigma=3.0, thresholds=(-1,)), 1.0
     ),
 }
 

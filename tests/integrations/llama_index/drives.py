@@ -176,7 +176,7 @@ def _query_by_private_search(stage: Stage) -> Any:
         unit_field="document_id",
         embedder=IndexEmbedder(HashEmbedding()),
     )
-    retriever = PrivateThresholdRetriever(corpus, 3, thresholds=(0.0, -1.0))
+    retriever = PrivateThresholdRetriever(corpus, 3, sigma=3.0, thresholds=(0.0, -1.0))
     llm = private_llm(stage.model, randomness=stage.randomness)
     with _observed(stage) as manager:
         engine = PrivateQueryEngine(llm, retriever, callback_manager=manager)

@@ -213,7 +213,7 @@ RETRIEVERS: dict[str, Callable[[Corpus], Retriever]] = {
     ),
     "sampled": lambda corpus: PoissonSampledRetriever(ThresholdRetriever(corpus, -1), 0.5),
     "sampled private": lambda corpus: PoissonSampledRetriever(
-        PrivateThresholdRetriever(corpus, 2, thresholds=(0.0, -1.0)), 0.5
+        PrivateThresholdRetriever(corpus, 2, sigma=3.0, thresholds=(0.0, -1.0)), 0.5
     ),
     "given": lambda corpus: GivenDocuments(TEXTS),
 }

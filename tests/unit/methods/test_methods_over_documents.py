@@ -189,7 +189,7 @@ def test_a_priced_search_costs_a_method_what_it_costs_its_utility(epsilon):
     def pipeline(corpus):
         scored = ScoredUnits({unit.text: [0.9] for unit in corpus})
         # So many units pass the first threshold that the noise hardly ever moves it.
-        return PrivateThresholdRetriever(scored, 2, 3.5, thresholds=(0.8, 0.5))
+        return PrivateThresholdRetriever(scored, 2, sigma=3.5, thresholds=(0.8, 0.5))
 
     corpus = units(*(f"copy {at}\ntoken 1" for at in range(40)))
     shared = {"pipeline": pipeline, "epsilon": epsilon}

@@ -91,7 +91,7 @@ def test_a_record_without_a_unit_or_a_text_stops_no_question(
     retrievers = [
         ThresholdRetriever(corpus, -1),
         TopKRetriever(corpus, 2),
-        PrivateThresholdRetriever(corpus, 2),
+        PrivateThresholdRetriever(corpus, 2, sigma=3.0),
     ]
     before = [retriever.search("a refund").units for retriever in retrievers]
     assert corpus.check() == []

@@ -46,14 +46,16 @@ EXACT: dict[str, tuple[Make, Stability]] = {
 }
 PRIVATE: dict[str, tuple[Make, Stability]] = {
     "private threshold": (
-        lambda source: PrivateThresholdRetriever(source, 8, thresholds=GRID),
+        lambda source: PrivateThresholdRetriever(source, 8, sigma=3.0, thresholds=GRID),
         Stability(1, 0),
     ),
     "private threshold with a capacity": (
-        lambda source: PrivateThresholdRetriever(source, 20, thresholds=GRID, capacity=5),
+        lambda source: PrivateThresholdRetriever(
+            source, 20, sigma=3.0, thresholds=GRID, capacity=5
+        ),
         Stability(1, 0),
     ),
-    "private top-k": (lambda source: PrivateTopKRetriever(source, 8, 2.0), Stability(1, 0)),
+    "private top-k": (lambda source: PrivateTopKRetriever(source, 8, sigma=2.0), Stability(1, 0)),
 }
 
 

@@ -24,7 +24,7 @@ def unit_spend(path: Path) -> list[float]:
 
 
 def test_units_pay_for_counts_and_others_nothing(tiny_model, tmp_path: Path) -> None:
-    retriever = PrivateThresholdRetriever(SOURCE, 1, 0.7)
+    retriever = PrivateThresholdRetriever(SOURCE, 1, sigma=0.7)
     with Ledger(tmp_path / "l.db") as ledger:
         llm = PrivateContextLLM(tiny_model, ledger=ledger, corpus="n", max_tokens=2)
         answer = llm.answer("why?", retriever)
@@ -40,7 +40,7 @@ def test_units_pay_for_counts_and_others_nothing(tiny_model, tmp_path: Path) -> 
 
 
 def test_fixed_accounting_charges_everyone(tiny_model, tmp_path: Path) -> None:
-    retriever = PrivateTopKRetriever(SOURCE, 4)
+    retriever = PrivateTopKRetriever(SOURCE, 4, sigma=7.5)
     with Ledger(tmp_path / "l.db") as ledger:
         llm = PrivateContextLLM(
             tiny_model, ledger=ledger, corpus="n", max_tokens=2, accounting="fixed"
@@ -51,7 +51,7 @@ def test_fixed_accounting_charges_everyone(tiny_model, tmp_path: Path) -> None:
 
 
 def test_a_unit_never_passes_its_budget_by_searches(tiny_model, tmp_path: Path) -> None:
-    retriever = PrivateThresholdRetriever(SOURCE, 1, 0.7)
+    retriever = PrivateThresholdRetriever(SOURCE, 1, sigma=0.7)
     rho = retriever.rho(ADD)
     epsilon = rho_to_epsilon(1.2 * rho, 1e-5)
     with Ledger(tmp_path / "l.db") as ledger:
@@ -68,7 +68,7 @@ def test_a_unit_never_passes_its_budget_by_searches(tiny_model, tmp_path: Path) 
 
 @pytest.mark.parametrize("accounting", ["fixed", "individual"])
 def test_labels_state_a_delta(tiny_model, accounting: str) -> None:
-    retriever = PrivateThresholdRetriever(SOURCE, 4)
+    retriever = PrivateThresholdRetriever(SOURCE, 4, sigma=3.0)
     llm = PrivateContextLLM(tiny_model, accounting=accounting, epsilon=4)
     label = llm.classify("why?", retriever, ["a", "b"])
     assert (label.epsilon, label.delta) == (4, 1e-5)
@@ -80,14 +80,14 @@ def test_a_search_that_is_too_dear_is_refused(tiny_model) -> None:
     llm = PrivateContextLLM(tiny_model, epsilon=1)
     for ask in (llm.answer, lambda q, d: llm.classify(q, d, ["a", "b"])):
         with pytest.raises(ConfigurationError, match="search costs more"):
-            ask("why?", PrivateThresholdRetriever(SOURCE, 4, 0.7))
+            ask("why?", PrivateThresholdRetriever(SOURCE, 4, sigma=0.7))
 
 
 @pytest.mark.parametrize("share", [0.5, 1.0 - 1e-6])
 def test_a_unit_budget_below_the_search_is_a_public_error(
     tiny_model, tmp_path: Path, share
 ) -> None:
-    retriever = PrivateThresholdRetriever(SOURCE, 1, 0.7)
+    retriever = PrivateThresholdRetriever(SOURCE, 1, sigma=0.7)
     rho = retriever.rho(ADD)
     said = set()
     with Ledger(tmp_path / "l.db") as ledger:
@@ -96,7 +96,7 @@ def test_a_unit_budget_below_the_search_is_a_public_error(
         # The same words whatever the corpus holds, nothing spent and nothing held.
         for source in (SOURCE, ScoredUnits({"out": [0.1]})):
             with pytest.raises(ConfigurationError, match="the search costs a unit") as refused:
-                llm.answer("why?", PrivateThresholdRetriever(source, 1, 0.7))
+                llm.answer("why?", PrivateThresholdRetriever(source, 1, sigma=0.7))
             said.add(str(refused.value))
             (status,) = ledger.status()
             assert (status.spent, status.reserved) == (0.0, 0.0)
@@ -105,7 +105,7 @@ def test_a_unit_budget_below_the_search_is_a_public_error(
 
 
 def test_a_unit_budget_that_just_pays_the_search_admits_units(tiny_model, tmp_path: Path) -> None:
-    retriever = PrivateThresholdRetriever(SOURCE, 1, 0.7)
+    retriever = PrivateThresholdRetriever(SOURCE, 1, sigma=0.7)
     with Ledger(tmp_path / "l.db") as ledger:
         ledger.set_budget(corpus="n", rho=10.0, unit_rho=retriever.rho(ADD) + 1e-8)
         llm = PrivateContextLLM(tiny_model, ledger=ledger, corpus="n", max_tokens=1)

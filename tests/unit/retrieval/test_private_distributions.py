@@ -1,7 +1,7 @@
 """What a private search shows of a unit is what that unit pays, exactly.
 
-Everything that depends on a search sees at most the threshold and which *other* units were
-retrieved: the view. With
+Everything that depends on a search sees at most the threshold, the noisy count and which *other*
+units were retrieved: the view. With
 P and Q the distributions of the view with and without a unit, and c(view) what the unit pays, a
 charge is enough if for every order a
 
@@ -24,6 +24,7 @@ from dpicl_rag.accounting.stability import Adjacency
 from dpicl_rag.documents import group_by_unit
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval import Retrieved, Search
+from dpicl_rag.retrieval.count import NoisyCount
 from dpicl_rag.retrieval.private import Choice, CountingRetriever
 from dpicl_rag.retrieval.private_threshold import PrivateThresholdRetriever
 from dpicl_rag.retrieval.private_top_k import PrivateTopKRetriever
@@ -35,7 +36,7 @@ THREE = (0.8, 0.6, 0.4)
 EIGHT = tuple(tenths / 10 for tenths in range(9, 1, -1))
 Units = Mapping[str, Sequence[float]]
 Make = Callable[[ScoredUnits], CountingRetriever]
-View = tuple[int, tuple[str, ...]]
+View = tuple[int, NoisyCount | None, tuple[str, ...]]
 Views = dict[tuple[View, float], float]
 
 
@@ -44,8 +45,8 @@ def views(
 ) -> Views:
     """Distribution of the view and of what ``unit`` paid."""
     retriever = make(ScoredUnits(units))
-    noise = list(gaussian_pmf(retriever._noise.sigma, math.ceil(8 * SIGMA)).items())
-    rho = retriever._noise.rho
+    noise = list(gaussian_pmf(retriever.noise.sigma, math.ceil(8 * SIGMA)).items())
+    rho = retriever.noise.rho
     scored = retriever.search("q")
     counted = None if admitted is None else [admitted(u) for u in scored.units]
 
@@ -62,12 +63,14 @@ def views(
             choices.append(type(retriever)._choose(retriever, counts, randomness))
             return choices[-1]
 
-        retriever._noise = SimpleNamespace(rho=rho, draw=lambda randomness: choose(noise))
+        retriever.noise = SimpleNamespace(
+            sigma=SIGMA, rho=rho, draw=lambda randomness: choose(noise)
+        )
         retriever._choose = remembered
         found = search.choose(counted, Coins())
         paid = dict(zip(search.units, found.unit_rho, strict=True)).get(unit, 0.0)
         others = tuple(d.text for d in found.documents if d.unit != unit)
-        return (choices[0].place, others), paid
+        return (choices[0].place, found.count, others), paid
 
     return distribution(run)
 
@@ -119,11 +122,11 @@ def worst(make: Make, others: Units, scores: Sequence[float]) -> float:
 def threshold(
     kind: type[PrivateThresholdRetriever] = PrivateThresholdRetriever, **more: Any
 ) -> Make:
-    return lambda source: kind(source, 2, SIGMA, thresholds=THREE, **more)
+    return lambda source: kind(source, 2, sigma=SIGMA, thresholds=THREE, **more)
 
 
 def top_k(kind: type[PrivateTopKRetriever] = PrivateTopKRetriever, **more: Any) -> Make:
-    return lambda source: kind(source, 3, SIGMA, thresholds=EIGHT, **more)
+    return lambda source: kind(source, 3, sigma=SIGMA, thresholds=EIGHT, **more)
 
 
 OTHERS = units_in(1, 1, 2)
@@ -144,7 +147,7 @@ def test_the_charge_of_the_top_k_is_enough() -> None:
 
 def test_the_charge_with_thinning_is_enough() -> None:
     def make(source: ScoredUnits) -> CountingRetriever:
-        return PrivateThresholdRetriever(source, 2, SIGMA, thresholds=THREE[:2], capacity=2)
+        return PrivateThresholdRetriever(source, 2, sigma=SIGMA, thresholds=THREE[:2], capacity=2)
 
     assert worst(make, units_in(1, 2, thresholds=THREE[:2]), (0.9, 0.7, 0.1)) <= 1e-9
 
@@ -163,7 +166,7 @@ class HalfSensitivity(PrivateThresholdRetriever):
     """A planted fault: noise for half the sensitivity, charged as if it were all of it."""
 
     def __init__(self, source: ScoredUnits, target: int, sigma: float, **more: Any) -> None:
-        super().__init__(source, target, sigma / 2, **more)
+        super().__init__(source, target, sigma=sigma / 2, **more)
 
     count_rho = property(lambda self: 1 / (2 * SIGMA**2))  # type: ignore[assignment]
 
@@ -174,16 +177,18 @@ class ExactCounts(PrivateThresholdRetriever):
     def _choose(self, counts: Sequence[int], randomness: Randomness) -> Choice:
         totals = np.cumsum(counts)
         place = int(np.argmax(totals >= self.target)) if totals[-1] >= self.target else 2
-        return Choice(place, int(totals[place]), [int(bin_ <= place) for bin_ in range(3)])
+        return Choice(
+            place, NoisyCount(float(totals[place]), 1.0), [int(bin_ <= place) for bin_ in range(3)]
+        )
 
 
 class Overlapping(PrivateThresholdRetriever):
     """A planted fault: every count holds all units above it, and one of them is charged."""
 
     def _choose(self, counts: Sequence[int], randomness: Randomness) -> Choice:
-        noisy = (sum(counts[: p + 1]) + self._noise.draw(randomness) for p in range(3))
+        noisy = (sum(counts[: p + 1]) + self.noise.draw(randomness) for p in range(3))
         place = next((p for p, count in enumerate(noisy) if count >= self.target), 2)
-        return Choice(place, 0, [int(bin_ <= place) for bin_ in range(3)])
+        return Choice(place, None, [int(bin_ <= place) for bin_ in range(3)])
 
 
 class PaidWhereRetrieved(PrivateThresholdRetriever):
@@ -192,7 +197,7 @@ class PaidWhereRetrieved(PrivateThresholdRetriever):
     def _choose(self, counts: Sequence[int], randomness: Randomness) -> Choice:
         choice = super()._choose(counts, randomness)
         place = max(0, choice.place - 1)
-        return Choice(place, choice.estimate, [int(bin_ <= place) for bin_ in range(3)])
+        return Choice(place, choice.count, [int(bin_ <= place) for bin_ in range(3)])
 
 
 @pytest.mark.parametrize("kind", [HalfSensitivity, ExactCounts, Overlapping, PaidWhereRetrieved])

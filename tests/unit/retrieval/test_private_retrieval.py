@@ -26,6 +26,7 @@ from tests.support.scored_units import ScoredUnits
 
 ADD, REPLACE = Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_ONE
 KINDS = [PrivateThresholdRetriever, PrivateTopKRetriever]
+SIGMAS = {PrivateThresholdRetriever: 3.0, PrivateTopKRetriever: 7.5}
 
 
 def many(count: int = 500) -> ScoredUnits:
@@ -41,14 +42,14 @@ def coins() -> Randomness:
 
 @pytest.mark.parametrize(("kind", "spread"), [(PrivateThresholdRetriever, 20), (KINDS[1], 15)])
 def test_about_as_many_units_as_wanted(kind: type[Any], spread: int, coins: Randomness) -> None:
-    retriever = kind(many(), 80)
+    retriever = kind(many(), 80, sigma=SIGMAS[kind])
     found = [len(retriever.search("q").choose(randomness=coins).units) for _ in range(40)]
     # The evenly spread scores put about 11 units in a step of 0.02, and 5 in one of 0.01.
     assert abs(statistics.median(found) - 80) < spread
 
 
 def test_exactly_the_units_that_reach_the_threshold_have_paid(coins: Randomness) -> None:
-    retriever = PrivateThresholdRetriever(many(), 80)
+    retriever = PrivateThresholdRetriever(many(), 80, sigma=3.0)
     for _ in range(20):
         search = retriever.search("q")
         found = search.choose(randomness=coins)
@@ -58,7 +59,7 @@ def test_exactly_the_units_that_reach_the_threshold_have_paid(coins: Randomness)
 
 
 def test_no_unit_pays_more_than_rho(coins: Randomness) -> None:
-    retriever = PrivateTopKRetriever(many(), 40)
+    retriever = PrivateTopKRetriever(many(), 40, sigma=7.5)
     found = [retriever.search("q").choose(randomness=coins) for _ in range(20)]
     charges = [rho for one in found for rho in one.unit_rho]
     assert 0 < max(charges) <= retriever.rho(ADD)
@@ -72,7 +73,7 @@ def test_rho_is_that_of_the_counts() -> None:
     assert threshold.rho(REPLACE) == pytest.approx(1 / 9)
     for length, counts in ((1, 0), (2, 1), (5, 3), (64, 6), (65, 7)):
         grid = [1 - place / 100 for place in range(length)]
-        top_k = PrivateTopKRetriever(source, 4, 5.0, thresholds=grid)
+        top_k = PrivateTopKRetriever(source, 4, sigma=5.0, thresholds=grid)
         assert top_k.rho(ADD) == pytest.approx(counts / 50)
         assert top_k.rho(REPLACE) == top_k.rho(ADD)
 
@@ -80,7 +81,7 @@ def test_rho_is_that_of_the_counts() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_search_ends_at_the_lowest_threshold(kind: type[Any], coins: Randomness) -> None:
     source = ScoredUnits({"near": [0.7], "at the end": [0.41], "far": [0.39]})
-    retriever = kind(source, 1000, thresholds=(0.8, 0.6, 0.4))
+    retriever = kind(source, 1000, sigma=SIGMAS[kind], thresholds=(0.8, 0.6, 0.4))
     search = retriever.search("q")
     assert sorted(search.units) == ["at the end", "near"]
     assert [d.unit for d in search.choose(randomness=coins).documents] == search.units
@@ -88,7 +89,7 @@ def test_the_search_ends_at_the_lowest_threshold(kind: type[Any], coins: Randomn
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_empty_corpus_gives_no_documents(kind: type[Any]) -> None:
-    search = kind(ScoredUnits({}), 4).search("q")
+    search = kind(ScoredUnits({}), 4, sigma=SIGMAS[kind]).search("q")
     assert search.units == []
     assert search.choose().documents == []
 
@@ -98,7 +99,7 @@ def test_the_noise_is_drawn_once_and_anew_for_each_search(
     kind: type[Any], coins: Randomness
 ) -> None:
     # 79 units reach 0.80: whether the search stops there is a toss-up.
-    retriever = kind(many(), 79)
+    retriever = kind(many(), 79, sigma=SIGMAS[kind])
     search = retriever.search("q")
     search.choose(randomness=coins)
     with pytest.raises(ConfigurationError, match="drawn once"):
@@ -111,7 +112,7 @@ def test_the_noise_is_drawn_once_and_anew_for_each_search(
 def test_units_that_are_not_admitted_do_not_count_and_do_not_pay(
     kind: type[Any], coins: Randomness
 ) -> None:
-    retriever = kind(many(), 50)
+    retriever = kind(many(), 50, sigma=SIGMAS[kind])
     search = retriever.search("q")
     found = search.choose([False] * len(search.units), coins)
     assert set(found.unit_rho) == {0.0}
@@ -123,7 +124,7 @@ def test_units_that_are_not_admitted_do_not_count_and_do_not_pay(
 
 def test_capacity_thins_by_coins_and_charges_all_the_same(coins: Randomness) -> None:
     source = ScoredUnits({f"u{n}": [0.9] for n in range(2000)})
-    retriever = PrivateThresholdRetriever(source, 64, capacity=100)
+    retriever = PrivateThresholdRetriever(source, 64, sigma=3.0, capacity=100)
     first, second = (retriever.search("q").choose(randomness=coins) for _ in range(2))
     for found in (first, second):
         # Six standard deviations of Binomial(2000, 1/20) are 59.
@@ -131,13 +132,13 @@ def test_capacity_thins_by_coins_and_charges_all_the_same(coins: Randomness) -> 
         assert set(found.unit_rho) == {retriever.rho(ADD)}
     both = {d.unit for d in first.documents} & {d.unit for d in second.documents}
     assert len(both) < 40
-    whole = PrivateThresholdRetriever(source, 64).search("q").choose(randomness=coins)
+    whole = PrivateThresholdRetriever(source, 64, sigma=3.0).search("q").choose(randomness=coins)
     assert len(whole.documents) == 2000
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nobody_takes_it_for_a_retriever_that_costs_nothing(kind: type[Any]) -> None:
-    retriever = kind(many(3), 2)
+    retriever = kind(many(3), 2, sigma=SIGMAS[kind])
     assert not hasattr(retriever, "retrieve")
     assert isinstance(retriever, Retriever)
     assert retriever.rho(ADD) > 0
@@ -153,7 +154,7 @@ def test_parameters_out_of_range(kind: type[Any]) -> None:
             kind(many(1), 4, capacity=bad)
     for sigma in (0, -1, float("nan")):
         with pytest.raises(ConfigurationError, match="sigma must be a finite number above 0"):
-            kind(many(1), 4, sigma)
+            kind(many(1), 4, sigma=sigma)
     for thresholds in ((), (0.5, 0.5), (0.4, 0.5), (1.5, 0.5), (0.5, float("nan"))):
         with pytest.raises(ConfigurationError, match="thresholds must fall"):
             kind(many(1), 4, thresholds=thresholds)
@@ -163,7 +164,7 @@ def test_parameters_out_of_range(kind: type[Any]) -> None:
 def test_noise_and_coins_are_the_operating_systems_where_none_are_given(
     kind: type[Any], coins: Randomness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    retriever = kind(many(), 79, capacity=20)
+    retriever = kind(many(), 79, sigma=SIGMAS[kind], capacity=20)
     # In the operating system's place stand the numbers of a seed: every coin must be one of them.
     monkeypatch.setattr(secrets, "randbelow", random.Random(3).randrange)
     found = retriever.search("q").choose()
@@ -173,12 +174,15 @@ def test_noise_and_coins_are_the_operating_systems_where_none_are_given(
 
 
 def test_representations_are_public() -> None:
-    threshold, top_k = PrivateThresholdRetriever("C"), PrivateTopKRetriever("C", 8)  # type: ignore[arg-type]
+    threshold, top_k = (
+        PrivateThresholdRetriever("C", sigma=3.0),
+        PrivateTopKRetriever("C", 8, sigma=7.5),
+    )  # type: ignore[arg-type]
     assert repr([threshold, top_k]) == (
         "[PrivateThresholdRetriever('C', target=64, sigma=3), "
         "PrivateTopKRetriever('C', top_k=8, sigma=7.5)]"
     )
-    search = PrivateThresholdRetriever(many(9), 2).search("q")
+    search = PrivateThresholdRetriever(many(9), 2, sigma=3.0).search("q")
     assert repr(search) == "Search(<private>)"
     assert "u8" not in repr(search.choose())
 

@@ -1,0 +1,31 @@
+"""How many units a search found, as far as that was released."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+_SURE = 2.0  # standard deviations
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyCount:
+    """A released count. Whatever follows from it is post-processing, and free.
+
+    Attributes:
+        value: The count with its noise; below zero where few units were found.
+        sigma: Standard deviation of the noise, and of the coins that thinned what was counted.
+    """
+
+    value: float
+    sigma: float
+
+    @property
+    def low(self) -> float:
+        """What the true number is hardly below, at least 0."""
+        return max(0.0, self.value - _SURE * self.sigma)
+
+    def thinned(self, rate: float) -> NoisyCount:
+        """How many units are left where each stayed by a coin of its own, at a public rate."""
+        coins = max(0.0, self.value) * rate * (1 - rate)
+        return NoisyCount(self.value * rate, math.sqrt((self.sigma * rate) ** 2 + coins))

@@ -1,0 +1,99 @@
+"""A search whose number of units found is released with noise, so that strength can follow it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from dpicl_rag.accounting import Adjacency, Stability
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.retrieval.base import SHARE, Priced, Retrieved, Retriever, Search
+from dpicl_rag.retrieval.count import NoisyCount
+
+
+class CountedRetriever:
+    """Counts, with Gaussian noise, the units that another retriever finds.
+
+    An answer over many documents then costs less: see docs/privacy.md, "Strength by need". A unit
+    pays for the count if it was counted.
+
+    Args:
+        retriever: Where the units come from. One without a price: the others count themselves.
+        sigma: Standard deviation of the noise; if None, what a tenth of the answer's budget pays
+            for.
+
+    Raises:
+        ConfigurationError: ``sigma`` is not above 0, or the retriever counts already.
+    """
+
+    def __init__(self, retriever: Retriever, sigma: float | None = None) -> None:
+        if isinstance(retriever, Priced):
+            raise ConfigurationError(
+                "this retriever releases a count of its own, or samples; count before sampling"
+            )
+        self.retriever = retriever
+        self._noise = None if sigma is None else DiscreteGaussian(sigma)
+
+    def __repr__(self) -> str:
+        return f"CountedRetriever({self.retriever!r})"
+
+    @property
+    def corpus_name(self) -> str | None:
+        """That of the retriever."""
+        return self.retriever.corpus_name
+
+    @property
+    def stability(self) -> Stability:
+        """That of the retriever."""
+        return self.retriever.stability
+
+    def rho(self, adjacency: Adjacency) -> float:
+        """What the count costs any unit at most. Public."""
+        return self.retriever.rho(adjacency) + self._sensitivity(adjacency) ** 2 * self.noise.rho
+
+    @property
+    def noise(self) -> DiscreteGaussian:
+        """On the count.
+
+        Raises:
+            ConfigurationError: ``sigma`` is not set.
+        """
+        if self._noise is None:
+            raise ConfigurationError(
+                "the noise of this search follows from the budget of an answer; give it sigma, or "
+                "the budget by within()"
+            )
+        return self._noise
+
+    def within(self, rho: float, adjacency: Adjacency) -> CountedRetriever:
+        """See `Priced.within`."""
+        if self._noise is not None:
+            return self
+        sigma = self._sensitivity(adjacency) * math.sqrt(1 / (2 * SHARE * rho))
+        return CountedRetriever(self.retriever, sigma)
+
+    def search(self, question: str) -> Search:
+        """Search; the count is drawn when the retriever has chosen."""
+        search, noise = self.retriever.search(question), self.noise
+
+        def draw(admitted: Sequence[bool], randomness: Randomness) -> Retrieved:
+            found = search.choose(admitted, randomness)
+            counted = [
+                counts and unit in found.units
+                for unit, counts in zip(search.units, admitted, strict=True)
+            ]
+            value = sum(counted) + noise.draw(randomness)
+            unit_rho = [
+                own + noise.rho * counts
+                for own, counts in zip(found.unit_rho, counted, strict=True)
+            ]
+            return Retrieved(found.units, unit_rho, NoisyCount(value, noise.sigma))
+
+        return Search(search.units, draw)
+
+    def _sensitivity(self, adjacency: Adjacency) -> int:
+        """By how much one unit moves the count at most."""
+        added, changed = self.stability.moved(adjacency)
+        return max(1, added + changed)

@@ -1,0 +1,103 @@
+"""Whether the documents support an answer: one noisy count of the experts that find it likely.
+
+Where documents do not agree, the public model goes on by itself. The text is private all the same,
+and may mislead. So one number is released beside it: how many experts find the released tokens
+likely by their own documents, with Gaussian noise. Each expert's opinion is a function of its own
+unit and of released tokens, so a unit that comes or goes moves the count by one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from dpicl_rag.filters import Filter
+from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.mechanisms.step import Step
+
+# Of 426 medical records that state a right answer 426 agree, of 261 others none. The first is the
+# mean log-probability of a token, the second what an expert adds to the bare model in all.
+_LIKELY, _NEWS = -1.0, 3.0
+_LINE = 3.0  # sigmas: noise alone passes 13 times in 10,000
+
+
+class Witness:
+    """How likely the released tokens are to each expert, and to the bare model. Private."""
+
+    def __init__(self) -> None:
+        self.tokens: list[int] = []
+        self._experts: torch.Tensor | None = None
+        self._public = 0.0
+
+    def __repr__(self) -> str:
+        return "Witness(<private>)"
+
+    def hear(self, step: Step, token: int) -> None:
+        """Note what was released.
+
+        Args:
+            step: What the token was drawn from.
+            token: The token.
+        """
+        own = step.log_probs(token).cpu()
+        self._experts = own if self._experts is None else self._experts + own
+        self._public += float(step.public[token])
+        self.tokens.append(token)
+
+    def agreeing(self, public: float | None = None) -> torch.Tensor:
+        """Which experts support the released tokens: bool [n].
+
+        Args:
+            public: Log-probability of the tokens to the bare model, where the public row of the
+                steps knew more than that.
+        """
+        assert self._experts is not None
+        bare = self._public if public is None else public
+        likely = self._experts / len(self.tokens) > _LIKELY
+        return likely & (self._experts - bare > _NEWS)
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """The count's noise and its price. Public.
+
+    Attributes:
+        noise: On the count.
+        sensitivity: By how much one unit moves the count at most.
+    """
+
+    noise: DiscreteGaussian
+    sensitivity: int
+
+    @staticmethod
+    def within(rho: float, sensitivity: int) -> Support:
+        """The least noise that a zCDP rho pays for."""
+        # Rounded up, so that the price is not above rho.
+        sigma = sensitivity / math.sqrt(2 * rho) * (1 + 1e-12)
+        return Support(DiscreteGaussian(sigma), sensitivity)
+
+    @property
+    def rho(self) -> float:
+        """Rho of zCDP that the count costs any unit at most."""
+        return self.sensitivity**2 * self.noise.rho
+
+    def decide(self, agreeing: torch.Tensor, spend: Filter, randomness: Randomness) -> bool:
+        """Pay for the count, draw it, and say whether it passes the public line.
+
+        Args:
+            agreeing: Which experts support the answer, bool [n]. Private.
+            spend: Pays, and says which experts can.
+            randomness: Where the noise comes from.
+        """
+        able = spend.pay_aside()
+        counted = agreeing if able is None else agreeing & able
+        return int(counted.sum()) + self.noise.draw(randomness) > _LINE * self.noise.sigma
+
+
+def bare_log_prob(steps: Sequence[Step], tokens: Sequence[int]) -> float:
+    """Log-probability of tokens in the public row of the steps that they follow."""
+    return sum(float(step.public[token]) for step, token in zip(steps, tokens, strict=True))
