@@ -15,7 +15,7 @@ from dpicl_rag.answers import (
     PrivateLabel,
     PrivateStream,
     StoppedBy,
-    in_thread,
+    begun,
     in_worker,
 )
 from dpicl_rag.configuration import PrivacyConfig
@@ -264,19 +264,11 @@ class PrivateContextLLM:
         self, question: str, documents: Documents, *, on_progress: Progress | None = None
     ) -> AsyncGenerator[str, None]:
         """``stream`` with the search and each draw in a worker thread."""
-        opened: list[PrivateStream] = []
-
-        def start() -> None:
-            opened.append(self.stream(question, documents, on_progress=on_progress))
-
-        try:
-            await in_thread(start)
-            async for piece in opened[0]:
+        async with begun(
+            lambda: self.stream(question, documents, on_progress=on_progress)
+        ) as stream:
+            async for piece in stream:
                 yield piece
-        finally:
-            # Also where the task was cancelled while the search was still running.
-            for stream in opened:
-                await stream.aclose()
 
     def warm(
         self, documents: Iterable[Document | str], *, on_progress: Progress | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, aclosing
 from typing import Any, TypeAlias, cast
 
@@ -13,6 +13,7 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, ConfigDict, Field
 
 from dpicl_rag.accounting import Stability
+from dpicl_rag.answers import PrivateAnswer, PrivateStream, begun
 from dpicl_rag.errors import BudgetExceededError, ConfigurationError
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import Documents, GivenDocuments, Retriever, stability_of_list
@@ -25,19 +26,26 @@ Question: TypeAlias = str | dict[str, Any]
 """A question, or a dict that holds it under the chain's ``input_key``."""
 
 
-class _PrivateChain(RunnableSerializable[Question, str]):
+Answered: TypeAlias = Any
+"""The text; under ``numbers=True`` a dict with the text under ``answer``."""
+
+
+class _PrivateChain(RunnableSerializable[Question, Answered]):
     """Question in, answer out; LangChain records these two and nothing else."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     llm: PrivateContextLLM = Field(exclude=True, repr=False)
     input_key: str = "input"
+    numbers: bool = False
 
     @abstractmethod
     def _source(self, input: Question) -> tuple[PrivateContextLLM, Documents]:
         """Who answers, and from what."""
 
-    def invoke(self, input: Question, config: RunnableConfig | None = None, **kwargs: Any) -> str:
+    def invoke(
+        self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> Answered:
         """Answer a question.
 
         Raises:
@@ -46,35 +54,35 @@ class _PrivateChain(RunnableSerializable[Question, str]):
         """
         question, (llm, documents) = self._question(input), self._source(input)
         return self._call_with_config(
-            lambda _: llm.answer(question, documents).text, question, config
+            lambda _: self._answered(llm.answer(question, documents)), question, config
         )
 
     async def ainvoke(
         self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
-    ) -> str:
+    ) -> Answered:
         """``invoke`` in a worker thread."""
         question, (llm, documents) = self._question(input), self._source(input)
 
-        async def answer(_: Question) -> str:
-            return (await llm.aanswer(question, documents)).text
+        async def answer(_: Question) -> Answered:
+            return self._answered(await llm.aanswer(question, documents))
 
         return await self._acall_with_config(answer, question, config)
 
     def stream(
         self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
-    ) -> Iterator[str]:
+    ) -> Iterator[Answered]:
         """Stream the answer; closing early pays for what was released and no more."""
         return self.transform(iter([input]), config)
 
     def astream(
         self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
-    ) -> AsyncGenerator[str, None]:
+    ) -> AsyncGenerator[Answered, None]:
         """``stream`` with each draw in a worker thread."""
         return self.atransform(_one(input), config)
 
     def transform(
         self, input: Iterator[Question], config: RunnableConfig | None = None, **kwargs: Any
-    ) -> Iterator[str]:
+    ) -> Iterator[Answered]:
         """``stream`` for a question that itself arrives in pieces."""
         whole = _joined(list(input))
         question, (llm, documents) = self._question(whole), self._source(whole)
@@ -82,21 +90,44 @@ class _PrivateChain(RunnableSerializable[Question, str]):
         with ExitStack() as opened:
             yield from self._transform_stream_with_config(
                 iter([question]),
-                lambda _: opened.enter_context(llm.stream(question, documents)),
+                lambda _: self._pieces(opened.enter_context(llm.stream(question, documents))),
                 config,
             )
 
     async def atransform(
         self, input: AsyncIterator[Question], config: RunnableConfig | None = None, **kwargs: Any
-    ) -> AsyncGenerator[str, None]:
+    ) -> AsyncGenerator[Answered, None]:
         """``transform`` with the search and each draw in a worker thread."""
         whole = _joined([part async for part in input])
         question, (llm, documents) = self._question(whole), self._source(whole)
-        async with aclosing(llm.astream(question, documents)) as answer:
+        async with aclosing(self._apieces(lambda: llm.stream(question, documents))) as answer:
             pieces = self._atransform_stream_with_config(_one(question), lambda _: answer, config)
-            async with aclosing(cast("AsyncGenerator[str]", pieces)):
+            async with aclosing(cast("AsyncGenerator[Answered]", pieces)):
                 async for piece in pieces:
                     yield piece
+
+    def _answered(self, answer: PrivateAnswer) -> Answered:
+        if not self.numbers:
+            return answer.text
+        return {"answer": answer.text, **self.llm.public_numbers(answer)}
+
+    def _piece(self, text: str) -> Answered:
+        return AddableDict(answer=text) if self.numbers else text
+
+    def _end(self, answer: PrivateAnswer) -> Iterator[Answered]:
+        if self.numbers:
+            yield AddableDict(self.llm.public_numbers(answer))
+
+    def _pieces(self, stream: PrivateStream) -> Iterator[Answered]:
+        yield from map(self._piece, stream)
+        yield from self._end(stream.answer)
+
+    async def _apieces(self, start: Callable[[], PrivateStream]) -> AsyncGenerator[Answered, None]:
+        async with begun(start) as stream:
+            async for text in stream:
+                yield self._piece(text)
+            for piece in self._end(stream.answer):
+                yield piece
 
     def _question(self, input: Question) -> str:
         question = input.get(self.input_key) if isinstance(input, dict) else input
@@ -128,6 +159,8 @@ class PrivateRetrievalChain(_PrivateChain):
         where: For Chroma stores, a metadata filter. Public.
         llm: A ``dpicl_rag.PrivateContextLLM``, or a model around one.
         input_key: Key of the question in a dict.
+        numbers: Answer with a dict: the text under ``answer``, and beside it what may be known of
+            it, such as ``supported`` and ``epsilon``. A stream ends with them.
         name: Name of the chain in traces.
         **settings: Without an ``llm``, arguments of ``dpicl_rag.PrivateContextLLM``: ``model``,
             ``epsilon``, ``max_tokens``, ``ledger`` and so on.
@@ -150,6 +183,7 @@ class PrivateRetrievalChain(_PrivateChain):
         where: Where | None = None,
         llm: Any = None,
         input_key: str = "input",
+        numbers: bool = False,
         name: str | None = None,
         **settings: Any,
     ) -> None:
@@ -161,6 +195,7 @@ class PrivateRetrievalChain(_PrivateChain):
                 retriever, unit_field=unit_field, threshold=threshold, top_k=top_k, where=where
             ),
             "input_key": input_key,
+            "numbers": numbers,
             "name": name,
         }
         super().__init__(**fields)
@@ -186,13 +221,13 @@ class PrivateRetrievalChain(_PrivateChain):
         if args_schema is not None or arg_types is not None:
             raise ConfigurationError("the tool has one argument, question")
 
-        def ask(question: str, config: RunnableConfig) -> str:
+        def ask(question: str, config: RunnableConfig) -> Answered:
             try:
                 return self.invoke(question, config)
             except BudgetExceededError as error:
                 raise ToolException(str(error)) from None
 
-        async def aask(question: str, config: RunnableConfig) -> str:
+        async def aask(question: str, config: RunnableConfig) -> Answered:
             try:
                 return await self.ainvoke(question, config)
             except BudgetExceededError as error:
@@ -241,6 +276,7 @@ class PrivateCombineDocuments(_PrivateChain):
             ``Stability(added=1, changed=0)`` is for lists that are fixed, and for thresholds.
         document_variable_name: Key of the documents in the input.
         input_key: Key of the question in the input.
+        numbers: As for `PrivateRetrievalChain`.
         name: Name of the chain in traces.
         **settings: Without an ``llm``, arguments of ``dpicl_rag.PrivateContextLLM``.
 
@@ -262,6 +298,7 @@ class PrivateCombineDocuments(_PrivateChain):
         stability: Stability | None = None,
         document_variable_name: str = "context",
         input_key: str = "input",
+        numbers: bool = False,
         name: str | None = None,
         **settings: Any,
     ) -> None:
@@ -274,6 +311,7 @@ class PrivateCombineDocuments(_PrivateChain):
             "stability": stability,
             "document_variable_name": document_variable_name,
             "input_key": input_key,
+            "numbers": numbers,
             "name": name,
         }
         super().__init__(**fields)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, TypeVar
 
 from llama_index.core.base.llms.generic_utils import (
@@ -32,7 +32,7 @@ from dpicl_rag.errors import ConfigurationError, DPICLError, MissingDocumentsErr
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import Documents
 from llama_index_dpicl_rag.recorder import Recorder, Unrecorded
-from llama_index_dpicl_rag.responses import pieces
+from llama_index_dpicl_rag.responses import apieces, pieces
 
 R = TypeVar("R")
 
@@ -179,10 +179,13 @@ class PrivateLLM(Unrecorded, CustomLLM):
     ) -> CompletionResponseGen:
         """``complete`` piece by piece. The answer begins, and budgets are asked, with the first.
 
-        Closing the generator ends the answer; only what was released is paid for.
+        The last response adds no text and brings what stands beside the answer, in
+        ``additional_kwargs``. Closing the generator ends the answer; only what was released is
+        paid for.
         """
-        stream = pieces(self._llm, prompt, self._documents(documents, kwargs))
-        return _COMPLETION.stream(self, prompt, stream, _completions)
+        numbers: dict[str, Any] = {}
+        stream = pieces(self._llm, prompt, self._documents(documents, kwargs), numbers)
+        return _COMPLETION.stream(self, prompt, stream, partial(_completions, numbers=numbers))
 
     async def astream_complete(
         self,
@@ -193,8 +196,9 @@ class PrivateLLM(Unrecorded, CustomLLM):
         **kwargs: Any,
     ) -> CompletionResponseAsyncGen:
         """``stream_complete`` with each piece drawn in a worker thread."""
-        stream = self._llm.astream(prompt, self._documents(documents, kwargs))
-        return _COMPLETION.astream(self, prompt, stream, _acompletions)
+        numbers: dict[str, Any] = {}
+        stream = apieces(self._llm, prompt, self._documents(documents, kwargs), numbers)
+        return _COMPLETION.astream(self, prompt, stream, partial(_acompletions, numbers=numbers))
 
     def chat(
         self, messages: Sequence[ChatMessage], *, documents: Documents | None = None, **kwargs: Any
@@ -302,15 +306,21 @@ def llm_from(llm: PrivateContextLLM | PrivateLLM, unit_field: str | None) -> Pri
     return inside.with_settings(privacy_unit="document")
 
 
-def _completions(stream: Generator[str, None, None]) -> CompletionResponseGen:
+def _completions(
+    stream: Generator[str, None, None], numbers: dict[str, Any]
+) -> CompletionResponseGen:
     text = ""
     for piece in stream:
         text += piece
         yield CompletionResponse(text=text, delta=piece)
+    yield CompletionResponse(text=text, delta="", additional_kwargs=numbers)
 
 
-async def _acompletions(stream: AsyncGenerator[str, None]) -> CompletionResponseAsyncGen:
+async def _acompletions(
+    stream: AsyncGenerator[str, None], numbers: dict[str, Any]
+) -> CompletionResponseAsyncGen:
     text = ""
     async for piece in stream:
         text += piece
         yield CompletionResponse(text=text, delta=piece)
+    yield CompletionResponse(text=text, delta="", additional_kwargs=numbers)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
+from typing import Any
 
 from llama_index.core.base.response.schema import (
     AsyncStreamingResponse,
@@ -10,28 +11,46 @@ from llama_index.core.base.response.schema import (
     StreamingResponse,
 )
 
-from dpicl_rag.answers import PrivateAnswer
+from dpicl_rag.answers import PrivateAnswer, begun
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import Documents
 
 
 def pieces(
-    llm: PrivateContextLLM, question: str, documents: Documents
+    llm: PrivateContextLLM, question: str, documents: Documents, numbers: dict[str, Any]
 ) -> Generator[str, None, None]:
-    """Pieces of an answer, as from ``astream``: nothing is reserved before the first is asked for.
+    """Pieces of an answer. Nothing is reserved before the first is asked for.
 
     Closing the generator ends the answer and refunds what was not released.
+
+    Args:
+        llm: Answers.
+        question: Public text.
+        documents: Private documents.
+        numbers: Filled, when the answer has ended, with what may stand beside it.
     """
     with llm.stream(question, documents) as stream:
         yield from stream
+        numbers |= llm.public_numbers(stream.answer)
+
+
+async def apieces(
+    llm: PrivateContextLLM, question: str, documents: Documents, numbers: dict[str, Any]
+) -> AsyncGenerator[str, None]:
+    """``pieces`` with the search and each draw in a worker thread."""
+    async with begun(lambda: llm.stream(question, documents)) as stream:
+        async for piece in stream:
+            yield piece
+        numbers |= llm.public_numbers(stream.answer)
 
 
 def respond(
     llm: PrivateContextLLM, question: str, documents: Documents, *, streaming: bool
 ) -> Response | StreamingResponse:
-    """A response without nodes."""
+    """A response without nodes. The metadata of a stream is there when it has ended."""
     if streaming:
-        return StreamingResponse(pieces(llm, question, documents), source_nodes=[])
+        numbers: dict[str, Any] = {}
+        return StreamingResponse(pieces(llm, question, documents, numbers), [], numbers)
     return _response(llm, llm.answer(question, documents))
 
 
@@ -40,7 +59,8 @@ async def arespond(
 ) -> Response | AsyncStreamingResponse:
     """``respond`` without blocking the event loop."""
     if streaming:
-        return AsyncStreamingResponse(llm.astream(question, documents), source_nodes=[])
+        numbers: dict[str, Any] = {}
+        return AsyncStreamingResponse(apieces(llm, question, documents, numbers), [], numbers)
     return _response(llm, await llm.aanswer(question, documents))
 
 

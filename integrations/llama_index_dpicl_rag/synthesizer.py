@@ -132,7 +132,7 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
         """
         found = self._chunks(text_chunks, units, response_kwargs)
         if self._streaming:
-            return pieces(self._private_llm, query_str, found)
+            return pieces(self._private_llm, query_str, found, {})
         return self._private_llm.answer(query_str, found).text
 
     async def aget_response(

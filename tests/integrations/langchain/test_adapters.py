@@ -254,6 +254,29 @@ class TestChain:
         with pytest.raises(ConfigurationError, match="'input'"):
             chain.invoke({"query": QUESTION})
 
+    async def test_numbers_beside_the_text(self, llm, memory):
+        options = {"unit_field": "patient", "threshold": -1, "llm": llm}
+        chain = PrivateRetrievalChain(memory, numbers=True, **options)
+        text = PrivateRetrievalChain(memory, **options).invoke(QUESTION)
+        whole = chain.invoke(QUESTION)
+        assert whole.keys() == {
+            "answer", "epsilon", "delta", "budget_left", "output_tokens", "stopped_by"
+        }  # fmt: skip
+        assert isinstance(text, str)
+        assert isinstance(whole["answer"], str)
+        assert (await chain.ainvoke(QUESTION)).keys() == whole.keys()
+        *pieces, end = chain.stream(QUESTION)
+        assert all(piece.keys() == {"answer"} for piece in pieces)
+        assert end.keys() == whole.keys() - {"answer"}
+        *pieces, end = [piece async for piece in chain.astream(QUESTION)]
+        assert all(piece.keys() == {"answer"} for piece in pieces)
+        assert end["output_tokens"] >= len(pieces) - 1  # the template's beginning is a piece
+
+    def test_numbers_beside_the_text_of_a_list(self, llm):
+        chain = PrivateCombineDocuments(llm, unit_field="document", numbers=True)
+        found = chain.invoke({"input": QUESTION, "context": [Document("Ann", id="1")]})
+        assert found["epsilon"] == 8.0
+
     def test_unit_must_be_named(self, llm, memory):
         with pytest.raises(ConfigurationError, match="unit_field='source'"):
             PrivateRetrievalChain(memory, llm=llm)

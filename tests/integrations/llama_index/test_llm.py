@@ -83,6 +83,16 @@ def test_streams_add_up_to_the_answer(make) -> None:
     assert chats[-1].message.content == completions[-1].text
 
 
+def test_the_end_of_a_stream_brings_the_public_numbers(make) -> None:
+    numbers = make().complete(QUESTION, documents=TEXTS).additional_kwargs
+    assert numbers["output_tokens"] > 0
+    *middle, last = make().stream_complete(QUESTION, documents=TEXTS)
+    assert (last.delta, last.additional_kwargs) == ("", numbers)
+    assert not any(response.additional_kwargs for response in middle)
+    *_, last = make().stream_chat([ChatMessage(QUESTION)], documents=TEXTS)
+    assert last.message.additional_kwargs == numbers
+
+
 def test_chat_asks_a_lone_message_as_it_is(make) -> None:
     chat = make().chat([ChatMessage(QUESTION)], documents=TEXTS)
     assert chat.message.role == "assistant"

@@ -95,10 +95,30 @@ async def test_sync_async_and_streams_agree(tiny_model, index) -> None:
     pieces = list(stream.response_gen)
     assert "".join(pieces).strip() == response.response
     assert stream.source_nodes == []
+    assert stream.metadata == response.metadata
     astream = await engine(streaming=True).aquery(QUESTION)
     assert isinstance(astream, AsyncStreamingResponse)
     assert [piece async for piece in astream.async_response_gen()] == pieces
     assert astream.source_nodes == []
+    assert astream.metadata == response.metadata
+
+
+@pytest.mark.parametrize("streams", ["sync", "async"])
+async def test_a_stream_has_no_numbers_before_its_end(tiny_model, index, streams: str) -> None:
+    engine = PrivateQueryEngine(
+        private_llm(tiny_model, seed=5), index, threshold=-1, streaming=True
+    )
+    if streams == "sync":
+        response = engine.query(QUESTION)
+        next(response.response_gen)
+        assert response.metadata == {}
+        response.response_gen.close()
+    else:
+        response = await engine.aquery(QUESTION)
+        await anext(response.response_gen)
+        assert response.metadata == {}
+        await response.response_gen.aclose()
+    assert response.metadata == {}
 
 
 @pytest.mark.parametrize("store", ["chroma", "simple"])
