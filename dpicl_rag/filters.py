@@ -225,7 +225,8 @@ class IndividualFilter:
         """Charge every unit that has it; the others are not counted."""
         assert not self._aside_paid
         self._aside_paid = True
-        self._commit(self._aside, self._able * self._aside)
+        # As float64: a bool times a float is a float32, which may pass a limit.
+        self._commit(self._aside, self._able.double() * self._aside)
         return self._able
 
     def _commit(self, most: float, charges: torch.Tensor) -> None:

@@ -1,7 +1,9 @@
 """No unit and no budget ever passes its limit, and nothing tells how near it is."""
 
 import math
+import tempfile
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 from dpicl_rag.errors import ConfigurationError, DPICLError
 from dpicl_rag.filters import FixedFilter, IndividualFilter
+from dpicl_rag.ledger import Ledger
 
 
 def individual(limits: torch.Tensor) -> IndividualFilter:
@@ -43,6 +46,38 @@ def test_the_exact_sum_never_passes_the_limit(limits: list[float], seed: int, si
         assert bool((private.spent - before <= 0.5 * (1 + 1e-12)).all())
     for spent, limit in zip(sums, limits, strict=True):
         assert spent <= Fraction(limit)
+
+
+@given(st.floats(1e-4, 0.4), st.floats(0, 0.5), st.floats(0.0, 1.0))
+@settings(max_examples=40, deadline=None)
+def test_what_is_set_aside_is_there_when_draws_have_spent_the_rest(
+    aside: float, search: float, more: float
+) -> None:
+    """Through a ledger, which refuses a charge that passes a limit by a part in 10^12."""
+    with tempfile.TemporaryDirectory() as folder, Ledger(Path(folder, "ledger")) as ledger:
+        whole = search + aside + more
+        ledger.set_budget(corpus="mail", rho=9.0, unit_rho=whole)
+        with ledger.reserve(corpus="mail", rho=whole, units=["a", "b"]) as reservation:
+            reservation.commit(search, [search, search])
+            own = reservation.limits[0] - search
+            limits = torch.tensor([own, aside / 2], dtype=torch.float64)
+            private = IndividualFilter(
+                limits,
+                bound=whole,
+                worst=2.0,
+                aside=aside,
+                reservation=reservation,
+                places=[0, 1],
+                units=2,
+            )
+            for _ in range(3):
+                private.weigh(lambda: torch.full((2,), 4.0, dtype=torch.float64))
+                private.pay()
+            able = private.pay_aside()
+            assert able.tolist() == [own >= aside, False]
+            spent = [Fraction(rho) for rho in private.spent.tolist()]
+            assert spent[0] + Fraction(search) + Fraction(aside) * able[0].item() <= whole + 2e-9
+            assert spent[1] == 0
 
 
 def test_full_weight_until_the_budget_binds_then_what_is_left() -> None:
