@@ -260,8 +260,14 @@ class TestChain:
         text = PrivateRetrievalChain(memory, **options).invoke(QUESTION)
         whole = chain.invoke(QUESTION)
         assert whole.keys() == {
-            "answer", "epsilon", "delta", "budget_left", "output_tokens", "stopped_by"
-        }  # fmt: skip
+            "answer",
+            "epsilon",
+            "delta",
+            "budget_left",
+            "output_tokens",
+            "stopped_by",
+            "supported",
+        }
         assert isinstance(text, str)
         assert isinstance(whole["answer"], str)
         assert (await chain.ainvoke(QUESTION)).keys() == whole.keys()

@@ -28,8 +28,15 @@ from tests.integrations.langchain.support import QUESTION, WordEmbeddings, make_
 
 DOCUMENTS = ["Ann has zingpocket.", "Bob has zingpocket."]
 
-# One token costs (strength * clip * factor)^2 / 8 of rho: 1/128 where a unit adds an expert.
-FIXED = {"accounting": "fixed", "utility": "log_prob", "clip": 4.0, "strength": 1 / 16}
+# One token costs (strength * clip * factor)^2 / 8 of rho, 1/128 where a unit adds an expert, and
+# nothing is paid beside tokens.
+FIXED = {
+    "accounting": "fixed",
+    "utility": "log_prob",
+    "clip": 4.0,
+    "strength": 1 / 16,
+    "unsupported": "ignore",
+}
 TOKEN = 1 / 128
 
 
@@ -245,9 +252,11 @@ async def test_stream_cancelled_during_the_search(name, llm, ledger, drawn):
     _check_settled(ledger, 0)
 
 
+@pytest.mark.filterwarnings("ignore::dpicl_rag.mechanisms.randomness.NotPrivateWarning")
 @pytest.mark.parametrize("name", NAMES)
 def test_retry_pays_for_both_attempts(name, tiny_model, ledger, drawn):
-    llm = make_llm(Failing(tiny_model, 3), ledger=ledger, max_tokens=6, **FIXED)
+    # Seeded: one answer in thirty of a random model ends before it fails.
+    llm = make_llm(Failing(tiny_model, 3), ledger=ledger, max_tokens=6, seed=1, **FIXED)
     adapter, asked = adapters(llm)[name]
     retrying = adapter.with_retry(
         retry_if_exception_type=(RuntimeError,), wait_exponential_jitter=False
@@ -315,6 +324,7 @@ def test_metadata_of_an_answer(llm, ledger, drawn):
         "budget_left",
         "output_tokens",
         "stopped_by",
+        "supported",
     }
     assert answer.response_metadata["output_tokens"] == drawn.count
     assert answer.response_metadata["budget_left"] == pytest.approx(1 - drawn.count * TOKEN)

@@ -29,8 +29,15 @@ from dpicl_rag.private_context_llm import PrivateContextLLM
 QUESTION = "Where is the office?"
 TEXTS = [f"The office is in {street} Street." for street in ("Elm", "Oak", "Ash", "Yew")]
 
-# With these a token costs exactly (strength * clip)^2 / 8 = 1/8 of rho, twice squared under top-k.
-FIXED = {"accounting": "fixed", "utility": "log_prob", "clip": 4.0, "strength": 0.25}
+# With these a token costs exactly (strength * clip)^2 / 8 = 1/8 of rho, twice squared under top-k,
+# and nothing is paid beside tokens.
+FIXED = {
+    "accounting": "fixed",
+    "utility": "log_prob",
+    "clip": 4.0,
+    "strength": 0.25,
+    "unsupported": "ignore",
+}
 TOKEN_RHO = 0.125
 
 See = Callable[[str, Any], None]

@@ -70,7 +70,7 @@ def test_app_after_the_change_is_private(tmp_path, monkeypatch, tiny_model) -> N
 
 def test_library_passes_options_on(tmp_path, tiny_model) -> None:
     index = chroma_index(tmp_path, nodes_of(TEXTS))
-    engine = private_llm(tiny_model).as_query_engine(index, threshold=-1, streaming=True)
+    engine = private_llm(tiny_model, seed=1).as_query_engine(index, threshold=-1, streaming=True)
     assert list(engine.query(QUESTION).response_gen)
 
 
