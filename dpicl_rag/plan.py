@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 from dpicl_rag.accounting import (
@@ -21,18 +21,27 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.filters import rounded_up
 from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
-from dpicl_rag.mechanisms.utilities import Likeliest, LogProb, LogRatio, Surplus, Utility, Vote
+from dpicl_rag.mechanisms.utilities import (
+    Likeliest,
+    LogProb,
+    LogRatio,
+    Sufficient,
+    Surplus,
+    Utility,
+    Vote,
+)
 from dpicl_rag.retrieval.count import NoisyCount
 from dpicl_rag.support import Support
 
 # Full-range tokens that one unit can pay for under individual accounting. Few tokens of an answer
 # are news to the public model, so this is far below max_tokens; units that would need more are
-# scaled down, not dropped.
+# scaled down, not dropped. Where the number of units is known, few draws take the full range.
 _PIVOTAL_TOKENS = 6
+_PIVOTAL_TOKENS_COUNTED = 4
+_CHEAP_TOKENS = 10
 
-# Nats that all experts together need at most to carry a token that the public model does not
-# expect. More is no use; this leaves room for two of five experts that say something else.
-_NEED = 24.0
+# Nats that all experts together add to a token at most, where their number is known.
+_MOST_NATS = 40.0
 
 # Of the answer's rho, for the count that tells whether documents support it.
 _SUPPORT_SHARE = 0.1
@@ -53,7 +62,8 @@ class Plan:
         support: The count of experts that support the answer, or none.
         groups: Number of random groups; None gives each unit an expert of its own.
         takes_priors: Whether the label's experts are read without a question too.
-        follows_need: Whether strength falls with the number of units that were found.
+        counted: Makes the mechanism for a lower bound of the number of units that were found; None
+            where strength does not follow it.
     """
 
     mechanism: Mechanism
@@ -63,7 +73,7 @@ class Plan:
     groups: int | None
     support: Support | None = None
     takes_priors: bool = False
-    follows_need: bool = False
+    counted: Callable[[float], Mechanism] | None = None
 
     @property
     def support_rho(self) -> float:
@@ -79,11 +89,9 @@ class Plan:
         Args:
             count: What the search has released.
         """
-        if not self.follows_need or count is None or count.low <= 0:
+        if self.counted is None or count is None or count.low < 1:
             return self.mechanism
-        assert isinstance(self.mechanism, ExponentialMechanism)
-        enough = _NEED / (count.low * self.mechanism.utility.range)
-        return replace(self.mechanism, strength=min(self.mechanism.strength, enough))
+        return self.counted(count.low)
 
 
 def answer_plan(config: PrivacyConfig, stability: Stability, search_rho: float) -> Plan:
@@ -123,7 +131,7 @@ def answer_plan(config: PrivacyConfig, stability: Stability, search_rho: float) 
         search_rho=search_rho,
         groups=config.groups,
         support=support,
-        follows_need=config.strength is None and config.groups is None,
+        counted=_counted(config, budget) if individual else None,
     )
 
 
@@ -155,6 +163,24 @@ def label_plan(
         groups=config.groups,
         takes_priors=priors,
     )
+
+
+def _counted(config: PrivacyConfig, budget: Budget) -> Callable[[float], Mechanism] | None:
+    """Strength by need: see docs/privacy.md. For utilities that say how much a token gains."""
+    name = config.utility or "surplus"
+    if config.strength is not None or name not in ("surplus", "vote"):
+        return None
+    draws = min(_PIVOTAL_TOKENS_COUNTED, config.max_tokens)
+    most, cheap = (strength_for(budget, d, 1.0) for d in (draws, _CHEAP_TOKENS))
+
+    def mechanism(units: float) -> ExponentialMechanism:
+        strength = min(most, _MOST_NATS / units)
+        utility: Utility = Sufficient(_utility(config, name), strength * units, cheap * units)
+        if config.public_top_k is not None:
+            utility = Likeliest(utility, config.public_top_k)
+        return ExponentialMechanism(utility, strength, budget.factor)
+
+    return mechanism
 
 
 def _budget(config: PrivacyConfig, stability: Stability, search_rho: float) -> Budget:

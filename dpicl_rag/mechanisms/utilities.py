@@ -123,6 +123,51 @@ class Surplus(_PublicPower):
 
 
 @dataclass(frozen=True, slots=True)
+class Sufficient:
+    """Another utility of 0 to 1, scaled down by each expert to what its favourite token needs.
+
+    A token that is ``s`` nats unlikely to the public model is drawn where all experts together add
+    ``s`` and a little more. An expert knows its own favourite and ``s``, and that about so many
+    others were found: it says no more than its share, and pays for no more. The scale follows from
+    the unit's own row, the public row and public numbers, so this is a utility like any other.
+
+    Attributes:
+        utility: What an expert would say at full strength.
+        reach: Nats that the experts found add together at full strength.
+        cheap: Nats that they add at a strength that many draws pay for.
+    """
+
+    utility: Utility
+    reach: float
+    cheap: float
+
+    # Nats beyond the favourite's surprise, and the part of the experts that must agree on it,
+    # as far as that is cheap.
+    _BEYOND = 4.0
+    _AGREEING = 0.6
+
+    @property
+    def range(self) -> float:
+        """That of the utility."""
+        return self.utility.range
+
+    def __call__(self, experts: torch.Tensor, public: torch.Tensor) -> torch.Tensor:
+        """Scaled utilities [n, candidates]."""
+        found = self.utility(experts, public)
+        most, favourite = found.max(dim=-1, keepdim=True)
+        need = self._BEYOND - public[favourite]
+        generous = (need / self._AGREEING).clamp(max=self.cheap)
+        enough = torch.maximum(need, generous) / self.reach
+        # A favourite of no surplus at all adds nothing, however it is scaled.
+        scale = (enough / most.clamp(min=torch.finfo(most.dtype).tiny)).clamp(0.0, 1.0)
+        return found.mul_(scale)
+
+    def base(self, public: torch.Tensor) -> torch.Tensor:
+        """That of the utility."""
+        return self.utility.base(public)
+
+
+@dataclass(frozen=True, slots=True)
 class Vote(_PublicPower):
     """One for the expert's most likely token, else zero: the votes that DP-ICL counts.
 

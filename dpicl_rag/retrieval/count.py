@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-_SURE = 2.0  # standard deviations
+_SURE = 1.0  # standard deviations
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class NoisyCount:
 
     @property
     def low(self) -> float:
-        """What the true number is hardly below, at least 0."""
+        """What the true number is seldom below, at least 0."""
         return max(0.0, self.value - _SURE * self.sigma)
 
     def thinned(self, rate: float) -> NoisyCount:
