@@ -12,7 +12,7 @@ import pytest
 from dpicl_rag import configuration
 from dpicl_rag.accounting import bounded_range_to_rho, epsilon_to_rho
 from dpicl_rag.cli import ask as room
-from dpicl_rag.cli import options, stores
+from dpicl_rag.cli import stores
 from dpicl_rag.decoding import decode
 from dpicl_rag.language_models.rows import TransformersRows
 from dpicl_rag.language_models.transformers import TransformersModel
@@ -25,10 +25,13 @@ from dpicl_rag.retrieval import (
     TopKRetriever,
 )
 
-ANSWER_FIELDS = ["answer", "epsilon", "delta", "rho", "tokens", "stopped_by"]
+ANSWER_FIELDS = ["answer", "epsilon", "delta", "rho", "tokens", "stopped_by", "supported"]
+
+# Nothing is charged but draws.
+PLAIN = ("--threshold", "0.5", "--unsupported", "ignore")
 
 
-def test_json_is_one_object_with_the_six_fields(cli, mail, endless):
+def test_json_is_one_object_with_the_fields_of_an_answer(cli, mail, endless):
     result = cli("ask", "What is the code?", "--corpus", mail, "--max-tokens", "4", "--json")
     assert result.exit_code == 0
     assert result.stdout.count("\n") == 1
@@ -52,8 +55,10 @@ def test_an_answer_is_shown_whole_and_ends_with_what_it_spent(cli, mail, monkeyp
     words = ("--max-tokens", "8", "--epsilon", "1", "--quiet")
     result = cli("ask", "What is the code?", "--corpus", mail, *words)
     assert result.exit_code == 0
-    shown, spent = result.stdout.rstrip("\n").rsplit("\n", 1)
     (stream,) = streams
+    assert stream.answer.supported is False
+    shown, line, spent = result.stdout.rstrip("\n").rsplit("\n", 2)
+    assert line.startswith("not supported by the documents")
     assert shown.strip() == room.console.printable(stream.answer.text).strip()
     assert spent.startswith("spent: epsilon 1, delta 1e-05, rho 0.0")
     assert spent.endswith(f"{stream.answer.tokens} tokens, stopped by {stream.answer.stopped_by}")
@@ -114,7 +119,10 @@ def search(request, cli, mail, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "kind", "name", "value"),
     [
-        ((), ThresholdRetriever, "threshold", 0.5),
+        ((), PrivateThresholdRetriever, "capacity", 64),
+        (("--units", "20"), PrivateThresholdRetriever, "target", 20),
+        (("--units", "20"), PrivateThresholdRetriever, "capacity", 20),
+        (("--threshold", "0.5"), ThresholdRetriever, "threshold", 0.5),
         (("--threshold", "0"), ThresholdRetriever, "threshold", 0.0),
         (("--top-k", "3"), TopKRetriever, "top_k", 3),
         (("--private-threshold", "5"), PrivateThresholdRetriever, "target", 5),
@@ -171,7 +179,7 @@ def test_a_unit_budget_below_the_private_threshold_is_one_public_line(cli, mail)
     assert cli("budget", "set", *words).exit_code == 0
     shown = cli("ask", "What is the code?", "--corpus", mail, "--private-threshold", "2")
     assert shown.exit_code == 1
-    assert shown.stderr.startswith("error: the search costs a unit rho 0.05556")
+    assert shown.stderr.startswith("error: the search costs a unit rho 0.123")
     assert "0.01" in shown.stderr
 
 
@@ -190,7 +198,7 @@ def test_a_named_ledger_is_used_alone(cli, mail, home):
 
 
 def test_classify_prints_the_label_and_what_it_spent(cli, mail):
-    words = ("--label", "yes", "--label", "no", "--epsilon", "2")
+    words = ("--label", "yes", "--label", "no", "--epsilon", "2", "--threshold", "0.5")
     result = cli("classify", "Is there a code?", "--corpus", mail, *words)
     assert result.exit_code == 0
     label, spent = result.stdout.splitlines()
@@ -313,7 +321,7 @@ def test_a_budget_that_cannot_pay_refuses_before_the_model_reads(cli, mail, monk
 def test_a_budget_that_runs_out_midway_ends_the_answer(cli, mail, spending, endless):
     whole = epsilon_to_rho(8.0, 1e-5)
     assert cli("budget", "set", "--corpus", mail, "--rho", str(whole * 0.55)).exit_code == 0
-    words = ("--accounting", "fixed", "--max-tokens", "8", "--json")
+    words = ("--accounting", "fixed", "--max-tokens", "8", "--json", *PLAIN)
     answer = json.loads(cli("ask", "What?", "--corpus", mail, *words).stdout)
     assert (answer["tokens"], answer["stopped_by"]) == (4, "budget")
     assert answer["rho"] == pytest.approx(whole / 2, rel=1e-6)
@@ -341,7 +349,7 @@ def drawn(monkeypatch, endless):
 
 
 def ask_of_twelve_tokens(cli, mail):
-    words = ("--accounting", "fixed", "--max-tokens", "12")
+    words = ("--accounting", "fixed", "--max-tokens", "12", *PLAIN)
     return cli("ask", "What is the code?", "--corpus", mail, *words)
 
 
@@ -425,5 +433,6 @@ def test_the_defaults_are_those_of_the_library():
     parameters = inspect.signature(room.ask).parameters
     for name in ("epsilon", "delta", "max_tokens", "unit_tokens"):
         assert parameters[name].default == fields[name].default, name
-    default = inspect.signature(ThresholdRetriever).parameters["threshold"].default
-    assert f"{default:g} by default" in typing.get_args(options.Threshold)[1].help
+    assert parameters["unsupported"].default == fields["unsupported"].default
+    units = typing.get_args(parameters["units"].annotation)[1]
+    assert f"{fields['units'].default} by default" in units.help

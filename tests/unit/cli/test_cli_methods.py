@@ -11,7 +11,7 @@ from dpicl_rag.accounting import Budget
 from dpicl_rag.configuration import MethodName
 from dpicl_rag.methods import make
 
-WORDS = ("--label", "yes", "--label", "no", "--epsilon", "2", "--json")
+WORDS = ("--label", "yes", "--label", "no", "--epsilon", "2", "--threshold", "0.5", "--json")
 
 
 @pytest.mark.parametrize("method", typing.get_args(MethodName))
