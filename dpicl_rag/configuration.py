@@ -48,6 +48,9 @@ class PrivacyConfig(BaseModel):
             Asking takes a tenth of the answer's budget.
         clip: Clip bound of ``log_prob`` (C) and ``log_ratio`` (c).
         expert_power: Sharpening of each expert before it votes, for ``surplus``.
+        copy_bias: How far each expert favours words of its own document in an answer, in nats, 0 to
+            10; for models that are ``Copying``. A function of the unit alone, so it costs nothing
+            by itself. 0 reads experts as they are; labels always do.
         public_power: Exponent on the public model in the base measure. At 1 a token costs what it
             surprises that model.
         public_top_k: Draw among the public model's k likeliest tokens only; None draws among all.
@@ -75,6 +78,7 @@ class PrivacyConfig(BaseModel):
     unsupported: Unsupported = "mark"
     clip: float | None = Field(None, gt=0, allow_inf_nan=False)
     expert_power: float = Field(2.0, gt=0, allow_inf_nan=False)
+    copy_bias: float = Field(2.0, ge=0, le=10)
     public_power: float = Field(1.0, ge=0, allow_inf_nan=False)
     public_top_k: int | None = Field(None, ge=1)
     unit_tokens: int = Field(256, ge=8)

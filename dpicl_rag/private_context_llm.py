@@ -24,6 +24,7 @@ from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.experts import gather, one_each
 from dpicl_rag.language_models.base import LanguageModel, Progress
+from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.load import load_language_model
 from dpicl_rag.language_models.memory import enough_memory
 from dpicl_rag.mechanisms.randomness import Randomness
@@ -145,7 +146,7 @@ class PrivateContextLLM:
             An iterator over pieces of text, sync and async; its ``answer`` holds the whole when it
             has ended.
         """
-        config, model = self.config, self.model
+        config, model = self.config, copying(self.model, self.config.copy_bias)
         prompt = self._prompt(question)
         allowance = prompt.allowance(model, config.unit_tokens, config.max_tokens)
         retriever = self._retriever(documents)

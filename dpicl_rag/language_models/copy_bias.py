@@ -8,7 +8,7 @@ numbers, so it costs no privacy (docs/privacy.md).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import torch
 
@@ -28,7 +28,7 @@ def copying(model: LanguageModel, bias: float) -> LanguageModel:
 
 
 class CopyBias:
-    """``p(y) exp(bias) / Z`` for the tokens of an expert's own input, ``p(y) / Z`` for the others.
+    """``p(y) exp(bias) / Z`` for an expert's own tokens and the end, ``p(y) / Z`` for others.
 
     Every row is computed by itself, over its own tokens: bit for bit a function of them.
 
@@ -37,6 +37,8 @@ class CopyBias:
         inputs: What each expert reads.
         spellings: The other token of a word, with a leading space or without: what a line of a
             document begins with may stand inside the answer.
+        ends: Tokens that end an answer. They are favoured too: else answers would go on for as
+            long as there are words to copy.
         device: Where rows are.
     """
 
@@ -45,11 +47,12 @@ class CopyBias:
         bias: float,
         inputs: Sequence[Tokens],
         spellings: Mapping[int, int],
+        ends: Collection[int],
         device: torch.device,
     ) -> None:
         self._bias = bias
         self._own = [
-            torch.tensor(sorted({*own, *(spellings.get(token, token) for token in own)})).to(device)
+            torch.tensor(sorted({*own, *ends, *(spellings.get(id, id) for id in own)})).to(device)
             for own in inputs
         ]
 

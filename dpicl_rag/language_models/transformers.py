@@ -170,8 +170,8 @@ class TransformersModel:
         kind = PackedRows if self._packs() else LoneRows
         bias = None
         if self._copy_bias:
-            spellings, device = self.tokenizer.other_spellings, self._model.device
-            bias = CopyBias(self._copy_bias, own[1:], spellings, device)
+            words = self.tokenizer.other_spellings, self.tokenizer.stop_tokens
+            bias = CopyBias(self._copy_bias, own[1:], *words, self._model.device)
         return self._read(kind, head, own, room, self.cache, advance, bias)
 
     def _read(

@@ -66,7 +66,7 @@ CHANGED = {
     ("permute-and-flip-votes", "private-threshold"): (4.521631, 4.579259),
     ("permute-and-flip-votes", "private-top-k"): (4.994927, 5.034812),
 }
-BEFORE = {"public_power": 1.5, "unsupported": "ignore"}
+BEFORE = {"public_power": 1.5, "unsupported": "ignore", "copy_bias": 0.0}
 SCORES = {f"unit {at}": [0.95 - 0.05 * at, 0.3][: 1 + at % 2] for at in range(12)}
 THRESHOLDS = (0.9, 0.8, 0.7, 0.6, 0.5)
 SOURCES = (

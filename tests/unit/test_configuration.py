@@ -19,6 +19,9 @@ from dpicl_rag.errors import ConfigurationError
         ("accounting", "none"),
         ("groups", 0),
         ("strength", 0),
+        ("copy_bias", -0.1),
+        ("copy_bias", 10.1),
+        ("copy_bias", float("nan")),
         ("adjacency", "swap"),
     ],
 )

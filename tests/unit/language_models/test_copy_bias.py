@@ -6,6 +6,7 @@ import torch
 from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
+from dpicl_rag import PrivateContextLLM
 from dpicl_rag.auditing import RememberingModel, SyntheticModel
 from dpicl_rag.auditing.company import OneReading
 from dpicl_rag.language_models import copy_bias
@@ -15,6 +16,7 @@ from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.language_models.tokenizer import HuggingFaceTokenizer
 
 DOCUMENTS = ["abc", "a longer document than the others", "x"]
+CPU = torch.device("cpu")
 WRAPPERS = [lambda model: model, RememberingModel, OneReading]
 
 
@@ -39,14 +41,14 @@ def test_an_expert_s_own_tokens_are_raised_and_the_row_is_normalised(tiny_model,
     plain, biased = rows_of(tiny_model), rows_of(tiny_model.copying(bias))
     for before, after in zip(plain, biased, strict=True):
         assert torch.equal(after.public, before.public)
-        own = inputs_of(tiny_model)[1:]
+        own, ends = inputs_of(tiny_model)[1:], tiny_model.tokenizer.stop_tokens
         for row, found, tokens in zip(before.experts, after.experts, own, strict=True):
-            assert torch.allclose(found.double(), expected(row, tokens, bias), atol=1e-5)
+            assert torch.allclose(found.double(), expected(row, [*tokens, *ends], bias), atol=1e-5)
 
 
 def test_a_word_of_a_sentence_s_beginning_counts_inside_a_sentence_too():
     log_probs = torch.full((1, 1, 6), 1 / 6).log()
-    CopyBias(math.log(2), [[4]], {4: 5, 5: 4}, torch.device("cpu")).apply(log_probs)
+    CopyBias(math.log(2), [[4]], {4: 5, 5: 4}, [], CPU).apply(log_probs)
     assert log_probs.exp().flatten().tolist() == pytest.approx([1 / 8] * 4 + [1 / 4] * 2)
 
 
@@ -61,7 +63,7 @@ def test_spellings_differ_by_the_leading_space(space):
 
 def test_a_certain_row_stays_one_and_no_distribution_stays_none():
     log_probs = torch.tensor([[[0.0, -math.inf]], [[math.nan, 0.0]], [[-math.inf, -math.inf]]])
-    CopyBias(2.0, [[1], [1], [1]], {}, torch.device("cpu")).apply(log_probs)
+    CopyBias(2.0, [[1], [1], [1]], {}, [], CPU).apply(log_probs)
     certain, unsound, impossible = log_probs
     assert certain.tolist() == [[0.0, -math.inf]]
     assert unsound.isnan().any()
@@ -116,6 +118,19 @@ def test_a_bias_of_0_is_none(tiny_model):
     assert copying(tiny_model, 0.0) is tiny_model
 
 
+def test_answers_are_drawn_with_the_setting_and_labels_without(tiny_model, monkeypatch):
+    applied = []
+    monkeypatch.setattr(
+        CopyBias, "apply", lambda self, log_probs: applied.append((self._bias, len(log_probs)))
+    )
+    llm = PrivateContextLLM(tiny_model, max_tokens=2, copy_bias=1.5)
+    llm.classify("q?", DOCUMENTS, ["a", "b"])
+    llm.with_settings(copy_bias=0).answer("q?", DOCUMENTS)
+    assert not applied
+    llm.answer("q?", DOCUMENTS)
+    assert set(applied) == {(1.5, len(DOCUMENTS))}
+
+
 # ---- bit for bit in any company ----
 
 
@@ -137,7 +152,7 @@ def moved(coins):
 
     def applied(chosen):
         found = rows[chosen].clone()
-        CopyBias(2.0, [inputs[row] for row in chosen], {}, torch.device("cpu")).apply(found)
+        CopyBias(2.0, [inputs[row] for row in chosen], {}, [], CPU).apply(found)
         return found
 
     together = applied(list(range(len(rows))))
