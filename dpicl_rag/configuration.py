@@ -78,7 +78,7 @@ class PrivacyConfig(BaseModel):
     unsupported: Unsupported = "mark"
     clip: float | None = Field(None, gt=0, allow_inf_nan=False)
     expert_power: float = Field(2.0, gt=0, allow_inf_nan=False)
-    copy_bias: float = Field(2.0, ge=0, le=10)
+    copy_bias: float = Field(1.0, ge=0, le=10)
     public_power: float = Field(1.0, ge=0, allow_inf_nan=False)
     public_top_k: int | None = Field(None, ge=1)
     unit_tokens: int = Field(256, ge=8)
