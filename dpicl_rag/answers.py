@@ -36,6 +36,8 @@ class PrivateAnswer:
         corpus: Name under which a ledger books it.
         supported: Whether enough documents support it, by a noisy count; None where that was not
             asked, or the answer was closed early.
+        from_memory: Whether it was released before, and so costs nothing now.
+        recalled: Number of public texts that informed the public row.
     """
 
     text: str
@@ -46,6 +48,8 @@ class PrivateAnswer:
     stopped_by: StoppedBy
     corpus: str
     supported: bool | None = None
+    from_memory: bool = False
+    recalled: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ def generate(
     max_tokens: int,
     block_tokens: int = 0,
     witness: Witness | None = None,
+    informed: Input | None = None,
     on_progress: Progress | None = None,
 ) -> Generator[int, None, None]:
     """Read what was gathered and draw a text from it: what answers and synthesis share.
@@ -40,12 +41,13 @@ def generate(
         max_tokens: Most tokens drawn.
         block_tokens: Most tokens proposed to the experts at once; 0 proposes none.
         witness: Told every token that is drawn.
+        informed: What the public row reads, see `read`.
         on_progress: Told which part of the documents is read, 0 to 1.
 
     Raises:
         ModelError: There is not enough memory.
     """
-    reading = partial(read, model, prompt, room=max_tokens)
+    reading = partial(read, model, prompt, room=max_tokens, informed=informed)
     with enough_memory():
         rows, draft = reading(gathered.inputs, on_progress=on_progress), None
         if block_tokens and isinstance(alone := reading([]), BlockRows):
@@ -65,6 +67,7 @@ def read(
     inputs: Sequence[Input],
     *,
     room: int,
+    informed: Input | None = None,
     on_progress: Progress | None = None,
 ) -> Rows:
     """The public row and one row per input, documents read.
@@ -74,11 +77,25 @@ def read(
         prompt: Public text before and after the document.
         inputs: What each expert reads; none of them leaves the public row alone.
         room: How many tokens will be drawn at most.
+        informed: Public knowledge that the public row reads in a document's place; no expert does.
         on_progress: Told which part is read, 0 to 1.
     """
-    public = model.digest((prompt.no_document,), model.context_length)
+    public = informed or model.digest((prompt.no_document,), model.context_length)
     room += len(prompt.suffix)
     return model.read(prompt.prefix, [public, *inputs], room=room, on_progress=on_progress)
+
+
+@enough_memory()
+def bare_log_prob(model: LanguageModel, prompt: Prompt, tokens: Sequence[int]) -> float:
+    """Log-probability of released tokens to the public row that reads nothing at all."""
+    if not tokens:
+        return 0.0
+    rows = read(model, prompt, [], room=len(tokens))
+    if isinstance(rows, BlockRows):
+        steps = rows.extend_each((*prompt.suffix, *tokens[:-1]), len(tokens))
+    else:
+        steps = [rows.extend(ids) for ids in (prompt.suffix, *((token,) for token in tokens[:-1]))]
+    return sum(float(step.public[token]) for step, token in zip(steps, tokens, strict=True))
 
 
 def decode(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncGenerator, Iterable, Sequence
+import hashlib
+from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +20,12 @@ from dpicl_rag.answers import (
     in_worker,
 )
 from dpicl_rag.configuration import PrivacyConfig
-from dpicl_rag.decoding import generate, read
+from dpicl_rag.decoding import bare_log_prob, generate, read
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.experts import gather, one_each
+from dpicl_rag.knowledge.joined import as_knowledge
+from dpicl_rag.knowledge.memory import AnswerMemory
 from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.load import load_language_model
@@ -32,7 +35,7 @@ from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.methods.documents import over_documents
 from dpicl_rag.plan import answer_plan, label_plan
 from dpicl_rag.prompts import CONTENT_FREE, Prompt, PromptTemplate, label_tokens
-from dpicl_rag.retrieval.base import Priced, Retriever
+from dpicl_rag.retrieval.base import Priced, Retriever, filter_of
 from dpicl_rag.retrieval.given import Documents, GivenDocuments, as_retriever
 from dpicl_rag.support import Witness
 
@@ -60,6 +63,9 @@ class PrivateContextLLM:
         corpus: Name under which the ledger books the answers. By default that of the retriever's
             corpus, and ``"default"`` for lists.
         caller: Who asks, for the ledger's budgets per caller.
+        knowledge: What is public and may be near to a question: an ``AnswerMemory``, a ``Corpus``
+            that was made public, a retriever of LangChain or LlamaIndex over public text, or a
+            list of these. The public row reads it, so that documents pay for what is news only.
         prefix_cache: Where documents that were read are kept for later questions, for models of
             transformers; by default up to 1 GiB of memory, and nothing on disk.
         randomness: Where the coins come from; by default the operating system's generator, or the
@@ -80,6 +86,7 @@ class PrivateContextLLM:
         ledger: Ledger | None = None,
         corpus: str | None = None,
         caller: str | None = None,
+        knowledge: Any = None,
         prefix_cache: PrefixCache | None = None,
         randomness: Randomness | None = None,
         **settings: Any,
@@ -89,6 +96,9 @@ class PrivateContextLLM:
         self._ledger = ledger
         self._corpus = corpus
         self._caller = caller
+        self._knowledge = as_knowledge(knowledge)
+        if self._knowledge.memory is not None:
+            self._knowledge.memory.require_caller(caller)
         if randomness is not None and self.config.seed is not None:
             raise ConfigurationError("give a seed or randomness, not both")
         self._randomness = randomness or Randomness.of(self.config.seed)
@@ -117,7 +127,12 @@ class PrivateContextLLM:
         return other
 
     def answer(
-        self, question: str, documents: Documents, *, on_progress: Progress | None = None
+        self,
+        question: str,
+        documents: Documents,
+        *,
+        fresh: bool = False,
+        on_progress: Progress | None = None,
     ) -> PrivateAnswer:
         """Answer a question from documents.
 
@@ -125,20 +140,28 @@ class PrivateContextLLM:
             question: Public text.
             documents: Private documents, strings, or a retriever. None at all gives the public
                 model's answer by the same path.
+            fresh: Ask the documents again where the memory has the answer to the same question.
             on_progress: Told which part of the documents is read, 0 to 1.
 
         Raises:
             BudgetExceededError: A budget of the ledger cannot pay for the first token.
-            ConfigurationError: The settings do not fit the retriever, or the question is too long.
+            ConfigurationError: The settings do not fit the retriever, or the question is too long,
+                or the memory is that of another corpus.
+            KnowledgeError: Public knowledge cannot be read. Nothing is spent.
             MissingDocumentsError: ``documents`` is None.
         """
-        with self.stream(question, documents, on_progress=on_progress) as stream:
+        with self.stream(question, documents, fresh=fresh, on_progress=on_progress) as stream:
             for _ in stream:
                 pass
             return stream.answer
 
     def stream(
-        self, question: str, documents: Documents, *, on_progress: Progress | None = None
+        self,
+        question: str,
+        documents: Documents,
+        *,
+        fresh: bool = False,
+        on_progress: Progress | None = None,
     ) -> PrivateStream:
         """Answer a question piece by piece; see ``answer`` for arguments and errors.
 
@@ -150,7 +173,11 @@ class PrivateContextLLM:
         prompt = self._prompt(question)
         allowance = prompt.allowance(model, config.unit_tokens, config.max_tokens)
         retriever = self._retriever(documents)
-        corpus = self._booked_under(retriever)
+        corpus, memory, form = self._booked_under(retriever), self._memory(retriever), self._form()
+        if memory is not None and not fresh and (entry := memory.same(question, form)):
+            return self._released_before(entry.answer, corpus)
+        known = self._knowledge.recall(question)
+        informed = model.digest(known, allowance)
         plan = answer_plan(config, retriever.stability, retriever.rho(config.adjacency))
         reserve = partial(self._reserve, corpus)
         gathered = gather(
@@ -165,6 +192,7 @@ class PrivateContextLLM:
             max_tokens=config.max_tokens,
             block_tokens=config.block_tokens,
             witness=witness,
+            informed=informed,
             on_progress=on_progress,
         )
         refuses = config.unsupported == "refuse"
@@ -172,15 +200,21 @@ class PrivateContextLLM:
         def settle(text: str, tokens: int, stopped: StoppedBy, whole: bool) -> PrivateAnswer:
             supported = None
             if plan.support is not None and witness is not None and whole:
+                # Support is what documents add to the model, not to what was known before.
+                bare = bare_log_prob(model, prompt, witness.tokens) if informed else None
                 supported = tokens > 0 and plan.support.decide(
-                    witness.agreeing(), spend, self._randomness
+                    witness.agreeing(bare), spend, self._randomness
                 )
             if refuses and not supported:
                 text = UNSUPPORTED
-            return PrivateAnswer(
+            answer = PrivateAnswer(
                 *(text, config.epsilon, config.delta, spend.rho, tokens, stopped, corpus),
                 supported=supported,
+                recalled=len(known),
             )
+            if memory is not None and supported and stopped == "end":
+                memory.keep(question, answer, form)
+            return answer
 
         return PrivateStream(
             tokens,
@@ -234,6 +268,8 @@ class PrivateContextLLM:
         blank = self._prompt(CONTENT_FREE) if plan.takes_priors else prompt
         # Both questions find the same tokens of a document.
         allowance = min(one.allowance(model, config.unit_tokens, room) for one in (prompt, blank))
+        self._memory(retriever)
+        informed = model.digest(self._knowledge.recall(question), allowance)
         reserve = partial(self._reserve, self._booked_under(retriever))
         gathered = gather(
             *(question, retriever, plan, reserve, self._randomness),
@@ -241,7 +277,12 @@ class PrivateContextLLM:
         )
 
         def said(prompt: Prompt, on_progress: Progress | None) -> Step:
-            rows = read(model, prompt, gathered.inputs, room=room, on_progress=on_progress)
+            rows = read(
+                *(model, prompt, gathered.inputs),
+                room=room,
+                informed=informed,
+                on_progress=on_progress,
+            )
             rows.extend(prompt.suffix)
             return rows.score(tokens)
 
@@ -262,11 +303,16 @@ class PrivateContextLLM:
     aclassify = in_worker(classify)
 
     async def astream(
-        self, question: str, documents: Documents, *, on_progress: Progress | None = None
+        self,
+        question: str,
+        documents: Documents,
+        *,
+        fresh: bool = False,
+        on_progress: Progress | None = None,
     ) -> AsyncGenerator[str, None]:
         """``stream`` with the search and each draw in a worker thread."""
         async with begun(
-            lambda: self.stream(question, documents, on_progress=on_progress)
+            lambda: self.stream(question, documents, fresh=fresh, on_progress=on_progress)
         ) as stream:
             async for piece in stream:
                 yield piece
@@ -328,6 +374,7 @@ class PrivateContextLLM:
             "output_tokens": answer.tokens,
             "stopped_by": answer.stopped_by,
             "supported": answer.supported,
+            "from_memory": answer.from_memory,
         }
 
     def as_langchain(self) -> Any:
@@ -364,6 +411,39 @@ class PrivateContextLLM:
             return retriever
         return retriever.within(epsilon_to_rho(config.epsilon, config.delta), config.adjacency)
 
+    def _memory(self, retriever: Retriever) -> AnswerMemory | None:
+        """The memory of released answers, if it is that of the documents that are asked."""
+        memory = self._knowledge.memory
+        if memory is not None:
+            memory.require_documents(self._corpus or retriever.corpus_name, filter_of(retriever))
+        return memory
+
+    def _form(self) -> str:
+        """What shapes an answer beside question and documents, as a memory tells answers apart."""
+        template = self.template
+        shaping = (template.system, template.user, template.answer_prefix, self.config.stop)
+        return hashlib.sha256(repr(shaping).encode("utf-8", "replace")).hexdigest()[:16]
+
+    def _released_before(self, text: str, corpus: str) -> PrivateStream:
+        """A stream of an answer from memory. Nothing is searched, reserved, drawn or kept."""
+
+        def settle(text: str, tokens: int, stopped: StoppedBy, whole: bool) -> PrivateAnswer:
+            return PrivateAnswer(
+                *(text, 0.0, 0.0, 0.0, 0, "end" if whole else "length", corpus),
+                supported=True,
+                from_memory=True,
+            )
+
+        return PrivateStream(
+            _no_tokens(),
+            self.model.tokenizer,
+            stop=(),
+            max_tokens=self.config.max_tokens,
+            start=text,
+            finish=lambda: None,
+            settle=settle,
+        )
+
     def _booked_under(self, retriever: Retriever) -> str:
         return self._corpus or retriever.corpus_name or _NO_CORPUS
 
@@ -379,3 +459,7 @@ class PrivateContextLLM:
             at_least=at_least if units is None else None,
             units=units,
         )
+
+
+def _no_tokens() -> Generator[int, None, None]:
+    yield from ()

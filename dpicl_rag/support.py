@@ -9,7 +9,6 @@ unit and of released tokens, so a unit that comes or goes moves the count by one
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -96,8 +95,3 @@ class Support:
         able = spend.pay_aside()
         counted = agreeing if able is None else agreeing & able
         return int(counted.sum()) + self.noise.draw(randomness) > _LINE * self.noise.sigma
-
-
-def bare_log_prob(steps: Sequence[Step], tokens: Sequence[int]) -> float:
-    """Log-probability of tokens in the public row of the steps that they follow."""
-    return sum(float(step.public[token]) for step, token in zip(steps, tokens, strict=True))

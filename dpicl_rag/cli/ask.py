@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
@@ -14,8 +15,9 @@ from dpicl_rag.configuration import MethodName, PrivacyConfig
 
 if TYPE_CHECKING:
     from dpicl_rag.answers import PrivateAnswer, PrivateLabel, PrivateStream
+    from dpicl_rag.knowledge import AnswerMemory
     from dpicl_rag.private_context_llm import PrivateContextLLM
-    from dpicl_rag.retrieval import Retriever
+    from dpicl_rag.retrieval import Corpus, Retriever
 
 _RELEASED = "interrupted; what was released is paid for"
 _UNSUPPORTED = "not supported by the documents: what the model says by itself"
@@ -28,15 +30,23 @@ def ask(
     source: options.Source,
     settings: options.AnswerSettings,
     answering: options.Answering,
+    fresh: Annotated[
+        bool,
+        typer.Option("--fresh", help="Ask the documents again, even what was answered before."),
+    ] = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Answer a question from a corpus, and say what the answer spent."""
+    """Answer a question from a corpus, and say what the answer spent.
+
+    Answers that the documents support are remembered, for the one who asked. The same question
+    again costs nothing, and a similar one less.
+    """
     with _asking(source, settings, answering, quiet) as (llm, retriever):
         with console.Bar("Reading the documents", quiet=quiet) as bar:
             with console.status("Searching the corpus", quiet=quiet):
-                stream = llm.stream(question, retriever, on_progress=bar.update)
-            with stream:
+                stream = llm.stream(question, retriever, fresh=fresh, on_progress=bar.update)
+            with stream, _told_if_not_remembered():
                 _drain(stream, bar, answering.prefix, silent=as_json)
         answer = stream.answer
     if as_json:
@@ -44,8 +54,13 @@ def ask(
             "tokens": answer.tokens,
             "stopped_by": answer.stopped_by,
             "supported": answer.supported,
+            "from_memory": answer.from_memory,
+            "recalled": answer.recalled,
         }
         console.write_json({"answer": answer.text, **_cost(answer), **end})
+        return
+    _print_known(answer)
+    if answer.from_memory:
         return
     if answer.supported is False:
         console.stdout().print(_UNSUPPORTED, style="yellow", soft_wrap=True)
@@ -114,10 +129,52 @@ def _asking(
                 ledger=ledger,
                 corpus=source.corpus,
                 caller=answering.caller,
+                knowledge=_knowledge(stack, source, answering),
                 prefix_cache=stores.open_prefixes(source.corpus, source.path),
                 **asdict(settings),
             )
         yield llm, retriever
+
+
+def _knowledge(
+    stack: ExitStack, source: options.Source, answering: options.Answering
+) -> list[AnswerMemory | Corpus]:
+    """The memory of the corpus, and the public corpora that were named."""
+    found: list[AnswerMemory | Corpus] = []
+    if not (answering.no_memory or answering.no_ledger):
+        memory = stores.open_memory(
+            source.corpus, answering.caller, answering.ledger, source.embedder
+        )
+        found.append(stack.enter_context(memory))
+    for name in answering.public or ():
+        corpus = stores.open_corpus(name, source.path, source.embedder)
+        found.append(stack.enter_context(corpus))
+    return found
+
+
+@contextmanager
+def _told_if_not_remembered() -> Iterator[None]:
+    """Say on stderr that a released answer could not be kept; other warnings stay quiet."""
+    from dpicl_rag.knowledge import NotRememberedWarning
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", NotRememberedWarning)
+        yield
+    for warning in caught:
+        console.note(f"warning: {warning.message}")
+
+
+def _print_known(answer: PrivateAnswer) -> None:
+    """What was public before, if anything was: one line."""
+    if answer.from_memory:
+        line = "from memory: answered before, so it costs nothing; --fresh asks the documents again"
+    elif answer.recalled:
+        texts = "public text" if answer.recalled == 1 else "public texts"
+        line = f"informed by {answer.recalled} {texts}, such as earlier answers, at no cost"
+    else:
+        return
+    console.stdout().print(line, style="dim", soft_wrap=True)
 
 
 def _drain(stream: PrivateStream, bar: console.Bar, prefix: str, *, silent: bool) -> None:

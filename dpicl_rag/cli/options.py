@@ -214,8 +214,22 @@ class Answering:
     caller: Caller = None
     ledger: LedgerPath = None
     no_ledger: Annotated[
-        bool, typer.Option("--no-ledger", help="Record nothing, keep to no budget.")
+        bool, typer.Option("--no-ledger", help="Record and remember nothing, keep to no budget.")
     ] = False
+    no_memory: Annotated[
+        bool,
+        typer.Option(
+            "--no-memory", help="Neither read the answers that were released before nor keep this."
+        ),
+    ] = False
+    public: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A corpus made with `ingest --public`: it informs the answer at no cost. May be "
+            "given more than once.",
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         at_most_one({"--ledger": self.ledger, "--no-ledger": self.no_ledger})

@@ -12,6 +12,7 @@ from platformdirs import user_data_path
 
 if TYPE_CHECKING:
     from dpicl_rag.cli.options import Source
+    from dpicl_rag.knowledge import AnswerMemory
     from dpicl_rag.knowledge.answer_file import AnswerFile
     from dpicl_rag.language_models.prefix_cache import PrefixCache
     from dpicl_rag.ledger import Ledger
@@ -72,6 +73,19 @@ def open_answers(ledger: Path | None) -> Iterator[AnswerFile]:
         yield answers
     finally:
         answers.close()
+
+
+@contextmanager
+def open_memory(
+    corpus: str, caller: str | None, ledger: Path | None, embedder: str | None
+) -> Iterator[AnswerMemory]:
+    """Open the released answers of one corpus and one caller."""
+    from dpicl_rag.knowledge import AnswerMemory
+
+    with AnswerMemory(
+        memory_path(ledger), corpus, caller=caller, embedder=load_embedder(embedder)
+    ) as memory:
+        yield memory
 
 
 @contextmanager

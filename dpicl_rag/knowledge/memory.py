@@ -86,6 +86,44 @@ class AnswerMemory:
     def __repr__(self) -> str:
         return f"AnswerMemory({self.corpus!r}, caller={self.caller!r})"
 
+    def require_caller(self, caller: str | None) -> None:
+        """Check who asks.
+
+        Raises:
+            ConfigurationError: It is another caller's memory.
+        """
+        if caller != self.caller:
+            raise ConfigurationError(
+                f"the memory is that of {_name('caller', self.caller)}, and the model answers "
+                f"{_name('caller', caller)}; open it with caller={caller!r}"
+            )
+
+    def require_documents(self, corpus: str | None, where: Mapping[str, Any] | None) -> None:
+        """Check what is asked.
+
+        Args:
+            corpus: Name of the corpus; None for a list without one.
+            where: Filter on metadata of the search.
+
+        Raises:
+            ConfigurationError: It is the memory of another corpus, or of other documents of it.
+        """
+        if corpus is None:
+            raise ConfigurationError(
+                f"the memory is that of corpus {self.corpus!r}, and these documents name no "
+                f"corpus; if they are its documents, make the model with corpus={self.corpus!r}"
+            )
+        if corpus != self.corpus:
+            raise ConfigurationError(
+                f"the memory is that of corpus {self.corpus!r}, and the documents are from "
+                f"{corpus!r}; open it with corpus={corpus!r}"
+            )
+        if part_of(where) != self.part:
+            raise ConfigurationError(
+                "the memory is that of another filter on metadata, which says whose documents are "
+                "read; open it with the where of the search"
+            )
+
     def recall(self, question: str) -> list[str]:
         """See `Knowledge.recall`."""
         return [entry.text for entry in self.nearest(question)]
@@ -219,6 +257,10 @@ class AnswerMemory:
             self._file.keep_vectors(self._model().fingerprint, made)
             vectors |= made
         return np.stack([np.frombuffer(vectors[entry], dtype="<f4") for entry, _ in found])
+
+
+def _name(kind: str, name: str | None) -> str:
+    return f"no {kind}" if name is None else f"{kind} {name!r}"
 
 
 def _text(given: str) -> str:

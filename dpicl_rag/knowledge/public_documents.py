@@ -13,7 +13,7 @@ from dpicl_rag.retrieval.base import Retriever
 
 _PRIVATE = (
     "public knowledge is read at no cost and this {kind} is private; give a Corpus that was made "
-    "with public=True, or a retriever over public text"
+    "public (public=True, or `dpicl-rag ingest --public`), or a retriever over public text"
 )
 
 

@@ -6,7 +6,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from dpicl_rag.accounting import Adjacency, Stability
 from dpicl_rag.documents import Document, group_by_unit
@@ -160,6 +160,15 @@ class ExactRetriever(ABC):
         """Retrieve the passages; every unit among them is a candidate, and all are chosen."""
         found = group_by_unit(self.retrieve(question))
         return Search(list(found), lambda *_: Retrieved(found, [0.0] * len(found)))
+
+
+def filter_of(retriever: Retriever) -> Mapping[str, Any] | None:
+    """The public filter on metadata that a search applies, within whatever wraps it."""
+    inner = retriever
+    while (wrapped := getattr(inner, "retriever", None)) is not None:
+        inner = wrapped
+    where: Mapping[str, Any] | None = getattr(inner, "where", None)
+    return where
 
 
 def unit_key(unit: str) -> bytes:

@@ -72,6 +72,8 @@ def test_the_fields_of_an_answer_are_the_public_ones(tiny_model):
         "stopped_by",
         "corpus",
         "supported",
+        "from_memory",
+        "recalled",
     }
 
 

@@ -267,6 +267,7 @@ class TestChain:
             "output_tokens",
             "stopped_by",
             "supported",
+            "from_memory",
         }
         assert isinstance(text, str)
         assert isinstance(whole["answer"], str)

@@ -325,6 +325,7 @@ def test_metadata_of_an_answer(llm, ledger, drawn):
         "output_tokens",
         "stopped_by",
         "supported",
+        "from_memory",
     }
     assert answer.response_metadata["output_tokens"] == drawn.count
     assert answer.response_metadata["budget_left"] == pytest.approx(1 - drawn.count * TOKEN)

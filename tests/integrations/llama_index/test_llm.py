@@ -57,6 +57,7 @@ def test_answer_is_that_of_the_library(tiny_model, make) -> None:
         "output_tokens": answer.tokens,
         "stopped_by": answer.stopped_by,
         "supported": False,
+        "from_memory": False,
     }
 
 

@@ -82,6 +82,7 @@ def test_response_holds_the_answer_and_public_numbers(tiny_model, index) -> None
         "output_tokens": answer.tokens,
         "stopped_by": answer.stopped_by,
         "supported": False,
+        "from_memory": False,
     }
 
 

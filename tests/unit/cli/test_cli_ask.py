@@ -25,7 +25,17 @@ from dpicl_rag.retrieval import (
     TopKRetriever,
 )
 
-ANSWER_FIELDS = ["answer", "epsilon", "delta", "rho", "tokens", "stopped_by", "supported"]
+ANSWER_FIELDS = [
+    "answer",
+    "epsilon",
+    "delta",
+    "rho",
+    "tokens",
+    "stopped_by",
+    "supported",
+    "from_memory",
+    "recalled",
+]
 
 # Nothing is charged but draws.
 PLAIN = ("--threshold", "0.5", "--unsupported", "ignore")
