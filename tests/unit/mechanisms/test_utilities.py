@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpicl_rag.mechanisms.step import DenseStep
-from dpicl_rag.mechanisms.utilities import LogProb, LogRatio, Surplus, Vote
+from dpicl_rag.mechanisms.utilities import LogProb, LogRatio, Sufficient, Surplus, Vote
 
 UTILITIES = [LogProb(4.0), LogRatio(1.0), Surplus(), Surplus(1.0, 1.0), Vote(), Vote(0.0)]
+UTILITIES.append(Sufficient(Surplus(), reach=5.0, cheap=3.0))
 
 
 def ranges(utility, public, experts) -> torch.Tensor:
@@ -59,3 +60,22 @@ def test_the_base_measure_depends_on_the_public_row_alone():
     public = torch.log_softmax(torch.tensor([1.0, 2.0, 3.0]), dim=-1)
     assert torch.equal(LogProb().base(public), torch.zeros(3, dtype=torch.float64))
     assert torch.equal(Surplus(2.0, 1.5).base(public), 1.5 * public.double())
+
+
+def test_an_expert_says_what_its_favourite_needs_and_no_more():
+    public = torch.log_softmax(torch.tensor([0.0, -2.0, -6.0, -30.0]), dim=-1)
+    sure = [[40.0 if y == t else 0.0 for y in range(4)] for t in range(4)]
+    experts = torch.log_softmax(torch.tensor(sure), dim=-1)
+    plain = Surplus(expert_power=1.0)
+    reach = 50.0
+    found = Sufficient(plain, reach=reach, cheap=0.0)(experts, public).amax(dim=-1) * reach
+    # Nats that all experts together add, if all have the same favourite: its surprise and 4.
+    for token in range(4):
+        wanted = min(4.0 - float(public[token]), reach * float(plain(experts, public)[token].max()))
+        assert float(found[token]) == pytest.approx(wanted, rel=1e-4)
+    # Where it is cheap there is room for two of five that disagree.
+    roomy = Sufficient(plain, reach=reach, cheap=100.0)(experts, public).amax(dim=-1) * reach
+    assert float(roomy[1]) == pytest.approx((4.0 - float(public[1])) / 0.6, rel=1e-4)
+    # The scale is a unit's own: it is the same beside other experts.
+    alone = Sufficient(plain, reach=reach, cheap=0.0)(experts[1:2], public)
+    assert torch.equal(alone[0], Sufficient(plain, reach=reach, cheap=0.0)(experts, public)[1])
