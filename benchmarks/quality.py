@@ -1,4 +1,4 @@
-"""Are private answers right? Asked three ways: no documents, ordinary RAG, private.
+"""Are private answers right? Asked no documents, one expert, ordinary RAG, and privately.
 
 ``python -m benchmarks.quality medical --questions 20 --epsilon 8`` asks which disease a patient
 with some symptoms may have, over 3,554 records of patients with made-up diseases. Many records
@@ -16,7 +16,7 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +35,7 @@ from dpicl_rag import (
     ThresholdRetriever,
     TopKRetriever,
 )
-from dpicl_rag.evaluation.baselines import greedy_answer
+from dpicl_rag.evaluation.baselines import expert_alone, greedy_answer
 from dpicl_rag.language_models.defaults import default_model
 
 DATA = Path(os.environ.get("DPICL_RAG_DATA", Path(__file__).parents[2] / "shared" / "data"))
@@ -65,10 +65,11 @@ TEMPLATE = PromptTemplate(
 
 @dataclass(frozen=True)
 class Case:
-    """A question and the disease it is about."""
+    """A question, the disease it is about, and the record it was made from."""
 
     question: str
     disease: str
+    record: str
 
 
 def read_records() -> list[dict[str, object]]:
@@ -97,7 +98,11 @@ def make_cases(records: list[dict[str, object]], count: int, seed: int) -> list[
         record = draw.choice([r for r in records if r["disease"] == disease])
         symptoms = [str(s).strip(" .").lower() for s in record["symptoms"][:3]]  # type: ignore[index]
         cases.append(
-            Case(f"A patient reports {', '.join(symptoms)}. Which disease could it be?", disease)
+            Case(
+                f"A patient reports {', '.join(symptoms)}. Which disease could it be?",
+                disease,
+                compose(record),
+            )
         )
     return cases
 
@@ -135,25 +140,26 @@ def medical(options: argparse.Namespace) -> dict[str, object]:
     )
     retriever = PoissonSampledRetriever(ThresholdRetriever(corpus, options.threshold), options.rate)
     top = TopKRetriever(corpus, options.top_k)
-    answers: dict[str, list[str]] = {"no documents": [], "ordinary RAG": [], "private": []}
-    seconds = dict.fromkeys(answers, 0.0)
+
+    def ordinary(case: Case, found: Sequence[Document]) -> str:
+        passages = [document.text for document in found]
+        return greedy_answer(
+            model, TEMPLATE, case.question, passages, max_tokens=MAX_TOKENS, stop=STOP
+        )
+
+    ways: dict[str, Callable[[Case], str]] = {
+        "no documents": lambda case: ordinary(case, []),
+        "one expert alone": lambda case: expert_alone(llm, case.question, [case.record]),
+        "ordinary RAG": lambda case: ordinary(case, top.retrieve(case.question)),
+        "private": lambda case: llm.answer(case.question, retriever).text,
+    }
+    answers: dict[str, list[str]] = {way: [] for way in ways}
+    seconds = dict.fromkeys(ways, 0.0)
     for case in track(cases, "asking", console=console):
-        for way, told in answers.items():
+        for way, answer in ways.items():
             start = time.perf_counter()
-            if way == "private":
-                text = llm.answer(case.question, retriever).text
-            else:
-                found = top.retrieve(case.question) if way == "ordinary RAG" else []
-                text = greedy_answer(
-                    model,
-                    TEMPLATE,
-                    case.question,
-                    [d.text for d in found],
-                    max_tokens=MAX_TOKENS,
-                    stop=STOP,
-                )
+            answers[way].append(answer(case))
             seconds[way] += time.perf_counter() - start
-            told.append(text)
         if options.verbose:
             console.print(case.disease, {way: told[-1] for way, told in answers.items()})
     return {

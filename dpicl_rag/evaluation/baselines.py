@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
+from dpicl_rag.decoding import read
 from dpicl_rag.language_models.base import LanguageModel
-from dpicl_rag.prompts import PromptTemplate
+from dpicl_rag.language_models.copy_bias import copying
+from dpicl_rag.language_models.tokenizer import Tokenizer
+from dpicl_rag.mechanisms.step import DenseStep
+from dpicl_rag.prompts import Prompt, PromptTemplate
+
+if TYPE_CHECKING:
+    import torch
+
+    from dpicl_rag.private_context_llm import PrivateContextLLM
 
 
 def greedy_answer(
@@ -27,22 +37,64 @@ def greedy_answer(
         max_tokens: Most tokens of the answer.
         stop: The answer ends before any of these.
     """
-    tokenizer = model.tokenizer
-    prompt = template.cut(tokenizer, question)
+    prompt = template.cut(model.tokenizer, question)
     room = len(prompt.suffix) + max_tokens
     left = model.context_length - len(prompt.prefix) - room
     document = model.digest(passages, left) or model.digest([template.no_document], left)
     rows = model.read(prompt.prefix, [document], room=room)
+    return _likeliest(
+        *(model.tokenizer, prompt, lambda tokens: rows.extend(tokens).public),
+        *(template.answer_prefix, max_tokens, stop),
+    )
+
+
+def expert_alone(llm: PrivateContextLLM, question: str, passages: Sequence[str]) -> str:
+    """What one expert of an answer says by itself, the likeliest token at every step. Not private.
+
+    How often it is right is the ceiling of private answers: a mechanism adds experts up, and makes
+    none of them better.
+
+    Args:
+        llm: The private path; its template and settings are used.
+        question: The question.
+        passages: Texts of one privacy unit, the best first.
+    """
+    config, model = llm.config, copying(llm.model, llm.config.copy_bias)
+    prompt = llm.template.cut(model.tokenizer, question)
+    allowance = prompt.allowance(model, config.unit_tokens, config.max_tokens)
+    own = model.digest(passages, allowance)
+    rows = read(model, prompt, [own], room=config.max_tokens)
+
+    def expert(tokens: Sequence[int]) -> torch.Tensor:
+        step = rows.extend(tokens)
+        assert isinstance(step, DenseStep)
+        return step.experts[0]
+
+    return _likeliest(
+        *(model.tokenizer, prompt, expert),
+        *(llm.template.answer_prefix, config.max_tokens, config.stop),
+    )
+
+
+def _likeliest(
+    tokenizer: Tokenizer,
+    prompt: Prompt,
+    extend: Callable[[Sequence[int]], torch.Tensor],
+    start: str,
+    max_tokens: int,
+    stop: tuple[str, ...],
+) -> str:
+    """The likeliest token of a row at every step, until a stop token, string or ``max_tokens``."""
     pending: Sequence[int] = prompt.suffix
     tokens: list[int] = []
-    text = template.answer_prefix
+    text = start
     for _ in range(max_tokens):
-        token = int(rows.extend(pending).public.argmax())
+        token = int(extend(pending).argmax())
         if token in tokenizer.stop_tokens:
             break
         tokens.append(token)
-        text = template.answer_prefix + tokenizer.decode(tokens)
-        cuts = [at for s in stop if (at := text.find(s, len(template.answer_prefix))) >= 0]
+        text = start + tokenizer.decode(tokens)
+        cuts = [at for s in stop if (at := text.find(s, len(start))) >= 0]
         if cuts:
             text = text[: min(cuts)]
             break
