@@ -30,6 +30,7 @@ from dpicl_rag.mechanisms.utilities import (
     Utility,
     Vote,
 )
+from dpicl_rag.retrieval.base import counting_share
 from dpicl_rag.retrieval.count import NoisyCount
 from dpicl_rag.support import Support
 
@@ -42,9 +43,6 @@ _CHEAP_TOKENS = 10
 
 # Nats that all experts together add to a token at most, where their number is known.
 _MOST_NATS = 40.0
-
-# Of the answer's rho, for the count that tells whether documents support it.
-_SUPPORT_SHARE = 0.1
 
 Method = Callable[[Budget], tuple[Mechanism, bool]]
 """Makes a mechanism for a budget, and says whether experts are read without a question too."""
@@ -109,7 +107,7 @@ def answer_plan(config: PrivacyConfig, stability: Stability, search_rho: float) 
     support = None
     if config.unsupported != "ignore":
         moved = sum(_to_experts(config, stability).moved(config.adjacency))
-        support = Support.within(_SUPPORT_SHARE * whole, moved)
+        support = Support.within(counting_share(whole), moved)
     beside = search_rho + (0.0 if support is None else support.rho)
     budget = _budget(config, stability, beside)
     individual, left = _individual(config, budget.stability), budget.rho

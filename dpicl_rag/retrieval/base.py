@@ -127,8 +127,12 @@ class Priced(Protocol):
         ...
 
 
-SHARE = 0.1
-"""Of an answer's zCDP rho that a search takes where its noise is not set."""
+def counting_share(rho: float) -> float:
+    """What a count takes of an answer's zCDP rho where its noise is not set: a tenth.
+
+    No more than noise of scale 5 costs, which is little beside 64 units.
+    """
+    return min(0.1 * rho, 0.02)
 
 
 class ExactRetriever(ABC):

@@ -9,7 +9,7 @@ from dpicl_rag.accounting import Adjacency, Stability
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.retrieval.base import SHARE, Priced, Retrieved, Retriever, Search
+from dpicl_rag.retrieval.base import Priced, Retrieved, Retriever, Search, counting_share
 from dpicl_rag.retrieval.count import NoisyCount
 
 
@@ -22,7 +22,7 @@ class CountedRetriever:
     Args:
         retriever: Where the units come from. One without a price: the others count themselves.
         sigma: Standard deviation of the noise; if None, what a tenth of the answer's budget pays
-            for.
+            for, and at least 5.
 
     Raises:
         ConfigurationError: ``sigma`` is not above 0, or the retriever counts already.
@@ -71,7 +71,7 @@ class CountedRetriever:
         """See `Priced.within`."""
         if self._noise is not None:
             return self
-        sigma = self._sensitivity(adjacency) * math.sqrt(1 / (2 * SHARE * rho))
+        sigma = self._sensitivity(adjacency) / math.sqrt(2 * counting_share(rho))
         return CountedRetriever(self.retriever, sigma)
 
     def search(self, question: str) -> Search:

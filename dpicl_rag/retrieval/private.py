@@ -30,7 +30,7 @@ from dpicl_rag.documents import group_by_unit
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.retrieval.base import SHARE, Retrieved, Search
+from dpicl_rag.retrieval.base import Retrieved, Search, counting_share
 from dpicl_rag.retrieval.count import NoisyCount
 from dpicl_rag.retrieval.scanner import Scanner
 
@@ -100,7 +100,7 @@ class CountingRetriever(Scanner, ABC):
         """See `Priced.within`."""
         if self.sigma is not None:
             return self
-        most = SHARE * rho / self.looks(adjacency)
+        most = counting_share(rho) / self.looks(adjacency)
         return replace(self, sigma=math.sqrt(1 / (2 * most)))
 
     def search(self, question: str) -> Search:

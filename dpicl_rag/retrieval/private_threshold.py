@@ -33,7 +33,7 @@ class PrivateThresholdRetriever(CountingRetriever):
         corpus: Where the vectors are.
         target: Number of units to aim for. Public.
         sigma: Standard deviation of the noise on one count; if None, what a tenth of the answer's
-            budget pays for.
+            budget pays for, and at least 5.
         thresholds: Cosines to choose from, falling. Choose them without looking at the corpus. At
             the last one the search ends, however few units were found.
         capacity: Thin what passes to about this number, each unit by its own coin, at a rate from
