@@ -128,12 +128,11 @@ def open_retriever(source: Source) -> Iterator[Retriever]:
             found = retrieval.PrivateThresholdRetriever(corpus, source.private_threshold)
         elif source.private_top_k is not None:
             found = retrieval.PrivateTopKRetriever(corpus, source.private_top_k)
-        elif source.threshold is not None or source.top_k is not None:
-            found = retrieval.exact_retriever(
-                corpus, threshold=source.threshold, top_k=source.top_k
-            )
         else:
-            found = retrieval.as_retriever(corpus, units=source.units or retrieval.UNITS)
+            units = source.units or retrieval.UNITS
+            found = retrieval.retriever_over(
+                corpus, units=units, threshold=source.threshold, top_k=source.top_k
+            )
         if source.sample is not None:
             found = retrieval.PoissonSampledRetriever(found, source.sample)
         yield found

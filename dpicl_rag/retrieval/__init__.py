@@ -6,7 +6,6 @@ from dpicl_rag.retrieval.counted import CountedRetriever
 from dpicl_rag.retrieval.exact import (
     ThresholdRetriever,
     TopKRetriever,
-    exact_retriever,
     refuse_approximate,
 )
 from dpicl_rag.retrieval.given import (
@@ -14,6 +13,7 @@ from dpicl_rag.retrieval.given import (
     Documents,
     GivenDocuments,
     as_retriever,
+    retriever_over,
     stability_of_list,
 )
 from dpicl_rag.retrieval.poisson import PoissonSampledRetriever
@@ -42,8 +42,8 @@ __all__ = [
     "ThresholdRetriever",
     "TopKRetriever",
     "as_retriever",
-    "exact_retriever",
     "refuse_approximate",
+    "retriever_over",
     "score_histograms",
     "stability_of_list",
     "suggest_threshold",

@@ -13,7 +13,6 @@ from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval.base import ExactRetriever
 from dpicl_rag.retrieval.scanner import Scanner
-from dpicl_rag.retrieval.vectors import VectorSource, Where
 
 THRESHOLD = 0.5
 """Least cosine where none is named: chosen without a corpus, for sentence embeddings."""
@@ -88,33 +87,6 @@ class TopKRetriever(Scanner, ExactRetriever):
         # A snapshot's units stand in the order of `unit_key`, which a stable sort keeps for ties.
         best = np.argsort(-snapshot.unit_scores(scores), kind="stable")[: self.top_k]
         return self.passages(snapshot, scores, np.sort(best))
-
-
-def exact_retriever(
-    corpus: VectorSource,
-    *,
-    threshold: float | None = None,
-    top_k: int | None = None,
-    where: Where | None = None,
-) -> ThresholdRetriever | TopKRetriever:
-    """The exact retriever for what a caller set; a threshold if nothing is.
-
-    Args:
-        corpus: Where the vectors are.
-        threshold: Least cosine; see `ThresholdRetriever`.
-        top_k: Most units, in place of a threshold; see `TopKRetriever`.
-        where: Chroma filter on metadata, applied first. Public.
-
-    Raises:
-        ConfigurationError: Both are set, or one is out of range.
-    """
-    if top_k is None:
-        return ThresholdRetriever(
-            corpus, THRESHOLD if threshold is None else threshold, where=where
-        )
-    if threshold is not None:
-        raise ConfigurationError("give a threshold or top_k, not both")
-    return TopKRetriever(corpus, top_k, where=where)
 
 
 def refuse_approximate(source: str) -> NoReturn:

@@ -9,8 +9,9 @@ from dpicl_rag.documents import Document, readable_documents
 from dpicl_rag.errors import ConfigurationError, MissingDocumentsError
 from dpicl_rag.identity import identified, identify
 from dpicl_rag.retrieval.base import ExactRetriever, Retriever
+from dpicl_rag.retrieval.exact import ThresholdRetriever, TopKRetriever
 from dpicl_rag.retrieval.private_threshold import PrivateThresholdRetriever
-from dpicl_rag.retrieval.vectors import VectorSource
+from dpicl_rag.retrieval.vectors import VectorSource, Where
 
 Documents = Iterable[Document | str] | VectorSource | Retriever
 """Documents, plain strings (one unit each), a corpus, or a retriever to fetch them with."""
@@ -85,6 +86,36 @@ def stability_of_list(stability: Stability | None, unit_field: str) -> Stability
     )
 
 
+def retriever_over(
+    corpus: VectorSource,
+    *,
+    units: int = UNITS,
+    threshold: float | None = None,
+    top_k: int | None = None,
+    where: Where | None = None,
+) -> Retriever:
+    """The retriever for what a caller set.
+
+    Args:
+        corpus: Where the vectors are.
+        units: How many units to aim for if nothing else is set. Those nearest to the question pass
+            a private threshold, and are thinned to about this number.
+        threshold: Least cosine, in place of that; see `ThresholdRetriever`.
+        top_k: Most units, in place of that; see `TopKRetriever`.
+        where: Chroma filter on metadata, applied first. Public.
+
+    Raises:
+        ConfigurationError: Both ``threshold`` and ``top_k`` are set, or one is out of range.
+    """
+    if threshold is not None and top_k is not None:
+        raise ConfigurationError("give a threshold or top_k, not both")
+    if threshold is not None:
+        return ThresholdRetriever(corpus, threshold, where=where)
+    if top_k is not None:
+        return TopKRetriever(corpus, top_k, where=where)
+    return PrivateThresholdRetriever(corpus, units, capacity=units, where=where)
+
+
 def as_retriever(
     documents: Documents, privacy_unit: str = "document", units: int = UNITS
 ) -> Retriever:
@@ -93,8 +124,7 @@ def as_retriever(
     Args:
         documents: What the caller gave.
         privacy_unit: Of a list.
-        units: How many units of a corpus to aim for. Those nearest to the question pass a private
-            threshold, and are thinned to about this number.
+        units: How many units of a corpus to aim for, see `retriever_over`.
 
     Raises:
         ConfigurationError: ``documents`` is no list and no retriever, or a retriever that decides
@@ -106,7 +136,7 @@ def as_retriever(
             "no documents were given; pass a list (an empty one asks the public model)"
         )
     if isinstance(documents, VectorSource):
-        documents = PrivateThresholdRetriever(documents, units, capacity=units)
+        documents = retriever_over(documents, units=units)
     if isinstance(documents, Retriever):
         if privacy_unit != "document":
             raise ConfigurationError(

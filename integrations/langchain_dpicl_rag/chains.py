@@ -147,16 +147,18 @@ class PrivateRetrievalChain(_PrivateChain):
 
     Args:
         retriever: A ``langchain_chroma.Chroma``, an ``InMemoryVectorStore``, what
-            ``as_retriever()`` makes of these, or any ``dpicl_rag`` retriever, exact, sampled or
-            private.
+            ``as_retriever()`` makes of these, a ``dpicl_rag.Corpus``, or any ``dpicl_rag``
+            retriever, exact, sampled or private. Over a store or a corpus about as many of the
+            closest units are read as the setting ``units`` says, by a private search that the
+            answer's epsilon pays for.
         unit_field: For stores, the metadata field that names the privacy unit, such as
             ``"source"``. Records that share its value are protected together. ``"document"``
             protects each record by itself: only right where no document was split. By default the
             ``privacy_unit`` of the settings.
-        threshold: For stores, the least cosine of a unit with the question. Choose it without
-            looking at the corpus.
-        top_k: For stores, the most units, in place of a threshold; costs twice as much.
-        where: For Chroma stores, a metadata filter. Public.
+        threshold: In place of that search, the least cosine of a unit with the question. Choose it
+            without looking at the corpus.
+        top_k: In place of that search, the most units; costs twice as much.
+        where: For Chroma stores and corpora, a metadata filter. Public.
         llm: A ``dpicl_rag.PrivateContextLLM``, or a model around one.
         input_key: Key of the question in a dict.
         numbers: Answer with a dict: the text under ``answer``, and beside it what may be known of
@@ -192,7 +194,12 @@ class PrivateRetrievalChain(_PrivateChain):
         fields: dict[str, Any] = {
             "llm": llm,
             "retriever": private_retriever(
-                retriever, unit_field=unit_field, threshold=threshold, top_k=top_k, where=where
+                retriever,
+                unit_field=unit_field,
+                threshold=threshold,
+                top_k=top_k,
+                where=where,
+                units=llm.config.units,
             ),
             "input_key": input_key,
             "numbers": numbers,

@@ -9,7 +9,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore, VectorStoreRetriever
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.retrieval import Corpus, Retriever, exact_retriever, refuse_approximate
+from dpicl_rag.retrieval import UNITS, Corpus, Retriever, refuse_approximate, retriever_over
 from dpicl_rag.retrieval.defects import Defect, record_of
 from dpicl_rag.retrieval.memory import InMemoryVectors
 from dpicl_rag.retrieval.passages import Record
@@ -25,18 +25,21 @@ def private_retriever(
     threshold: float | None = None,
     top_k: int | None = None,
     where: Where | None = None,
+    units: int = UNITS,
 ) -> Retriever:
     """A retriever with a known stability over ``source``.
 
     Args:
-        source: Any retriever of ``dpicl_rag``, a ``langchain_chroma.Chroma``, an
-            ``InMemoryVectorStore``, or what ``as_retriever()`` makes of these stores with plain
-            similarity search.
+        source: Any retriever of ``dpicl_rag``, a ``dpicl_rag.Corpus``, a
+            ``langchain_chroma.Chroma``, an ``InMemoryVectorStore``, or what ``as_retriever()``
+            makes of these stores with plain similarity search.
         unit_field: For stores, the metadata field that holds the privacy unit; ``"document"`` makes
             each record a unit.
-        threshold: For stores, the least cosine of a unit with the question.
-        top_k: For stores, the most units, in place of a threshold.
-        where: For Chroma stores, a metadata filter. Public.
+        threshold: For stores and corpora, the least cosine of a unit with the question.
+        top_k: For stores and corpora, the most units, in place of a threshold.
+        where: For Chroma stores and corpora, a metadata filter. Public.
+        units: How many of the closest units are aimed for, by a private search, where neither
+            ``threshold`` nor ``top_k`` is given.
 
     Raises:
         ConfigurationError: The source searches approximately or is of no known kind, or the
@@ -56,16 +59,22 @@ def private_retriever(
     if isinstance(source, BaseRetriever):
         refuse_approximate(type(source).__name__)
     vectors = _vectors(source, unit_field)
-    return exact_retriever(vectors, threshold=threshold, top_k=top_k, where=where)
+    return retriever_over(vectors, units=units, threshold=threshold, top_k=top_k, where=where)
 
 
 def _vectors(store: Any, unit_field: str | None) -> VectorSource:
     from langchain_chroma import Chroma
 
+    if isinstance(store, VectorSource):
+        if unit_field is not None:
+            raise ConfigurationError(
+                "leave out privacy_unit and unit_field: a corpus knows its units"
+            )
+        return store
     if not isinstance(store, VectorStore):
         raise ConfigurationError(
-            "retriever must be a retriever of dpicl_rag (derive your own from ExactRetriever) or a "
-            f"vector store, not {type(store).__name__}"
+            "retriever must be a retriever of dpicl_rag (derive your own from ExactRetriever), a "
+            f"Corpus or a vector store, not {type(store).__name__}"
         )
     if not isinstance(store, (Chroma, InMemoryVectorStore)):
         refuse_approximate(type(store).__name__)

@@ -15,7 +15,7 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from llama_index.vector_stores.chroma import ChromaVectorStore
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.retrieval import Corpus, Retriever, exact_retriever, refuse_approximate
+from dpicl_rag.retrieval import UNITS, Corpus, Retriever, refuse_approximate, retriever_over
 from dpicl_rag.retrieval.defects import NO_TEXT, Defect
 from dpicl_rag.retrieval.memory import InMemoryVectors
 from dpicl_rag.retrieval.passages import Record
@@ -61,6 +61,7 @@ def private_retriever(
     threshold: float | None = None,
     top_k: int | None = None,
     where: Where | None = None,
+    units: int = UNITS,
 ) -> Retriever:
     """A retriever with a known stability; see ``PrivateQueryEngine`` for the arguments.
 
@@ -77,16 +78,24 @@ def private_retriever(
         return source
     if isinstance(source, (BaseRetriever, BasePydanticVectorStore)):
         refuse_approximate(type(source).__name__)
-    if not isinstance(source, VectorStoreIndex):
+    vectors = _vectors(source, unit_field)
+    return retriever_over(vectors, units=units, threshold=threshold, top_k=top_k, where=where)
+
+
+def _vectors(index: Any, unit_field: str | None) -> VectorSource:
+    if isinstance(index, VectorSource):
+        if unit_field is not None:
+            raise ConfigurationError("leave out unit_field: a corpus knows its units")
+        return index
+    if not isinstance(index, VectorStoreIndex):
         raise ConfigurationError(
-            "retriever must be a retriever of dpicl_rag (derive your own from ExactRetriever) or a "
-            f"VectorStoreIndex, not {type(source).__name__}"
+            "retriever must be a retriever of dpicl_rag (derive your own from ExactRetriever), a "
+            f"Corpus or a VectorStoreIndex, not {type(index).__name__}"
         )
-    vectors = _vectors(source, SOURCE_FIELD if unit_field is None else unit_field)
-    return exact_retriever(vectors, threshold=threshold, top_k=top_k, where=where)
+    return _of_index(index, SOURCE_FIELD if unit_field is None else unit_field)
 
 
-def _vectors(index: VectorStoreIndex, unit_field: str) -> VectorSource:
+def _of_index(index: VectorStoreIndex, unit_field: str) -> VectorSource:
     store = index.vector_store
     # LlamaIndex has no public way from an index to its embedding model.
     embedder = IndexEmbedder(index._embed_model)

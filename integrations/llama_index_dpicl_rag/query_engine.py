@@ -11,7 +11,7 @@ from llama_index.core.schema import QueryBundle
 
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import Retriever
-from dpicl_rag.retrieval.vectors import Where
+from dpicl_rag.retrieval.vectors import VectorSource, Where
 from llama_index_dpicl_rag.index_retriever import private_retriever
 from llama_index_dpicl_rag.llm import PrivateLLM, llm_from
 from llama_index_dpicl_rag.responses import arespond, respond
@@ -29,18 +29,19 @@ class PrivateQueryEngine(BaseQueryEngine):
 
     Args:
         llm: The private language model: ``dpicl_rag.PrivateContextLLM``, or a ``PrivateLLM``.
-        retriever: Any retriever of ``dpicl_rag.retrieval``, or a ``VectorStoreIndex`` on a
-            ``ChromaVectorStore`` or a ``SimpleVectorStore``. LlamaIndex's own retrievers are
-            refused: their search is approximate, or cut to the nearest nodes.
+        retriever: Any retriever of ``dpicl_rag.retrieval``, a ``dpicl_rag.Corpus``, or a
+            ``VectorStoreIndex`` on a ``ChromaVectorStore`` or a ``SimpleVectorStore``. Over a
+            corpus or an index about as many of the closest units are read as the llm's setting
+            ``units`` says, by a private search that the answer's epsilon pays for. LlamaIndex's own
+            retrievers are refused: their search is approximate, or cut to the nearest nodes.
         unit_field: For an index: metadata field of the nodes that holds the privacy unit; by
             default the source document of the node (nodes without one are a single unit).
             ``"document"`` makes each node a unit of its own; only right where no document was cut
             into several nodes.
-        threshold: For an index: least cosine of a unit's best node with the question. 0.5 if
-            neither this nor ``top_k`` is given.
-        top_k: For an index: the nearest units in place of a threshold. Costs twice as much, and
-            individual accounting does not apply.
-        where: For an index on Chroma: filter on metadata, for example ``{"owner": "ann"}``.
+        threshold: In place of that search: least cosine of a unit's best node with the question.
+        top_k: In place of that search: the nearest units. Costs twice as much, and individual
+            accounting does not apply.
+        where: On Chroma: filter on metadata, for example ``{"owner": "ann"}``.
         streaming: Respond with ``StreamingResponse``, or ``AsyncStreamingResponse`` to ``aquery``.
             The answer begins, and budgets are asked, with the first piece.
         callback_manager: LlamaIndex's callbacks.
@@ -53,7 +54,7 @@ class PrivateQueryEngine(BaseQueryEngine):
     def __init__(
         self,
         llm: PrivateContextLLM | PrivateLLM,
-        retriever: Retriever | VectorStoreIndex,
+        retriever: Retriever | VectorSource | VectorStoreIndex,
         *,
         unit_field: str | None = None,
         threshold: float | None = None,
@@ -66,7 +67,12 @@ class PrivateQueryEngine(BaseQueryEngine):
         self._llm = llm_from(llm, unit_field)
         self._streaming = streaming
         self._retriever = private_retriever(
-            retriever, unit_field=unit_field, threshold=threshold, top_k=top_k, where=where
+            retriever,
+            unit_field=unit_field,
+            threshold=threshold,
+            top_k=top_k,
+            where=where,
+            units=self._llm.config.units,
         )
 
     def _get_prompt_modules(self) -> PromptMixinType:

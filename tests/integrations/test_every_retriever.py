@@ -29,6 +29,7 @@ QUESTION = "When does the depot open?"
 NOTES = [Document(f"The depot opens at seven, note {n}.", f"unit {n}") for n in range(6)]
 
 RETRIEVERS = {
+    "none but the corpus": (lambda corpus: corpus, []),
     "threshold": (lambda corpus: ThresholdRetriever(corpus, 0.2), ["--threshold", "0.2"]),
     "top-k": (lambda corpus: TopKRetriever(corpus, 3), ["--top-k", "3"]),
     "sampled": (

@@ -58,9 +58,10 @@ class _Adapters:
         llm = self.llm.with_settings(privacy_unit=privacy_unit)
         return self._shown("chat", ChatPrivateContext(llm, **options))
 
-    def chain(self, store: Any = None) -> PrivateRetrievalChain:
+    def chain(self, store: Any = None, **options: Any) -> PrivateRetrievalChain:
         store = store or chroma_store(self._stage.folder, self.texts)
-        chain = PrivateRetrievalChain(store, unit_field="patient", threshold=-1, llm=self.llm)
+        options = {"unit_field": "patient", "threshold": -1, **options}
+        chain = PrivateRetrievalChain(store, llm=self.llm, **options)
         self._stage.object("retriever", chain.retriever)
         return self._shown("chain", chain)
 
@@ -242,6 +243,23 @@ def _chain_stream(stage: Stage) -> Any:
         return [*first, *chain.stream({"input": stage.question}, on.config)]
 
 
+async def _chain_numbers(stage: Stage) -> Any:
+    with _on(stage) as on:
+        chain = on.chain(numbers=True)
+        return [
+            chain.invoke(stage.question, on.config),
+            *chain.stream(stage.question, on.config),
+            [piece async for piece in chain.astream(stage.question, on.config)],
+        ]
+
+
+def _chain_whole_store(stage: Stage) -> Any:
+    with _on(stage) as on:
+        chain = on.chain(threshold=None, numbers=True)
+        near = "The patient has zingpocket 0."  # near enough for the lowest threshold
+        return [chain.invoke(near, on.config), *chain.stream(near, on.config)]
+
+
 def _chain_batch(stage: Stage) -> Any:
     with _on(stage) as on:
         return on.chain().batch([stage.question] * 3, on.config)
@@ -395,6 +413,8 @@ DRIVES = [
     Drive("chain: invoke", _chain_invoke),
     Drive("chain: InMemoryVectorStore", _chain_in_memory),
     Drive("chain: stream", _chain_stream),
+    Drive("chain: with numbers", _chain_numbers),
+    Drive("chain: no search chosen", _chain_whole_store),
     Drive("chain: batch", _chain_batch),
     Drive("chain: LCEL", _chain_lcel),
     Drive("chain: async", _chain_async),

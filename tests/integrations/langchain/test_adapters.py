@@ -12,7 +12,9 @@ from langchain_core.runnables import ConfigurableField
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from dpicl_rag import ConfigurationError, CorpusError, MissingDocumentsError, Stability
+from dpicl_rag import Document as OwnDocument
 from dpicl_rag.retrieval import (
+    Corpus,
     GivenDocuments,
     PoissonSampledRetriever,
     PrivateThresholdRetriever,
@@ -37,6 +39,7 @@ from tests.integrations.langchain.support import (
     make_llm,
 )
 from tests.integrations.leak_probe import SpyModel
+from tests.support.bucket_embedder import BucketEmbedder
 
 TEXTS = ["Ann has zingpocket disease.", "Bob has a cold.", "Eve has zingpocket disease too."]
 
@@ -288,6 +291,25 @@ class TestChain:
         with pytest.raises(ConfigurationError, match="unit_field='source'"):
             PrivateRetrievalChain(memory, llm=llm)
 
+    def test_about_as_many_units_as_the_settings_say(self, tiny_model, memory):
+        settings = {"model": tiny_model, "units": 5, "max_tokens": 2}
+        chain = PrivateRetrievalChain(memory, unit_field="patient", **settings)
+        assert isinstance(chain.retriever, PrivateThresholdRetriever)
+        assert (chain.retriever.target, chain.retriever.capacity) == (5, 5)
+        assert isinstance(chain.invoke(QUESTION), str)
+
+    def test_corpus_of_the_library(self, llm, tmp_path):
+        corpus = Corpus.create("notes", tmp_path, embedder=BucketEmbedder())
+        corpus.add(OwnDocument(text, name) for text, name in zip(TEXTS, "abc", strict=True))
+        chain = PrivateRetrievalChain(corpus, llm=llm)
+        assert chain.retriever.corpus is corpus
+        assert isinstance(chain.retriever, PrivateThresholdRetriever)
+        assert isinstance(chain.invoke(QUESTION), str)
+        top = PrivateRetrievalChain(corpus, top_k=2, where={"owner": "ann"}, llm=llm).retriever
+        assert (top.top_k, top.where) == (2, {"owner": "ann"})
+        with pytest.raises(ConfigurationError, match="a corpus knows its units"):
+            PrivateRetrievalChain(corpus, unit_field="patient", llm=llm)
+
     def test_unit_of_the_settings(self, tiny_model, memory):
         settings = {"model": tiny_model, "privacy_unit": "patient", "max_tokens": 2}
         chain = PrivateRetrievalChain(memory, threshold=-1, **settings)
@@ -375,8 +397,13 @@ class TestStores:
         with pytest.raises(ConfigurationError, match="plain similarity"):
             private_retriever(memory.as_retriever(**options), unit_field="patient")
 
-    def test_threshold_is_the_default(self, memory):
-        assert isinstance(private_retriever(memory, unit_field="patient"), ThresholdRetriever)
+    def test_each_search_that_can_be_chosen(self, memory):
+        retriever = private_retriever(memory, unit_field="patient")
+        assert isinstance(retriever, PrivateThresholdRetriever)
+        retriever = private_retriever(memory, unit_field="patient", threshold=0.3)
+        assert isinstance(retriever, ThresholdRetriever)
+        retriever = private_retriever(memory, unit_field="patient", top_k=3)
+        assert isinstance(retriever, TopKRetriever)
 
     def test_approximate_store(self):
         class Approximate(VectorStore):
@@ -392,7 +419,7 @@ class TestStores:
     def test_filter_needs_chroma(self, memory):
         retriever = private_retriever(memory, unit_field="patient", where={"a": "b"})
         with pytest.raises(ConfigurationError, match="Chroma"):
-            retriever.retrieve(QUESTION)
+            retriever.search(QUESTION)
 
     def test_settings_beside_a_retriever(self, memory):
         retriever = private_retriever(memory, unit_field="patient")

@@ -224,6 +224,28 @@ def test_retriever_of_the_library_is_used_as_it_is(tiny_model) -> None:
             PrivateQueryEngine(private_llm(model), retriever, **options)
 
 
+def test_about_as_many_units_as_the_settings_say(tiny_model, index) -> None:
+    model = Reader(tiny_model)
+    retriever = private_retriever(index, units=60)
+    assert isinstance(retriever, PrivateThresholdRetriever)
+    assert (retriever.target, retriever.capacity) == (60, 60)
+    PrivateQueryEngine(private_llm(model, units=60), index).query(TEXTS[0])
+    assert TEXTS[0] in model.documents  # its cosine with itself passes every threshold
+
+
+def test_corpus_of_the_library_is_used_as_it_is(tiny_model, index) -> None:
+    corpus = Corpus.from_collection(
+        index.vector_store.client, unit_field="sender", embedder=IndexEmbedder(HashEmbedding())
+    )
+    model = Reader(tiny_model)
+    PrivateQueryEngine(private_llm(model), corpus, threshold=-1).query(QUESTION)
+    assert len(model.documents) == 2
+    assert isinstance(private_retriever(corpus), PrivateThresholdRetriever)
+    assert private_retriever(corpus, where={"sender": "ann"}).where == {"sender": "ann"}
+    with pytest.raises(ConfigurationError, match="a corpus knows its units"):
+        PrivateQueryEngine(private_llm(model), corpus, unit_field="sender")
+
+
 RETRIEVERS: dict[str, Callable[[Corpus], Retriever]] = {
     "threshold": lambda corpus: ThresholdRetriever(corpus, -1),
     "top-k": lambda corpus: TopKRetriever(corpus, 2),
@@ -402,7 +424,7 @@ async def test_works_in_a_workflow_step(tiny_model) -> None:
 
 
 def test_top_k_costs_twice_a_threshold(tiny_model, index) -> None:
-    threshold = private_retriever(index, unit_field="document_id")
+    threshold = private_retriever(index, unit_field="document_id", threshold=0.5)
     assert isinstance(threshold, ThresholdRetriever)
     assert threshold.threshold == 0.5
     top_k = private_retriever(index, unit_field="document_id", top_k=2)

@@ -9,13 +9,15 @@ from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
 from dpicl_rag.retrieval import (
+    UNITS,
     Corpus,
     ExactRetriever,
     PoissonSampledRetriever,
+    PrivateThresholdRetriever,
     ThresholdRetriever,
     TopKRetriever,
-    exact_retriever,
     refuse_approximate,
+    retriever_over,
 )
 
 NOTES = [
@@ -128,18 +130,19 @@ def test_coins_are_the_operating_systems_where_none_are_given(
 
 
 def test_the_retriever_for_what_a_caller_set(corpus: Corpus) -> None:
-    default = exact_retriever(corpus, where={"owner": "ann"})
-    assert isinstance(default, ThresholdRetriever)
-    assert (default.threshold, default.where) == (0.5, {"owner": "ann"})
-    assert default.threshold == ThresholdRetriever(corpus).threshold
-    zero = exact_retriever(corpus, threshold=0)
+    default = retriever_over(corpus, units=9, where={"owner": "ann"})
+    assert isinstance(default, PrivateThresholdRetriever)
+    assert (default.target, default.capacity, default.sigma) == (9, 9, None)
+    assert default.where == {"owner": "ann"}
+    assert retriever_over(corpus).target == UNITS
+    zero = retriever_over(corpus, threshold=0)
     assert isinstance(zero, ThresholdRetriever)
     assert zero.threshold == 0
-    top = exact_retriever(corpus, top_k=2, where={"owner": "ann"})
+    top = retriever_over(corpus, top_k=2, where={"owner": "ann"})
     assert isinstance(top, TopKRetriever)
     assert (top.top_k, top.where) == (2, {"owner": "ann"})
     with pytest.raises(ConfigurationError, match="give a threshold or top_k, not both"):
-        exact_retriever(corpus, threshold=0, top_k=2)
+        retriever_over(corpus, threshold=0, top_k=2)
 
 
 def test_an_approximate_search_is_refused_with_the_reason() -> None:

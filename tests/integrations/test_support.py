@@ -1,0 +1,178 @@
+"""Whether documents support an answer reaches callers through every door, streams at their end."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from llama_index.core.llms import ChatMessage
+
+from dpicl_rag import PrivateContextLLM
+from dpicl_rag.auditing import SyntheticModel
+from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.private_context_llm import UNSUPPORTED
+from dpicl_rag.retrieval import GivenDocuments
+from langchain_dpicl_rag import (
+    ChatPrivateContext,
+    PrivateCombineDocuments,
+    PrivateLLM,
+    PrivateRetrievalChain,
+)
+from llama_index_dpicl_rag import PrivateLLM as LlamaIndexLLM
+from llama_index_dpicl_rag import PrivateQueryEngine
+
+QUESTION = "Which letters?"
+AGREEING = [f"agrees {number}" for number in range(40)]
+SILENT = [f"is silent {number}" for number in range(40)]
+SIZE = 8
+
+Answer = tuple[list[str], Any]
+"""Pieces of the text, and what is told beside it of the documents' support."""
+
+
+def speech(text: str, history: tuple[int, ...]) -> list[float]:
+    """Documents that agree are sure of a, b, c and so on; all others find all letters alike."""
+    sure = 12.0 * text.startswith("agrees")
+    return [sure * (token == len(history)) for token in range(SIZE)]
+
+
+class Coins(Randomness):
+    """The same in every run: noise alone would pass the line once in a thousand."""
+
+    def __init__(self) -> None:
+        self._random = random.Random(1)
+
+    def uniform(self) -> float:
+        return self._random.random()
+
+    def below(self, bound: int) -> int:
+        return self._random.randrange(bound)
+
+
+def langchain_model(llm: PrivateContextLLM, texts: list[str]) -> Answer:
+    [[one]] = PrivateLLM(llm).generate([QUESTION], documents=texts).generations
+    return [one.text], one.generation_info["supported"]
+
+
+def langchain_chat(llm: PrivateContextLLM, texts: list[str]) -> Answer:
+    message = ChatPrivateContext(llm).invoke(QUESTION, documents=texts)
+    return [message.content], message.response_metadata["supported"]
+
+
+def langchain_chat_stream(llm: PrivateContextLLM, texts: list[str]) -> Answer:
+    *chunks, end = ChatPrivateContext(llm).stream(QUESTION, documents=texts)
+    assert not any(chunk.response_metadata.keys() & {"supported"} for chunk in chunks)
+    return [chunk.content for chunk in chunks], end.response_metadata["supported"]
+
+
+def langchain_chain(llm: PrivateContextLLM, texts: list[str]) -> Answer:
+    found = PrivateRetrievalChain(GivenDocuments(texts), llm=llm, numbers=True).invoke(QUESTION)
+    return [found["answer"]], found["supported"]
+
+
+def langchain_chain_stream(llm: PrivateContextLLM, texts: list[str]) -> Answer:
+    chain = PrivateRetrievalChain(GivenDocuments(texts), llm=llm, numbers=True)
+    *pieces, end = chain.stream(QUESTION)
+    return [piece["answer"] for piece in pieces], end["supported"]
+
+
+async def langchain_chain_astream(llm: PrivateContextLLM, texts: list[str]) -> Answer:
+    chain = PrivateRetrievalChain(GivenDocuments(texts), llm=llm, numbers=True)
+    *pieces, end = await read(chain.astream(QUESTION))
+    return [piece["answer"] for piece in pieces], end["supported"]
+
+
+def langchain_combine(llm: PrivateContextLLM, texts: list[str]) -> Answer:
+    asked = {"input": QUESTION, "context": GivenDocuments(texts)}
+    found = PrivateCombineDocuments(llm, numbers=True).invoke(asked)
+    return [found["answer"]], found["supported"]
+
+
+def llama_index_complete(llm: PrivateContextLLM, texts: list[str]) -> Answer:
+    response = LlamaIndexLLM(llm).complete(QUESTION, documents=texts)
+    return [response.text], response.additional_kwargs["supported"]
+
+
+def llama_index_stream(llm: PrivateContextLLM, texts: list[str]) -> Answer:
+    *responses, end = LlamaIndexLLM(llm).stream_complete(QUESTION, documents=texts)
+    return [response.delta for response in responses], end.additional_kwargs["supported"]
+
+
+async def llama_index_astream_chat(llm: PrivateContextLLM, texts: list[str]) -> Answer:
+    stream = await LlamaIndexLLM(llm).astream_chat([ChatMessage(QUESTION)], documents=texts)
+    *responses, end = await read(stream)
+    return [response.delta for response in responses], end.message.additional_kwargs["supported"]
+
+
+def llama_index_engine(llm: PrivateContextLLM, texts: list[str]) -> Answer:
+    response = PrivateQueryEngine(llm, GivenDocuments(texts)).query(QUESTION)
+    return [response.response], response.metadata["supported"]
+
+
+def llama_index_engine_stream(llm: PrivateContextLLM, texts: list[str]) -> Answer:
+    response = PrivateQueryEngine(llm, GivenDocuments(texts), streaming=True).query(QUESTION)
+    return list(response.response_gen), response.metadata["supported"]
+
+
+async def llama_index_engine_astream(llm: PrivateContextLLM, texts: list[str]) -> Answer:
+    engine = PrivateQueryEngine(llm, GivenDocuments(texts), streaming=True)
+    response = await engine.aquery(QUESTION)
+    pieces = await read(response.async_response_gen())
+    return pieces, response.metadata["supported"]
+
+
+async def read(pieces: AsyncIterator[Any]) -> list[Any]:
+    return [piece async for piece in pieces]
+
+
+DOORS: list[Callable[..., Any]] = [
+    langchain_model,
+    langchain_chat,
+    langchain_chat_stream,
+    langchain_chain,
+    langchain_chain_stream,
+    langchain_chain_astream,
+    langchain_combine,
+    llama_index_complete,
+    llama_index_stream,
+    llama_index_astream_chat,
+    llama_index_engine,
+    llama_index_engine_stream,
+    llama_index_engine_astream,
+]
+
+
+@pytest.fixture(params=DOORS, ids=lambda door: door.__name__)
+def ask(request):
+    async def ask(texts: list[str], **settings: Any) -> Answer:
+        model = SyntheticModel(SIZE, speech)
+        llm = PrivateContextLLM(model, max_tokens=3, randomness=Coins(), **settings)
+        found = request.param(llm, texts)
+        return found if isinstance(found, tuple) else await found
+
+    return ask
+
+
+@pytest.mark.parametrize("unsupported", ["mark", "refuse"])
+async def test_what_documents_agree_on_is_supported(ask, unsupported):
+    pieces, supported = await ask(AGREEING, unsupported=unsupported)
+    assert "".join(pieces) == "abc"
+    assert supported is True
+
+
+async def test_what_they_do_not_is_marked(ask):
+    pieces, supported = await ask(SILENT)
+    assert len("".join(pieces)) == 3
+    assert supported is False
+
+
+async def test_or_a_sentence_takes_its_place_and_nothing_of_it_is_shown(ask):
+    assert await ask(SILENT, unsupported="refuse") == ([UNSUPPORTED], False)
+
+
+async def test_what_is_not_asked_is_not_said(ask):
+    pieces, supported = await ask(SILENT, unsupported="ignore")
+    assert len("".join(pieces)) == 3
+    assert supported is None
