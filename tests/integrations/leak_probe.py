@@ -18,6 +18,7 @@ from typing import Any
 
 from dpicl_rag.auditing.channels import Channels, chain_of
 from dpicl_rag.mechanisms.randomness import Randomness
+from tests.support.around import Around
 
 SECRET = "quillon-vexatrix-8841907"
 
@@ -85,7 +86,7 @@ class Comparison(LeakProbe):
             self.see(place, [repr(one), str(one), one.args, vars(one)])
 
 
-class SpyModel:
+class SpyModel(Around):
     """A language model that remembers what its rows were given.
 
     The counterpart of the probe: it shows that the secret did reach the model.
@@ -95,16 +96,8 @@ class SpyModel:
     """
 
     def __init__(self, model: Any) -> None:
-        self._model = model
+        super().__init__(model)
         self.prompts: list[str] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._model, name)
-
-    def copying(self, bias: float) -> Any:
-        other = type(self)(self._model.copying(bias))
-        other.prompts = self.prompts
-        return other
 
     def read(self, prefix: Any, inputs: Any, **options: Any) -> Any:
         decode = self._model.tokenizer.decode  # the tiny model's inputs are token ids

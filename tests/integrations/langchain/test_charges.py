@@ -25,6 +25,7 @@ from langchain_dpicl_rag import (
 )
 from langchain_dpicl_rag.stores import private_retriever
 from tests.integrations.langchain.support import QUESTION, WordEmbeddings, make_llm, spent
+from tests.support.around import Around
 
 DOCUMENTS = ["Ann has zingpocket.", "Bob has zingpocket."]
 
@@ -40,15 +41,12 @@ FIXED = {
 TOKEN = 1 / 128
 
 
-class Failing:
+class Failing(Around):
     """The tiny model, failing once after some draws."""
 
     def __init__(self, model, draws: int) -> None:
-        self._model = model
+        super().__init__(model)
         self._left = draws
-
-    def __getattr__(self, name):
-        return getattr(self._model, name)
 
     def read(self, *args, **kwargs):
         return _FailingRows(self, self._model.read(*args, **kwargs))

@@ -25,6 +25,7 @@ from pydantic import PrivateAttr
 
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 from dpicl_rag.private_context_llm import PrivateContextLLM
+from tests.support.around import Around
 
 QUESTION = "Where is the office?"
 TEXTS = [f"The office is in {street} Street." for street in ("Elm", "Oak", "Ash", "Yew")]
@@ -43,7 +44,7 @@ TOKEN_RHO = 0.125
 See = Callable[[str, Any], None]
 
 
-class Reader:
+class Reader(Around):
     """A language model that remembers which documents it has read.
 
     Args:
@@ -51,11 +52,8 @@ class Reader:
     """
 
     def __init__(self, model: Any) -> None:
-        self._model = model
+        super().__init__(model)
         self.rows: list[str] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._model, name)
 
     @property
     def documents(self) -> list[str]:

@@ -30,6 +30,7 @@ from tests.integrations.llama_index.support import (
     instrumented,
     private_llm,
 )
+from tests.support.around import Around
 
 TOKEN = bounded_range_to_rho(FIXED["strength"] * FIXED["clip"])
 MODES = ["complete", "chat", "engine", "synthesizer"]
@@ -246,7 +247,7 @@ def test_budget_that_cannot_pay_is_an_error_at_the_first_piece(tiny_model, ledge
     assert account.status().spent == 0
 
 
-class Slow:
+class Slow(Around):
     """A language model that waits before it reads, and tells that it is about to.
 
     Args:
@@ -254,11 +255,8 @@ class Slow:
     """
 
     def __init__(self, model: Any) -> None:
-        self._model = model
+        super().__init__(model)
         self.reading, self.go = threading.Event(), threading.Event()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._model, name)
 
     def read(self, *args: Any, **kwargs: Any) -> Any:
         self.reading.set()

@@ -224,8 +224,8 @@ def test_retriever_of_the_library_is_used_as_it_is(tiny_model) -> None:
             PrivateQueryEngine(private_llm(model), retriever, **options)
 
 
-def test_about_as_many_units_as_the_settings_say(tiny_model, index) -> None:
-    model = Reader(tiny_model)
+def test_about_as_many_units_as_the_settings_say(tiny_model) -> None:
+    model, index = Reader(tiny_model), simple_index(nodes_of(TEXTS))
     retriever = private_retriever(index, units=60)
     assert isinstance(retriever, PrivateThresholdRetriever)
     assert (retriever.target, retriever.capacity) == (60, 60)

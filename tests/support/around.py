@@ -1,0 +1,24 @@
+"""A language model around another, for tests that watch it or make it fail."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+
+class Around:
+    """Does all that the model does; subclasses change one thing.
+
+    Args:
+        model: The model that does the work.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def copying(self, bias: float) -> Self:
+        """Itself, around a model with the preference."""
+        self._model = self._model.copying(bias)
+        return self
