@@ -212,7 +212,7 @@ class PrivateContextLLM:
                 supported=supported,
                 recalled=len(known),
             )
-            if memory is not None and supported and stopped == "end":
+            if memory is not None and supported:
                 memory.keep(question, answer, form)
             return answer
 

@@ -119,6 +119,7 @@ def _public(entry: Entry) -> dict[str, Any]:
         "epsilon": entry.epsilon,
         "delta": entry.delta,
         "time": entry.time.isoformat(),
+        "whole": entry.whole,
         "edited": entry.edited,
     }
 

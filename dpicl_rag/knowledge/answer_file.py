@@ -15,10 +15,10 @@ from dpicl_rag.knowledge.entry import Entry
 from dpicl_rag.knowledge.schema import MEMORY
 from dpicl_rag.knowledge.scope import ALL, Scope
 
-_COLUMNS = "id, corpus, caller, question, answer, epsilon, delta, released, edited"
+_COLUMNS = "id, corpus, caller, question, answer, epsilon, delta, released, whole, edited"
 _COMPARED = 10_000  # newest entries that a question is compared with
 
-Row = tuple[int, str, str, str, str, float, float, int, int]
+Row = tuple[int, str, str, str, str, float, float, int, int, int]
 
 
 class AnswerFile:
@@ -66,11 +66,11 @@ class AnswerFile:
         return self._database.read(lambda c: [_entry(row) for row in c.execute(query, values)])
 
     def find(self, scope: Scope, words: str, form: str) -> Entry | None:
-        """The answer to a question in the same words: the operator's own, or else the newest."""
+        """The whole answer to the same question: the operator's own, or else the newest."""
         condition, values = scope.condition()
         query = (
             f"SELECT {_COLUMNS} FROM entry WHERE {condition} AND words = ?"  # noqa: S608
-            " AND form IN (?, '') ORDER BY edited DESC, released DESC, id DESC LIMIT 1"
+            " AND whole AND form IN (?, '') ORDER BY edited DESC, released DESC, id DESC LIMIT 1"
         )
         row = self._database.read(lambda c: c.execute(query, (*values, words, form)).fetchone())
         return None if row is None else _entry(row)
@@ -87,19 +87,20 @@ class AnswerFile:
         answer: str,
         epsilon: float,
         delta: float,
+        whole: bool,
     ) -> None:
         """Keep an answer, in place of an older one to the same question of the same scope.
 
         Of two processes at once the last stays. What the operator edited is not replaced.
         """
-        kept = (corpus, caller, part, form, words, question, answer, epsilon, delta)
+        kept = (corpus, caller, part, form, words, question, answer, epsilon, delta, whole)
         self._database.write(
             lambda c: c.execute(
                 "INSERT INTO entry (corpus, caller, part, form, words, question, answer, epsilon,"
-                " delta, released) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                " delta, whole, released) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
                 " ON CONFLICT (corpus, caller, part, form, words) DO UPDATE SET"
                 " question = excluded.question, answer = excluded.answer,"
-                " epsilon = excluded.epsilon, delta = excluded.delta,"
+                " epsilon = excluded.epsilon, delta = excluded.delta, whole = excluded.whole,"
                 " released = excluded.released, embedder = NULL, vector = NULL"
                 " WHERE NOT edited",
                 (*kept, max(0, int(self._clock()))),
@@ -112,7 +113,7 @@ class AnswerFile:
         Raises:
             KnowledgeError: There is no such entry, or the file cannot be written.
         """
-        self._change(number, scope, "UPDATE entry SET answer = ?, edited = 1", answer)
+        self._change(number, scope, "UPDATE entry SET answer = ?, whole = 1, edited = 1", answer)
 
     def forget(self, number: int, scope: Scope = ALL) -> None:
         """Delete an entry.
@@ -176,9 +177,10 @@ class AnswerFile:
 
 
 def _entry(row: Row) -> Entry:
-    number, corpus, caller, question, answer, epsilon, delta, released, edited = row
+    number, corpus, caller, question, answer, epsilon, delta, released, whole, edited = row
     moment = datetime.fromtimestamp(released, UTC)
     return Entry(
         *(number, corpus, caller or None, question, answer, epsilon, delta, moment),
+        whole=bool(whole),
         edited=bool(edited),
     )

@@ -19,6 +19,8 @@ class Entry:
         epsilon: What the answer cost, (epsilon, delta)-DP; 0 where it was written by hand.
         delta: See ``epsilon``.
         time: When it was released, UTC.
+        whole: Whether the answer ended by itself. One that was cut off informs others, and the same
+            question is asked anew.
         edited: Whether the operator corrected it. No drawn answer takes its place then.
     """
 
@@ -30,6 +32,7 @@ class Entry:
     epsilon: float
     delta: float
     time: datetime
+    whole: bool
     edited: bool
 
     @property

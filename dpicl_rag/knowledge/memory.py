@@ -129,7 +129,7 @@ class AnswerMemory:
         return [entry.text for entry in self.nearest(question)]
 
     def same(self, question: str, form: str = "") -> Entry | None:
-        """What was answered to the same question, if it was asked before.
+        """What was answered to the same question, if it was asked before and not cut off.
 
         Args:
             question: Width, case, white space and the mark at its end make no difference.
@@ -157,6 +157,7 @@ class AnswerMemory:
         epsilon: float = 0.0,
         delta: float = 0.0,
         form: str = "",
+        whole: bool = True,
     ) -> None:
         """Keep an answer, in place of the one to the same question that there was.
 
@@ -169,6 +170,7 @@ class AnswerMemory:
             delta: See ``epsilon``.
             form: What else shaped the answer, such as an instruction. The same question in another
                 form is asked anew; an answer without a form fits every one.
+            whole: Whether the answer ended by itself; the same question is asked anew if not.
 
         Raises:
             ConfigurationError: There is no text, or a cost below 0.
@@ -187,13 +189,18 @@ class AnswerMemory:
             answer=_text(answer).strip(),
             epsilon=_validate.finite("epsilon", epsilon),
             delta=_validate.finite("delta", delta),
+            whole=whole,
         )
 
     def keep(self, question: str, answer: PrivateAnswer, form: str) -> None:
         """`remember` what was just released. A failure is a warning, once: the answer is there."""
         try:
             self.remember(
-                question, answer.text, epsilon=answer.epsilon, delta=answer.delta, form=form
+                *(question, answer.text),
+                epsilon=answer.epsilon,
+                delta=answer.delta,
+                form=form,
+                whole=answer.stopped_by == "end",
             )
         except (KnowledgeError, ConfigurationError) as error:
             if not self._warned:

@@ -25,6 +25,7 @@ _VERSION_1 = (
         delta REAL NOT NULL CHECK (typeof(delta) = 'real' AND delta BETWEEN 0 AND 1),
         released INTEGER NOT NULL
             CHECK (typeof(released) = 'integer' AND released BETWEEN 0 AND 200000000000),
+        whole INTEGER NOT NULL CHECK (whole IN (0, 1)),
         edited INTEGER NOT NULL DEFAULT 0 CHECK (edited IN (0, 1)),
         embedder TEXT,
         vector BLOB CHECK (vector IS NULL OR typeof(vector) = 'blob'),

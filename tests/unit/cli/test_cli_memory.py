@@ -45,6 +45,7 @@ def test_show_names_every_field(remember, entries):
         "answer": "At ten.",
         "epsilon": 4.0,
         "delta": 1e-5,
+        "whole": True,
         "edited": False,
     }
 

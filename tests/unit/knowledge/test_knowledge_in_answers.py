@@ -29,7 +29,7 @@ from dpicl_rag.retrieval import Corpus, GivenDocuments
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.tiny_model import build_tiny_model
 
-SIZE, END = 8, 7
+SIZE, END = 32, 31
 QUESTION = "Which token is it?"
 AGREEING = [Document("token 3", f"unit-{n}") for n in range(40)]
 SILENT = [Document("nothing", f"unit-{n}") for n in range(40)]
@@ -103,8 +103,14 @@ class TestWhatIsRemembered:
         assert llm(unsupported="ignore").answer(QUESTION, AGREEING).supported is None
         assert memory.entries() == []
 
-    def test_no_answer_that_was_cut_or_closed(self, llm, memory):
+    def test_an_answer_that_was_cut_informs_and_is_asked_anew(self, llm, memory):
         assert llm(max_tokens=1).answer(QUESTION, AGREEING).stopped_by == "length"
+        assert [(e.answer, e.whole) for e in memory.entries()] == [("d", False)]
+        again = llm().answer(QUESTION, AGREEING)
+        assert (again.from_memory, again.recalled) == (False, 1)
+        assert [(e.answer, e.whole) for e in memory.entries()] == [("d", True)]
+
+    def test_no_answer_that_was_closed(self, llm, memory):
         with llm().stream(QUESTION, AGREEING) as stream:
             next(stream)
         assert stream.answer.supported is None

@@ -62,6 +62,13 @@ class TestTheSameQuestion:
         (entry,) = memory.entries()
         assert (entry.answer, entry.edited) == ("At half past seven.", True)
 
+    def test_that_was_cut_off_informs_and_is_asked_anew(self, memory):
+        memory.remember(QUESTION, "At", whole=False)
+        assert memory.same(QUESTION) is None
+        assert memory.recall(QUESTION) == [f"Question: {QUESTION}\nAnswer: At"]
+        memory.edit(memory.entries()[0].id, "At seven.")
+        assert memory.same(QUESTION).answer == "At seven."
+
 
 class TestNearQuestions:
     def test_come_nearest_first_and_no_more_than_asked_for(self, open_memory):
