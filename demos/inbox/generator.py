@@ -12,7 +12,7 @@ import argparse
 import html
 import mailbox
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.headerregistry import Address
@@ -71,15 +71,20 @@ class Mailbox:
             box.close()
 
 
-def generate(seed: int = 7) -> Mailbox:
-    """Make the mailbox of a seed; equal seeds give equal messages, byte for byte."""
+def generate(seed: int = 7, wordings: Sequence[FactWording] = FACT_WORDINGS) -> Mailbox:
+    """Make the mailbox of a seed; equal seeds give equal messages, byte for byte.
+
+    Args:
+        seed: Of all choices.
+        wordings: The facts that threads are about, at most 50.
+    """
     rng = random.Random(seed)
     writer = _Writer(rng)
-    fact_threads = THREADS_PER_FACT * len(FACT_WORDINGS)
+    fact_threads = THREADS_PER_FACT * len(wordings)
     people = iter(draw_people(rng, fact_threads + CHATTER_MESSAGES))
 
     messages: list[EmailMessage] = []
-    for wording in FACT_WORDINGS:
+    for wording in wordings:
         for index in range(THREADS_PER_FACT):
             filed = index < TWO_MESSAGE_THREADS_PER_FACT
             messages += writer.fact_thread(wording, next(people), customer_mail_filed=filed)
@@ -92,7 +97,7 @@ def generate(seed: int = 7) -> Mailbox:
     messages.sort(key=lambda message: message["Date"].datetime)
     return Mailbox(
         messages,
-        [wording.fact for wording in FACT_WORDINGS],
+        [wording.fact for wording in wordings],
         [mail.secret for mail in SECRET_MAILS],
     )
 

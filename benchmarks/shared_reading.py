@@ -1,0 +1,120 @@
+"""One model for many contenders that ask the same questions of the same documents.
+
+A row is a function of its own unit, whatever stands beside it. So what a row says at one place of
+an answer is computed once, and given to every contender that gets there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from dpicl_rag.language_models.base import Input, Progress
+from dpicl_rag.language_models.rows import TransformersRows
+from dpicl_rag.language_models.transformers import TransformersModel
+from dpicl_rag.mechanisms.step import DenseStep, Step
+
+Tokens = tuple[int, ...]
+
+
+@dataclass
+class _Group:
+    """Rows that are read together, and what they said at each place."""
+
+    rows: TransformersRows
+    places: dict[Input, int]
+    read: Tokens = ()
+    said: dict[Tokens, DenseStep] = field(default_factory=dict)
+
+    def after(self, path: Tokens) -> DenseStep:
+        """What the rows predict after some tokens."""
+        if path not in self.said:
+            pairs = zip(self.read, path[:-1], strict=False)
+            common = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
+            common = min(len(self.read), len(path) - 1) if common is None else common
+            if common < len(self.read):
+                self.rows.rewind(len(self.read) - common)
+            step = self.rows.extend(path[common:])
+            assert isinstance(step, DenseStep)
+            # What the model gave is a view of what it writes over.
+            self.said[path] = DenseStep(step.public.clone(), step.experts.clone())
+            self.read = path
+        return self.said[path]
+
+
+class SharedModel:
+    """A model whose rows are read once for all who ask the same question.
+
+    Args:
+        model: Reads.
+    """
+
+    def __init__(self, model: TransformersModel) -> None:
+        self._model = model
+        self._groups: dict[tuple[Tokens, bool], list[_Group]] = {}
+        self._biased: dict[float, SharedModel] = {}
+        self.tokenizer = model.tokenizer
+        self.fingerprint = model.fingerprint
+        self.context_length = model.context_length
+
+    def forget(self) -> None:
+        """Drop what was read: another question comes."""
+        self._groups.clear()
+        for other in self._biased.values():
+            other.forget()
+
+    def copying(self, bias: float) -> SharedModel:
+        """See ``Copying``."""
+        return self._biased.setdefault(bias, SharedModel(self._model.copying(bias)))
+
+    def digest(self, passages: Sequence[str], most: int) -> Input:
+        """See ``LanguageModel.digest``."""
+        return self._model.digest(passages, most)
+
+    def read(
+        self,
+        prefix: Sequence[int],
+        inputs: Sequence[Input],
+        *,
+        room: int,
+        on_progress: Progress | None = None,
+    ) -> _SharedRows:
+        """See ``LanguageModel.read``."""
+        public, experts = inputs[0], inputs[1:]
+        ((alone, _),) = self._find(tuple(prefix), public, [public], room, public=True)
+        return _SharedRows(alone, self._find(tuple(prefix), public, experts, room, public=False))
+
+    def _find(
+        self, prefix: Tokens, beside: Input, inputs: Sequence[Input], room: int, *, public: bool
+    ) -> list[tuple[_Group, int]]:
+        """Where each input is read; what nobody has read yet is read now."""
+        groups = self._groups.setdefault((prefix, public), [])
+        known = {own for group in groups for own in group.places}
+        new = list(dict.fromkeys(own for own in inputs if own not in known))
+        if new:
+            rows = self._model.read(prefix, new if public else [beside, *new], room=room)
+            groups.append(_Group(rows, {own: place for place, own in enumerate(new)}))
+        where = {own: (group, place) for group in groups for own, place in group.places.items()}
+        return [where[own] for own in inputs]
+
+
+class _SharedRows:
+    """The rows of one contender: see ``Rows``."""
+
+    def __init__(self, public: _Group, experts: Sequence[tuple[_Group, int]]) -> None:
+        self._public = public
+        self._experts = experts
+        self._path: Tokens = ()
+
+    def extend(self, token_ids: Sequence[int]) -> Step:
+        """See ``Rows.extend``."""
+        self._path = (*self._path, *token_ids)
+        public = self._public.after(self._path).public
+        rows = [group.after(self._path).experts[place] for group, place in self._experts]
+        return DenseStep(public, torch.stack(rows) if rows else public.new_zeros(0, len(public)))
+
+    def score(self, continuations: Sequence[Sequence[int]]) -> Step:
+        """Labels are not asked for."""
+        raise NotImplementedError

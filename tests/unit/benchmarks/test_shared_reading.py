@@ -1,0 +1,63 @@
+import torch
+
+from benchmarks.shared_reading import SharedModel
+
+DOCUMENTS = ["the code is 4471", "the code is 4471, says Ida", "lunch is at noon"]
+
+
+def rows(model, texts, *tokens):
+    """What the rows of some documents predict after each of several pieces."""
+    inputs = [model.digest((text,), 64) for text in ("(none)", *texts)]
+    read = model.read((5, 6, 7), inputs, room=32)
+    return [read.extend(piece) for piece in tokens]
+
+
+def same(steps, others):
+    return all(
+        torch.equal(a.public, b.public) and torch.equal(a.experts, b.experts)
+        for a, b in zip(steps, others, strict=True)
+    )
+
+
+def test_rows_are_those_of_the_model_whoever_has_asked_before(tiny_model):
+    shared = SharedModel(tiny_model)
+    runs = [
+        (DOCUMENTS, ((1, 2, 3), (4,), (9,))),
+        (DOCUMENTS[:1], ((1, 2, 3), (4,), (8,))),
+        (DOCUMENTS[::-1], ((1, 2, 3), (4,), (9,), (7,))),
+        ([], ((1, 2), (3,))),
+    ]
+    for texts, tokens in runs:
+        assert same(rows(shared, texts, *tokens), rows(tiny_model, texts, *tokens))
+
+
+def test_what_was_read_is_not_read_again_until_it_is_forgotten(tiny_model, monkeypatch):
+    shared, read = SharedModel(tiny_model), []
+    monkeypatch.setattr(tiny_model, "_read", spy(tiny_model._read, read))
+    first = rows(shared, DOCUMENTS, (1, 2))
+    assert len(read) == 2  # the public row and the experts
+    assert same(rows(shared, DOCUMENTS[1:], (1, 2)), [subset(first[0], slice(1, None))])
+    assert len(read) == 2
+    shared.forget()
+    assert same(rows(shared, DOCUMENTS, (1, 2)), first)
+    assert len(read) == 4
+
+
+def test_experts_that_favour_their_own_words_are_kept_apart(tiny_model):
+    shared = SharedModel(tiny_model)
+    plain = rows(shared, DOCUMENTS, (1, 2))
+    biased = rows(shared.copying(2.0), DOCUMENTS, (1, 2))
+    assert same(biased, rows(tiny_model.copying(2.0), DOCUMENTS, (1, 2)))
+    assert not same(biased, plain)
+
+
+def spy(function, calls):
+    def called(*arguments, **named):
+        calls.append(arguments)
+        return function(*arguments, **named)
+
+    return called
+
+
+def subset(step, some):
+    return type(step)(step.public, step.experts[some])
