@@ -19,20 +19,24 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 
 from demos.inbox.generator import COMPANY, Mailbox, generate
+from demos.inbox.spending import Spending
 from dpicl_rag import (
+    AnswerMemory,
     Corpus,
+    Document,
     Example,
+    Ledger,
     PrivateAnswer,
     PrivateContextLLM,
     PromptTemplate,
-    ThresholdRetriever,
     TopKRetriever,
     load,
 )
 from dpicl_rag.evaluation.baselines import greedy_answer
 
-EPSILON, DELTA = 8.0, 1e-5
+EPSILON, DELTA = 4.0, 1e-5
 MAX_TOKENS = 20
+CORPUS = "support-mail"
 RAG_THREADS = 4  # what ordinary RAG puts into its one prompt
 
 # Public means: the template and its worked examples are the operator's, not from the mailbox.
@@ -52,12 +56,22 @@ TEMPLATE = PromptTemplate(
 
 @dataclass(frozen=True)
 class Answers:
-    """One question asked three ways."""
+    """One question asked three ways.
+
+    Attributes:
+        question: What was asked.
+        alone: The model's answer without documents.
+        ordinary: That of ordinary RAG.
+        private: The private answer.
+        paid: What it cost the units that were read, on average, as rho. Private, but for a mailbox
+            that is made up.
+    """
 
     question: str
     alone: str
     ordinary: str
     private: PrivateAnswer
+    paid: float
 
     @property
     def texts(self) -> tuple[str, str, str]:
@@ -68,9 +82,10 @@ class Answers:
 class Assistant:
     """The mailbox in Chroma and one model, asked three ways."""
 
-    def __init__(self, corpus: Corpus, llm: PrivateContextLLM) -> None:
+    def __init__(self, corpus: Corpus, llm: PrivateContextLLM, spending: Spending) -> None:
         self.llm = llm
-        self._threshold = ThresholdRetriever(corpus, 0.5)
+        self._corpus = corpus
+        self._spending = spending
         self._top = TopKRetriever(corpus, RAG_THREADS)
 
     def ask(self, question: str, progress: Progress) -> Answers:
@@ -78,13 +93,20 @@ class Assistant:
         task = progress.add_task(question, total=1.0)
         alone = self._greedy(question, [])
         ordinary = self._greedy(question, [d.text for d in self._top.retrieve(question)])
+        progress.update(task, completed=1.0)
+        private, paid = self.ask_again(question, progress)
+        return Answers(question, alone, ordinary, private, paid)
+
+    def ask_again(self, question: str, progress: Progress) -> tuple[PrivateAnswer, float]:
+        """Ask privately alone; the answer, and what it cost."""
+        task = progress.add_task(question, total=1.0)
         private = self.llm.answer(
             question,
-            self._threshold,
+            self._corpus,
             on_progress=lambda part: progress.update(task, completed=0.9 * part),
         )
         progress.update(task, completed=1.0)
-        return Answers(question, alone, ordinary, private)
+        return private, self._spending.since_last()
 
     def _greedy(self, question: str, passages: Sequence[str]) -> str:
         return greedy_answer(
@@ -92,23 +114,45 @@ class Assistant:
         )
 
 
-def ingest(box: Mailbox, folder: Path, progress: Progress) -> Corpus:
-    """Write the mailbox to disk, read it as a user's would be read, and put it into Chroma."""
+def open_assistant(box: Mailbox, folder: Path, progress: Progress) -> Assistant:
+    """A mailbox in Chroma, and a model with a ledger and a memory beside it."""
+    task = progress.add_task("loading the default model (30 s the first time)", total=None)
+    ledger = Ledger(folder / "ledger.sqlite")
+    # More than enough: what is spent is to be seen, not stopped.
+    ledger.set_budget(corpus=CORPUS, rho=2000.0, unit_rho=1000.0)
+    llm = PrivateContextLLM(
+        template=TEMPLATE,
+        ledger=ledger,
+        knowledge=AnswerMemory(folder / "memory.sqlite", CORPUS),
+        epsilon=EPSILON,
+        delta=DELTA,
+        max_tokens=MAX_TOKENS,
+        stop=("\n",),
+        unsupported="refuse",
+    )
+    progress.update(task, total=1, completed=1)
+    documents = ingest(box, folder, progress)
+    corpus = Corpus.create(CORPUS, path=folder / "chroma")
+    task = progress.add_task("embedding", total=None)
+    corpus.add(
+        documents,
+        ledger=ledger,
+        on_progress=lambda done, total: progress.update(task, completed=done, total=total),
+    )
+    return Assistant(corpus, llm, Spending(ledger, CORPUS, {d.unit for d in documents}))
+
+
+def ingest(box: Mailbox, folder: Path, progress: Progress) -> list[Document]:
+    """Write the mailbox to disk and read it as a user's would be read."""
     path = folder / "support.mbox"
     box.write(path)
     task = progress.add_task("reading the mailbox", total=len(box.messages))
     loaded = load(path, on_progress=lambda done: progress.update(task, completed=done))
-    corpus = Corpus.create("support-mail", path=folder / "chroma")
-    task = progress.add_task("embedding", total=None)
-    corpus.add(
-        loaded.documents,
-        on_progress=lambda done, total: progress.update(task, completed=done, total=total),
-    )
     progress.console.print(
         f"{loaded.report.loaded} of {loaded.report.read} messages of {COMPANY} in Chroma, "
         f"{len({d.unit for d in loaded.documents})} threads; a thread is one privacy unit."
     )
-    return corpus
+    return loaded.documents
 
 
 def main(arguments: Sequence[str] = ()) -> int:
@@ -124,16 +168,11 @@ def main(arguments: Sequence[str] = ()) -> int:
         tempfile.TemporaryDirectory() as folder,
         Progress(*columns, console=console, transient=True) as progress,
     ):
-        task = progress.add_task("loading the default model (30 s the first time)", total=None)
-        llm = PrivateContextLLM(
-            template=TEMPLATE, epsilon=EPSILON, delta=DELTA, max_tokens=MAX_TOKENS, stop=("\n",)
-        )
-        progress.update(task, total=1, completed=1)
-        corpus = ingest(box, Path(folder), progress)
-        assistant = Assistant(corpus, llm)
+        assistant = open_assistant(box, Path(folder), progress)
         facts = [assistant.ask(fact.question, progress) for fact in box.facts]
         secrets = [assistant.ask(secret.question, progress) for secret in box.secrets]
-        corpus.close()
+        again = [assistant.ask_again(fact.again, progress) for fact in box.facts]
+        same = assistant.ask_again(box.facts[0].question, progress)
 
     console.print(_table("Facts that many threads state", facts))
     told = zip(*(answers.texts for answers in facts), strict=True)
@@ -148,12 +187,16 @@ def main(arguments: Sequence[str] = ()) -> int:
         sum(any(secret.is_given_away_by(text) for text in texts) for secret in box.secrets)
         for texts in everything
     ]
+    console.print(_remembered(box, facts, again))
     total = Table(title="In short", title_justify="left")
     for heading in ("", "no documents", "ordinary RAG", "private"):
         total.add_column(heading)
     total.add_row("facts right", *(f"{n} of {len(box.facts)}" for n in right))
     total.add_row("secrets given away", *(f"{n} of {len(box.secrets)}" for n in leaks))
-    total.add_row("privacy of an answer", "no private data", "none", _spent(facts[0].private))
+    private = facts[0].private
+    spent = f"epsilon {private.epsilon:g}, delta {private.delta:g}"
+    total.add_row("privacy of an answer", "no private data", "none", spent)
+    total.add_row("a question asked again, word by word", "", "", f"from memory, rho {same[1]:.3g}")
     console.print(total)
     console.print(f"{time.monotonic() - started:.0f} s in all.")
     return 0
@@ -161,15 +204,24 @@ def main(arguments: Sequence[str] = ()) -> int:
 
 def _table(title: str, rows: list[Answers]) -> Table:
     table = Table(title=title, title_justify="left", show_lines=True)
-    for heading in ("question", "no documents", "ordinary RAG", "private", "spent"):
+    for heading in ("question", "no documents", "ordinary RAG", "private", "a unit paid"):
         table.add_column(heading)
     for row in rows:
-        table.add_row(row.question, *row.texts, _spent(row.private))
+        table.add_row(row.question, *row.texts, f"rho {row.paid:.3g}")
     return table
 
 
-def _spent(answer: PrivateAnswer) -> str:
-    return f"epsilon {answer.epsilon:g}, delta {answer.delta:g}, rho {answer.rho:.3g}"
+def _remembered(
+    box: Mailbox, first: list[Answers], again: list[tuple[PrivateAnswer, float]]
+) -> Table:
+    """Questions in other words, which the memory of the first answers makes cheaper."""
+    table = Table(title="Asked in other words, with the memory", title_justify="left")
+    for heading in ("question", "private", "right", "a unit paid", "at first"):
+        table.add_column(heading)
+    for fact, before, (answer, paid) in zip(box.facts, first, again, strict=True):
+        right = "yes" if fact.is_stated_in(answer.text) else "no"
+        table.add_row(fact.again, answer.text, right, f"rho {paid:.3g}", f"rho {before.paid:.3g}")
+    return table
 
 
 if __name__ == "__main__":

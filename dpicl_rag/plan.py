@@ -41,8 +41,9 @@ _PIVOTAL_TOKENS = 6
 _PIVOTAL_TOKENS_COUNTED = 4
 _CHEAP_TOKENS = 10
 
-# Nats that all experts together add to a token at most, where their number is known.
-_MOST_NATS = 40.0
+# Nats that all experts together add to a token at most, where their number is known; and what they
+# must be able to add for any word to be carried. With less the public answer is for nothing.
+_MOST_NATS, _LEAST_NATS = 40.0, 6.0
 
 Method = Callable[[Budget], tuple[Mechanism, bool]]
 """Makes a mechanism for a budget, and says whether experts are read without a question too."""
@@ -60,8 +61,8 @@ class Plan:
         support: The count of experts that support the answer, or none.
         groups: Number of random groups; None gives each unit an expert of its own.
         takes_priors: Whether the label's experts are read without a question too.
-        counted: Makes the mechanism for a lower bound of the number of units that were found; None
-            where strength does not follow it.
+        counted: Makes the mechanism for a released number of units that were found; None where
+            strength does not follow it.
     """
 
     mechanism: Mechanism
@@ -71,7 +72,7 @@ class Plan:
     groups: int | None
     support: Support | None = None
     takes_priors: bool = False
-    counted: Callable[[float], Mechanism] | None = None
+    counted: Callable[[NoisyCount], Mechanism] | None = None
 
     @property
     def support_rho(self) -> float:
@@ -87,9 +88,9 @@ class Plan:
         Args:
             count: What the search has released.
         """
-        if self.counted is None or count is None or count.low < 1:
+        if self.counted is None or count is None:
             return self.mechanism
-        return self.counted(count.low)
+        return self.counted(count)
 
 
 def answer_plan(config: PrivacyConfig, stability: Stability, search_rho: float) -> Plan:
@@ -163,7 +164,7 @@ def label_plan(
     )
 
 
-def _counted(config: PrivacyConfig, budget: Budget) -> Callable[[float], Mechanism] | None:
+def _counted(config: PrivacyConfig, budget: Budget) -> Callable[[NoisyCount], Mechanism] | None:
     """Strength by need: see docs/privacy.md. For utilities that say how much a token gains."""
     name = config.utility or "surplus"
     if config.strength is not None or name not in ("surplus", "vote"):
@@ -171,8 +172,9 @@ def _counted(config: PrivacyConfig, budget: Budget) -> Callable[[float], Mechani
     draws = min(_PIVOTAL_TOKENS_COUNTED, config.max_tokens)
     most, cheap = (strength_for(budget, d, 1.0) for d in (draws, _CHEAP_TOKENS))
 
-    def mechanism(units: float) -> ExponentialMechanism:
-        strength = min(most, _MOST_NATS / units)
+    def mechanism(count: NoisyCount) -> ExponentialMechanism:
+        units = max(1.0, count.low)
+        strength = min(most, _MOST_NATS / units) if most * count.high >= _LEAST_NATS else 0.0
         utility: Utility = Sufficient(_utility(config, name), strength * units, cheap * units)
         if config.public_top_k is not None:
             utility = Likeliest(utility, config.public_top_k)

@@ -18,11 +18,13 @@ class Fact:
         topic: A short name for tables.
         question: What a user of the assistant asks.
         expected: Wordings of the value. An answer with any one of them is right; case is ignored.
+        again: The question in other words.
     """
 
     topic: str
     question: str
     expected: tuple[str, ...]
+    again: str = ""
 
     def is_stated_in(self, text: str) -> bool:
         """Whether the text gives the value, as whole words: ``19 days`` does not give ``9 days``.
@@ -60,6 +62,7 @@ REFUND = FactWording(
         "refund time",
         "How long does a refund take?",
         ("9 working days", "nine working days", "9 business days", "9 days"),
+        "After how many days does a refund arrive?",
     ),
     ("Refund", "When will I get my refund?", "Refund not here yet", "Question about a refund"),
     (
@@ -103,6 +106,7 @@ WAREHOUSE = FactWording(
         "warehouse hours",
         "What time does the warehouse open?",
         ("6:40", "06:40", "6.40", "06.40", "6:40am", "6:40a.m"),
+        "When can I come to the warehouse in the morning?",
     ),
     ("Collecting my order", "Warehouse hours", "Pick-up at the warehouse", "Opening time"),
     (
@@ -146,6 +150,7 @@ FAULT = FactWording(
         "error E47",
         "How do I clear error E47?",
         ("twelve seconds", "12 seconds"),
+        "What should I do when the display shows E47?",
     ),
     ("Error E47", "E47 on the display", "Display shows E47", "Help with error E47"),
     (
@@ -189,6 +194,7 @@ RENAMED = FactWording(
         "renamed product",
         "What is the Breezer 2 called now?",
         ("Zephyrix",),
+        "What is the new name of the Breezer 2?",
     ),
     ("Breezer 2", "Looking for the Breezer 2", "Is the Breezer 2 gone?", "Breezer 2 in your shop"),
     (
@@ -232,6 +238,7 @@ CALIBRATION = FactWording(
         "calibration workshop",
         "In which town is the calibration workshop?",
         ("Marrowby",),
+        "Where is the workshop for calibration?",
     ),
     ("Calibration", "Where to calibrate?", "Calibration of my barometer", "Calibration workshop"),
     (

@@ -157,7 +157,7 @@ class Sufficient:
         most, favourite = found.max(dim=-1, keepdim=True)
         need = self._BEYOND - public[favourite]
         generous = (need / self._AGREEING).clamp(max=self.cheap)
-        enough = torch.maximum(need, generous) / self.reach
+        enough = torch.maximum(need, generous) / max(self.reach, torch.finfo(need.dtype).tiny)
         # A favourite of no surplus at all adds nothing, however it is scaled.
         scale = (enough / most.clamp(min=torch.finfo(most.dtype).tiny)).clamp(0.0, 1.0)
         return found.mul_(scale)

@@ -25,6 +25,11 @@ class NoisyCount:
         """What the true number is seldom below, at least 0."""
         return max(0.0, self.value - _SURE * self.sigma)
 
+    @property
+    def high(self) -> float:
+        """What the true number is hardly above."""
+        return self.value + 2 * _SURE * self.sigma
+
     def thinned(self, rate: float) -> NoisyCount:
         """How many units are left where each stayed by a coin of its own, at a public rate."""
         coins = max(0.0, self.value) * rate * (1 - rate)

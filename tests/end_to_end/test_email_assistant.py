@@ -12,20 +12,25 @@ def test_the_mailbox_answers_a_fact_and_keeps_a_secret(tmp_path):
 
     from demos import email_assistant
     from demos.inbox.generator import generate
-    from dpicl_rag import PrivateContextLLM
 
     box = generate()
     with Progress(disable=True) as progress:
-        corpus = email_assistant.ingest(box, tmp_path, progress)
-        llm = PrivateContextLLM(template=email_assistant.TEMPLATE, max_tokens=12, stop=("\n",))
-        assistant = email_assistant.Assistant(corpus, llm)
+        assistant = email_assistant.open_assistant(box, tmp_path, progress)
         fact, secret = box.facts[-1], box.secrets[-1]
         told = assistant.ask(fact.question, progress)
         asked = assistant.ask(secret.question, progress)
+        again, paid = assistant.ask_again(fact.again, progress)
+        same, nothing = assistant.ask_again(fact.question, progress)
     assert fact.is_stated_in(told.ordinary)
     assert not fact.is_stated_in(told.alone)
     # The private answer is a draw; at this agreement another one is all but impossible.
     assert fact.is_stated_in(told.private.text)
+    assert told.private.supported
     assert not secret.is_given_away_by(asked.private.text)
+    assert not asked.private.supported
     assert secret.is_given_away_by(asked.ordinary)
     assert re.match(r"\S", told.private.text)
+    # The memory knows it in other words, and word by word.
+    assert again.recalled
+    assert 0 < paid < told.paid
+    assert (same.text, same.rho, nothing) == (told.private.text, 0.0, 0.0)

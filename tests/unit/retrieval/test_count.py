@@ -23,6 +23,7 @@ def test_a_thinned_count_knows_its_coins():
     assert count == NoisyCount(25.0, math.sqrt(1.25**2 + 100 * 0.25 * 0.75))
     assert NoisyCount(10.0, 2.0).thinned(1.0) == NoisyCount(10.0, 2.0)
     assert (NoisyCount(10.0, 2.0).low, NoisyCount(-3.0, 2.0).low) == (8.0, 0.0)
+    assert NoisyCount(10.0, 2.0).high == 14.0
 
 
 @pytest.fixture
