@@ -40,16 +40,18 @@ class PromptTemplate:
     system: str = "You answer the question from the document. Answer with one short sentence."
     user: str = "Document:\n{document}\n\nQuestion: {question}"
     examples: tuple[Example, ...] = (
+        # About things that few questions ask for: a small model answers with its examples where no
+        # document tells it better, and "35 crowns" would fit many questions.
         Example(
-            "From: Ida Brandt\nSubject: Gate pass\nThe gate pass for the Quorvane site costs 35 "
-            "crowns. You can fetch it on Fridays.",
-            "How much does a gate pass cost?",
-            "A gate pass costs 35 crowns.",
+            "Note to self: the snail in the hall eats only moss. Ask Ida about the jar.",
+            "What does the snail in the hall eat?",
+            "The snail in the hall eats only moss.",
         ),
         Example(
-            "Hello all, please note that the library is now in Marten Lane. Best, Lou",
-            "In which lane is the library?",
-            "The library is in Marten Lane.",
+            "From: Lou\nSubject: Choir\nHello all, the kite that Oskar painted is teal with a "
+            "yellow tail. Best, Lou",
+            "What colour is the kite that Oskar painted?",
+            "The kite that Oskar painted is teal with a yellow tail.",
         ),
     )
     no_document: str = "(none)"

@@ -18,8 +18,10 @@ import torch
 
 from dpicl_rag import (
     Document,
+    Example,
     Ledger,
     PrivateContextLLM,
+    PromptTemplate,
     ThresholdRetriever,
     TopKRetriever,
     plan,
@@ -67,6 +69,22 @@ CHANGED = {
     ("permute-and-flip-votes", "private-top-k"): (4.994927, 5.034812),
 }
 BEFORE = {"public_power": 1.5, "unsupported": "ignore", "copy_bias": 0.0}
+# The worked examples of that day.
+TEMPLATE = PromptTemplate(
+    examples=(
+        Example(
+            "From: Ida Brandt\nSubject: Gate pass\nThe gate pass for the Quorvane site costs 35 "
+            "crowns. You can fetch it on Fridays.",
+            "How much does a gate pass cost?",
+            "A gate pass costs 35 crowns.",
+        ),
+        Example(
+            "Hello all, please note that the library is now in Marten Lane. Best, Lou",
+            "In which lane is the library?",
+            "The library is in Marten Lane.",
+        ),
+    )
+)
 SCORES = {f"unit {at}": [0.95 - 0.05 * at, 0.3][: 1 + at % 2] for at in range(12)}
 THRESHOLDS = (0.9, 0.8, 0.7, 0.6, 0.5)
 SOURCES = (
@@ -175,7 +193,9 @@ def distributions(tokens: int = 3, **settings: object) -> list[list[float]]:
 def small(**settings: object) -> list[object]:
     """An answer of a real, random-weight transformers model."""
     model = build_tiny_model(scale=60.0)
-    llm = PrivateContextLLM(model, seed=5, max_tokens=12, **BEFORE, **settings)
+    llm = PrivateContextLLM(
+        model, template=TEMPLATE, seed=5, max_tokens=12, **{**BEFORE, **settings}
+    )
     found = llm.answer("code?", ["the code is 4471", "the code is 4471 as always", "lunch"])
     return [found.text, found.tokens, found.rho]
 
