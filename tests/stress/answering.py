@@ -163,8 +163,15 @@ def plant(fault: str) -> None:
         PrivateThresholdRetriever.search = unpaid  # type: ignore[method-assign]
 
 
-def answer(ledger: Ledger, memory: AnswerMemory, shadow: Shadow) -> None:
-    """One question in one of several settings, closed early at times."""
+def answer(ledger: Ledger, memory: AnswerMemory, shadow: Shadow, *, plain: bool) -> None:
+    """One question in one of several settings, closed early at times.
+
+    Args:
+        ledger: Shared with the other processes.
+        memory: Shared with the other processes.
+        shadow: Counts.
+        plain: Answer at epsilon 8 by the defaults, to the end: units that have it support it.
+    """
     settings = {
         "epsilon": random.choice([1.0, 4.0, 4.0, 8.0]),
         "max_tokens": SIZE + 1,
@@ -173,18 +180,20 @@ def answer(ledger: Ledger, memory: AnswerMemory, shadow: Shadow) -> None:
         "accounting": random.choice(["individual", "individual", "fixed"]),
         "utility": random.choice([None, None, "log_prob"]),
     }
+    if plain:
+        settings = {"epsilon": 8.0, "max_tokens": SIZE + 1, "units": 32, "accounting": "individual"}
     shadow.accounting = str(settings["accounting"])
     llm = PrivateContextLLM(
         Model(shadow), ledger=ledger, corpus=CORPUS, knowledge=memory, **settings
     )
     units, question = ScoredUnits(SCORES), f"Question {random.randrange(5)}?"
-    if random.random() < 0.2:
+    if not plain and random.random() < 0.2:
         llm.classify(question, units, ["a", "b", "c"])
         shadow.seen["labels"] += 1
         return
-    with llm.stream(question, units, fresh=random.random() < 0.6) as stream:
+    with llm.stream(question, units, fresh=plain or random.random() < 0.8) as stream:
         for _ in stream:
-            if random.random() < 0.05:
+            if not plain and random.random() < 0.05:
                 break
     found = stream.answer
     shadow.seen["supported"] += found.supported is True
@@ -207,9 +216,9 @@ def main() -> None:
             f"{path}.memory", CORPUS, embedder=BucketEmbedder(), busy_timeout=300.0
         ) as memory,
     ):
-        for _ in range(answers):
+        for number in range(answers):
             try:
-                answer(ledger, memory, shadow)
+                answer(ledger, memory, shadow, plain=number == 0)
             except BudgetExceededError:  # of a fixed answer: the corpus has no more to promise
                 shadow.seen["refused"] += 1
     print(json.dumps({"lost": shadow.lost, "seen": shadow.seen}))  # noqa: T201

@@ -17,6 +17,7 @@ import sys
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ Lost = dict[str, dict[str, float]]
 
 PROCESSES = 4
 ROOT = Path(__file__).parents[2]
-KINDS = ("thinned", "silent", "supported", "unsupported", "informed", "free", "labels", "refused")
+KINDS = ("thinned", "silent", "supported", "unsupported", "informed", "labels", "refused")
 ROUNDING = 1e-8
 UNIT, WHOLE = epsilon_to_rho(8, 1e-5), epsilon_to_rho(16, 1e-5)
 
@@ -47,8 +48,9 @@ def answers_at_once(path: Path, answers: int, fault: str = "") -> tuple[Lost, Co
         ledger.set_budget(corpus=CORPUS, epsilon=16, unit_epsilon=8)
     command = [sys.executable, "-m", "tests.stress.answering", str(path), str(answers), fault]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     running = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, env=environment, text=True)
+        subprocess.Popen(command, **pipes, cwd=ROOT, env=environment, text=True)
         for _ in range(PROCESSES)
     ]
     lost = {kind: dict.fromkeys(UNITS, 0.0) for kind in ("individual", "fixed")}
@@ -56,11 +58,11 @@ def answers_at_once(path: Path, answers: int, fault: str = "") -> tuple[Lost, Co
     for process in running:
         with process:
             try:
-                output, _ = process.communicate(timeout=300)
+                output, errors = process.communicate(timeout=300)
             except BaseException:
                 process.kill()
                 raise
-        assert process.returncode == 0
+        assert process.returncode == 0, errors
         found = json.loads(output)
         for kind, of_units in found["lost"].items():
             for unit, rho in of_units.items():
