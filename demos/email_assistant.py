@@ -24,7 +24,6 @@ from dpicl_rag import (
     AnswerMemory,
     Corpus,
     Document,
-    Example,
     Ledger,
     PrivateAnswer,
     PrivateContextLLM,
@@ -39,18 +38,9 @@ MAX_TOKENS = 20
 CORPUS = "support-mail"
 RAG_THREADS = 4  # what ordinary RAG puts into its one prompt
 
-# Public means: the template and its worked examples are the operator's, not from the mailbox.
 TEMPLATE = PromptTemplate(
     system="You answer the question from the email. Answer with one short sentence.",
     user="Email:\n{document}\n\nQuestion: {question}",
-    examples=(
-        Example(
-            "Subject: Gate pass 4471\nFrom: Office desk\n\nDear Ida,\n\nThe gate pass for the "
-            "Quorvane site costs 35 crowns. You can fetch it on Fridays.",
-            "How much does a gate pass cost?",
-            "A gate pass costs 35 crowns.",
-        ),
-    ),
 )
 
 
