@@ -297,7 +297,8 @@ def make_stream(facts: Sequence[FactWording], count: int, seed: int) -> list[Ask
         if not left:
             stems = (fact.fact.question, *fact.questions)
             left += [frame.format(stem) for frame in FRAMES for stem in stems]
-            draw.shuffle(left)
+            # Of its own, so that a longer stream begins as a shorter one.
+            random.Random(f"{seed} {fact.fact.topic}").shuffle(left)
         asked.append(Asked(number, fact, left.pop()))
     return asked
 

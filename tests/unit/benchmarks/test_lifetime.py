@@ -28,7 +28,7 @@ def test_a_mailbox_of_more_facts_has_threads_about_each():
 
 def test_a_stream_asks_often_for_few_facts_and_repeats_no_wording_too_early():
     asked = make_stream(FACT_WORDINGS, 400, seed=0)
-    assert asked == make_stream(FACT_WORDINGS, 400, seed=0)
+    assert asked[:100] == make_stream(FACT_WORDINGS, 100, seed=0)
     counts = Counter(one.fact.fact.topic for one in asked).most_common()
     assert counts[0][1] > 3 * counts[-1][1]
     wordings = len(FRAMES) * (1 + len(FACT_WORDINGS[0].questions))
