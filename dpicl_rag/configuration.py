@@ -45,7 +45,7 @@ class PrivacyConfig(BaseModel):
         units: Number of units that an answer over a whole ``Corpus`` aims to read.
         unsupported: What becomes of an answer that the documents do not support: ``mark`` says so
             beside it, ``refuse`` puts a fixed sentence in its place, ``ignore`` does not ask.
-            Asking takes a tenth of the answer's budget, rho 0.02 at most.
+            Asking takes a tenth of the answer's budget, rho 0.04 at most.
         clip: Clip bound of ``log_prob`` (C) and ``log_ratio`` (c).
         expert_power: Sharpening of each expert before it votes, for ``surplus``.
         copy_bias: How far each expert favours words of its own document in an answer, in nats, 0 to

@@ -130,9 +130,9 @@ class Priced(Protocol):
 def counting_share(rho: float) -> float:
     """What a count takes of an answer's zCDP rho where its noise is not set: a tenth.
 
-    No more than noise of scale 5 costs, which is little beside 64 units.
+    No more than noise of scale 3.5 costs: noise of many counts adds up beside 64 units.
     """
-    return min(0.1 * rho, 0.02)
+    return min(0.1 * rho, 0.04)
 
 
 class ExactRetriever(ABC):

@@ -22,7 +22,7 @@ class CountedRetriever:
     Args:
         retriever: Where the units come from. One without a price: the others count themselves.
         sigma: Standard deviation of the noise; if None, what a tenth of the answer's budget pays
-            for, and at least 5.
+            for, and at least 3.5.
 
     Raises:
         ConfigurationError: ``sigma`` is not above 0, or the retriever counts already.

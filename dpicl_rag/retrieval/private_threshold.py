@@ -12,8 +12,8 @@ from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval.count import NoisyCount
 from dpicl_rag.retrieval.private import Choice, CountingRetriever
 
-THRESHOLDS = tuple(hundredths / 100 for hundredths in range(80, 38, -2))
-"""0.80, 0.78, ..., 0.40: chosen without a corpus, for cosines of sentence embeddings."""
+THRESHOLDS = tuple(hundredths / 100 for hundredths in range(79, 38, -3))
+"""0.79, 0.76, ..., 0.40: chosen without a corpus, for cosines of sentence embeddings."""
 
 
 @dataclass(eq=False, repr=False)
@@ -33,7 +33,7 @@ class PrivateThresholdRetriever(CountingRetriever):
         corpus: Where the vectors are.
         target: Number of units to aim for. Public.
         sigma: Standard deviation of the noise on one count; if None, what a tenth of the answer's
-            budget pays for, and at least 5.
+            budget pays for, and at least 3.5.
         thresholds: Cosines to choose from, falling. Choose them without looking at the corpus. At
             the last one the search ends, however few units were found.
         capacity: Thin what passes to about this number, each unit by its own coin, at a rate from

@@ -163,7 +163,7 @@ def test_the_count_is_charged_once_and_only_where_it_is_drawn(accounting):
         "q", NOTES
     )
     a_draw = 0.01**2 / 8
-    assert asked.rho == pytest.approx(0.02 + asked.tokens * a_draw, rel=1e-6)
+    assert asked.rho == pytest.approx(0.04 + asked.tokens * a_draw, rel=1e-6)
     assert ignored.rho == pytest.approx(ignored.tokens * a_draw, rel=1e-6)
     closed = private_llm(accounting=accounting).stream("q", NOTES)
     closed.close()

@@ -167,7 +167,7 @@ def test_a_private_threshold_is_part_of_the_answer_and_paid_for(cli, mail, secre
     shown = cli("ask", "What is the code?", *words)
     assert shown.exit_code == 0, shown.output
     found = json.loads(shown.stdout)
-    assert 0.02 < found["rho"] <= epsilon_to_rho(8.0, 1e-5) * (1 + 1e-9)
+    assert 0.04 < found["rho"] <= epsilon_to_rho(8.0, 1e-5) * (1 + 1e-9)
     assert spending(mail).spent == pytest.approx(found["rho"], rel=1e-6)
     assert secret not in shown.output
 
@@ -189,7 +189,7 @@ def test_a_unit_budget_below_the_private_threshold_is_one_public_line(cli, mail)
     assert cli("budget", "set", *words).exit_code == 0
     shown = cli("ask", "What is the code?", "--corpus", mail, "--private-threshold", "2")
     assert shown.exit_code == 1
-    assert shown.stderr.startswith("error: the search costs a unit rho 0.02")
+    assert shown.stderr.startswith("error: the search costs a unit rho 0.04")
     assert "0.01" in shown.stderr
 
 

@@ -55,7 +55,7 @@ def test_noise_follows_from_the_budget_where_it_is_not_set():
         for adjacency in (ADD, REPLACE):
             priced = retriever.within(0.15, adjacency)
             assert priced.rho(adjacency) == pytest.approx(0.015)
-        assert retriever.within(7.0, ADD).rho(ADD) == pytest.approx(0.02)
+        assert retriever.within(7.0, ADD).rho(ADD) == pytest.approx(0.04)
         own = retriever.within(0.3, ADD)
         assert own.within(7.0, ADD).rho(ADD) == own.rho(ADD)
 
