@@ -1,6 +1,6 @@
 """A process that answers over one corpus with every default on, and counts what units lose.
 
-Usage: answering.py LEDGER ANSWERS [FAULT]; run by test_lifetime.py. On standard output: one JSON
+Usage: answering.py LEDGER ANSWERS [FAULT]; run by test_unit_lifetime.py. On standard output: one JSON
 object with what each unit of `UNITS` really lost to this process, zCDP rho, under either
 accounting, and how often what happened.
 

@@ -383,7 +383,7 @@ def test_a_tiny_model_stays_within_its_charge(name, accounting, decided_model):
         decided_model, "When?", {"utility": name, "accounting": accounting, "max_tokens": 3}
     )
     used = [usage for usage, _ in ranges_between(audited, units(*RECORDS), 3)]
-    assert 0.1 < max(used) <= 1 + BATCH_ROUNDING
+    assert 0.05 < max(used) <= 1 + BATCH_ROUNDING
 
 
 @pytest.mark.model
