@@ -1,7 +1,7 @@
 """A process that answers over one corpus with every default on, and counts what units lose.
 
-Usage: answering.py LEDGER ANSWERS [FAULT]; run by test_unit_lifetime.py. On standard output: one JSON
-object with what each unit of `UNITS` really lost to this process, zCDP rho, under either
+Usage: answering.py LEDGER ANSWERS [FAULT]; run by test_unit_lifetime.py. On standard output: one
+JSON object with what each unit of `UNITS` really lost to this process, zCDP rho, under either
 accounting, and how often what happened.
 
 What a unit loses is computed anew from what was drawn from, beside the filter and the ledger: the
