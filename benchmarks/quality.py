@@ -138,7 +138,10 @@ def medical(options: argparse.Namespace) -> dict[str, object]:
         max_tokens=MAX_TOKENS,
         stop=STOP,
     )
-    retriever = PoissonSampledRetriever(ThresholdRetriever(corpus, options.threshold), options.rate)
+    documents: Corpus | PoissonSampledRetriever = corpus
+    if options.threshold is not None:
+        threshold = ThresholdRetriever(corpus, options.threshold)
+        documents = PoissonSampledRetriever(threshold, options.rate)
     top = TopKRetriever(corpus, options.top_k)
 
     def ordinary(case: Case, found: Sequence[Document]) -> str:
@@ -151,7 +154,7 @@ def medical(options: argparse.Namespace) -> dict[str, object]:
         "no documents": lambda case: ordinary(case, []),
         "one expert alone": lambda case: expert_alone(llm, case.question, [case.record]),
         "ordinary RAG": lambda case: ordinary(case, top.retrieve(case.question)),
-        "private": lambda case: llm.answer(case.question, retriever).text,
+        "private": lambda case: llm.answer(case.question, documents).text,
     }
     answers: dict[str, list[str]] = {way: [] for way in ways}
     seconds = dict.fromkeys(ways, 0.0)
@@ -200,7 +203,9 @@ def main() -> int:
     parser.add_argument("--delta", type=float, default=1e-5)
     parser.add_argument("--utility", choices=["surplus", "log_ratio", "log_prob", "vote"])
     parser.add_argument("--accounting", choices=["individual", "fixed"])
-    parser.add_argument("--threshold", type=float, default=0.6, help="least cosine of a record")
+    parser.add_argument(
+        "--threshold", type=float, help="least cosine of a record; the default search otherwise"
+    )
     parser.add_argument("--rate", type=float, default=1.0, help="Poisson rate that thins records")
     parser.add_argument("--top-k", type=int, default=4, help="records that ordinary RAG reads")
     parser.add_argument("--seed", type=int, default=0, help="seed of the questions")
