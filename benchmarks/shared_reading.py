@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from dpicl_rag.language_models.base import Input, Progress
+from dpicl_rag.language_models.around import ModelAround
+from dpicl_rag.language_models.base import Input, LanguageModel, Progress
 from dpicl_rag.language_models.rows import TransformersRows
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.mechanisms.step import DenseStep, Step
@@ -44,7 +45,7 @@ class _Group:
         return self.said[path]
 
 
-class SharedModel:
+class SharedModel(ModelAround[TransformersModel]):
     """A model whose rows are read once for all who ask the same question.
 
     Args:
@@ -52,26 +53,18 @@ class SharedModel:
     """
 
     def __init__(self, model: TransformersModel) -> None:
-        self._model = model
+        super().__init__(model)
         self._groups: dict[tuple[Tokens, bool], list[_Group]] = {}
-        self._biased: dict[float, SharedModel] = {}
-        self.tokenizer = model.tokenizer
-        self.fingerprint = model.fingerprint
-        self.context_length = model.context_length
 
     def forget(self) -> None:
         """Drop what was read: another question comes."""
         self._groups.clear()
-        for other in self._biased.values():
+        for other in self._copies.values():
             other.forget()
 
-    def copying(self, bias: float) -> SharedModel:
-        """See ``Copying``."""
-        return self._biased.setdefault(bias, SharedModel(self._model.copying(bias)))
-
-    def digest(self, passages: Sequence[str], most: int) -> Input:
-        """See ``LanguageModel.digest``."""
-        return self._model.digest(passages, most)
+    def _around(self, model: LanguageModel) -> SharedModel:
+        assert isinstance(model, TransformersModel)
+        return SharedModel(model)
 
     def read(
         self,

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from dpicl_rag.mechanisms import randomness
 from tests.support.tiny_model import build_tiny_model
 
 DATA = Path(os.environ.get("DPICL_RAG_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+@pytest.fixture(autouse=True)
+def fixed_coins(request, monkeypatch):
+    """Every test draws the same coins each time; noise alone would fail one now and then."""
+    coins = random.Random(request.node.nodeid)
+    fixed = SimpleNamespace(randbits=coins.getrandbits, randbelow=coins.randrange)
+    monkeypatch.setattr(randomness, "secrets", fixed)
 
 
 @pytest.fixture(scope="session")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 
-from dpicl_rag.language_models.base import Copying, Input, LanguageModel, Progress, Rows
+from dpicl_rag.language_models.around import ModelAround
+from dpicl_rag.language_models.base import Input, LanguageModel, Progress, Rows
 from dpicl_rag.mechanisms.step import Step
 
 _Appended = tuple[tuple[int, ...], ...]
 _Known = dict[Hashable, tuple[Rows, Step]]
 
 
-class OneReading:
+class OneReading(ModelAround[LanguageModel]):
     """Any language model, with the steps of the same inputs in the same order computed once.
 
     Unlike ``RememberingModel`` it computes a row anew in every company, so what others do to a row
@@ -22,24 +23,11 @@ class OneReading:
     """
 
     def __init__(self, model: LanguageModel) -> None:
-        self.tokenizer = model.tokenizer
-        self.fingerprint = model.fingerprint
-        self.context_length = model.context_length
-        self._model = model
+        super().__init__(model)
         self._known: _Known = {}
-        self._copies: dict[float, OneReading] = {}
 
-    def copying(self, bias: float) -> OneReading:
-        """As the model does; what one bias reads is remembered apart."""
-        if not isinstance(self._model, Copying):
-            return self
-        if bias not in self._copies:
-            self._copies[bias] = OneReading(self._model.copying(bias))
-        return self._copies[bias]
-
-    def digest(self, passages: Sequence[str], most: int) -> Input:
-        """As the model does."""
-        return self._model.digest(passages, most)
+    def _around(self, model: LanguageModel) -> OneReading:
+        return OneReading(model)
 
     def read(
         self,

@@ -7,14 +7,15 @@ from collections.abc import Callable, Hashable, Sequence
 
 import torch
 
-from dpicl_rag.language_models.base import Copying, Input, LanguageModel, Progress, Rows
+from dpicl_rag.language_models.around import ModelAround
+from dpicl_rag.language_models.base import Input, LanguageModel, Progress, Rows
 from dpicl_rag.language_models.rows import TransformersRows
 from dpicl_rag.mechanisms.step import DenseStep, Step
 
 Tokens = tuple[int, ...]
 
 
-class RememberingModel:
+class RememberingModel(ModelAround[LanguageModel]):
     """Any language model of one process, with every row computed once.
 
     A document's row is computed once and then looked up, so two neighbours see the same numbers for
@@ -27,31 +28,18 @@ class RememberingModel:
     """
 
     def __init__(self, model: LanguageModel, *, memory: int = 1 << 30) -> None:
-        self.tokenizer = model.tokenizer
-        self.fingerprint = model.fingerprint
-        self.context_length = model.context_length
-        self._model = model
+        super().__init__(model)
         self._memory = memory
-        self._copies: dict[float, RememberingModel] = {}
         self._used = 0
         self._rows: OrderedDict[tuple[int, Hashable], torch.Tensor] = OrderedDict()
         self._homes: dict[tuple[Hashable, ...], tuple[_Batch, int]] = {}
 
     def anew(self) -> RememberingModel:
         """The same model with nothing remembered: documents read next share one batch."""
-        return RememberingModel(self._model, memory=self._memory)
+        return self._around(self._model)
 
-    def copying(self, bias: float) -> RememberingModel:
-        """As the model does; what one bias reads is remembered apart."""
-        if not isinstance(self._model, Copying):
-            return self
-        if bias not in self._copies:
-            self._copies[bias] = RememberingModel(self._model.copying(bias), memory=self._memory)
-        return self._copies[bias]
-
-    def digest(self, passages: Sequence[str], most: int) -> Input:
-        """As the model does."""
-        return self._model.digest(passages, most)
+    def _around(self, model: LanguageModel) -> RememberingModel:
+        return RememberingModel(model, memory=self._memory)
 
     def read(
         self,

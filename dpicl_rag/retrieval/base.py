@@ -135,6 +135,27 @@ def counting_share(rho: float) -> float:
     return min(0.1 * rho, 0.04)
 
 
+class RetrieverAround:
+    """A retriever around another: what it hands on.
+
+    Args:
+        retriever: Where the units come from.
+    """
+
+    def __init__(self, retriever: Retriever) -> None:
+        self.retriever = retriever
+
+    @property
+    def corpus_name(self) -> str | None:
+        """That of the retriever."""
+        return self.retriever.corpus_name
+
+    @property
+    def stability(self) -> Stability:
+        """That of the retriever: whether a unit stays, and who counts it, moves no other unit."""
+        return self.retriever.stability
+
+
 class ExactRetriever(ABC):
     """A retriever without noise: its results cost nothing beside its stability.
 

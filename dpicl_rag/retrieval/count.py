@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+
 _SURE = 1.0  # standard deviations
 
 
@@ -34,3 +37,17 @@ class NoisyCount:
         """How many units are left where each stayed by a coin of its own, at a public rate."""
         coins = max(0.0, self.value) * rate * (1 - rate)
         return NoisyCount(self.value * rate, math.sqrt((self.sigma * rate) ** 2 + coins))
+
+
+def noise_of(sigma: float | None) -> DiscreteGaussian:
+    """The noise of a search that counts.
+
+    Raises:
+        ConfigurationError: It is not set.
+    """
+    if sigma is None:
+        raise ConfigurationError(
+            "the noise of this search follows from the budget of an answer; give it sigma, or "
+            "the budget by within()"
+        )
+    return DiscreteGaussian(sigma)

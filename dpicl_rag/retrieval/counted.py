@@ -5,15 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dpicl_rag.accounting import Adjacency, Stability
+from dpicl_rag import _validate
+from dpicl_rag.accounting import Adjacency
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.retrieval.base import Priced, Retrieved, Retriever, Search, counting_share
-from dpicl_rag.retrieval.count import NoisyCount
+from dpicl_rag.retrieval.base import (
+    Priced,
+    Retrieved,
+    Retriever,
+    RetrieverAround,
+    Search,
+    counting_share,
+)
+from dpicl_rag.retrieval.count import NoisyCount, noise_of
 
 
-class CountedRetriever:
+class CountedRetriever(RetrieverAround):
     """Counts, with Gaussian noise, the units that another retriever finds.
 
     An answer over many documents then costs less: see docs/privacy.md, "Strength by need". A unit
@@ -33,21 +41,11 @@ class CountedRetriever:
             raise ConfigurationError(
                 "this retriever releases a count of its own, or samples; count before sampling"
             )
-        self.retriever = retriever
-        self._noise = None if sigma is None else DiscreteGaussian(sigma)
+        super().__init__(retriever)
+        self.sigma = None if sigma is None else _validate.positive("sigma", sigma)
 
     def __repr__(self) -> str:
         return f"CountedRetriever({self.retriever!r})"
-
-    @property
-    def corpus_name(self) -> str | None:
-        """That of the retriever."""
-        return self.retriever.corpus_name
-
-    @property
-    def stability(self) -> Stability:
-        """That of the retriever."""
-        return self.retriever.stability
 
     def rho(self, adjacency: Adjacency) -> float:
         """What the count costs any unit at most. Public."""
@@ -60,16 +58,11 @@ class CountedRetriever:
         Raises:
             ConfigurationError: ``sigma`` is not set.
         """
-        if self._noise is None:
-            raise ConfigurationError(
-                "the noise of this search follows from the budget of an answer; give it sigma, or "
-                "the budget by within()"
-            )
-        return self._noise
+        return noise_of(self.sigma)
 
     def within(self, rho: float, adjacency: Adjacency) -> CountedRetriever:
         """See `Priced.within`."""
-        if self._noise is not None:
+        if self.sigma is not None:
             return self
         sigma = self._sensitivity(adjacency) / math.sqrt(2 * counting_share(rho))
         return CountedRetriever(self.retriever, sigma)

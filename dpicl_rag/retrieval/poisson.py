@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpicl_rag import _validate
-from dpicl_rag.accounting import Adjacency, Stability
+from dpicl_rag.accounting import Adjacency
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.retrieval.base import Priced, Retrieved, Retriever, Search
+from dpicl_rag.retrieval.base import Priced, Retrieved, Retriever, RetrieverAround, Search
 
 
-class PoissonSampledRetriever:
+class PoissonSampledRetriever(RetrieverAround):
     """Keeps each unit that another retriever returns by a coin of its own, at a public rate.
 
     The coins are tossed anew at each search. Keeping "the first n" in place of this would be a
@@ -27,21 +27,11 @@ class PoissonSampledRetriever:
     """
 
     def __init__(self, retriever: Retriever, rate: float) -> None:
-        self.retriever = retriever
+        super().__init__(retriever)
         self.rate = _validate.rate("rate", rate)
 
     def __repr__(self) -> str:
         return f"PoissonSampledRetriever({self.retriever!r}, rate={self.rate})"
-
-    @property
-    def corpus_name(self) -> str | None:
-        """That of the retriever."""
-        return self.retriever.corpus_name
-
-    @property
-    def stability(self) -> Stability:
-        """That of the retriever: a unit's coin moves no other unit."""
-        return self.retriever.stability
 
     def rho(self, adjacency: Adjacency) -> float:
         """That of the retriever: units that the coins drop have been counted."""

@@ -31,7 +31,7 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval.base import Retrieved, Search, counting_share
-from dpicl_rag.retrieval.count import NoisyCount
+from dpicl_rag.retrieval.count import NoisyCount, noise_of
 from dpicl_rag.retrieval.scanner import Scanner
 
 
@@ -76,12 +76,7 @@ class CountingRetriever(Scanner, ABC):
         Raises:
             ConfigurationError: ``sigma`` is not set.
         """
-        if self.sigma is None:
-            raise ConfigurationError(
-                "the noise of this search follows from the budget of an answer; give it sigma, or "
-                "the budget by within()"
-            )
-        return DiscreteGaussian(self.sigma)
+        return noise_of(self.sigma)
 
     @property
     def count_rho(self) -> float:

@@ -2,7 +2,6 @@
 
 import math
 import random
-import secrets
 from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
@@ -11,7 +10,7 @@ import pytest
 from scipy import stats
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms import gaussian
+from dpicl_rag.mechanisms import gaussian, randomness
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian, bernoulli_exp, discrete_laplace
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness, SeededRandomness
 from tests.support.scored_units import Choose, distribution, gaussian_pmf
@@ -168,7 +167,7 @@ def test_numbers_come_from_the_operating_system(monkeypatch: pytest.MonkeyPatch)
     noise, coins = DiscreteGaussian(3.0), seeded()
     assert len({noise.draw(Randomness()) for _ in range(50)}) > 3
     # In its place stand the numbers of a seed: every number must be one of them.
-    monkeypatch.setattr(secrets, "randbelow", random.Random(7).randrange)
+    monkeypatch.setattr(randomness.secrets, "randbelow", random.Random(7).randrange)
     drawn = [noise.draw(Randomness()) for _ in range(50)]
     assert drawn == [noise.draw(coins) for _ in range(50)]
     assert repr(noise) == "DiscreteGaussian(sigma=3)"

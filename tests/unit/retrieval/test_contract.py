@@ -1,6 +1,5 @@
 """What holds for every retriever: exact, private, given, and thinned by coins over any of them."""
 
-import secrets
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 from dpicl_rag.accounting.stability import Adjacency, Stability
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.mechanisms import randomness
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
 from dpicl_rag.retrieval import (
     ExactRetriever,
@@ -123,7 +123,7 @@ def test_all_coins_are_those_that_it_is_handed(
     retriever: Retriever, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for source in ("randbits", "randbelow"):
-        monkeypatch.setattr(secrets, source, None)
+        monkeypatch.setattr(randomness.secrets, source, None)
     with pytest.warns(NotPrivateWarning):
         one, two = SeededRandomness(3), SeededRandomness(3)
     for _ in range(3):

@@ -1,7 +1,6 @@
 """What private retrievers return, what they cost, and what they refuse."""
 
 import random
-import secrets
 import statistics
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 from dpicl_rag.accounting.stability import Adjacency, Stability
 from dpicl_rag.errors import BudgetExceededError, ConfigurationError
 from dpicl_rag.ledger import Ledger
+from dpicl_rag.mechanisms import randomness
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness, SeededRandomness
 from dpicl_rag.retrieval import Retriever
 from dpicl_rag.retrieval import score_histogram as module
@@ -166,7 +166,7 @@ def test_noise_and_coins_are_the_operating_systems_where_none_are_given(
 ) -> None:
     retriever = kind(many(), 79, sigma=SIGMAS[kind], capacity=20)
     # In the operating system's place stand the numbers of a seed: every coin must be one of them.
-    monkeypatch.setattr(secrets, "randbelow", random.Random(3).randrange)
+    monkeypatch.setattr(randomness.secrets, "randbelow", random.Random(3).randrange)
     found = retriever.search("q").choose()
     same = retriever.search("q").choose(randomness=coins)
     assert 0 < len(found.units) < 60

@@ -1,5 +1,4 @@
 import random
-import secrets
 from typing import Any
 
 import pytest
@@ -7,6 +6,7 @@ import pytest
 from dpicl_rag.accounting.stability import Stability
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.mechanisms import randomness
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
 from dpicl_rag.retrieval import (
     UNITS,
@@ -122,7 +122,9 @@ def test_coins_are_the_operating_systems_where_none_are_given(
 ) -> None:
     generator, sampled = random.Random(5), PoissonSampledRetriever(Many(), 0.3)
     # In the operating system's place stand the numbers of a seed: every coin must be one of them.
-    monkeypatch.setattr(secrets, "randbits", lambda bits: int(generator.random() * 2**bits))
+    monkeypatch.setattr(
+        randomness.secrets, "randbits", lambda bits: int(generator.random() * 2**bits)
+    )
     with pytest.warns(NotPrivateWarning):
         same = SeededRandomness(5)
     found = sampled.search("q").choose().documents
