@@ -178,6 +178,7 @@ class PrivateContextLLM:
             return self._released_before(entry.answer, corpus)
         known = self._knowledge.recall(question)
         informed = model.digest(known, allowance)
+        reader = copying(self.model, config.copy_bias, public=bool(informed))
         plan = answer_plan(config, retriever.stability, retriever.rho(config.adjacency))
         reserve = partial(self._reserve, corpus)
         gathered = gather(
@@ -188,7 +189,7 @@ class PrivateContextLLM:
         # Begins when the first piece is asked for, inside the stream's own clean-up.
         witness = None if plan.support is None else Witness()
         tokens = generate(
-            *(model, prompt, gathered, self._randomness),
+            *(reader, prompt, gathered, self._randomness),
             max_tokens=config.max_tokens,
             block_tokens=config.block_tokens,
             witness=witness,

@@ -23,16 +23,17 @@ class ModelAround(ABC, Generic[M]):
         self.fingerprint = model.fingerprint
         self.context_length = model.context_length
         self._model = model
-        self._copies: dict[float, Self] = {}
+        self._copies: dict[tuple[float, bool], Self] = {}
 
-    def copying(self, bias: float) -> Self:
+    def copying(self, bias: float, *, public: bool = False) -> Self:
         """As the model does; what one bias reads is kept apart."""
         model: LanguageModel = self._model
         if not isinstance(model, Copying):
             return self
-        if bias not in self._copies:
-            self._copies[bias] = self._around(model.copying(bias))
-        return self._copies[bias]
+        way = bias, public
+        if way not in self._copies:
+            self._copies[way] = self._around(model.copying(bias, public=public))
+        return self._copies[way]
 
     @abstractmethod
     def _around(self, model: LanguageModel) -> Self:

@@ -117,16 +117,17 @@ class LanguageModel(Protocol):
 
 @runtime_checkable
 class Copying(Protocol):
-    """A language model whose experts can be made to favour words of their own input."""
+    """A language model whose rows can be made to favour words of their own input."""
 
-    def copying(self, bias: float) -> LanguageModel:
+    def copying(self, bias: float, *, public: bool = False) -> LanguageModel:
         """The same model with that preference.
 
-        It moves each expert's row by a function of the expert's own input, and the public row,
-        which is the first, not at all.
+        It moves each expert's row by a function of the expert's own input alone.
 
         Args:
             bias: Added to the log-probability of words of the input, in nats, before the row is
                 normalised again; 0 or more.
+            public: Whether the public row, which is the first, does so too: where it reads
+                something. Else it is not moved at all.
         """
         ...

@@ -1,4 +1,4 @@
-"""Experts that favour words of their own document: what they were given to read.
+"""Rows that favour words of their own document: what they were given to read.
 
 A small model reads a short passage and answers from what it knows. Its chance of a token that the
 passage holds is raised before anything is drawn. That is a function of one unit and of public
@@ -17,24 +17,27 @@ from dpicl_rag.language_models.base import Copying, LanguageModel
 Tokens = Sequence[int]
 
 
-def copying(model: LanguageModel, bias: float) -> LanguageModel:
+def copying(model: LanguageModel, bias: float, *, public: bool = False) -> LanguageModel:
     """The model whose experts favour words of their own input; as it is where it cannot, or for 0.
 
     Args:
         model: Any language model.
         bias: See ``Copying``.
+        public: Whether the public row does so too.
     """
-    return model.copying(bias) if bias and isinstance(model, Copying) else model
+    if not bias or not isinstance(model, Copying):
+        return model
+    return model.copying(bias, public=public)
 
 
 class CopyBias:
-    """``p(y) exp(bias) / Z`` for an expert's own tokens and the end, ``p(y) / Z`` for others.
+    """``p(y) exp(bias) / Z`` for a row's own tokens and the end, ``p(y) / Z`` for others.
 
     Every row is computed by itself, over its own tokens: bit for bit a function of them.
 
     Args:
         bias: Added to the log-probability of a token, in nats.
-        inputs: What each expert reads.
+        inputs: What each row reads; None for one that favours nothing.
         spellings: The other token of a word, with a leading space or without: what a line of a
             document begins with may stand inside the answer.
         ends: Tokens that end an answer. They are favoured too: else answers would go on for as
@@ -45,25 +48,31 @@ class CopyBias:
     def __init__(
         self,
         bias: float,
-        inputs: Sequence[Tokens],
+        inputs: Sequence[Tokens | None],
         spellings: Mapping[int, int],
         ends: Collection[int],
         device: torch.device,
     ) -> None:
         self._bias = bias
         self._own = [
-            torch.tensor(sorted({*own, *ends, *(spellings.get(id, id) for id in own)})).to(device)
+            None
+            if own is None
+            else torch.tensor(sorted({*own, *ends, *(spellings.get(id, id) for id in own)})).to(
+                device
+            )
             for own in inputs
         ]
 
     def apply(self, log_probs: torch.Tensor) -> None:
-        """Favour each expert's own tokens, in place.
+        """Favour each row's own tokens, in place.
 
         Args:
-            log_probs: Float32 [experts, places, vocabulary].
+            log_probs: Float32 [rows, places, vocabulary].
         """
         gain = math.expm1(self._bias)
         for row, own in zip(log_probs, self._own, strict=True):
+            if own is None:
+                continue
             for place in row:
                 favoured = place[own]
                 # In float64 the parts of a distribution add up to one.

@@ -52,7 +52,7 @@ class TransformersRows:
 
     Args:
         batch: Both, in this order.
-        copy_bias: Makes the experts favour words of their own input; None reads them as they are.
+        copy_bias: Makes rows favour words of their own input; None leaves them as they are.
     """
 
     def __init__(self, batch: Batch, copy_bias: CopyBias | None = None) -> None:
@@ -107,7 +107,7 @@ class TransformersRows:
     def _forward(self, token_ids: Tokens, keep: int) -> torch.Tensor:
         found = self._batch.forward(token_ids, keep)
         if self._copy_bias is not None:
-            self._copy_bias.apply(found[1:])  # never the public row
+            self._copy_bias.apply(found)
         return found
 
 

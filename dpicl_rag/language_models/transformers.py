@@ -68,7 +68,7 @@ class TransformersModel:
         self._depth = int(config.num_hidden_layers)
         self._vocabulary = int(config.vocab_size)
         self._verdicts = Verdicts()
-        self._copy_bias = 0.0
+        self._copy_bias, self._public_copies = 0.0, False
         self.context_length = _context_length(config)
 
     def with_cache(self, cache: PrefixCache) -> TransformersModel:
@@ -77,13 +77,14 @@ class TransformersModel:
         other.cache, other.fingerprint = cache, self.fingerprint
         return other
 
-    def copying(self, bias: float) -> TransformersModel:
+    def copying(self, bias: float, *, public: bool = False) -> TransformersModel:
         """The same weights, tokenizer and cache; see ``Copying``.
 
         What documents leave in the cache does not depend on it.
         """
         other = copy.copy(self)
-        other._copy_bias, other.fingerprint = bias, self.fingerprint
+        other._copy_bias, other._public_copies = bias, public
+        other.fingerprint = self.fingerprint
         return other
 
     @classmethod
@@ -171,7 +172,8 @@ class TransformersModel:
         bias = None
         if self._copy_bias:
             words = self.tokenizer.other_spellings, self.tokenizer.stop_tokens
-            bias = CopyBias(self._copy_bias, own[1:], *words, self._model.device)
+            favoured = (own[0] if self._public_copies else None, *own[1:])
+            bias = CopyBias(self._copy_bias, favoured, *words, self._model.device)
         return self._read(kind, head, own, room, self.cache, advance, bias)
 
     def _read(

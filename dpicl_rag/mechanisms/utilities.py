@@ -12,6 +12,8 @@ from typing import Protocol
 
 import torch
 
+_SURE = 1 - 1e-6  # so that odds are finite
+
 
 class Utility(Protocol):
     """A bounded utility and its public base measure."""
@@ -141,7 +143,7 @@ class Sufficient:
     reach: float
     cheap: float
 
-    # Nats beyond the favourite's surprise, and the part of the experts that must agree on it,
+    # Nats beyond even odds for the favourite, and the part of the experts that must agree on it,
     # as far as that is cheap.
     _BEYOND = 4.0
     _AGREEING = 0.6
@@ -155,7 +157,9 @@ class Sufficient:
         """Scaled utilities [n, candidates]."""
         found = self.utility(experts, public)
         most, favourite = found.max(dim=-1, keepdim=True)
-        need = self._BEYOND - public[favourite]
+        log_p = public[favourite]
+        # The favourite's odds, so that one that the public model all but gives needs nothing.
+        need = (self._BEYOND - log_p + torch.log1p(-log_p.exp().clamp(max=_SURE))).clamp(min=0.0)
         generous = (need / self._AGREEING).clamp(max=self.cheap)
         enough = torch.maximum(need, generous) / max(self.reach, torch.finfo(need.dtype).tiny)
         # A favourite of no surplus at all adds nothing, however it is scaled.

@@ -18,7 +18,7 @@ class Around:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
 
-    def copying(self, bias: float) -> Self:
+    def copying(self, bias: float, *, public: bool = False) -> Self:
         """Itself, around a model with the preference."""
-        self._model = self._model.copying(bias)
+        self._model = self._model.copying(bias, public=public)
         return self

@@ -37,8 +37,8 @@ class Talking:
     def __getattr__(self, name):
         return getattr(self._model, name)
 
-    def copying(self, bias):
-        return Talking(self._model.copying(bias), self._tell)
+    def copying(self, bias, *, public=False):
+        return Talking(self._model.copying(bias, public=public), self._tell)
 
     def read(self, prefix, inputs, **options):
         self._tell(len(inputs), options["on_progress"])

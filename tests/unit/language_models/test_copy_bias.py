@@ -1,5 +1,6 @@
 import math
 import random
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -36,13 +37,15 @@ def expected(row, own, bias):
     return torch.log_softmax(raised, dim=-1)
 
 
+@pytest.mark.parametrize("public", [False, True])
 @pytest.mark.parametrize("bias", [0.5, 2.0, 10.0])
-def test_an_expert_s_own_tokens_are_raised_and_the_row_is_normalised(tiny_model, bias):
-    plain, biased = rows_of(tiny_model), rows_of(tiny_model.copying(bias))
+def test_a_row_s_own_tokens_are_raised_and_the_row_is_normalised(tiny_model, bias, public):
+    plain, biased = rows_of(tiny_model), rows_of(tiny_model.copying(bias, public=public))
     for before, after in zip(plain, biased, strict=True):
-        assert torch.equal(after.public, before.public)
-        own, ends = inputs_of(tiny_model)[1:], tiny_model.tokenizer.stop_tokens
-        for row, found, tokens in zip(before.experts, after.experts, own, strict=True):
+        assert torch.equal(after.public, before.public) != public
+        first, ends = 0 if public else 1, tiny_model.tokenizer.stop_tokens
+        own = inputs_of(tiny_model)[first:]
+        for row, found, tokens in zip(before.rows[first:], after.rows[first:], own, strict=True):
             assert torch.allclose(found.double(), expected(row, [*tokens, *ends], bias), atol=1e-5)
 
 
@@ -106,6 +109,7 @@ def test_what_an_audit_has_read_is_kept_for_every_bias(tiny_model, wrap):
     audited = wrap(tiny_model)
     assert audited.copying(2.0) is audited.copying(2.0)
     assert audited.copying(1.0) is not audited.copying(2.0)
+    assert audited.copying(2.0, public=True) is not audited.copying(2.0)
 
 
 @pytest.mark.parametrize("wrap", WRAPPERS)
@@ -121,14 +125,22 @@ def test_a_bias_of_0_is_none(tiny_model):
 def test_answers_are_drawn_with_the_setting_and_labels_without(tiny_model, monkeypatch):
     applied = []
     monkeypatch.setattr(
-        CopyBias, "apply", lambda self, log_probs: applied.append((self._bias, len(log_probs)))
+        CopyBias,
+        "apply",
+        lambda self, _: applied.append((self._bias, [own is not None for own in self._own])),
     )
     llm = PrivateContextLLM(tiny_model, max_tokens=2, copy_bias=1.5)
     llm.classify("q?", DOCUMENTS, ["a", "b"])
     llm.with_settings(copy_bias=0).answer("q?", DOCUMENTS)
     assert not applied
     llm.answer("q?", DOCUMENTS)
-    assert set(applied) == {(1.5, len(DOCUMENTS))}
+    assert all(found == (1.5, [False, True, True, True]) for found in applied)
+    applied.clear()
+    knowing = PrivateContextLLM(
+        tiny_model, max_tokens=2, copy_bias=1.5, knowledge=SimpleNamespace(recall=lambda _: ["b"])
+    )
+    knowing.answer("q?", DOCUMENTS)
+    assert (1.5, [True] * 4) in applied
 
 
 # ---- bit for bit in any company ----

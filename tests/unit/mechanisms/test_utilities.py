@@ -69,13 +69,14 @@ def test_an_expert_says_what_its_favourite_needs_and_no_more():
     plain = Surplus(expert_power=1.0)
     reach = 50.0
     found = Sufficient(plain, reach=reach, cheap=0.0)(experts, public).amax(dim=-1) * reach
-    # Nats that all experts together add, if all have the same favourite: its surprise and 4.
+    # Nats that all experts together add, if all have the same favourite: odds of 4 nats for it.
+    needs = 4.0 - torch.logit(public.double().exp())
     for token in range(4):
-        wanted = min(4.0 - float(public[token]), reach * float(plain(experts, public)[token].max()))
+        wanted = min(float(needs[token]), reach * float(plain(experts, public)[token].max()))
         assert float(found[token]) == pytest.approx(wanted, rel=1e-4)
     # Where it is cheap there is room for two of five that disagree.
     roomy = Sufficient(plain, reach=reach, cheap=100.0)(experts, public).amax(dim=-1) * reach
-    assert float(roomy[1]) == pytest.approx((4.0 - float(public[1])) / 0.6, rel=1e-4)
+    assert float(roomy[1]) == pytest.approx(float(needs[1]) / 0.6, rel=1e-4)
     # The scale is a unit's own: it is the same beside other experts.
     alone = Sufficient(plain, reach=reach, cheap=0.0)(experts[1:2], public)
     assert torch.equal(alone[0], Sufficient(plain, reach=reach, cheap=0.0)(experts, public)[1])
