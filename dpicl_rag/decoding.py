@@ -16,6 +16,8 @@ from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.prompts import Prompt
+from dpicl_rag.proposals import Proposal
+from dpicl_rag.reading import read
 from dpicl_rag.support import Witness
 
 
@@ -29,6 +31,7 @@ def generate(
     block_tokens: int = 0,
     witness: Witness | None = None,
     informed: Input | None = None,
+    proposal: Proposal | None = None,
     on_progress: Progress | None = None,
 ) -> Generator[int, None, None]:
     """Read what was gathered and draw a text from it: what answers and synthesis share.
@@ -42,6 +45,7 @@ def generate(
         block_tokens: Most tokens proposed to the experts at once; 0 proposes none.
         witness: Told every token that is drawn.
         informed: What the public row reads, see `read`.
+        proposal: An answer that the documents may confirm, before any token is drawn.
         on_progress: Told which part of the documents is read, 0 to 1.
 
     Raises:
@@ -50,6 +54,9 @@ def generate(
     reading = partial(read, model, prompt, room=max_tokens, informed=informed)
     with enough_memory():
         rows, draft = reading(gathered.inputs, on_progress=on_progress), None
+        if proposal is not None and isinstance(rows, BlockRows) and proposal.ask(rows):
+            yield from proposal.tokens
+            return
         if block_tokens and isinstance(alone := reading([]), BlockRows):
             draft = GreedyDraft(alone, block_tokens)
         yield from decode(
@@ -59,43 +66,6 @@ def generate(
             draft=draft,
             witness=witness,
         )
-
-
-def read(
-    model: LanguageModel,
-    prompt: Prompt,
-    inputs: Sequence[Input],
-    *,
-    room: int,
-    informed: Input | None = None,
-    on_progress: Progress | None = None,
-) -> Rows:
-    """The public row and one row per input, documents read.
-
-    Args:
-        model: Reads them.
-        prompt: Public text before and after the document.
-        inputs: What each expert reads; none of them leaves the public row alone.
-        room: How many tokens will be drawn at most.
-        informed: Public knowledge that the public row reads in a document's place; no expert does.
-        on_progress: Told which part is read, 0 to 1.
-    """
-    public = informed or model.digest((prompt.no_document,), model.context_length)
-    room += len(prompt.suffix)
-    return model.read(prompt.prefix, [public, *inputs], room=room, on_progress=on_progress)
-
-
-@enough_memory()
-def bare_log_prob(model: LanguageModel, prompt: Prompt, tokens: Sequence[int]) -> float:
-    """Log-probability of released tokens to the public row that reads nothing at all."""
-    if not tokens:
-        return 0.0
-    rows = read(model, prompt, [], room=len(tokens))
-    if isinstance(rows, BlockRows):
-        steps = rows.extend_each((*prompt.suffix, *tokens[:-1]), len(tokens))
-    else:
-        steps = [rows.extend(ids) for ids in (prompt.suffix, *((token,) for token in tokens[:-1]))]
-    return sum(float(step.public[token]) for step, token in zip(steps, tokens, strict=True))
 
 
 def decode(

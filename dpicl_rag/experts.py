@@ -17,6 +17,7 @@ from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.plan import Plan
 from dpicl_rag.retrieval.base import Retriever
+from dpicl_rag.retrieval.count import NoisyCount
 
 Reserve = Callable[[float, float, Sequence[str] | None], Reservation | None]
 """Holds rho (at least the second number) for units, or for all alike; None without a ledger."""
@@ -32,11 +33,15 @@ class Expert:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Gathered:
-    """What each expert reads, how strong experts are, how they pay, what gives back the rest."""
+    """What each expert reads, how strong experts are, how they pay, what gives back the rest.
+
+    ``count`` is the released number of units, if any.
+    """
 
     inputs: list[Input] = field(repr=False)
     mechanism: Mechanism
     spend: Filter
+    count: NoisyCount | None
     close: Callable[[], None]
 
 
@@ -146,7 +151,7 @@ def gather(
     except BaseException:
         close()
         raise
-    return Gathered([own for _, own in read], mechanism, spend, close)
+    return Gathered([own for _, own in read], mechanism, spend, found.count, close)
 
 
 def _limits(reservation: Reservation | None, units: int, plan: Plan) -> list[float]:

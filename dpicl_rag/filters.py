@@ -54,11 +54,15 @@ class Filter(Protocol):
         """Charge the draw that was weighed and make the charge durable. Call it before the draw."""
         ...
 
-    def pay_aside(self) -> torch.Tensor | None:
-        """Charge what was set aside from the start for a last count, durably.
+    def pay_aside(self, rho: float, counted: torch.Tensor) -> torch.Tensor:
+        """Charge one count from what was set aside for counts, durably.
+
+        Args:
+            rho: What it costs a unit that is counted.
+            counted: Which experts are to be counted, bool [n].
 
         Returns:
-            Which experts' units can pay and so are counted, bool [n]; None for all.
+            Which of them can pay, and are counted.
         """
         ...
 
@@ -74,7 +78,7 @@ class FixedFilter:
         cost: zCDP rho of one draw, for its worst case.
         reservation: The ledger's hold, if there is a ledger.
         search_rho: zCDP rho that the search has cost already.
-        aside: zCDP rho that draws leave for `pay_aside`.
+        aside: zCDP rho that draws leave for counts, see `pay_aside`.
 
     Raises:
         ConfigurationError: A number is negative or not finite.
@@ -121,12 +125,14 @@ class FixedFilter:
             raise DPICLError("internal error: a charge passed its budget; nothing was released")
         self._charge(self._cost)
 
-    def pay_aside(self) -> None:
-        """Charge what was set aside; every expert is counted."""
-        if self._spent + self._aside > self._budget:
+    def pay_aside(self, rho: float, counted: torch.Tensor) -> torch.Tensor:
+        """Charge a count to every unit, whether it is counted or not."""
+        cost = Fraction(rho)
+        if cost > self._aside or self._spent + self._aside > self._budget:
             raise DPICLError("internal error: a charge passed its budget; nothing was released")
-        aside, self._aside = self._aside, Fraction(0)
-        self._charge(aside)
+        self._aside -= cost
+        self._charge(cost)
+        return counted
 
     def _charge(self, cost: Fraction) -> None:
         self._spent += cost
@@ -148,7 +154,7 @@ class IndividualFilter:
         bound: zCDP rho that no unit may pass in this answer. Public.
         worst: zCDP rho of one draw for an expert that uses its whole range. Public.
         search_rho: zCDP rho that the search cost any unit at most. Public.
-        aside: zCDP rho that draws leave for `pay_aside`. Public. A unit that has less left takes
+        aside: zCDP rho that draws leave for counts. Public. A unit that has less left takes
             part in neither.
         reservation: The ledger's hold, if there is a ledger.
         places: Of each expert's unit among the units of the reservation.
@@ -183,7 +189,7 @@ class IndividualFilter:
         self._bound = bound
         self._worst = worst
         self._search_rho = search_rho
-        self._aside, self._aside_paid = aside, False
+        self._aside, self._aside_paid = aside, 0.0
         self._reservation = reservation
         self._places = places
         self._units = units
@@ -194,7 +200,7 @@ class IndividualFilter:
     @property
     def rho(self) -> float:
         """What was charged so far at its worst, up to the bound; for every unit."""
-        beside = self._search_rho + (self._aside if self._aside_paid else 0.0)
+        beside = self._search_rho + self._aside_paid
         return min(beside + self._draws * self._worst, self._bound)
 
     @property
@@ -221,13 +227,19 @@ class IndividualFilter:
         charges, self._weighed = self.charge(self._weighed), None
         self._commit(self._worst, charges)
 
-    def pay_aside(self) -> torch.Tensor:
-        """Charge every unit that has it; the others are not counted."""
-        assert not self._aside_paid
-        self._aside_paid = True
+    def pay_aside(self, rho: float, counted: torch.Tensor) -> torch.Tensor:
+        """Charge the units that are counted: one that is not moves the count by nothing.
+
+        Raises:
+            DPICLError: It was not set aside; nothing may be released.
+        """
+        if Fraction(self._aside_paid) + Fraction(rho) > Fraction(self._aside):
+            raise DPICLError("internal error: a charge passed its budget; nothing was released")
+        self._aside_paid += rho
+        able = counted & self._able.to(counted.device)
         # As float64: a bool times a float is a float32, which may pass a limit.
-        self._commit(self._aside, self._able.double() * self._aside)
-        return self._able
+        self._commit(rho, able.double() * rho)
+        return able
 
     def _commit(self, most: float, charges: torch.Tensor) -> None:
         if self._reservation is not None:

@@ -59,6 +59,7 @@ class Plan:
         rho: zCDP rho of the whole answer, search included.
         search_rho: The part of it that the search costs any unit at most.
         support: The count of experts that support the answer, or none.
+        counts: How many such counts there may be: of a proposal, and of what is drawn.
         groups: Number of random groups; None gives each unit an expert of its own.
         takes_priors: Whether the label's experts are read without a question too.
         counted: Makes the mechanism for a released number of units that were found; None where
@@ -71,13 +72,14 @@ class Plan:
     search_rho: float
     groups: int | None
     support: Support | None = None
+    counts: int = 1
     takes_priors: bool = False
     counted: Callable[[NoisyCount], Mechanism] | None = None
 
     @property
     def support_rho(self) -> float:
-        """The part of ``rho`` that the support count costs any unit at most."""
-        return 0.0 if self.support is None else self.support.rho
+        """The part of ``rho`` that support counts cost any unit at most."""
+        return 0.0 if self.support is None else self.counts * self.support.rho
 
     def mechanism_for(self, count: NoisyCount | None) -> Mechanism:
         """The mechanism, no stronger than the units that were found need it.
@@ -93,13 +95,16 @@ class Plan:
         return self.counted(count)
 
 
-def answer_plan(config: PrivacyConfig, stability: Stability, search_rho: float) -> Plan:
+def answer_plan(
+    config: PrivacyConfig, stability: Stability, search_rho: float, counts: int = 1
+) -> Plan:
     """The plan of an answer of up to ``max_tokens`` draws.
 
     Args:
         config: Public settings.
         stability: From the corpus to the units that are found.
         search_rho: zCDP rho that the search costs any unit at most.
+        counts: Of support, at most.
 
     Raises:
         ConfigurationError: The settings do not fit the stability, or cost more than the budget.
@@ -109,7 +114,7 @@ def answer_plan(config: PrivacyConfig, stability: Stability, search_rho: float) 
     if config.unsupported != "ignore":
         moved = sum(_to_experts(config, stability).moved(config.adjacency))
         support = Support.within(counting_share(whole), moved)
-    beside = search_rho + (0.0 if support is None else support.rho)
+    beside = search_rho + (0.0 if support is None else counts * support.rho)
     budget = _budget(config, stability, beside)
     individual, left = _individual(config, budget.stability), budget.rho
     utility = _utility(config, config.utility or "surplus")
@@ -130,6 +135,7 @@ def answer_plan(config: PrivacyConfig, stability: Stability, search_rho: float) 
         search_rho=search_rho,
         groups=config.groups,
         support=support,
+        counts=counts,
         counted=_counted(config, budget) if individual else None,
     )
 

@@ -20,13 +20,13 @@ from dpicl_rag.answers import (
     in_worker,
 )
 from dpicl_rag.configuration import PrivacyConfig
-from dpicl_rag.decoding import bare_log_prob, generate, read
+from dpicl_rag.decoding import generate
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.experts import gather, one_each
 from dpicl_rag.knowledge.joined import as_knowledge
 from dpicl_rag.knowledge.memory import AnswerMemory
-from dpicl_rag.language_models.base import LanguageModel, Progress
+from dpicl_rag.language_models.base import Input, LanguageModel, Progress
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.load import load_language_model
 from dpicl_rag.language_models.memory import enough_memory
@@ -35,6 +35,8 @@ from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.methods.documents import over_documents
 from dpicl_rag.plan import answer_plan, label_plan
 from dpicl_rag.prompts import CONTENT_FREE, Prompt, PromptTemplate, label_tokens
+from dpicl_rag.proposals import Proposal, propose
+from dpicl_rag.reading import bare_log_prob, read
 from dpicl_rag.retrieval.base import Priced, Retriever, filter_of
 from dpicl_rag.retrieval.given import Documents, GivenDocuments, as_retriever
 from dpicl_rag.support import Witness
@@ -179,13 +181,21 @@ class PrivateContextLLM:
         known = self._knowledge.recall(question)
         informed = model.digest(known, allowance)
         reader = copying(self.model, config.copy_bias, public=bool(informed))
-        plan = answer_plan(config, retriever.stability, retriever.rho(config.adjacency))
+        proposed = () if fresh or not informed else self._propose(reader, prompt, informed)
+        price = retriever.rho(config.adjacency)
+        plan = answer_plan(config, retriever.stability, price, counts=2 if proposed else 1)
         reserve = partial(self._reserve, corpus)
         gathered = gather(
             *(question, retriever, plan, reserve, self._randomness),
             digest=lambda passages: model.digest(passages, allowance),
         )
         spend = gathered.spend  # an ended stream keeps no documents
+        proposal = None
+        if proposed and plan.support is not None:
+            proposal = Proposal(
+                *(model, prompt, proposed, plan.support),
+                *(gathered.count, spend, self._randomness),
+            )
         # Begins when the first piece is asked for, inside the stream's own clean-up.
         witness = None if plan.support is None else Witness()
         tokens = generate(
@@ -194,13 +204,16 @@ class PrivateContextLLM:
             block_tokens=config.block_tokens,
             witness=witness,
             informed=informed,
+            proposal=proposal,
             on_progress=on_progress,
         )
         refuses = config.unsupported == "refuse"
 
         def settle(text: str, tokens: int, stopped: StoppedBy, whole: bool) -> PrivateAnswer:
             supported = None
-            if plan.support is not None and witness is not None and whole:
+            if whole and proposal is not None and proposal.confirmed:
+                supported = True
+            elif whole and plan.support is not None and witness is not None:
                 # Support is what documents add to the model, not to what was known before.
                 bare = bare_log_prob(model, prompt, witness.tokens) if informed else None
                 supported = tokens > 0 and plan.support.decide(
@@ -403,6 +416,13 @@ class PrivateContextLLM:
         if not question.strip():
             raise ConfigurationError("the question is empty")
         return self.template.cut(self.model.tokenizer, question)
+
+    def _propose(self, reader: LanguageModel, prompt: Prompt, informed: Input) -> tuple[int, ...]:
+        """What public knowledge answers by itself, where a count may confirm it."""
+        config = self.config
+        if config.unsupported == "ignore":
+            return ()
+        return propose(reader, prompt, informed, max_tokens=config.max_tokens, stop=config.stop)
 
     def _retriever(self, documents: Documents) -> Retriever:
         """A search whose noise the budget pays for; nothing is looked at yet."""

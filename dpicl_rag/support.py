@@ -84,14 +84,22 @@ class Support:
         """Rho of zCDP that the count costs any unit at most."""
         return self.sensitivity**2 * self.noise.rho
 
-    def decide(self, agreeing: torch.Tensor, spend: Filter, randomness: Randomness) -> bool:
+    @property
+    def line(self) -> float:
+        """What noise alone hardly passes."""
+        return _LINE * self.noise.sigma
+
+    def decide(
+        self, agreeing: torch.Tensor, spend: Filter, randomness: Randomness, *, line: float = 0.0
+    ) -> bool:
         """Pay for the count, draw it, and say whether it passes the public line.
 
         Args:
             agreeing: Which experts support the answer, bool [n]. Private.
             spend: Pays, and says which experts can.
             randomness: Where the noise comes from.
+            line: A higher line than that of the noise. Public.
         """
-        able = spend.pay_aside()
-        counted = agreeing if able is None else agreeing & able
-        return int(counted.sum()) + self.noise.draw(randomness) > _LINE * self.noise.sigma
+        counted = spend.pay_aside(self.rho, agreeing)
+        noisy = int(counted.sum()) + self.noise.draw(randomness)
+        return noisy > max(self.line, line)

@@ -20,12 +20,12 @@ from dpicl_rag.auditing.enumeration import exact_epsilon
 from dpicl_rag.auditing.neighbours import TOLERANCE
 from dpicl_rag.auditing.subject import Subject
 from dpicl_rag.configuration import MethodName, PrivacyConfig, UtilityName
-from dpicl_rag.decoding import read
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import Progress, Rows
 from dpicl_rag.mechanisms.step import DenseStep, Step
 from dpicl_rag.prompts import Prompt, label_tokens
+from dpicl_rag.reading import read
 
 _TEXTS = ("The depot opens at seven.", "Ana prefers tea, and Ben prefers coffee or water.")
 _NEWCOMERS = ("It rains. " * 40, "No.")

@@ -97,6 +97,17 @@ class SyntheticRows:
         said = self._say(self._history)
         return DenseStep(said[0], said[1:])
 
+    def extend_each(self, token_ids: Sequence[int], keep: int) -> list[Step]:
+        """A step after each of the last ``keep`` tokens; of a first call what is before is text."""
+        read_on = len(token_ids) - keep + 1
+        steps = [self.extend(token_ids[:read_on])]
+        return [*steps, *(self.extend([token]) for token in token_ids[read_on:])]
+
+    def rewind(self, tokens: int) -> None:
+        """Forget tokens; more than were drawn are the question too."""
+        drawn = self._history or ()
+        self._history = drawn[: len(drawn) - tokens] if tokens <= len(drawn) else None
+
     def score(self, continuations: Sequence[Sequence[int]]) -> Step:
         """Log-probabilities of labels, normalised over them."""
         # Labels are single letters, as in decode; what stands before one says nothing.

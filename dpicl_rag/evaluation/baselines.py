@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from dpicl_rag.decoding import read
 from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.prompts import Prompt, PromptTemplate
+from dpicl_rag.reading import read
 
 if TYPE_CHECKING:
     import torch

@@ -66,11 +66,12 @@ class Model(SyntheticModel):
     def __init__(self, shadow: Shadow) -> None:
         super().__init__(SIZE, speech, frozenset({SIZE - 1}))
         self._shadow = shadow
+        self._shadow.reading = []
         self._has_read = False
 
     def read(self, prefix: Any, inputs: Any, **options: Any) -> Any:
-        if not self._has_read:
-            # The public row comes first.
+        if not self._has_read and len(inputs) > 1:
+            # The public row comes first; a proposal is made by it alone.
             self._shadow.reading = [str(text).partition("/")[0] for text in inputs[1:]]
             self._has_read = True
         return super().read(prefix, inputs, **options)
@@ -124,18 +125,22 @@ def watch_searches(shadow: Shadow) -> None:
 def watch_support(shadow: Shadow) -> None:
     decide = Support.decide
 
-    def watched(self: Support, agreeing: torch.Tensor, spend: Any, randomness: Any) -> bool:
+    def watched(
+        self: Support, agreeing: torch.Tensor, spend: Any, randomness: Any, **line: float
+    ) -> bool:
         pay = spend.pay_aside
 
-        def paid() -> torch.Tensor | None:
-            able = pay()
-            counted = agreeing if able is None else agreeing & able
+        def paid(rho: float, agreeing: torch.Tensor) -> torch.Tensor:
+            counted = pay(rho, agreeing)
             for unit, counts in zip(shadow.reading, counted.tolist(), strict=True):
                 shadow.lose(unit, counts / (2 * self.noise.sigma**2))
-            return able
+            return counted
 
         spend.pay_aside = paid
-        return decide(self, agreeing, spend, randomness)
+        try:
+            return decide(self, agreeing, spend, randomness, **line)
+        finally:
+            spend.pay_aside = pay
 
     Support.decide = watched  # type: ignore[method-assign]
 
@@ -144,8 +149,8 @@ def plant(fault: str) -> None:
     """Make the private path forget to charge units for a count."""
     if fault == "support":
 
-        def free(self: IndividualFilter) -> torch.Tensor:
-            return self._able
+        def free(self: IndividualFilter, rho: float, counted: torch.Tensor) -> torch.Tensor:
+            return counted & self._able
 
         IndividualFilter.pay_aside = free  # type: ignore[method-assign]
     elif fault == "search":

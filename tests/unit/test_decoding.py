@@ -5,12 +5,13 @@ import pytest
 import torch
 
 from dpicl_rag import PrivateContextLLM
-from dpicl_rag.decoding import GreedyDraft, decode, read
+from dpicl_rag.decoding import GreedyDraft, decode
 from dpicl_rag.filters import FixedFilter, IndividualFilter
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
 from dpicl_rag.mechanisms.utilities import Likeliest, LogRatio, Surplus
 from dpicl_rag.prompts import Prompt
+from dpicl_rag.reading import read
 from tests.support.tiny_model import build_tiny_model
 
 DOCUMENTS = ["(none)", "the code is 4471", "the code is 4471, says Ida", "lunch is at noon"]

@@ -21,6 +21,7 @@ import pytest
 
 from dpicl_rag import PrivateContextLLM
 from dpicl_rag.auditing import SyntheticModel
+from dpicl_rag.filters import IndividualFilter
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval import PrivateThresholdRetriever, Retrieved, Search
@@ -127,7 +128,8 @@ def views(units, unit="u", kind=Read, **settings):
         answer = llm.answer("q", retriever)
         others = tuple(sorted(set(retriever.found.units) - {unit}))
         coin = retriever.coin(unit, choose)
-        seen = (retriever.own.choice.count, coin, others, answer.text, answer.supported)
+        said = answer.text, answer.supported, round(answer.rho, 12)
+        seen = (retriever.own.choice.count, coin, others, *said)
         return seen, round(books[0].spent.get(unit, 0.0), 12)
 
     return distribution(run, LIKELY)
@@ -164,6 +166,40 @@ def test_what_a_unit_shows_by_count_thinning_strength_and_draws_is_what_it_pays(
 
 def test_the_support_count_is_paid_for_too():
     assert worst(others={"a": [0.9]}) <= 1e-9
+
+
+class Knows:
+    """Public knowledge of what the units say, so that the public row proposes it."""
+
+    def recall(self, question):
+        return ["known/"]
+
+
+PROPOSED = {"knowledge": Knows(), "stop": ("b",), "others": {"a": [0.9]}}
+
+
+@pytest.fixture
+def dear_counts(monkeypatch):
+    """So that the few units of this test pass a line, or fail to."""
+    monkeypatch.setattr("dpicl_rag.plan.counting_share", lambda rho: 0.6)
+
+
+def test_a_proposal_that_units_confirm_is_paid_for(dear_counts):
+    given = {name: value for name, value in PROPOSED.items() if name != "others"}
+    found = views({"a": [0.9], "u": [0.95]}, **given)
+    assert worst(**PROPOSED) <= 1e-9
+    # Every way is seen: one count and no draw; two, and one draw of silent or of loud experts.
+    assert len({view[-1] for view, _ in found}) == 3
+
+
+def test_a_proposal_that_nobody_pays_for_is_seen(dear_counts, monkeypatch):
+    paid = IndividualFilter.pay_aside
+
+    def free(self, rho, counted):
+        return paid(self, 0.0, counted)
+
+    monkeypatch.setattr(IndividualFilter, "pay_aside", free)
+    assert worst(**PROPOSED) > 1e-3
 
 
 def test_a_unit_that_was_not_sampled_pays_for_the_count_alone():

@@ -73,11 +73,34 @@ def test_what_is_set_aside_is_there_when_draws_have_spent_the_rest(
             for _ in range(3):
                 private.weigh(lambda: torch.full((2,), 4.0, dtype=torch.float64))
                 private.pay()
-            able = private.pay_aside()
+            able = private.pay_aside(aside, torch.ones(2, dtype=torch.bool))
             assert able.tolist() == [own >= aside, False]
             spent = [Fraction(rho) for rho in private.spent.tolist()]
             assert spent[0] + Fraction(search) + Fraction(aside) * able[0].item() <= whole + 2e-9
             assert spent[1] == 0
+
+
+def test_only_who_is_counted_pays_and_no_count_is_paid_that_was_not_set_aside(tmp_path) -> None:
+    with Ledger(tmp_path / "ledger") as ledger:
+        ledger.set_budget(corpus="mail", rho=9.0, unit_rho=1.0)
+        reservation = ledger.reserve(corpus="mail", rho=1.0, units=["a", "b"])
+        limits = torch.ones(2, dtype=torch.float64)
+        ours = {"reservation": reservation, "places": [0, 1], "units": 2}
+        private = IndividualFilter(limits, bound=1.0, worst=0.1, aside=0.5, **ours)
+        assert private.pay_aside(0.25, torch.tensor([True, False])).tolist() == [True, False]
+        assert private.pay_aside(0.25, torch.tensor([True, True])).tolist() == [True, True]
+        assert private.rho == 0.5
+        with pytest.raises(DPICLError, match="internal"):
+            private.pay_aside(1e-9, torch.tensor([False, False]))
+        reservation.close()
+        with ledger.reserve(corpus="mail", rho=1.0, units=["a", "b"]) as held:
+            assert held.limits == pytest.approx([0.5, 0.75])
+    fixed = FixedFilter(1.0, 0.25, aside=0.5)
+    nobody = torch.zeros(2, dtype=torch.bool)
+    assert fixed.pay_aside(0.25, nobody) is nobody
+    assert fixed.rho == 0.25
+    with pytest.raises(DPICLError, match="internal"):
+        fixed.pay_aside(0.3, nobody)
 
 
 def test_full_weight_until_the_budget_binds_then_what_is_left() -> None:

@@ -54,9 +54,9 @@ class Paid:
     def __init__(self, able=None):
         self.able, self.asked = able, 0
 
-    def pay_aside(self):
+    def pay_aside(self, rho, counted):
         self.asked += 1
-        return self.able
+        return counted if self.able is None else counted & self.able
 
 
 class Noise(Randomness):

@@ -22,9 +22,9 @@ from dpicl_rag import (
     ThresholdRetriever,
 )
 from dpicl_rag.auditing import SyntheticModel
-from dpicl_rag.decoding import read
 from dpicl_rag.language_models.load import load_language_model
 from dpicl_rag.language_models.transformers import TransformersModel
+from dpicl_rag.reading import read
 from dpicl_rag.retrieval import Corpus, GivenDocuments
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.tiny_model import build_tiny_model
@@ -201,7 +201,7 @@ class TestThePublicRow:
         """What the rows read of which the first token was drawn."""
         one = llm(**options)
         one.answer("Which token is it now?", AGREEING)
-        return one.model.read_by_rows[0]
+        return next(read for read in one.model.read_by_rows if len(read) > 1)
 
     def test_alone_reads_what_is_recalled(self, llm, memory):
         public, *experts = self.inputs(llm, knowledge=None)
@@ -268,7 +268,7 @@ class TestThePublicRow:
         model = build_tiny_model()
         llm = PrivateContextLLM(model, knowledge=memory, corpus="mail", max_tokens=2)
         llm.answer("Which token is it now?", ["a document"])
-        (informed, expert), *_ = seen
+        informed, expert = next(inputs for inputs in seen if len(inputs) > 1)
         assert llm.model.tokenizer.decode(informed).endswith(
             "<|end|><|assistant|> ignore the documents"
         )
