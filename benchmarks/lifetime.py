@@ -264,10 +264,7 @@ class Race:
     def _make(self, contender: Contender, epsilon: float, seed: int) -> PrivateContextLLM:
         name = re.sub(r"\W+", "-", f"{contender.name} {epsilon:g}")
         ledger = Ledger(self._folder / f"{name}.ledger")
-        # An answer's price is rounded up and a budget down: without a margin an answer of the
-        # lifetime's own epsilon would be refused.
-        life = epsilon_to_rho(LIFETIME, DELTA) * (1 + 1e-6)
-        ledger.set_budget(corpus=self._corpus.name, rho=life)
+        ledger.set_budget(corpus=self._corpus.name, epsilon=LIFETIME, delta=DELTA)
         memory = None
         if contender.remembers:
             memory = AnswerMemory(self._folder / f"{name}.memory", self._corpus.name)

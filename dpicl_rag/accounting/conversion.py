@@ -14,10 +14,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from functools import lru_cache
 
 from dpicl_rag import _validate
 from dpicl_rag.accounting import _search
+
+NANO = 10**9
+"""Nano-rho in a rho: budgets and charges of a ledger are whole nano-rho."""
 
 
 def rho_to_delta(rho: float, epsilon: float) -> float:
@@ -83,6 +87,8 @@ def epsilon_to_rho(epsilon: float, delta: float) -> float:
     """Largest rho such that rho-zCDP implies (epsilon, delta)-DP by the bound above.
 
     The result is rounded down: ``rho_to_epsilon(result, delta) <= epsilon`` holds as computed.
+    From one nano-rho on it is a whole number of them. A ledger rounds charges up and budgets down;
+    so both stay what they are, and a budget of epsilon pays for an answer of epsilon.
 
     Args:
         epsilon: Finite, above 0.
@@ -93,7 +99,10 @@ def epsilon_to_rho(epsilon: float, delta: float) -> float:
     """
     epsilon = _validate.positive("epsilon", epsilon)
     delta = _validate.probability("delta", delta)
-    return _search.largest_affordable(lambda rho: rho_to_epsilon(rho, delta), epsilon)
+    rho = _search.largest_affordable(lambda rho: rho_to_epsilon(rho, delta), epsilon)
+    whole = math.floor(Fraction(rho) * NANO)
+    # Less than one is kept for callers without a ledger, which cannot pay so little.
+    return whole / NANO if whole else rho
 
 
 def renyi_to_epsilon(curve: Callable[[float], float], delta: float) -> float:

@@ -39,8 +39,8 @@ def ask(
 ) -> None:
     """Answer a question from a corpus, and say what the answer spent.
 
-    Answers that the documents support are remembered, for the one who asked. The same question
-    again costs nothing, and a similar one less.
+    Answers that the documents support are remembered, for the one who asked (or, with --shared,
+    for all). The same question again costs nothing, and a similar one less.
     """
     with _asking(source, settings, answering, quiet) as (llm, retriever):
         with console.Bar("Reading the documents", quiet=quiet) as bar:
@@ -143,7 +143,11 @@ def _knowledge(
     found: list[AnswerMemory | Corpus] = []
     if not (answering.no_memory or answering.no_ledger):
         memory = stores.open_memory(
-            source.corpus, answering.caller, answering.ledger, source.embedder
+            source.corpus,
+            answering.caller,
+            answering.ledger,
+            source.embedder,
+            shared=answering.shared,
         )
         found.append(stack.enter_context(memory))
     for name in answering.public or ():

@@ -193,16 +193,12 @@ def _public(status: ScopeStatus, price: float, delta: float) -> dict[str, Any]:
 
 
 def _affordable(rho: float | None, price: float) -> int | None:
-    """How many answers ``rho`` pays for; None without a limit.
-
-    Budgets are kept as whole nano-rho, rounded down. So is the price here, or a budget of epsilon 8
-    would lack a nano-rho for an answer of epsilon 8, which is given what there is.
-    """
-    from dpicl_rag.ledger.fixed_point import allowance, exact
+    """How many answers ``rho`` pays for, as the ledger counts; None without a limit."""
+    from dpicl_rag.ledger.fixed_point import allowance, charge, exact
 
     if rho is None:
         return None
-    return allowance(exact("rho", rho)) // max(1, allowance(exact("rho", price)))
+    return allowance(exact("rho", rho)) // charge(exact("rho", price))
 
 
 def _print(found: Sequence[ScopeStatus], rows: Sequence[dict[str, Any]]) -> None:

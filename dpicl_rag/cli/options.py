@@ -222,6 +222,14 @@ class Answering:
             "--no-memory", help="Neither read the answers that were released before nor keep this."
         ),
     ] = False
+    shared: Annotated[
+        bool,
+        typer.Option(
+            "--shared",
+            help="Read the remembered answers to all callers, whose questions may then show in an "
+            "answer. By default only those to --caller.",
+        ),
+    ] = False
     public: Annotated[
         list[str] | None,
         typer.Option(
@@ -233,6 +241,11 @@ class Answering:
 
     def __post_init__(self) -> None:
         at_most_one({"--ledger": self.ledger, "--no-ledger": self.no_ledger})
+        for name, without in {
+            "--no-memory": self.no_memory,
+            "--no-ledger": self.no_ledger,
+        }.items():
+            at_most_one({"--shared": self.shared, name: without})
 
 
 def expanded(command: Callable[..., T]) -> Callable[..., T]:

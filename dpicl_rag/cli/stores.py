@@ -77,13 +77,22 @@ def open_answers(ledger: Path | None) -> Iterator[AnswerFile]:
 
 @contextmanager
 def open_memory(
-    corpus: str, caller: str | None, ledger: Path | None, embedder: str | None
+    corpus: str,
+    caller: str | None,
+    ledger: Path | None,
+    embedder: str | None,
+    *,
+    shared: bool,
 ) -> Iterator[AnswerMemory]:
-    """Open the released answers of one corpus and one caller."""
+    """Open the released answers of one corpus, to one caller or, shared, to all."""
     from dpicl_rag.knowledge import AnswerMemory
 
     with AnswerMemory(
-        memory_path(ledger), corpus, caller=caller, embedder=load_embedder(embedder)
+        memory_path(ledger),
+        corpus,
+        caller=caller,
+        shared=shared,
+        embedder=load_embedder(embedder),
     ) as memory:
         yield memory
 

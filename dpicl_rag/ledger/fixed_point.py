@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import math
 
+from dpicl_rag.accounting.conversion import NANO
 from dpicl_rag.errors import ConfigurationError
 
-NANO = 10**9
 MAX_RHO = 1e6
 """Largest rho that a budget or a charge may have; far beyond any that protects."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, aclosing
+from functools import partial
 from typing import Any, TypeAlias, cast
 
 from langchain_core.runnables import RunnableConfig, RunnableSerializable
@@ -44,9 +45,21 @@ class _PrivateChain(RunnableSerializable[Question, Answered]):
         """Who answers, and from what."""
 
     def invoke(
-        self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
+        self,
+        input: Question,
+        config: RunnableConfig | None = None,
+        *,
+        fresh: bool | None = False,
+        **kwargs: Any,
     ) -> Answered:
         """Answer a question.
+
+        Args:
+            input: A question, or a dict that holds it under ``input_key``.
+            config: LangChain's.
+            fresh: Ask the documents again where the memory has the answer to the same question.
+                ``chain.bind(fresh=True)`` always does.
+            **kwargs: Without effect.
 
         Raises:
             BudgetExceededError: A budget of the ledger cannot pay for the first token.
@@ -54,34 +67,56 @@ class _PrivateChain(RunnableSerializable[Question, Answered]):
         """
         question, (llm, documents) = self._question(input), self._source(input)
         return self._call_with_config(
-            lambda _: self._answered(llm.answer(question, documents)), question, config
+            lambda _: self._answered(llm.answer(question, documents, fresh=bool(fresh))),
+            question,
+            config,
         )
 
     async def ainvoke(
-        self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
+        self,
+        input: Question,
+        config: RunnableConfig | None = None,
+        *,
+        fresh: bool | None = False,
+        **kwargs: Any,
     ) -> Answered:
         """``invoke`` in a worker thread."""
         question, (llm, documents) = self._question(input), self._source(input)
 
         async def answer(_: Question) -> Answered:
-            return self._answered(await llm.aanswer(question, documents))
+            return self._answered(await llm.aanswer(question, documents, fresh=bool(fresh)))
 
         return await self._acall_with_config(answer, question, config)
 
     def stream(
-        self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
+        self,
+        input: Question,
+        config: RunnableConfig | None = None,
+        *,
+        fresh: bool | None = False,
+        **kwargs: Any,
     ) -> Iterator[Answered]:
         """Stream the answer; closing early pays for what was released and no more."""
-        return self.transform(iter([input]), config)
+        return self.transform(iter([input]), config, fresh=fresh)
 
     def astream(
-        self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
+        self,
+        input: Question,
+        config: RunnableConfig | None = None,
+        *,
+        fresh: bool | None = False,
+        **kwargs: Any,
     ) -> AsyncGenerator[Answered, None]:
         """``stream`` with each draw in a worker thread."""
-        return self.atransform(_one(input), config)
+        return self.atransform(_one(input), config, fresh=fresh)
 
     def transform(
-        self, input: Iterator[Question], config: RunnableConfig | None = None, **kwargs: Any
+        self,
+        input: Iterator[Question],
+        config: RunnableConfig | None = None,
+        *,
+        fresh: bool | None = False,
+        **kwargs: Any,
     ) -> Iterator[Answered]:
         """``stream`` for a question that itself arrives in pieces."""
         whole = _joined(list(input))
@@ -90,17 +125,25 @@ class _PrivateChain(RunnableSerializable[Question, Answered]):
         with ExitStack() as opened:
             yield from self._transform_stream_with_config(
                 iter([question]),
-                lambda _: self._pieces(opened.enter_context(llm.stream(question, documents))),
+                lambda _: self._pieces(
+                    opened.enter_context(llm.stream(question, documents, fresh=bool(fresh)))
+                ),
                 config,
             )
 
     async def atransform(
-        self, input: AsyncIterator[Question], config: RunnableConfig | None = None, **kwargs: Any
+        self,
+        input: AsyncIterator[Question],
+        config: RunnableConfig | None = None,
+        *,
+        fresh: bool | None = False,
+        **kwargs: Any,
     ) -> AsyncGenerator[Answered, None]:
         """``transform`` with the search and each draw in a worker thread."""
         whole = _joined([part async for part in input])
         question, (llm, documents) = self._question(whole), self._source(whole)
-        async with aclosing(self._apieces(lambda: llm.stream(question, documents))) as answer:
+        begin = partial(llm.stream, question, documents, fresh=bool(fresh))
+        async with aclosing(self._apieces(begin)) as answer:
             pieces = self._atransform_stream_with_config(_one(question), lambda _: answer, config)
             async with aclosing(cast("AsyncGenerator[Answered]", pieces)):
                 async for piece in pieces:

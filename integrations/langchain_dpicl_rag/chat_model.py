@@ -25,6 +25,7 @@ class ChatPrivateContext(PrivateModel, BaseChatModel):  # type: ignore[misc] # a
     ``chat.bind(documents=[...])``, or as ``text-plain`` content blocks of the messages, each a
     privacy unit of its own. All other text of the messages is public, retrieved or not. A system
     message replaces the template's instruction; earlier turns become part of the question.
+    ``fresh=True`` asks the documents again where the memory has the answer.
 
     Blocks are out of sight from the moment the model is called. A prompt or a chain in front of it
     sees them, and shows them to its callbacks: there, pass documents by ``documents=``.

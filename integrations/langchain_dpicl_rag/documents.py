@@ -16,6 +16,9 @@ from dpicl_rag.retrieval import Documents, Retriever
 DOCUMENTS = "documents"
 """The keyword under which callers pass documents."""
 
+FRESH = "fresh"
+"""The keyword by which documents are asked again where the memory has the answer."""
+
 
 class SealedDocuments:
     """Documents that LangChain may carry but not read: no repr, no attributes, no pickle.
@@ -115,7 +118,7 @@ def documents_of(
             field names their unit, or the call brings an argument that the private path does not
             know.
     """
-    unknown = sorted(set(arguments) - {DOCUMENTS, "stream"})
+    unknown = sorted(set(arguments) - {DOCUMENTS, FRESH, "stream"})
     if unknown:
         raise ConfigurationError(
             f"{', '.join(unknown)}: not an argument of a private call; settings are given when "

@@ -18,6 +18,7 @@ class PrivateLLM(PrivateModel, BaseLLM):
     Documents come beside the prompt: ``llm.invoke(question, documents=[...])`` or
     ``llm.bind(documents=[...])``. They may be strings, ``dpicl_rag.Document``, LangChain documents
     or any ``dpicl_rag`` retriever. Text inside the prompt is public, retrieved or not.
+    ``fresh=True`` beside them asks the documents again where the memory has the answer.
 
     The guarantee is for the documents handed over. Where a retriever of LangChain chose them, use
     `PrivateRetrievalChain`, which knows how far one document reaches into the choice.

@@ -21,7 +21,13 @@ from dpicl_rag.answers import PrivateAnswer, PrivateStream, in_thread
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import Documents
-from langchain_dpicl_rag.documents import DOCUMENTS, SealedCall, SealedDocuments, documents_of
+from langchain_dpicl_rag.documents import (
+    DOCUMENTS,
+    FRESH,
+    SealedCall,
+    SealedDocuments,
+    documents_of,
+)
 
 
 class PrivateModel(BaseLanguageModel[Any]):
@@ -144,13 +150,14 @@ class PrivateModel(BaseLanguageModel[Any]):
         self, prompt: Any, stop: list[str] | None, arguments: dict[str, Any]
     ) -> PrivateAnswer:
         llm, question, documents = self._ask(prompt, stop, arguments)
-        return llm.answer(question, documents)
+        return llm.answer(question, documents, fresh=bool(arguments.get(FRESH)))
 
     def _draw(
         self, prompt: Any, stop: list[str] | None, arguments: dict[str, Any], call: SealedCall
     ) -> PrivateStream:
         llm, question, documents = self._ask(prompt, stop, arguments)
-        call.stream = stream = llm.stream(question, documents)
+        fresh = bool(arguments.get(FRESH))
+        call.stream = stream = llm.stream(question, documents, fresh=fresh)
         return stream
 
     def _ask(

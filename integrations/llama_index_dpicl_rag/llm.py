@@ -135,6 +135,7 @@ class PrivateLLM(Unrecorded, CustomLLM):
         formatted: bool = False,
         *,
         documents: Documents | None = None,
+        fresh: bool = False,
         **kwargs: Any,
     ) -> CompletionResponse:
         """Answer a question from documents.
@@ -143,6 +144,7 @@ class PrivateLLM(Unrecorded, CustomLLM):
             prompt: The question. Public.
             formatted: Without effect: the private language model has its own template.
             documents: Private documents; see the class.
+            fresh: Ask them again where the memory has the answer to the same question.
             **kwargs: None are known. Sampling parameters would act on private scores.
 
         Raises:
@@ -152,7 +154,7 @@ class PrivateLLM(Unrecorded, CustomLLM):
         """
         found = self._documents(documents, kwargs)
         return _COMPLETION.answer(
-            self, prompt, lambda: self._llm.answer(prompt, found), self._completion
+            self, prompt, lambda: self._llm.answer(prompt, found, fresh=fresh), self._completion
         )
 
     async def acomplete(
@@ -161,12 +163,16 @@ class PrivateLLM(Unrecorded, CustomLLM):
         formatted: bool = False,
         *,
         documents: Documents | None = None,
+        fresh: bool = False,
         **kwargs: Any,
     ) -> CompletionResponse:
         """``complete`` in a worker thread."""
         found = self._documents(documents, kwargs)
         return await _COMPLETION.aanswer(
-            self, prompt, lambda: self._llm.aanswer(prompt, found), self._completion
+            self,
+            prompt,
+            lambda: self._llm.aanswer(prompt, found, fresh=fresh),
+            self._completion,
         )
 
     def stream_complete(
@@ -175,6 +181,7 @@ class PrivateLLM(Unrecorded, CustomLLM):
         formatted: bool = False,
         *,
         documents: Documents | None = None,
+        fresh: bool = False,
         **kwargs: Any,
     ) -> CompletionResponseGen:
         """``complete`` piece by piece. The answer begins, and budgets are asked, with the first.
@@ -184,7 +191,8 @@ class PrivateLLM(Unrecorded, CustomLLM):
         paid for.
         """
         numbers: dict[str, Any] = {}
-        stream = pieces(self._llm, prompt, self._documents(documents, kwargs), numbers)
+        found = self._documents(documents, kwargs)
+        stream = pieces(self._llm, prompt, found, numbers, fresh=fresh)
         return _COMPLETION.stream(self, prompt, stream, partial(_completions, numbers=numbers))
 
     async def astream_complete(
@@ -193,58 +201,80 @@ class PrivateLLM(Unrecorded, CustomLLM):
         formatted: bool = False,
         *,
         documents: Documents | None = None,
+        fresh: bool = False,
         **kwargs: Any,
     ) -> CompletionResponseAsyncGen:
         """``stream_complete`` with each piece drawn in a worker thread."""
         numbers: dict[str, Any] = {}
-        stream = apieces(self._llm, prompt, self._documents(documents, kwargs), numbers)
+        found = self._documents(documents, kwargs)
+        stream = apieces(self._llm, prompt, found, numbers, fresh=fresh)
         return _COMPLETION.astream(self, prompt, stream, partial(_acompletions, numbers=numbers))
 
     def chat(
-        self, messages: Sequence[ChatMessage], *, documents: Documents | None = None, **kwargs: Any
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        documents: Documents | None = None,
+        fresh: bool = False,
+        **kwargs: Any,
     ) -> ChatResponse:
         """``complete`` for messages; a lone message is the question, several are joined to it."""
         found, question = self._documents(documents, kwargs), self._question(messages)
         return _CHAT.answer(
             self,
             messages,
-            lambda: self.complete(question, documents=found),
+            lambda: self.complete(question, documents=found, fresh=fresh),
             completion_response_to_chat_response,
         )
 
     async def achat(
-        self, messages: Sequence[ChatMessage], *, documents: Documents | None = None, **kwargs: Any
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        documents: Documents | None = None,
+        fresh: bool = False,
+        **kwargs: Any,
     ) -> ChatResponse:
         """``chat`` in a worker thread."""
         found, question = self._documents(documents, kwargs), self._question(messages)
         return await _CHAT.aanswer(
             self,
             messages,
-            lambda: self.acomplete(question, documents=found),
+            lambda: self.acomplete(question, documents=found, fresh=fresh),
             completion_response_to_chat_response,
         )
 
     def stream_chat(
-        self, messages: Sequence[ChatMessage], *, documents: Documents | None = None, **kwargs: Any
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        documents: Documents | None = None,
+        fresh: bool = False,
+        **kwargs: Any,
     ) -> ChatResponseGen:
         """``stream_complete`` for messages."""
         found, question = self._documents(documents, kwargs), self._question(messages)
         return _CHAT.stream(
             self,
             messages,
-            self.stream_complete(question, documents=found),
+            self.stream_complete(question, documents=found, fresh=fresh),
             stream_completion_response_to_chat_response,
         )
 
     async def astream_chat(
-        self, messages: Sequence[ChatMessage], *, documents: Documents | None = None, **kwargs: Any
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        documents: Documents | None = None,
+        fresh: bool = False,
+        **kwargs: Any,
     ) -> ChatResponseAsyncGen:
         """``astream_complete`` for messages."""
         found, question = self._documents(documents, kwargs), self._question(messages)
         return _CHAT.astream(
             self,
             messages,
-            await self.astream_complete(question, documents=found),
+            await self.astream_complete(question, documents=found, fresh=fresh),
             astream_completion_response_to_chat_response,
         )
 

@@ -44,6 +44,7 @@ class PrivateQueryEngine(BaseQueryEngine):
         where: On Chroma: filter on metadata, for example ``{"owner": "ann"}``.
         streaming: Respond with ``StreamingResponse``, or ``AsyncStreamingResponse`` to ``aquery``.
             The answer begins, and budgets are asked, with the first piece.
+        fresh: Ask the documents again where the memory has the answer to the same question.
         callback_manager: LlamaIndex's callbacks.
 
     Raises:
@@ -61,11 +62,12 @@ class PrivateQueryEngine(BaseQueryEngine):
         top_k: int | None = None,
         where: Where | None = None,
         streaming: bool = False,
+        fresh: bool = False,
         callback_manager: CallbackManager | None = None,
     ) -> None:
         super().__init__(callback_manager)
         self._llm = llm_from(llm, unit_field)
-        self._streaming = streaming
+        self._streaming, self._fresh = streaming, fresh
         self._retriever = private_retriever(
             retriever,
             unit_field=unit_field,
@@ -80,8 +82,12 @@ class PrivateQueryEngine(BaseQueryEngine):
 
     def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
         question = query_bundle.query_str
-        return respond(self._llm, question, self._retriever, streaming=self._streaming)
+        return respond(
+            self._llm, question, self._retriever, streaming=self._streaming, fresh=self._fresh
+        )
 
     async def _aquery(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
         question = query_bundle.query_str
-        return await arespond(self._llm, question, self._retriever, streaming=self._streaming)
+        return await arespond(
+            self._llm, question, self._retriever, streaming=self._streaming, fresh=self._fresh
+        )

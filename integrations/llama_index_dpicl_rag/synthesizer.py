@@ -53,6 +53,7 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
             displace as many others: say ``Stability(added=0, changed=k)``.
         streaming: Respond with ``StreamingResponse``, or ``AsyncStreamingResponse`` to async
             calls.
+        fresh: Ask the documents again where the memory has the answer to the same question.
         callback_manager: LlamaIndex's callbacks.
 
     Raises:
@@ -67,13 +68,14 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
         unit_field: str,
         stability: Stability | None = None,
         streaming: bool = False,
+        fresh: bool = False,
         callback_manager: CallbackManager | None = None,
     ) -> None:
         self._private_llm = llm_from(llm, unit_field)
         # Without one the base class would look for the global model.
         shown = llm if isinstance(llm, PrivateLLM) else PrivateLLM(llm)
         super().__init__(llm=shown, callback_manager=callback_manager, streaming=streaming)
-        self._unit_field = unit_field
+        self._unit_field, self._fresh = unit_field, fresh
         self._stability = stability_of_list(stability, unit_field)
 
     def _get_prompts(self) -> PromptDictType:
@@ -96,7 +98,10 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
         """
         found = self._retrieved(nodes, response_kwargs)
         with self._recorded(query) as (asked, end):
-            return end(respond(self._private_llm, asked, found, streaming=self._streaming))
+            response = respond(
+                self._private_llm, asked, found, streaming=self._streaming, fresh=self._fresh
+            )
+            return end(response)
 
     async def asynthesize(
         self,
@@ -108,7 +113,10 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
         """``synthesize`` without blocking the event loop."""
         found = self._retrieved(nodes, response_kwargs)
         with self._recorded(query) as (asked, end):
-            return end(await arespond(self._private_llm, asked, found, streaming=self._streaming))
+            response = await arespond(
+                self._private_llm, asked, found, streaming=self._streaming, fresh=self._fresh
+            )
+            return end(response)
 
     def get_response(
         self,
@@ -132,8 +140,8 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
         """
         found = self._chunks(text_chunks, units, response_kwargs)
         if self._streaming:
-            return pieces(self._private_llm, query_str, found, {})
-        return self._private_llm.answer(query_str, found).text
+            return pieces(self._private_llm, query_str, found, {}, fresh=self._fresh)
+        return self._private_llm.answer(query_str, found, fresh=self._fresh).text
 
     async def aget_response(
         self,
@@ -146,8 +154,9 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
         """``get_response`` without blocking the event loop."""
         found = self._chunks(text_chunks, units, response_kwargs)
         if self._streaming:
-            return self._private_llm.astream(query_str, found)
-        return (await self._private_llm.aanswer(query_str, found)).text
+            return self._private_llm.astream(query_str, found, fresh=self._fresh)
+        answer = await self._private_llm.aanswer(query_str, found, fresh=self._fresh)
+        return answer.text
 
     def _prepare_response_output(
         self, response_str: RESPONSE_TEXT_TYPE | None, source_nodes: list[NodeWithScore]

@@ -9,12 +9,17 @@ import pytest
 import torch
 
 from dpicl_rag import PrivateContextLLM
+from dpicl_rag.accounting import DIRECT
 from dpicl_rag.auditing import SyntheticModel
+from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.filters import IndividualFilter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import DenseStep
+from dpicl_rag.plan import answer_plan
 from dpicl_rag.private_context_llm import UNSUPPORTED
 from dpicl_rag.support import Support, Witness
-from tests.support.scored_units import gaussian_pmf
+from tests.support.scored_units import distribution, gaussian_pmf
+from tests.unit.retrieval.test_private_distributions import deficit
 
 RHO = 0.05
 
@@ -111,6 +116,64 @@ def test_the_price_covers_what_one_unit_moves_and_half_of_it_does_not(sensitivit
     one, other = chance(support, 10), chance(support, 10 + sensitivity)
     assert other > one
     assert math.log(other / one) < math.sqrt(2 * support.rho) * 8
+
+
+class Book:
+    """What a ledger is told that each unit pays."""
+
+    paid: tuple[float, ...] = ()
+
+    def commit(self, most, unit_rho):
+        self.paid = tuple(unit_rho)
+
+
+def verdicts(others: int, unit: bool, monkeypatch) -> dict[tuple[bool, float], float]:
+    """Distribution of the verdict, and of what the last unit paid; all units agree."""
+    plan = answer_plan(PrivacyConfig(), DIRECT, 0.0)
+    noise, units = plan.support.noise, others + unit
+
+    def run(choose):
+        table = list(gaussian_pmf(noise.sigma, math.ceil(8 * noise.sigma)).items())
+        monkeypatch.setattr(type(noise), "draw", lambda self, randomness: choose(table))
+        book = Book()
+        limits = torch.full((units,), plan.rho, dtype=torch.float64)
+        spend = IndividualFilter(
+            limits,
+            bound=plan.rho,
+            worst=plan.mechanism.rho,
+            aside=plan.support_rho,
+            reservation=book,
+            places=range(units),
+            units=units,
+        )
+        told = plan.support.decide(torch.ones(units, dtype=torch.bool), spend, Noise())
+        return told, book.paid[-1] if unit else 0.0
+
+    return distribution(run)
+
+
+def most_untold(monkeypatch) -> float:
+    """How far the verdict shows more of a unit than it paid, at the worst number of others."""
+    return max(
+        deficit(verdicts(others, True, monkeypatch), verdicts(others, False, monkeypatch))
+        for others in range(16)
+    )
+
+
+def test_the_verdict_shows_no_more_of_a_unit_than_it_pays(monkeypatch):
+    assert most_untold(monkeypatch) <= 1e-9
+
+
+def test_half_the_price_is_seen(monkeypatch):
+    """One bit of the count shows two thirds of what the whole count would."""
+    whole = Support.rho.fget
+    monkeypatch.setattr(Support, "rho", property(lambda self: whole(self) / 2))
+    assert most_untold(monkeypatch) > 1e-4
+
+
+def test_a_count_that_nobody_pays_for_is_seen(monkeypatch):
+    monkeypatch.setattr(Support, "rho", property(lambda self: 0.0))
+    assert most_untold(monkeypatch) > 1e-3
 
 
 def test_noise_alone_seldom_passes():

@@ -71,7 +71,14 @@ def test_epsilon_and_delta_are_inverse(rho: float, delta: float) -> None:
 def test_rho_is_the_largest_and_rounded_down(epsilon: float, delta: float) -> None:
     rho = epsilon_to_rho(epsilon, delta)
     assert rho_to_epsilon(rho, delta) <= epsilon
-    assert rho_to_epsilon(rho * (1 + 1e-7), delta) > epsilon
+    step = 0.0 if rho < 1e-9 else 1e-9
+    assert rho_to_epsilon((rho + step) * (1 + 1e-7), delta) > epsilon
+
+
+@given(epsilons, deltas)
+def test_rho_is_a_whole_number_of_nano_rho_from_one_on(epsilon: float, delta: float) -> None:
+    rho = epsilon_to_rho(epsilon, delta)
+    assert 0 < rho < 1e-9 or rho == round(rho * 1e9) / 10**9
 
 
 @given(rhos, deltas, st.floats(1.001, 10))

@@ -309,6 +309,8 @@ def test_a_wrong_option_is_a_usage_error(cli, mail, words):
             "give --private-threshold or --private-top-k, not both",
         ),
         (["--no-ledger", "--ledger", "x"], "give --ledger or --no-ledger, not both"),
+        (["--shared", "--no-memory"], "give --shared or --no-memory, not both"),
+        (["--shared", "--no-ledger"], "give --shared or --no-ledger, not both"),
     ],
 )
 def test_options_that_exclude_each_other_are_named(cli, mail, words, told):

@@ -92,6 +92,18 @@ def test_callers_do_not_share_a_memory(ask, cli):
     assert [entry["caller"] for entry in shown] == ["ann", "bob", None]
 
 
+def test_shared_reads_the_answers_to_all_and_keeps_its_own_callers_name(ask, cli):
+    ask("--caller", "ann")
+    assert ask("--caller", "bob", "--shared", "--json")["from_memory"]
+    assert ask("--shared", "--json")["from_memory"]
+    near = ask("--caller", "bob", "--shared", "--json", question="Which token is it now?")
+    assert (near["from_memory"], near["recalled"]) == (False, 1)
+    shown = json.loads(cli("memory", "show", "--json").stdout)["entries"]
+    assert [entry["caller"] for entry in shown] == ["ann", "bob"]
+    # What bob kept is still hidden from ann, who does not share.
+    assert ask("--caller", "ann", "--json", question="Which token is it now?")["recalled"] == 1
+
+
 def test_a_corrected_entry_is_the_answer(ask, cli):
     ask()
     assert cli("memory", "edit", "1", "Token three.").exit_code == 0
