@@ -62,7 +62,7 @@ class Proposal:
         model: Reads the proposed tokens without any knowledge: support is what documents add.
         prompt: Public text before and after the document.
         tokens: What is proposed.
-        support: The count and its price.
+        support: The count, at its highest price.
         found: Released number of units that were found, if any.
         spend: Pays for the count.
         randomness: Where its noise comes from.
@@ -82,9 +82,9 @@ class Proposal:
         self.confirmed = False
         self._suffix = prompt.suffix
         self._bare = bare_log_prob(model, prompt, tokens)
-        self._support = support
         # Those who support something else may be many too.
         self._line = 2 * support.line if found is None else _MOST * found.low
+        self._support = support if found is None else support.up_to(self._line)
         self._spend = spend
         self._randomness = randomness
 

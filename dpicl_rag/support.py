@@ -85,6 +85,15 @@ class Support:
         """Rho of zCDP that the count costs any unit at most."""
         return self.sensitivity**2 * self.noise.rho
 
+    def up_to(self, line: float) -> Support:
+        """The same count with as much noise as such a line allows, and so at its least price.
+
+        Args:
+            line: Public.
+        """
+        sigma = max(self.noise.sigma, line / _LINE)
+        return Support(DiscreteGaussian(sigma), self.sensitivity)
+
     @property
     def line(self) -> float:
         """What noise alone hardly passes."""

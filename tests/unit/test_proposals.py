@@ -123,7 +123,9 @@ def test_most_of_those_that_were_found_must_confirm(monkeypatch, found, agreeing
     proposal = Proposal(MODEL, PROMPT, (3, END), support, found, spend, Randomness())
     rows = read(MODEL, PROMPT, inputs, room=4, informed="token 3")
     assert proposal.ask(rows) is proposal.confirmed is confirmed
-    assert spend.rho == pytest.approx(COUNT)
+    # The higher the line, the more noise it bears, and the less a count costs.
+    few = found is None or found.low < 10
+    assert spend.rho == pytest.approx(COUNT if few else 9 / 2 / 29**2)
     assert repr(proposal) == "Proposal()"
 
 
