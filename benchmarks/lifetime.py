@@ -174,12 +174,12 @@ def _itself(corpus: Corpus) -> Corpus:
 
 
 CONTENDERS = (
-    Contender("settings of 2026-11-21", _before, _found_before),
+    Contender("settings of 2026-11-21", _before, _found_before, (8.0, 4.0)),
     Contender("strength by need", _by_need, _counted, (2.0,)),
     Contender("+ 24 units", lambda _: {**_by_need(_), "units": 24}, _itself, (2.0,)),
     Contender("+ memory", lambda _: {}, _counted, (2.0,), remembers=True),
-    Contender("all, the defaults", lambda _: {}, _itself, (2.0,), remembers=True),
-    Contender("InvisibleInk", _invisible_ink, _found_before, (8.0, 4.0)),
+    Contender("all, the defaults", lambda _: {}, _itself, (4.0, 2.0), remembers=True),
+    Contender("InvisibleInk", _invisible_ink, _found_before),
     Contender("plain product", _product, _found_before),
     Contender("noisy max of votes", _votes, _found_before),
 )
