@@ -36,7 +36,7 @@ from dpicl_rag.methods.documents import over_documents
 from dpicl_rag.plan import answer_plan, label_plan
 from dpicl_rag.prompts import CONTENT_FREE, Prompt, PromptTemplate, label_tokens
 from dpicl_rag.proposals import Proposal, propose
-from dpicl_rag.reading import bare_log_prob, read
+from dpicl_rag.reading import bare_log_probs, read
 from dpicl_rag.retrieval.base import Priced, Retriever, filter_of
 from dpicl_rag.retrieval.given import Documents, GivenDocuments, as_retriever
 from dpicl_rag.support import Witness
@@ -215,7 +215,7 @@ class PrivateContextLLM:
                 supported = True
             elif whole and plan.support is not None and witness is not None:
                 # Support is what documents add to the model, not to what was known before.
-                bare = bare_log_prob(model, prompt, witness.tokens) if informed else None
+                bare = sum(bare_log_probs(model, prompt, witness.tokens)) if informed else None
                 supported = tokens > 0 and plan.support.decide(
                     witness.agreeing(bare), spend, self._randomness
                 )

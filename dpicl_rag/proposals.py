@@ -15,9 +15,9 @@ from dpicl_rag.language_models.base import BlockRows, Input, LanguageModel
 from dpicl_rag.language_models.memory import enough_memory
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.prompts import Prompt
-from dpicl_rag.reading import bare_log_prob, read
+from dpicl_rag.reading import bare_log_probs, read
 from dpicl_rag.retrieval.count import NoisyCount
-from dpicl_rag.support import Support, Witness
+from dpicl_rag.support import Support, Witness, speaks_against
 
 _MOST = 0.5  # of the units found must support a proposal, as far as their number is known
 
@@ -81,7 +81,7 @@ class Proposal:
         self.tokens = tuple(tokens)
         self.confirmed = False
         self._suffix = prompt.suffix
-        self._bare = bare_log_prob(model, prompt, tokens)
+        self._bare = bare_log_probs(model, prompt, tokens)
         # Those who support something else may be many too.
         self._line = 2 * support.line if found is None else _MOST * found.low
         self._support = support if found is None else support.up_to(self._line)
@@ -102,7 +102,10 @@ class Proposal:
         steps = rows.extend_each(read_ahead, len(self.tokens))
         for step, token in zip(steps, self.tokens, strict=True):
             witness.hear(step, token)
-        agreeing = witness.agreeing(self._bare)
+        agreeing = witness.agreeing(sum(self._bare))
+        # Where an answer ends is no matter of fact.
+        for step, token, bare in list(zip(steps, self.tokens, self._bare, strict=True))[:-1]:
+            agreeing &= ~speaks_against(step, token, bare)
         self.confirmed = self._support.decide(
             agreeing, self._spend, self._randomness, line=self._line
         )

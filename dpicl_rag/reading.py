@@ -34,13 +34,13 @@ def read(
 
 
 @enough_memory()
-def bare_log_prob(model: LanguageModel, prompt: Prompt, tokens: Sequence[int]) -> float:
-    """Log-probability of released tokens to the public row that reads nothing at all."""
+def bare_log_probs(model: LanguageModel, prompt: Prompt, tokens: Sequence[int]) -> list[float]:
+    """Log-probability of each public token to the public row that reads nothing at all."""
     if not tokens:
-        return 0.0
+        return []
     rows = read(model, prompt, [], room=len(tokens))
     if isinstance(rows, BlockRows):
         steps = rows.extend_each((*prompt.suffix, *tokens[:-1]), len(tokens))
     else:
         steps = [rows.extend(ids) for ids in (prompt.suffix, *((token,) for token in tokens[:-1]))]
-    return sum(float(step.public[token]) for step, token in zip(steps, tokens, strict=True))
+    return [float(step.public[token]) for step, token in zip(steps, tokens, strict=True)]

@@ -129,6 +129,26 @@ def test_most_of_those_that_were_found_must_confirm(monkeypatch, found, agreeing
     assert repr(proposal) == "Proposal()"
 
 
+def test_documents_that_say_another_value_do_not_confirm(monkeypatch):
+    """They find all else of the answer likely, so that the mean alone would not tell."""
+    monkeypatch.setattr(DiscreteGaussian, "draw", lambda self, randomness: 0)
+    tokens = (*range(1, 8), END)
+
+    def speech(text: str, history: tuple[int, ...]) -> list[float]:
+        if "doc" not in text:
+            return [0.0] * SIZE
+        at = len(history)
+        said = 9 if at == 4 and "other" in text else tokens[at]
+        return [6.0 if token == said else 0.0 for token in range(SIZE)]
+
+    model = SyntheticModel(SIZE, speech, frozenset({END}))
+    for text, confirmed in (("doc", True), ("doc other", False)):
+        spend, support = FixedFilter(1.0, 0.1, aside=COUNT), Support.within(COUNT, 1)
+        proposal = Proposal(model, PROMPT, tokens, support, None, spend, Randomness())
+        rows = read(model, PROMPT, [text] * 40, room=9)
+        assert proposal.ask(rows) is confirmed
+
+
 def test_after_a_refusal_rows_stand_where_they_stood(tiny_model):
     """To the last bit: what is drawn then has the distribution of an answer without a proposal."""
     prompt = PromptTemplate().cut(tiny_model.tokenizer, "q?")

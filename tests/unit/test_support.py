@@ -17,7 +17,7 @@ from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.plan import answer_plan
 from dpicl_rag.private_context_llm import UNSUPPORTED
-from dpicl_rag.support import Support, Witness
+from dpicl_rag.support import Support, Witness, speaks_against
 from tests.support.scored_units import distribution, gaussian_pmf
 from tests.unit.retrieval.test_private_distributions import deficit
 
@@ -43,6 +43,13 @@ def test_an_expert_agrees_with_what_is_likely_to_it_and_news_to_the_bare_model()
     assert heard(rows, [0.02, 0.98], [1, 1]).agreeing().tolist() == [False] * 3
     # The public row knew it from an earlier answer; the bare model does not.
     assert heard(rows, [0.02, 0.98], [1, 1]).agreeing(2 * math.log(0.02))[0]
+
+
+def test_an_expert_speaks_against_what_it_finds_far_less_likely_than_the_bare_model():
+    rows = torch.tensor([[0.99, 0.01], [0.8, 0.2], [0.02, 0.98]])
+    step = DenseStep(torch.zeros(2), rows.log())
+    assert speaks_against(step, 1, math.log(0.5)).tolist() == [True, False, False]
+    assert speaks_against(step, 1, math.log(0.05)).tolist() == [False] * 3  # to nobody likely
 
 
 def test_a_row_that_is_no_distribution_agrees_with_nothing():
