@@ -197,10 +197,16 @@ class Reading:
 
 
 class Reader:
-    """The model, and how questions are put to it."""
+    """The model, and how questions are put to it.
 
-    def __init__(self, model: TransformersModel) -> None:
-        self._model = model
+    Args:
+        model: Reads.
+        copy_bias: Of the experts, and of a public row that reads a memory.
+    """
+
+    def __init__(self, model: TransformersModel, copy_bias: float = 0.0) -> None:
+        self._model = model.copying(copy_bias)
+        self._informed = model.copying(copy_bias, public=True)
         tokenizer = model.tokenizer
         self._stop = min(tokenizer.stop_tokens)
         spaces = [i for i in tokenizer.vocabulary.values() if tokenizer.decode([i])[:1].isspace()]
@@ -216,7 +222,7 @@ class Reader:
         answer = self._model.tokenizer.encode(f" {case.disease}.")
         right = [*((token,) for token in answer), self._ends]
         texts = (*case.documents, *case.others)
-        steps = self._steps(prompt, (TEMPLATE.no_document,), texts, answer)
+        steps = self._steps(self._model, prompt, (TEMPLATE.no_document,), texts, answer)
         public = [step.public for step in steps]
         parts = [
             torch.split(step.experts, [len(case.documents), len(case.others)]) for step in steps
@@ -224,16 +230,24 @@ class Reader:
         bare = Reading(public, [stating for stating, _ in parts], right)
         others = Reading(public, [other for _, other in parts], right)
         known, wrong = (
-            bare.informed([step.public for step in self._steps(prompt, texts, (), answer)])
-            for texts in (case.remembered, case.wrong)
+            bare.informed([step.public for step in steps])
+            for steps in (
+                self._steps(self._informed, prompt, texts, (), answer)
+                for texts in (case.remembered, case.wrong)
+            )
         )
         return bare, known, wrong, others
 
     def _steps(
-        self, prompt: Prompt, public: Sequence[str], texts: Sequence[str], answer: Sequence[int]
+        self,
+        model: TransformersModel,
+        prompt: Prompt,
+        public: Sequence[str],
+        texts: Sequence[str],
+        answer: Sequence[int],
     ) -> list[DenseStep]:
         """Every place of the answer, in one pass."""
-        model, room = self._model, len(prompt.suffix) + len(answer)
+        room = len(prompt.suffix) + len(answer)
         inputs = [model.digest((text,), UNIT_TOKENS) for text in texts]
         known = model.digest(public, model.context_length)
         rows = model.read(prompt.prefix, [known, *inputs], room=room)
@@ -418,7 +432,7 @@ def main() -> int:
         print("error: no benchmark data; set DPICL_RAG_DATA to its folder", file=sys.stderr)
         return 1
     console = Console()
-    reader = Reader(default_model("float32").copying(options.copy_bias))
+    reader = Reader(default_model("float32"), options.copy_bias)
     corpus = Corpus.create("medical", path=platformdirs.user_cache_path("dpicl-rag") / "benchmarks")
     texts = map(compose, read_records())
     corpus.add([Document(text, f"record-{i}") for i, text in enumerate(texts)])
