@@ -16,7 +16,7 @@ from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.prompts import Prompt
-from dpicl_rag.proposals import Proposal
+from dpicl_rag.proposals import Consent
 from dpicl_rag.reading import read
 from dpicl_rag.support import Witness
 
@@ -31,7 +31,7 @@ def generate(
     block_tokens: int = 0,
     witness: Witness | None = None,
     informed: Input | None = None,
-    proposal: Proposal | None = None,
+    consent: Consent | None = None,
     on_progress: Progress | None = None,
 ) -> Generator[int, None, None]:
     """Read what was gathered and draw a text from it: what answers and synthesis share.
@@ -45,7 +45,7 @@ def generate(
         block_tokens: Most tokens proposed to the experts at once; 0 proposes none.
         witness: Told every token that is drawn.
         informed: What the public row reads, see `read`.
-        proposal: An answer that the documents may confirm, before any token is drawn.
+        consent: To an answer that the documents may confirm before any token is drawn.
         on_progress: Told which part of the documents is read, 0 to 1.
 
     Raises:
@@ -54,8 +54,8 @@ def generate(
     reading = partial(read, model, prompt, room=max_tokens, informed=informed)
     with enough_memory():
         rows, draft = reading(gathered.inputs, on_progress=on_progress), None
-        if proposal is not None and isinstance(rows, BlockRows) and proposal.ask(rows):
-            yield from proposal.tokens
+        if consent is not None and isinstance(rows, BlockRows) and consent.ask(rows):
+            yield from consent.proposal.tokens
             return
         if block_tokens and isinstance(alone := reading([]), BlockRows):
             draft = GreedyDraft(alone, block_tokens)

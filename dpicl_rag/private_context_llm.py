@@ -35,7 +35,7 @@ from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.methods.documents import over_documents
 from dpicl_rag.plan import answer_plan, label_plan
 from dpicl_rag.prompts import CONTENT_FREE, Prompt, PromptTemplate, label_tokens
-from dpicl_rag.proposals import Proposal, propose
+from dpicl_rag.proposals import Consent, Proposal, propose
 from dpicl_rag.reading import bare_log_probs, read
 from dpicl_rag.retrieval.base import Priced, Retriever, filter_of
 from dpicl_rag.retrieval.given import Documents, GivenDocuments, as_retriever
@@ -181,21 +181,19 @@ class PrivateContextLLM:
         known = self._knowledge.recall(question)
         informed = model.digest(known, allowance)
         reader = copying(self.model, config.copy_bias, public=bool(informed))
-        proposed = () if fresh or not informed else self._propose(reader, prompt, informed)
+        proposal = None if fresh else self._propose(reader, prompt, informed)
         price = retriever.rho(config.adjacency)
-        plan = answer_plan(config, retriever.stability, price, counts=2 if proposed else 1)
+        plan = answer_plan(config, retriever.stability, price, counts=2 if proposal else 1)
         reserve = partial(self._reserve, corpus)
         gathered = gather(
             *(question, retriever, plan, reserve, self._randomness),
             digest=lambda passages: model.digest(passages, allowance),
         )
         spend = gathered.spend  # an ended stream keeps no documents
-        proposal = None
-        if proposed and plan.support is not None:
-            proposal = Proposal(
-                *(model, prompt, proposed, plan.support),
-                *(gathered.count, spend, self._randomness),
-            )
+        consent = None
+        if proposal is not None and plan.support is not None:
+            asked = proposal, prompt.suffix, plan.support
+            consent = Consent(*asked, gathered.count, spend, self._randomness)
         # Begins when the first piece is asked for, inside the stream's own clean-up.
         witness = None if plan.support is None else Witness()
         tokens = generate(
@@ -204,14 +202,14 @@ class PrivateContextLLM:
             block_tokens=config.block_tokens,
             witness=witness,
             informed=informed,
-            proposal=proposal,
+            consent=consent,
             on_progress=on_progress,
         )
         refuses = config.unsupported == "refuse"
 
         def settle(text: str, tokens: int, stopped: StoppedBy, whole: bool) -> PrivateAnswer:
             supported = None
-            if whole and proposal is not None and proposal.confirmed:
+            if whole and consent is not None and consent.given:
                 supported = True
             elif whole and plan.support is not None and witness is not None:
                 # Support is what documents add to the model, not to what was known before.
@@ -417,12 +415,15 @@ class PrivateContextLLM:
             raise ConfigurationError("the question is empty")
         return self.template.cut(self.model.tokenizer, question)
 
-    def _propose(self, reader: LanguageModel, prompt: Prompt, informed: Input) -> tuple[int, ...]:
+    def _propose(self, reader: LanguageModel, prompt: Prompt, informed: Input) -> Proposal | None:
         """What public knowledge answers by itself, where a count may confirm it."""
         config = self.config
-        if config.unsupported == "ignore":
-            return ()
-        return propose(reader, prompt, informed, max_tokens=config.max_tokens, stop=config.stop)
+        if not informed or config.unsupported == "ignore":
+            return None
+        model = copying(self.model, config.copy_bias)
+        return propose(
+            *(model, reader, prompt, informed), max_tokens=config.max_tokens, stop=config.stop
+        )
 
     def _retriever(self, documents: Documents) -> Retriever:
         """A search whose noise the budget pays for; nothing is looked at yet."""

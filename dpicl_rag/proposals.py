@@ -9,6 +9,7 @@ falls short, tokens are drawn as usual.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from dpicl_rag.filters import Filter
 from dpicl_rag.language_models.base import BlockRows, Input, LanguageModel
@@ -22,27 +23,49 @@ from dpicl_rag.support import Support, Witness, speaks_against
 _MOST = 0.5  # of the units found must support a proposal, as far as their number is known
 
 
-@enough_memory()
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A whole answer of the public row. Public.
+
+    Attributes:
+        tokens: Its tokens, with the one that ends it.
+        bare: Log-probability of each to the public row that reads no knowledge: support is what
+            documents add to that.
+    """
+
+    tokens: tuple[int, ...]
+    bare: tuple[float, ...]
+
+
 def propose(
     model: LanguageModel,
+    informed_model: LanguageModel,
     prompt: Prompt,
     informed: Input,
     *,
     max_tokens: int,
     stop: Sequence[str],
-) -> tuple[int, ...]:
-    """The likeliest answer of the public row, with the token that ends it. Public.
+) -> Proposal | None:
+    """The likeliest answer of the public row; None where it does not end, or says nothing.
 
     Args:
-        model: Reads public knowledge.
+        model: Reads no knowledge.
+        informed_model: The same model, as it reads public knowledge.
         prompt: Public text before and after it.
         informed: The knowledge.
         max_tokens: Most tokens.
         stop: Strings that end an answer too.
-
-    Returns:
-        Token ids; none where the answer does not end, or says nothing.
     """
+    tokens = _likeliest(informed_model, prompt, informed, max_tokens, stop)
+    if not tokens:
+        return None
+    return Proposal(tokens, tuple(bare_log_probs(model, prompt, tokens)))
+
+
+@enough_memory()
+def _likeliest(
+    model: LanguageModel, prompt: Prompt, informed: Input, max_tokens: int, stop: Sequence[str]
+) -> tuple[int, ...]:
     rows = read(model, prompt, [], room=max_tokens, informed=informed)
     tokens: list[int] = []
     pending: Sequence[int] = prompt.suffix
@@ -55,13 +78,12 @@ def propose(
     return ()
 
 
-class Proposal:
-    """Asks the documents for their consent, once.
+class Consent:
+    """Asks the documents whether they confirm a proposal, once.
 
     Args:
-        model: Reads the proposed tokens without any knowledge: support is what documents add.
-        prompt: Public text before and after the document.
-        tokens: What is proposed.
+        proposal: What is proposed.
+        suffix: Tokens between the documents and the answer.
         support: The count, at its highest price.
         found: Released number of units that were found, if any.
         spend: Pays for the count.
@@ -70,18 +92,16 @@ class Proposal:
 
     def __init__(
         self,
-        model: LanguageModel,
-        prompt: Prompt,
-        tokens: Sequence[int],
+        proposal: Proposal,
+        suffix: Sequence[int],
         support: Support,
         found: NoisyCount | None,
         spend: Filter,
         randomness: Randomness,
     ) -> None:
-        self.tokens = tuple(tokens)
-        self.confirmed = False
-        self._suffix = prompt.suffix
-        self._bare = bare_log_probs(model, prompt, tokens)
+        self.proposal = proposal
+        self.given = False
+        self._suffix = suffix
         # Those who support something else may be many too.
         self._line = 2 * support.line if found is None else _MOST * found.low
         self._support = support if found is None else support.up_to(self._line)
@@ -89,26 +109,26 @@ class Proposal:
         self._randomness = randomness
 
     def __repr__(self) -> str:
-        return "Proposal()"
+        return "Consent()"
 
     def ask(self, rows: BlockRows) -> bool:
-        """Whether the documents confirm it. Rows that do not stand where they stood before.
+        """Whether the documents confirm it; if not, rows stand where they stood before.
 
         Args:
             rows: The public row and the experts, nothing appended yet.
         """
-        read_ahead = (*self._suffix, *self.tokens[:-1])
+        tokens, bare = self.proposal.tokens, self.proposal.bare
+        read_ahead = (*self._suffix, *tokens[:-1])
         witness = Witness()
-        steps = rows.extend_each(read_ahead, len(self.tokens))
-        for step, token in zip(steps, self.tokens, strict=True):
+        steps = rows.extend_each(read_ahead, len(tokens))
+        for step, token in zip(steps, tokens, strict=True):
             witness.hear(step, token)
-        agreeing = witness.agreeing(sum(self._bare))
+        agreeing = witness.agreeing(sum(bare))
         # Where an answer ends is no matter of fact.
-        for step, token, bare in list(zip(steps, self.tokens, self._bare, strict=True))[:-1]:
-            agreeing &= ~speaks_against(step, token, bare)
-        self.confirmed = self._support.decide(
-            agreeing, self._spend, self._randomness, line=self._line
-        )
-        if not self.confirmed:
+        for step, token, log_prob in zip(steps[:-1], tokens, bare, strict=False):
+            agreeing &= ~speaks_against(step, token, log_prob)
+        spend, randomness = self._spend, self._randomness
+        self.given = self._support.decide(agreeing, spend, randomness, line=self._line)
+        if not self.given:
             rows.rewind(len(read_ahead))
-        return self.confirmed
+        return self.given

@@ -12,7 +12,7 @@ from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.filters import FixedFilter
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.proposals import Proposal, propose
+from dpicl_rag.proposals import Consent, Proposal, propose
 from dpicl_rag.reading import read
 from dpicl_rag.retrieval.count import NoisyCount
 from dpicl_rag.support import Support
@@ -50,6 +50,11 @@ def llm(knows: str = "token 3", **settings) -> PrivateContextLLM:
     return PrivateContextLLM(MODEL, **given)
 
 
+def proposed(tokens: tuple[int, ...]) -> Proposal:
+    """A proposal of which the bare model has no opinion."""
+    return Proposal(tokens, (-math.log(SIZE),) * len(tokens))
+
+
 @pytest.mark.parametrize(
     ("knows", "most", "stop", "wanted"),
     [
@@ -62,7 +67,10 @@ def llm(knows: str = "token 3", **settings) -> PrivateContextLLM:
     ],
 )
 def test_what_is_proposed_is_a_whole_answer_or_nothing(knows, most, stop, wanted):
-    assert propose(MODEL, PROMPT, knows, max_tokens=most, stop=stop) == wanted
+    proposal = propose(MODEL, MODEL, PROMPT, knows, max_tokens=most, stop=stop)
+    assert (proposal.tokens if proposal else ()) == wanted
+    if proposal:
+        assert proposal.bare == pytest.approx([-math.log(SIZE)] * len(wanted))
 
 
 @pytest.mark.parametrize("accounting", ["individual", "fixed"])
@@ -120,13 +128,13 @@ def test_most_of_those_that_were_found_must_confirm(monkeypatch, found, agreeing
     monkeypatch.setattr(DiscreteGaussian, "draw", lambda self, randomness: 0)
     inputs = [*["token 3"] * agreeing, *["nothing"] * 3]
     spend, support = FixedFilter(1.0, 0.1, aside=COUNT), Support.within(COUNT, 1)
-    proposal = Proposal(MODEL, PROMPT, (3, END), support, found, spend, Randomness())
+    consent = Consent(proposed((3, END)), PROMPT.suffix, support, found, spend, Randomness())
     rows = read(MODEL, PROMPT, inputs, room=4, informed="token 3")
-    assert proposal.ask(rows) is proposal.confirmed is confirmed
+    assert consent.ask(rows) is consent.given is confirmed
     # The higher the line, the more noise it bears, and the less a count costs.
     few = found is None or found.low < 10
     assert spend.rho == pytest.approx(COUNT if few else 9 / 2 / 29**2)
-    assert repr(proposal) == "Proposal()"
+    assert repr(consent) == "Consent()"
 
 
 def test_documents_that_say_another_value_do_not_confirm(monkeypatch):
@@ -144,9 +152,9 @@ def test_documents_that_say_another_value_do_not_confirm(monkeypatch):
     model = SyntheticModel(SIZE, speech, frozenset({END}))
     for text, confirmed in (("doc", True), ("doc other", False)):
         spend, support = FixedFilter(1.0, 0.1, aside=COUNT), Support.within(COUNT, 1)
-        proposal = Proposal(model, PROMPT, tokens, support, None, spend, Randomness())
+        given = proposed(tokens), PROMPT.suffix, support
         rows = read(model, PROMPT, [text] * 40, room=9)
-        assert proposal.ask(rows) is confirmed
+        assert Consent(*given, None, spend, Randomness()).ask(rows) is confirmed
 
 
 def test_after_a_refusal_rows_stand_where_they_stood(tiny_model):
@@ -157,8 +165,8 @@ def test_after_a_refusal_rows_stand_where_they_stood(tiny_model):
     spend = FixedFilter(1.0, 0.1, aside=COUNT)
     support = Support.within(COUNT, 1)
     found = NoisyCount(1e6, 0.0)  # more than could ever agree
-    tokens = (65, 66, 67)
-    assert not Proposal(tiny_model, prompt, tokens, support, found, spend, Randomness()).ask(asked)
+    given = proposed((65, 66, 67)), prompt.suffix, support
+    assert not Consent(*given, found, spend, Randomness()).ask(asked)
     for ids in (prompt.suffix, (70,), (71,)):
         assert torch.equal(asked.extend(ids).rows, fresh.extend(ids).rows)
 
