@@ -55,6 +55,7 @@ LIFETIME, DELTA = 8.0, 1e-5
 BEFORE = 0.5  # cosine of the demo on 2026-11-21
 WIDEST = 0.38  # below every threshold of every contender
 OVER = 3  # wrong answers in a row
+ALONE = 3  # contenders that read for themselves, when no more are left
 STOP = ("\n", ". ")
 ABOUT = 40  # threads about a fact, which InvisibleInk is told
 
@@ -227,12 +228,17 @@ class Race:
                 done.add((who, line["number"]))
         with file.open("a", encoding="utf-8") as out:
             for one in track(asked, "asking", console=console):
-                self._read(one.text)
                 topic = one.fact.fact.topic
-                for who, (contender, llm) in self._runners.items():
+                asking = {
+                    who: runner
+                    for who, runner in self._runners.items()
+                    if (who, one.number) not in done and not self.told[who].over(topic)
+                }
+                self._model.forget()
+                if len(asking) > ALONE:
+                    self._read(one.text)
+                for who, (contender, llm) in asking.items():
                     told = self.told[who]
-                    if (who, one.number) in done or told.over(topic):
-                        continue
                     answer = llm.answer(one.text, contender.documents(self._corpus))
                     right = one.fact.fact.is_stated_in(answer.text)
                     told.right[topic].append(right)
@@ -249,7 +255,6 @@ class Race:
 
     def _read(self, question: str) -> None:
         """Read in one go what somebody may find."""
-        self._model.forget()
         prompt = TEMPLATE.cut(self._model.tokenizer, question)
         config = PrivacyConfig.create()
         room = prompt.allowance(self._model, config.unit_tokens, MAX_TOKENS)

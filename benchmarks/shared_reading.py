@@ -94,7 +94,7 @@ class SharedModel(ModelAround[TransformersModel]):
 
 
 class _SharedRows:
-    """The rows of one contender: see ``Rows``."""
+    """The rows of one contender: see ``BlockRows``."""
 
     def __init__(self, public: _Group, experts: Sequence[tuple[_Group, int]]) -> None:
         self._public = public
@@ -107,6 +107,16 @@ class _SharedRows:
         public = self._public.after(self._path).public
         rows = [group.after(self._path).experts[place] for group, place in self._experts]
         return DenseStep(public, torch.stack(rows) if rows else public.new_zeros(0, len(public)))
+
+    def extend_each(self, token_ids: Sequence[int], keep: int) -> list[Step]:
+        """See ``BlockRows.extend_each``."""
+        first = len(token_ids) - keep + 1
+        steps = [self.extend(token_ids[:first])]
+        return [*steps, *(self.extend((token,)) for token in token_ids[first:])]
+
+    def rewind(self, tokens: int) -> None:
+        """See ``BlockRows.rewind``."""
+        self._path = self._path[: len(self._path) - tokens]
 
     def score(self, continuations: Sequence[Sequence[int]]) -> Step:
         """Labels are not asked for."""

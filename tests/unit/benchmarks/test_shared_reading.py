@@ -1,6 +1,7 @@
 import torch
 
 from benchmarks.shared_reading import SharedModel
+from dpicl_rag.language_models.base import BlockRows
 
 DOCUMENTS = ["the code is 4471", "the code is 4471, says Ida", "lunch is at noon"]
 
@@ -41,6 +42,17 @@ def test_what_was_read_is_not_read_again_until_it_is_forgotten(tiny_model, monke
     shared.forget()
     assert same(rows(shared, DOCUMENTS, (1, 2)), first)
     assert len(read) == 4
+
+
+def test_a_block_can_be_read_and_forgotten(tiny_model):
+    shared = SharedModel(tiny_model)
+    inputs = [shared.digest((text,), 64) for text in ("(none)", *DOCUMENTS)]
+    read = shared.read((5, 6, 7), inputs, room=32)
+    assert isinstance(read, BlockRows)
+    steps = read.extend_each((1, 2, 3, 4), 2)
+    assert same(steps, rows(shared, DOCUMENTS, (1, 2, 3), (4,)))
+    read.rewind(4)
+    assert same([read.extend((1, 2, 3))], steps[:1])
 
 
 def test_experts_that_favour_their_own_words_are_kept_apart(tiny_model):
