@@ -54,7 +54,7 @@ class SharedModel(ModelAround[TransformersModel]):
 
     def __init__(self, model: TransformersModel) -> None:
         super().__init__(model)
-        self._groups: dict[tuple[Tokens, bool], list[_Group]] = {}
+        self._groups: dict[tuple[Tokens, int, bool], list[_Group]] = {}
 
     def forget(self) -> None:
         """Drop what was read: another question comes."""
@@ -83,7 +83,7 @@ class SharedModel(ModelAround[TransformersModel]):
         self, prefix: Tokens, beside: Input, inputs: Sequence[Input], room: int, *, public: bool
     ) -> list[tuple[_Group, int]]:
         """Where each input is read; what nobody has read yet is read now."""
-        groups = self._groups.setdefault((prefix, public), [])
+        groups = self._groups.setdefault((prefix, room, public), [])
         known = {own for group in groups for own in group.places}
         new = list(dict.fromkeys(own for own in inputs if own not in known))
         if new:

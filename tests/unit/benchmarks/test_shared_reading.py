@@ -55,6 +55,14 @@ def test_a_block_can_be_read_and_forgotten(tiny_model):
     assert same([read.extend((1, 2, 3))], steps[:1])
 
 
+def test_who_needs_more_room_has_it(tiny_model):
+    shared, tokens = SharedModel(tiny_model), (1, 2, 3, 4, 5)
+    inputs = [shared.digest((text,), 64) for text in ("(none)", *DOCUMENTS)]
+    for room in (2, 5):
+        read = shared.read((5, 6, 7), inputs, room=room)
+        assert same([read.extend(tokens[:room])], rows(shared, DOCUMENTS, tokens[:room]))
+
+
 def test_experts_that_favour_their_own_words_are_kept_apart(tiny_model):
     shared = SharedModel(tiny_model)
     plain = rows(shared, DOCUMENTS, (1, 2))
