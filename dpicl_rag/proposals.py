@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
+
 from dpicl_rag.filters import Filter
 from dpicl_rag.language_models.base import BlockRows, Input, LanguageModel
 from dpicl_rag.language_models.memory import enough_memory
@@ -21,6 +23,7 @@ from dpicl_rag.retrieval.count import NoisyCount
 from dpicl_rag.support import Support, Witness, speaks_against
 
 _MOST = 0.5  # of the units found must support a proposal, as far as their number is known
+_PLACES = 16  # are read at once: what many experts say at many places is large
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,18 +120,24 @@ class Consent:
         Args:
             rows: The public row and the experts, nothing appended yet.
         """
-        tokens, bare = self.proposal.tokens, self.proposal.bare
-        read_ahead = (*self._suffix, *tokens[:-1])
-        witness = Witness()
-        steps = rows.extend_each(read_ahead, len(tokens))
-        for step, token in zip(steps, tokens, strict=True):
-            witness.hear(step, token)
-        agreeing = witness.agreeing(sum(bare))
-        # Where an answer ends is no matter of fact.
-        for step, token, log_prob in zip(steps[:-1], tokens, bare, strict=False):
-            agreeing &= ~speaks_against(step, token, log_prob)
+        agreeing = self._agreeing(rows)
         spend, randomness = self._spend, self._randomness
         self.given = self._support.decide(agreeing, spend, randomness, line=self._line)
         if not self.given:
-            rows.rewind(len(read_ahead))
+            rows.rewind(len(self._suffix) + len(self.proposal.tokens) - 1)
         return self.given
+
+    def _agreeing(self, rows: BlockRows) -> torch.Tensor:
+        """Which experts support every word of it: bool [n]."""
+        tokens, bare = self.proposal.tokens, self.proposal.bare
+        witness, against = Witness(), torch.zeros(1, dtype=torch.bool)
+        for start in range(0, len(tokens), _PLACES):
+            places = range(start, min(start + _PLACES, len(tokens)))
+            before = self._suffix if start == 0 else tokens[start - 1 : start]
+            steps = rows.extend_each((*before, *tokens[start : places[-1]]), len(places))
+            for step, at in zip(steps, places, strict=True):
+                witness.hear(step, tokens[at])
+                # Where an answer ends is no matter of fact.
+                if at + 1 < len(tokens):
+                    against = against | speaks_against(step, tokens[at], bare[at])
+        return witness.agreeing(sum(bare)) & ~against

@@ -15,7 +15,7 @@ from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.proposals import Consent, Proposal, propose
 from dpicl_rag.reading import read
 from dpicl_rag.retrieval.count import NoisyCount
-from dpicl_rag.support import Support
+from dpicl_rag.support import Support, Witness
 
 SIZE, END = 16, 15
 COUNT = 0.04  # rho of one support count at epsilon 8
@@ -155,6 +155,31 @@ def test_documents_that_say_another_value_do_not_confirm(monkeypatch):
         given = proposed(tokens), PROMPT.suffix, support
         rows = read(model, PROMPT, [text] * 40, room=9)
         assert Consent(*given, None, spend, Randomness()).ask(rows) is confirmed
+
+
+def test_a_long_proposal_is_read_in_parts(tiny_model, monkeypatch):
+    prompt = PromptTemplate().cut(tiny_model.tokenizer, "q?")
+    inputs = [tiny_model.digest([text], 99) for text in ("abc", "a longer document", "x")]
+    found, heard = [], []
+    monkeypatch.setattr(Support, "decide", lambda self, agreeing, *_, line: found.append(agreeing))
+    hear = Witness.hear
+    monkeypatch.setattr(
+        Witness,
+        "hear",
+        lambda self, step, token: (heard.append(step.rows.clone()), hear(self, step, token))[1],
+    )
+    for places in (100, 3, 1):
+        monkeypatch.setattr("dpicl_rag.proposals._PLACES", places)
+        rows = read(tiny_model, prompt, inputs, room=9)
+        given = proposed((65, 66, 67, 68, 69, 70, 71)), prompt.suffix, Support.within(COUNT, 1)
+        Consent(*given, None, FixedFilter(1.0, 0.1, aside=COUNT), Randomness()).ask(rows)
+        fresh = read(tiny_model, prompt, inputs, room=9)
+        assert torch.equal(rows.extend(prompt.suffix).rows, fresh.extend(prompt.suffix).rows)
+    whole, *others = (heard[at : at + 7] for at in (0, 7, 14))
+    for part in others:
+        assert all(torch.equal(a, b) for a, b in zip(whole, part, strict=True))
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], found[2])
 
 
 def test_after_a_refusal_rows_stand_where_they_stood(tiny_model):
