@@ -17,7 +17,7 @@ from io import StringIO
 from pathlib import Path
 
 _CHANCE = re.compile(
-    r"0x[0-9a-fA-F]+|\b\d{15}\b"  # addresses
+    r"0x[0-9a-fA-F]+|\b\d{14,15}\b"  # addresses, of the heap too
     "|[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}"  # UUIDs
     r"|\d{4}-?\d\d-?\d\d[T ]\d\d:?\d\d:?[\d.,]+(?:Z|[+-]\d\d:?\d\d)?"  # moments
     r"|datetime\.datetime\([^)]*\)"

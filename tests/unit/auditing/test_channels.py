@@ -98,6 +98,8 @@ def test_what_chance_and_the_clock_decide_is_left_out():
     one, other = Channels(), Channels()
     one.see("place", "at 0x7f00aa, 2026-01-02T03:04:05.6Z, took 12ms, 3 texts")
     other.see("place", "at 0x7f00bb, 2026-01-02T03:04:07.1Z, took 13ms, 3 texts")
+    one.see("place", "lock 140463028217424 on a file")
+    other.see("place", "lock 94463028217424 on a file")  # of the heap
     assert differences(one, other) == []
     other.see("place", "4 texts")
     assert differences(one, other) == ["place"]
