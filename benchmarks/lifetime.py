@@ -325,8 +325,8 @@ def show(told: dict[tuple[str, float], Told], questions: int, console: Console) 
     console.print(table)
 
 
-def plot(folder: Path, questions: int, file: Path) -> None:
-    """Right answers against questions asked, each contender at its best epsilon."""
+def plot(folder: Path, file: Path) -> None:
+    """Right answers against questions, up to the last one asked, each at its best epsilon."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -340,12 +340,12 @@ def plot(folder: Path, questions: int, file: Path) -> None:
         if not mine:
             continue
         best = max(mine, key=lambda who: mine[who])
-        right = [0] * questions
-        for line in lines:
-            if (line["contender"], line["epsilon"]) == best:
-                right[line["number"]] = int(line["right"])
+        own = [line for line in lines if (line["contender"], line["epsilon"]) == best]
+        right = [0] * (1 + max(line["number"] for line in own))  # it was asked nothing later
+        for line in own:
+            right[line["number"]] = int(line["right"])
         label = f"{contender.name}, epsilon {best[1]:g}"
-        axes.plot(range(1, questions + 1), list(accumulate(right)), label=label)
+        axes.plot(range(1, len(right) + 1), list(accumulate(right)), label=label)
     axes.set_xlabel("questions asked")
     axes.set_ylabel("right answers")
     axes.legend(fontsize="small")
@@ -375,7 +375,7 @@ def main() -> int:
     race = Race(corpus, SharedModel(cached), contenders, options.out, options.seed)
     race.run(asked, Console(file=sys.stderr))
     show(race.told, len(asked), console)
-    plot(options.out, len(asked), options.out / "lifetime.png")
+    plot(options.out, options.out / "lifetime.png")
     return 0
 
 
