@@ -24,10 +24,8 @@ from dpicl_rag.mechanisms.step import Step
 _LIKELY, _NEWS = -1.0, 3.0
 _LINE = 3.0  # sigmas: noise alone passes 13 times in 10,000
 
-
 # An expert speaks against a token where it is that unlikely, and so much less likely than to the
-# bare model. Of 17 wrong values that a memory proposed none was then confirmed by half of the
-# documents; of right ones as many as before.
+# bare model (benchmarks/README.md, "What is marked as supported").
 _AGAINST = -2.0
 
 

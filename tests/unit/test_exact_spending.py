@@ -193,13 +193,14 @@ def test_a_proposal_that_units_confirm_is_paid_for(dear_counts):
     assert len({view[-1] for view, _ in found}) == 3
 
 
-def test_a_proposal_that_nobody_pays_for_is_seen(dear_counts, monkeypatch):
+@pytest.mark.parametrize("part", [0.0, 0.5])
+def test_a_proposal_that_is_paid_in_part_or_not_at_all_is_seen(dear_counts, monkeypatch, part):
     paid = IndividualFilter.pay_aside
 
-    def free(self, rho, counted):
-        return paid(self, 0.0, counted)
+    def cheaper(self, rho, counted):
+        return paid(self, part * rho, counted)
 
-    monkeypatch.setattr(IndividualFilter, "pay_aside", free)
+    monkeypatch.setattr(IndividualFilter, "pay_aside", cheaper)
     without, found = (views(units, **PROPOSED) for units in (ONE, {**ONE, "u": [0.95]}))
     assert deficit(found, without) > 1e-3
 
