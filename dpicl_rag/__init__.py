@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         ContextLengthError,
         CorpusError,
         DPICLError,
+        EngineUnavailableError,
         KnowledgeError,
         LedgerError,
         LoaderError,
@@ -50,8 +51,8 @@ _HOMES = {
     "configuration": "PrivacyConfig",
     "documents": "Document",
     "errors": "BudgetExceededError ConfigurationError ContextLengthError CorpusError DPICLError "
-    "KnowledgeError LedgerError LoaderError MissingDependencyError MissingDocumentsError "
-    "ModelError",
+    "EngineUnavailableError KnowledgeError LedgerError LoaderError MissingDependencyError "
+    "MissingDocumentsError ModelError",
     "knowledge": "AnswerMemory NotRememberedWarning PublicDocuments",
     "language_models.prefix_cache": "PrefixCache",
     "language_models.transformers": "TransformersModel",
@@ -77,6 +78,7 @@ __all__ = [
     "CountedRetriever",
     "DPICLError",
     "Document",
+    "EngineUnavailableError",
     "Example",
     "KnowledgeError",
     "Ledger",

@@ -9,15 +9,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
-from dpicl_rag.errors import DPICLError
+from dpicl_rag.errors import DPICLError, EngineUnavailableError
 from dpicl_rag.language_models.tokenizer import Tokenizer
 
 P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
 
-StoppedBy = Literal["end", "length", "budget"]
-"""Why an answer ended: the model's end token or a stop string, ``max_tokens``, or the budget."""
+StoppedBy = Literal["end", "length", "budget", "unavailable"]
+"""Why an answer ended: the model's end token or a stop string, ``max_tokens``, the budget, or an
+engine that did not answer. What was released until then is paid for, and the rest refunded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class PrivateAnswer:
         stopped_by: Why it ended.
         corpus: Name under which a ledger books it.
         supported: Whether enough documents support it, by a noisy count; None where that was not
-            asked, or the answer was closed early.
+            asked, or the answer was closed early or ended by an engine that did not answer.
         from_memory: Whether it was released before, and so costs nothing now.
         recalled: Number of public texts that informed the public row.
     """
@@ -86,7 +87,7 @@ class PrivateStream(Iterator[str], AsyncIterator[str]):
         held: Whether the text comes as one piece when it has ended, since it may be replaced.
         finish: Releases what the answer holds.
         settle: Makes the answer from text, number of tokens, why it ended, and whether it is
-            whole: not closed by the reader.
+            whole: closed neither by the reader nor by an engine that does not answer.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class PrivateStream(Iterator[str], AsyncIterator[str]):
         self._ids: list[int] = []
         self._released = ""
         self._answer: PrivateAnswer | None = None
+        self._unavailable = False
         self._pieces = self._draw()
         self._lock = threading.RLock()
 
@@ -169,7 +171,7 @@ class PrivateStream(Iterator[str], AsyncIterator[str]):
                 if not self._held:
                     yield self._start
             stopped: StoppedBy = "budget"
-            for token in self._tokens:
+            for token in self._available():
                 self._ids.append(token)
                 if token in self._tokenizer.stop_tokens:
                     stopped = "end"
@@ -184,22 +186,35 @@ class PrivateStream(Iterator[str], AsyncIterator[str]):
                     break
                 if len(self._ids) == self._max_tokens:
                     stopped = "length"
+            if self._unavailable:
+                stopped = "unavailable"
             text, _ = self._text(last=True)
             rest = text[len(self._released) :]
             self._released += rest
             if rest and not self._held:
                 yield rest
-            self._end(stopped, whole=True)
-            if self._held:
+            self._end(stopped, whole=not self._unavailable)
+            if self._held and self.answer.text:
                 yield self.answer.text
         finally:
             self._finish()
 
+    def _available(self) -> Generator[int]:
+        """The tokens, until the engine does not answer."""
+        try:
+            yield from self._tokens
+        except EngineUnavailableError:
+            self._unavailable = True
+
     def _end(self, stopped: StoppedBy, *, whole: bool) -> None:
         self._tokens.close()
+        text, tokens = self._released.strip(), len(self._ids)
         try:
-            text = self._released.strip()
-            self._answer = self._settle(text, len(self._ids), stopped, whole)
+            try:
+                self._answer = self._settle(text, tokens, stopped, whole)
+            except EngineUnavailableError:
+                # The engine was asked once more for the support of a whole answer.
+                self._answer = self._settle(text, tokens, "unavailable", False)
         finally:
             self._finish()
 

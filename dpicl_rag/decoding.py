@@ -8,6 +8,7 @@ from functools import partial
 from itertools import takewhile
 from typing import Protocol
 
+from dpicl_rag.errors import EngineUnavailableError
 from dpicl_rag.experts import Gathered
 from dpicl_rag.filters import Filter
 from dpicl_rag.language_models.base import BlockRows, Input, LanguageModel, Progress, Rows
@@ -49,6 +50,8 @@ def generate(
         on_progress: Told which part of the documents is read, 0 to 1.
 
     Raises:
+        EngineUnavailableError: The engine does not answer. What was yielded is paid for, and
+            nothing else is.
         ModelError: There is not enough memory.
     """
     reading = partial(read, model, prompt, room=max_tokens, informed=informed)
@@ -119,7 +122,11 @@ def decode(
             token = mechanism.draw(step, spend, randomness)
             released.append(token)
             if witness is not None:
-                witness.hear(step, token)
+                try:
+                    witness.hear(step, token)
+                except EngineUnavailableError:
+                    yield token  # it is paid for
+                    raise
             yield token
             if token in stop_tokens:
                 return

@@ -8,6 +8,7 @@ The tree::
     ├── MissingDocumentsError   (ValueError)   a private call without documents
     ├── MissingDependencyError  (ImportError)  an optional package is not installed
     ├── ModelError                             a model cannot be loaded
+    │   └── EngineUnavailableError             what computes its rows does not answer
     ├── CorpusError                            a corpus is unknown or cannot be used
     ├── LoaderError                            a path holds nothing that can be read
     ├── LedgerError                            the ledger file cannot be used
@@ -41,6 +42,21 @@ class MissingDependencyError(DPICLError, ImportError):
 
 class ModelError(DPICLError):
     """A language or embedding model cannot be loaded or used."""
+
+
+class EngineUnavailableError(ModelError):
+    """What computes the rows did not answer until a public deadline.
+
+    Engines raise it, always with this message and without a cause: what a server or a worker says
+    may quote or count what it was given. An answer that has begun ends there
+    (``stopped_by="unavailable"``); before that nothing is spent.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the language model's engine did not answer in time; see that its server or workers "
+            "run, then ask again"
+        )
 
 
 class CorpusError(DPICLError):

@@ -138,6 +138,9 @@ class PrivateContextLLM:
     ) -> PrivateAnswer:
         """Answer a question from documents.
 
+        An engine that stops answering ends the answer (``stopped_by="unavailable"``), also before
+        its first token; what was released is paid for, and the rest refunded.
+
         Args:
             question: Public text.
             documents: Private documents, strings, or a retriever. None at all gives the public
@@ -149,6 +152,8 @@ class PrivateContextLLM:
             BudgetExceededError: A budget of the ledger cannot pay for the first token.
             ConfigurationError: The settings do not fit the retriever, or the question is too long,
                 or the memory is that of another corpus.
+            EngineUnavailableError: The engine does not answer before the documents are searched.
+                Nothing is spent.
             KnowledgeError: Public knowledge cannot be read. Nothing is spent.
             MissingDocumentsError: ``documents`` is None.
         """
@@ -218,7 +223,8 @@ class PrivateContextLLM:
                     witness.agreeing(bare), spend, self._randomness
                 )
             if refuses and not supported:
-                text = UNSUPPORTED
+                # Whether documents support it was not asked where the engine was gone.
+                text = "" if stopped == "unavailable" else UNSUPPORTED
             answer = PrivateAnswer(
                 *(text, config.epsilon, config.delta, spend.rho, tokens, stopped, corpus),
                 supported=supported,
@@ -266,6 +272,8 @@ class PrivateContextLLM:
         Raises:
             ConfigurationError: The labels cannot be told apart, or as in ``answer``.
             BudgetExceededError: A budget of the ledger cannot pay.
+            EngineUnavailableError: The engine does not answer. No label is paid for; a priced
+                search is, where it was done.
             MissingDocumentsError: ``documents`` is None.
         """
         if isinstance(labels, str):

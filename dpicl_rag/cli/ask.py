@@ -12,6 +12,7 @@ import typer
 
 from dpicl_rag.cli import console, options, stores
 from dpicl_rag.configuration import MethodName, PrivacyConfig
+from dpicl_rag.errors import EngineUnavailableError
 
 if TYPE_CHECKING:
     from dpicl_rag.answers import PrivateAnswer, PrivateLabel, PrivateStream
@@ -58,13 +59,15 @@ def ask(
             "recalled": answer.recalled,
         }
         console.write_json({"answer": answer.text, **_cost(answer), **end})
-        return
-    _print_known(answer)
-    if answer.from_memory:
-        return
-    if answer.supported is False:
-        console.stdout().print(_UNSUPPORTED, style="yellow", soft_wrap=True)
-    _print_spent(answer, answering, f"; {answer.tokens} tokens, stopped by {answer.stopped_by}")
+    else:
+        _print_known(answer)
+        if answer.supported is False:
+            console.stdout().print(_UNSUPPORTED, style="yellow", soft_wrap=True)
+        if not answer.from_memory:
+            stopped = f"; {answer.tokens} tokens, stopped by {answer.stopped_by}"
+            _print_spent(answer, answering, stopped)
+    if answer.stopped_by == "unavailable":
+        raise EngineUnavailableError
 
 
 @console.reported(_RELEASED)

@@ -19,7 +19,11 @@ Opaque to the core; falsy where there is nothing to read."""
 
 
 class Rows(Protocol):
-    """The public row and the experts; all grow by the same tokens."""
+    """The public row and the experts; all grow by the same tokens.
+
+    Where rows are computed elsewhere, every method may raise ``EngineUnavailableError`` after a
+    public deadline: never is a row left out.
+    """
 
     def extend(self, token_ids: Sequence[int]) -> Step:
         """Append the same tokens to every row.

@@ -26,6 +26,7 @@ from langchain_dpicl_rag import (
 from langchain_dpicl_rag.stores import private_retriever
 from tests.integrations.langchain.support import QUESTION, WordEmbeddings, make_llm, spent
 from tests.support.around import Around
+from tests.support.failing_engine import FailingEngine
 
 DOCUMENTS = ["Ann has zingpocket.", "Bob has zingpocket."]
 
@@ -117,6 +118,28 @@ def test_whole_answer(name, llm, ledger, drawn):
     adapter.invoke(asked)
     assert drawn.count > 0
     assert spent(ledger) == pytest.approx(drawn.count * TOKEN)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("calls", [0, 3])
+def test_an_engine_that_stops_answering_ends_the_answer(
+    name, calls, tiny_model, ledger, drawn, monkeypatch
+):
+    monkeypatch.setattr(tiny_model.tokenizer, "stop_tokens", frozenset())
+    settings = {**FIXED, "ledger": ledger, "max_tokens": 6}
+    engine = FailingEngine(tiny_model, calls)
+    adapter, asked = adapters(make_llm(engine, **settings))[name]
+    whole = adapter.invoke(asked)
+    drawn_at_once = max(0, calls - 1)
+    assert drawn.count == drawn_at_once
+    assert spent(ledger) == pytest.approx(drawn.count * TOKEN)
+    if name == "chat":
+        assert whole.response_metadata["stopped_by"] == "unavailable"
+        assert whole.response_metadata["output_tokens"] == drawn_at_once
+    engine.left = calls
+    assert list(adapter.stream(asked))
+    assert drawn.count == 2 * drawn_at_once
+    _check_settled(ledger, drawn.count)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -31,6 +31,7 @@ from tests.integrations.llama_index.support import (
     private_llm,
 )
 from tests.support.around import Around
+from tests.support.failing_engine import FailingEngine
 
 TOKEN = bounded_range_to_rho(FIXED["strength"] * FIXED["clip"])
 MODES = ["complete", "chat", "engine", "synthesizer"]
@@ -122,6 +123,24 @@ def test_whole_answers_are_charged(account) -> None:
     assert response.metadata["output_tokens"] == account.released > 1
     account.check()
     assert response.metadata["budget_left"] == pytest.approx(100 - account.released * TOKEN)
+
+
+@pytest.mark.parametrize("calls", [0, 4])
+async def test_an_engine_that_stops_answering_ends_the_answer(tiny_model, ledger, calls) -> None:
+    engine = FailingEngine(tiny_model, calls)
+    account = Account(engine, ledger, max_tokens=8)
+    response = PrivateQueryEngine(account.llm, given()).query(QUESTION)
+    assert response.metadata["stopped_by"] == "unavailable"
+    assert response.metadata["output_tokens"] == account.released == max(0, calls - 1)
+    account.check()
+    for mode in MODES:
+        engine.left = calls
+        list(account.stream(mode))
+        engine.left = calls
+        async for _ in await account.astream(mode):
+            pass
+        account.check()
+    assert {stream.answer.stopped_by for stream in account.streams} == {"unavailable"}
 
 
 @pytest.mark.parametrize("watched", [False, True])

@@ -14,6 +14,7 @@ from dpicl_rag.accounting import bounded_range_to_rho, epsilon_to_rho
 from dpicl_rag.cli import ask as room
 from dpicl_rag.cli import stores
 from dpicl_rag.decoding import decode
+from dpicl_rag.errors import EngineUnavailableError
 from dpicl_rag.language_models.rows import TransformersRows
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.private_context_llm import PrivateContextLLM
@@ -24,6 +25,8 @@ from dpicl_rag.retrieval import (
     ThresholdRetriever,
     TopKRetriever,
 )
+from tests.support.failing_engine import FailingEngine
+from tests.support.tiny_model import build_tiny_model
 
 ANSWER_FIELDS = [
     "answer",
@@ -448,3 +451,25 @@ def test_the_defaults_are_those_of_the_library():
     assert parameters["unsupported"].default == fields["unsupported"].default
     units = typing.get_args(parameters["units"].annotation)[1]
     assert f"{fields['units'].default} by default" in units.help
+
+
+@pytest.mark.usefixtures("endless")
+def test_an_engine_that_stops_answering_is_one_line_after_the_answer(cli, mail, monkeypatch):
+    monkeypatch.setattr(stores, "open_prefixes", lambda *_: None)
+
+    def ask(calls, *words):
+        engine = FailingEngine(build_tiny_model(), calls)
+        engine.tokenizer.stop_tokens = frozenset()
+        monkeypatch.setattr("dpicl_rag.language_models.defaults.default_model", lambda: engine)
+        return cli("ask", "What is the code?", "--corpus", mail, "--max-tokens", "6", *words)
+
+    result = ask(3, "--json", *PLAIN)
+    answer = json.loads(result.stdout)
+    assert (answer["tokens"], answer["stopped_by"]) == (2, "unavailable")
+    assert result.exit_code == 1
+    assert result.stderr == f"error: {EngineUnavailableError()}\n"
+    result = ask(3, *PLAIN)
+    assert result.exit_code == 1
+    assert "2 tokens, stopped by unavailable" in result.stdout
+    assert result.stderr == f"error: {EngineUnavailableError()}\n"
+    assert ask(0, *PLAIN).exit_code == 1
