@@ -121,7 +121,7 @@ def _warm(target: Corpus, corpus: str, path: Path | None, model: str | None, *, 
     cache = PrefixCache(memory=0, folder=stores.prefix_folder(corpus, path))
     with console.status("Loading the language model", quiet=quiet):
         llm = PrivateContextLLM(model, prefix_cache=cache)
-    documents = [Document(record.text, record.unit) for record in target.snapshot().records]
+    documents = [Document(record.text, record.unit) for record in target.records()]
     with console.Bar("Reading ahead", quiet=quiet) as bar:
         return llm.warm(documents, on_progress=bar.update)
 

@@ -75,14 +75,16 @@ class PublicDocuments:
     def _found(self, question: str) -> Iterable[Any]:
         source = self._source
         if _is_corpus(source):
-            snapshot = source.snapshot()
-            scores = snapshot.scores(source.embedder.embed([question], query=True)[0])
-            best = np.argsort(-scores, kind="stable")[: self.most]
-            return [snapshot.records[row].text for row in best if scores[row] >= self.least]
+            vector = source.embedder.embed([question], query=True)[0]
+            found = source.scan(vector, least=self.least, most=self.most)
+            # The best passages are of the best units; a stable sort keeps the order of ties.
+            best = np.sort(np.argsort(-found.scores, kind="stable")[: self.most])
+            passages = sorted(found.passages(best.tolist(), self.most), key=lambda p: -p.score)
+            return [p.document.text for p in passages if p.score >= self.least]
         if hasattr(source, "invoke"):
             return (document.page_content for document in source.invoke(question))
         return (node.get_content() for node in source.retrieve(question))
 
 
 def _is_corpus(source: Any) -> bool:
-    return hasattr(source, "snapshot") and hasattr(source, "embedder")
+    return hasattr(source, "scan") and hasattr(source, "embedder")

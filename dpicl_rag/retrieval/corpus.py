@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ from dpicl_rag.retrieval.passages import UNIT_FIELD, Record, stored_unit
 from dpicl_rag.retrieval.placing import place, record_unit, require_unit
 from dpicl_rag.retrieval.register import PREFIX, Register, pages
 from dpicl_rag.retrieval.store import Store, Version
-from dpicl_rag.retrieval.vectors import Snapshot, Where
+from dpicl_rag.retrieval.vectors import Found, Snapshot, Where
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -42,7 +43,7 @@ _PAGE = 1000  # records read at a time
 class Corpus:
     """Passages, their embeddings and their privacy units; make one with `create` or `open`.
 
-    Retrieval needs every vector (`snapshot`), because Chroma's own search is approximate.
+    Retrieval scores every vector (`scan`), because Chroma's own search is approximate.
     """
 
     def __init__(
@@ -321,19 +322,42 @@ class Corpus:
             for batch in pages(ids, _PAGE):
                 collection.delete(ids=list(batch))
 
-    def snapshot(self, where: Where | None = None) -> Snapshot:
-        """All passages as they are now.
-
-        Kept in memory and read again after any change to a local database, by whatever program
-        (see `Store.version`). Servers and in-memory databases have no such counter, so there it is
-        read anew each time.
+    def scan(
+        self,
+        question: npt.ArrayLike,
+        *,
+        least: float = -math.inf,
+        most: int | None = None,
+        where: Where | None = None,
+    ) -> Found:
+        """Find units near a question by exact scores; see `VectorSource.scan`.
 
         Args:
+            question: Its embedding, shape ``[d]``.
+            least: Least cosine of a unit's best passage.
+            most: Of these units, how many of the best suffice; all if None.
             where: Chroma metadata filter; a passage's own metadata decides on it. Public.
 
         Raises:
             CorpusError: The collection cannot be read. No single record causes that: one without
                 a text or the unit's field is left out; see `check`.
+        """
+        return self._snapshot(where).scan(question, least, most)
+
+    def records(self) -> list[Record]:
+        """Every passage as it is now, those of a unit together. For the owner; private.
+
+        Raises:
+            CorpusError: The collection cannot be read.
+        """
+        return list(self._snapshot().records)
+
+    def _snapshot(self, where: Where | None = None) -> Snapshot:
+        """All passages as they are now.
+
+        Kept in memory and read again after any change to a local database, by whatever program
+        (see `Store.version`). Servers and in-memory databases have no such counter, so there it is
+        read anew each time.
         """
         with self._lock:
             version = self._store.version(self.name)

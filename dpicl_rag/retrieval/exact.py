@@ -48,9 +48,8 @@ class ThresholdRetriever(Scanner, ExactRetriever):
 
     def retrieve(self, question: str) -> list[Document]:
         """Return passages; see `ExactRetriever.retrieve`."""
-        snapshot, scores = self.scan(question)
-        kept = np.flatnonzero(snapshot.unit_scores(scores) >= self.threshold)
-        return self.passages(snapshot, scores, kept)
+        found = self.scan(question, least=self.threshold)
+        return self.passages(found, np.flatnonzero(found.scores >= self.threshold).tolist())
 
 
 @dataclass(eq=False, repr=False)
@@ -83,10 +82,10 @@ class TopKRetriever(Scanner, ExactRetriever):
 
     def retrieve(self, question: str) -> list[Document]:
         """Return passages; see `ExactRetriever.retrieve`."""
-        snapshot, scores = self.scan(question)
-        # A snapshot's units stand in the order of `unit_key`, which a stable sort keeps for ties.
-        best = np.argsort(-snapshot.unit_scores(scores), kind="stable")[: self.top_k]
-        return self.passages(snapshot, scores, np.sort(best))
+        found = self.scan(question, most=self.top_k)
+        # Units stand in the order of `unit_key`, which a stable sort keeps for ties.
+        best = np.argsort(-found.scores, kind="stable")[: self.top_k]
+        return self.passages(found, np.sort(best).tolist())
 
 
 def refuse_approximate(source: str) -> NoReturn:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval.defects import Defect, comparable, find_defects, vector_length
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.passages import Record
-from dpicl_rag.retrieval.vectors import Snapshot, Where
+from dpicl_rag.retrieval.vectors import Found, Snapshot, Where
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,8 +35,15 @@ class InMemoryVectors:
     def __repr__(self) -> str:
         return "InMemoryVectors(<private>)"
 
-    def snapshot(self, where: Where | None = None) -> Snapshot:
-        """All records as they are now.
+    def scan(
+        self,
+        question: npt.ArrayLike,
+        *,
+        least: float = -math.inf,
+        most: int | None = None,
+        where: Where | None = None,
+    ) -> Found:
+        """See `VectorSource.scan`.
 
         Raises:
             ConfigurationError: There is a filter.
@@ -47,7 +56,7 @@ class InMemoryVectors:
             row = comparable(vector, self._length)
             if row is not None:
                 vectors[place] = row
-        return Snapshot([record for record, _ in rows], vectors)
+        return Snapshot([record for record, _ in rows], vectors).scan(question, least, most)
 
     def check(self) -> list[Defect]:
         """Records that questions do not find, and why. For the owner: the list is private."""

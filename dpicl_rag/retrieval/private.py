@@ -100,25 +100,25 @@ class CountingRetriever(Scanner, ABC):
 
     def search(self, question: str) -> Search:
         """Score the units; each that reaches the lowest threshold is a candidate by that alone."""
-        snapshot, scores = self.scan(question)
-        best = snapshot.unit_scores(scores)
-        rows = np.flatnonzero(best >= self.thresholds[-1])
-        bins = bins_of(best[rows], self.thresholds)
+        near = self.scan(question, least=self.thresholds[-1])
+        rows = np.flatnonzero(near.scores >= self.thresholds[-1])
+        bins = bins_of(near.scores[rows], self.thresholds)
 
         def draw(admitted: Sequence[bool], randomness: Randomness) -> Retrieved:
             counted = np.asarray(admitted, dtype=bool)
             counts = np.bincount(bins[counted], minlength=len(self.thresholds))
             choice = self._choose(counts.tolist(), randomness)
             share = self._share(choice)
-            kept = [row for row in rows[bins <= choice.place] if share.keeps(randomness)]
+            passing = rows[bins <= choice.place].tolist()
+            kept = [row for row in passing if share.keeps(randomness)]
             looks = np.asarray(choice.looks)[bins] * counted
             return Retrieved(
-                group_by_unit(self.passages(snapshot, scores, kept)),
+                group_by_unit(self.passages(near, kept)),
                 [look * self.count_rho for look in looks.tolist()],
                 choice.count and choice.count.thinned(share.rate),
             )
 
-        return Search([snapshot.units[row] for row in rows], draw)
+        return Search([near.units[row] for row in rows.tolist()], draw)
 
     @abstractmethod
     def _choose(self, counts: Sequence[int], randomness: Randomness) -> Choice:

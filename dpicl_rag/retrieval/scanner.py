@@ -1,21 +1,19 @@
-"""What retrievers share that score every vector of a source."""
+"""What retrievers share that search a source of vectors."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from dpicl_rag import _validate
 from dpicl_rag.documents import Document
-from dpicl_rag.retrieval.vectors import Snapshot, VectorSource, Where
+from dpicl_rag.retrieval.vectors import Found, VectorSource, Where
 
 
 @dataclass(eq=False, repr=False)
 class Scanner:
-    """Scores all passages of a source for a question, and fetches those of chosen units.
+    """Finds units of a source near a question, and fetches the passages of chosen ones.
 
     Args:
         corpus: Where the vectors are.
@@ -37,22 +35,11 @@ class Scanner:
         """That of the source."""
         return self.corpus.name
 
-    def scan(self, question: str) -> tuple[Snapshot, npt.NDArray[np.float64]]:
-        """The passages, and the cosine of each with a question: float64 ``[n]``. Private."""
-        snapshot = self.corpus.snapshot(self.where)
-        return snapshot, snapshot.scores(self.corpus.embedder.embed([question], query=True)[0])
+    def scan(self, question: str, *, least: float = -math.inf, most: int | None = None) -> Found:
+        """Units near a question; see `VectorSource.scan`. Private."""
+        vector = self.corpus.embedder.embed([question], query=True)[0]
+        return self.corpus.scan(vector, least=least, most=most, where=self.where)
 
-    def passages(
-        self, snapshot: Snapshot, scores: npt.NDArray[np.float64], units: Iterable[int]
-    ) -> list[Document]:
+    def passages(self, found: Found, units: Iterable[int]) -> list[Document]:
         """Passages of the units with these indices, each unit's best first. Private."""
-        documents: list[Document] = []
-        for unit in units:
-            first, end = snapshot.starts[unit], snapshot.starts[unit + 1]
-            # Rows of a unit stand in the order of their ids; a stable sort keeps it for ties.
-            best = np.argsort(-scores[first:end], kind="stable")[: self.passages_per_unit]
-            documents.extend(
-                Document(record.text, record.unit, record.metadata)
-                for record in (snapshot.records[row] for row in first + best)
-            )
-        return documents
+        return [passage.document for passage in found.passages(units, self.passages_per_unit)]

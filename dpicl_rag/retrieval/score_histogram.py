@@ -99,8 +99,7 @@ def score_histograms(
     found: list[ScoreHistogram] = []
     with ledger.reserve(corpus=name, caller=caller, rho=rho) as reservation:
         for question in questions:
-            snapshot, scores = scanner.scan(question)
-            bins = bins_of(snapshot.unit_scores(scores), checked)
+            bins = bins_of(scanner.scan(question, least=checked[-1]).scores, checked)
             counts = np.bincount(bins, minlength=len(checked))[: len(checked)].tolist()
             noisy = tuple(count + noise.draw(coins) for count in counts)
             found.append(ScoreHistogram(question, checked, noisy, sigma))

@@ -1,4 +1,4 @@
-"""Vectors of a corpus in memory, and scores that do not depend on what else is there.
+"""Vectors of a corpus, and scores that do not depend on what else is there.
 
 A cosine computed in floating point depends, in its last bits, on the shape of the matrix product
 it was part of: on how many other rows there are. A unit on the threshold could then come or go
@@ -10,13 +10,15 @@ multiple of 2^-48 below 2^53 of them, which float64 holds exactly in any order o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from dpicl_rag.documents import Document
 from dpicl_rag.retrieval.base import unit_key
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.passages import Record
@@ -28,9 +30,42 @@ Where = Mapping[str, Any]
 """A Chroma filter on metadata, for example ``{"owner": "ann"}``."""
 
 
+class Scored(NamedTuple):
+    """A passage and its exact cosine with a question. Private."""
+
+    document: Document
+    score: float
+
+
+class Found(Protocol):
+    """Units near a question, each with the score of its best passage. Private."""
+
+    @property
+    def units(self) -> Sequence[str]:
+        """Candidates, in the order of `unit_key`."""
+        ...
+
+    @property
+    def scores(self) -> npt.NDArray[np.float64]:
+        """Exact cosine of each unit's best passage: float64 ``[units]``."""
+        ...
+
+    def passages(self, chosen: Iterable[int], most: int | None = None) -> list[Scored]:
+        """Fetch the passages of chosen units: only now are texts read.
+
+        Args:
+            chosen: Indices of ``units``, in the order in which they shall come.
+            most: Most passages of each unit, the best; all if None. Ties fall by id.
+
+        Returns:
+            Passages of a unit together, its best first.
+        """
+        ...
+
+
 @runtime_checkable
 class VectorSource(Protocol):
-    """Where a retriever reads all vectors; `Corpus` is one."""
+    """Where a retriever finds units by their vectors; `Corpus` is one."""
 
     @property
     def name(self) -> str | None:
@@ -42,8 +77,26 @@ class VectorSource(Protocol):
         """The model that the vectors are from."""
         ...
 
-    def snapshot(self, where: Where | None = None) -> Snapshot:
-        """All passages that pass a public filter."""
+    def scan(
+        self,
+        question: npt.ArrayLike,
+        *,
+        least: float = -math.inf,
+        most: int | None = None,
+        where: Where | None = None,
+    ) -> Found:
+        """Find every unit whose best passage is near enough to a question, by exact scores.
+
+        Args:
+            question: Its embedding, shape ``[d]``.
+            least: Least cosine of a unit's best passage.
+            most: Of the units that reach ``least``, those with the best ``most`` scores suffice,
+                ties with the last of them included; all if None.
+            where: Filter on metadata, applied first. Public.
+
+        Returns:
+            At least these units. More may be among them: whoever asks cuts again.
+        """
         ...
 
 
@@ -134,8 +187,52 @@ class Snapshot:
             scores[first : first + _BLOCK] = block @ query
         return scores
 
+    def scan(
+        self, question: npt.ArrayLike, least: float = -math.inf, most: int | None = None
+    ) -> Found:
+        """See `VectorSource.scan`."""
+        scores = self.scores(question)
+        best = self.unit_scores(scores)
+        if most is not None and most < len(best):
+            least = max(least, float(np.partition(best, -most)[-most]))
+        return _FoundHere(self, scores, best, np.flatnonzero(best >= least))
+
     def unit_scores(self, scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Score of each unit, that of its best passage: float64 of shape ``[units]``."""
         if not len(scores):
             return np.zeros(0)
         return np.maximum.reduceat(scores, self.starts[:-1])
+
+
+class _FoundHere:
+    """Units of a snapshot that a scan found."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        scores: npt.NDArray[np.float64],
+        best: npt.NDArray[np.float64],
+        places: npt.NDArray[np.intp],
+    ) -> None:
+        self.units = [snapshot.units[place] for place in places]
+        self.scores = best[places]
+        self._snapshot = snapshot
+        self._scores = scores
+        self._places = places
+
+    def __repr__(self) -> str:
+        return "Found(<private>)"
+
+    def passages(self, chosen: Iterable[int], most: int | None = None) -> list[Scored]:
+        """See `Found.passages`."""
+        snapshot = self._snapshot
+        found: list[Scored] = []
+        for unit in self._places[list(chosen)]:
+            first, end = snapshot.starts[unit], snapshot.starts[unit + 1]
+            # Rows of a unit stand in the order of their ids; a stable sort keeps it for ties.
+            best = np.argsort(-self._scores[first:end], kind="stable")[:most]
+            for row in first + best:
+                record = snapshot.records[row]
+                document = Document(record.text, record.unit, record.metadata)
+                found.append(Scored(document, float(self._scores[row])))
+        return found

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpicl_rag.retrieval.passages import Record
-from dpicl_rag.retrieval.vectors import Snapshot, Where
+from dpicl_rag.retrieval.vectors import Found, Snapshot, Where
 
 Outcome = TypeVar("Outcome", bound=Hashable)
 Choose = Callable[[Sequence[tuple[int, float]]], int]
@@ -46,9 +46,16 @@ class ScoredUnits:
         self.whole = Snapshot(records, np.array(vectors).reshape(-1, 2))
         self.scans = 0
 
-    def snapshot(self, where: Where | None = None) -> Snapshot:
+    def scan(
+        self,
+        question: npt.ArrayLike,
+        *,
+        least: float = -math.inf,
+        most: int | None = None,
+        where: Where | None = None,
+    ) -> Found:
         self.scans += 1
-        return self.whole
+        return self.whole.scan(question, least, most)
 
 
 class _Undecided(Exception):

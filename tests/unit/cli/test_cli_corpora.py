@@ -17,7 +17,7 @@ from dpicl_rag.retrieval import Corpus
 def texts(name):
     corpus = Corpus.open(name, embedder=stores.load_embedder(None))
     try:
-        return [record.text for record in corpus.snapshot().records]
+        return [record.text for record in corpus.records()]
     finally:
         corpus.close()
 

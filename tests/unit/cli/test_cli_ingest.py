@@ -92,7 +92,7 @@ def test_the_text_field_is_passed_on(cli, home):
     path.write_text("note,text\nkept words,other\n")
     cli("ingest", str(path), "--corpus", "rows", "--text-field", "note")
     corpus = Corpus.open("rows", embedder=stores.load_embedder(None))
-    assert [record.text for record in corpus.snapshot().records] == ["kept words"]
+    assert [record.text for record in corpus.records()] == ["kept words"]
     corpus.close()
 
 
@@ -147,7 +147,7 @@ def two_threads(cli, home):
 def units():
     corpus = Corpus.open("mail", embedder=stores.load_embedder(None))
     try:
-        return len(corpus.snapshot().units)
+        return len({record.unit for record in corpus.records()})
     finally:
         corpus.close()
 

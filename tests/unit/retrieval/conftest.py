@@ -29,6 +29,11 @@ class HashingEmbedder:
         return np.divide(vectors, length, out=vectors, where=length > 0)
 
 
+def units_of(corpus: Corpus) -> list[str]:
+    """Every unit once."""
+    return list(dict.fromkeys(record.unit for record in corpus.records()))
+
+
 @pytest.fixture
 def embedder() -> HashingEmbedder:
     return HashingEmbedder()

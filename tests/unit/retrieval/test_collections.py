@@ -18,7 +18,7 @@ from dpicl_rag.retrieval import (
     TopKRetriever,
 )
 from dpicl_rag.retrieval.defects import NO_TEXT, NO_UNIT, NO_VECTOR, OTHER_LENGTH, Defect
-from tests.unit.retrieval.conftest import HashingEmbedder
+from tests.unit.retrieval.conftest import HashingEmbedder, units_of
 
 TEXTS = ["a refund takes five days", "ask for a refund by mail", "the warehouse opens at eight"]
 THREADS = ["thread 1", "thread 1", "thread 2"]
@@ -49,23 +49,23 @@ def test_the_unit_is_a_metadata_field(
     (document,) = TopKRetriever(corpus, 1, passages_per_unit=1).retrieve("a refund takes")
     assert (document.unit, document.text) == ("thread 1", TEXTS[0])
     assert document.metadata == {"thread": "thread 1", "page": "1"}
-    assert len(corpus.snapshot().units) == 2
+    assert len(units_of(corpus)) == 2
     corpus.delete_unit("thread 1")
-    assert [record.text for record in corpus.snapshot().records] == TEXTS[2:]
+    assert [record.text for record in corpus.records()] == TEXTS[2:]
 
 
 def test_units_that_are_numbers(collection: chromadb.Collection, embedder: HashingEmbedder) -> None:
     corpus = Corpus.from_collection(collection, unit_field="page", embedder=embedder)
-    assert corpus.snapshot().units == ["1"]
+    assert units_of(corpus) == ["1"]
     corpus.delete_unit("1")
-    assert corpus.snapshot().units == []
+    assert units_of(corpus) == []
 
 
 def test_or_the_record_itself(collection: chromadb.Collection, embedder: HashingEmbedder) -> None:
     corpus = Corpus.from_collection(collection, unit_field="document", embedder=embedder)
-    assert {record.unit for record in corpus.snapshot().records} == {"r1", "r2", "r3"}
+    assert {record.unit for record in corpus.records()} == {"r1", "r2", "r3"}
     corpus.delete_unit("r2")
-    assert {record.unit for record in corpus.snapshot().records} == {"r1", "r3"}
+    assert {record.unit for record in corpus.records()} == {"r1", "r3"}
 
 
 def test_it_is_not_added_to(collection: chromadb.Collection, embedder: HashingEmbedder) -> None:
@@ -97,11 +97,11 @@ def test_a_record_without_a_unit_or_a_text_stops_no_question(
     assert corpus.check() == []
     collection.add(["r4"], embeddings=np.ones((1, 16)), **fields)
     assert [retriever.search("a refund").units for retriever in retrievers] == before
-    assert len(corpus.snapshot().records) == 3
-    assert len(corpus.snapshot({"thread": "thread 1"}).records) == 2
+    assert len(corpus.records()) == 3
+    assert len(corpus._snapshot({"thread": "thread 1"}).records) == 2
     assert corpus.check() == [Defect("r4", reason)]
     corpus.delete_unit("thread 2")
-    assert corpus.snapshot().units == ["thread 1"]
+    assert units_of(corpus) == ["thread 1"]
 
 
 def test_a_vector_of_zeros_scores_nothing(
@@ -147,10 +147,10 @@ def test_another_tenant_and_database(tmp_path: Path, embedder: HashingEmbedder) 
     with chromadb.PersistentClient(tmp_path, settings, "tenant", "database") as client:
         corpus = Corpus.create("mail", client=client, embedder=embedder)
         corpus.add(["one"])
-        assert len(corpus.snapshot().records) == 1
+        assert len(corpus.records()) == 1
         collection = client.get_collection("mail", embedding_function=None)
         found = Corpus.from_collection(collection, unit_field="dpicl_unit", embedder=embedder)
-        assert len(found.snapshot().records) == 1
+        assert len(found.records()) == 1
     assert Corpus.names(tmp_path) == []
 
 

@@ -16,7 +16,7 @@ from dpicl_rag.errors import ConfigurationError, CorpusError
 from dpicl_rag.retrieval import Corpus, ThresholdRetriever
 from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
 from dpicl_rag.retrieval.ingest import Ingested
-from tests.unit.retrieval.conftest import HashingEmbedder
+from tests.unit.retrieval.conftest import HashingEmbedder, units_of
 
 SECRET = "plover-39"
 LONG = " ".join(f"Sentence number {number} is here." for number in range(100))
@@ -27,7 +27,7 @@ NOTES = [
 
 
 def texts(corpus: Corpus) -> dict[str, list[str]]:
-    records = sorted(corpus.snapshot().records, key=lambda r: int(r.id.rpartition("-")[2]))
+    records = sorted(corpus.records(), key=lambda r: int(r.id.rpartition("-")[2]))
     return {
         unit: [document.text for document in documents]
         for unit, documents in group_by_unit(Document(r.text, r.unit) for r in records).items()
@@ -36,14 +36,14 @@ def texts(corpus: Corpus) -> dict[str, list[str]]:
 
 def sizes(corpus: Corpus) -> tuple[int, int, int]:
     """Number of units, documents and passages."""
-    whole = corpus.snapshot()
+    whole = corpus._snapshot()
     documents = {record.id.rpartition("-")[0] for record in whole.records}
     return len(whole.units), len(documents), len(whole.records)
 
 
 def test_what_is_added_is_what_a_snapshot_holds(corpus: Corpus, embedder: HashingEmbedder) -> None:
     assert corpus.add(NOTES) == Ingested(documents=2, empty=0, passages=2, known=0)
-    snapshot = corpus.snapshot()
+    snapshot = corpus._snapshot()
     assert texts(corpus) == {note.unit: [note.text] for note in NOTES}
     for record, vector in zip(snapshot.records, snapshot.vectors, strict=True):
         np.testing.assert_allclose(vector, embedder.embed([record.text])[0], atol=1e-6)
@@ -77,7 +77,7 @@ def test_equal_texts_in_two_units_are_two_passages(corpus: Corpus) -> None:
 
 def test_equal_strings_are_units_of_their_own(corpus: Corpus) -> None:
     corpus.add(["same", "same", "other"])
-    assert len(corpus.snapshot().units) == 3
+    assert len(units_of(corpus)) == 3
 
 
 def test_changed_metadata_is_updated_without_embedding(
@@ -120,15 +120,15 @@ def test_an_interrupted_ingest_goes_on_where_it_stopped(tmp_path: Path) -> None:
         Corpus.create("mail", tmp_path, embedder=Interrupted()).add(documents)
     embedder = HashingEmbedder()
     corpus = Corpus.open("mail", tmp_path, embedder=embedder)
-    assert len(corpus.snapshot().records) == 128
+    assert len(corpus.records()) == 128
     assert corpus.add(documents).known == 128
     assert embedder.embedded == 72
-    assert len(corpus.snapshot().records) == 200
+    assert len(corpus.records()) == 200
 
 
 def test_deleting_a_unit_removes_all_of_it_and_nothing_else(corpus: Corpus) -> None:
     corpus.add([*NOTES, Document(LONG, "thread 1")])
-    corpus.snapshot()
+    corpus._snapshot()
     corpus.delete_unit("thread 1")
     corpus.delete_unit("not there")
     assert texts(corpus) == {"thread 2": [NOTES[1].text]}
@@ -223,9 +223,9 @@ def test_broken_text_is_stored_with_replacements(corpus: Corpus) -> None:
 def test_units_with_broken_names_stay_apart(corpus: Corpus) -> None:
     units = ["a\udce9", "a\udcea", "a?"]
     corpus.add([Document(f"note {number}", unit) for number, unit in enumerate(units)])
-    assert len(corpus.snapshot().units) == 3
+    assert len(units_of(corpus)) == 3
     corpus.delete_unit(units[0])
-    assert sorted(record.text for record in corpus.snapshot().records) == ["note 1", "note 2"]
+    assert sorted(record.text for record in corpus.records()) == ["note 1", "note 2"]
 
 
 def test_errors_carry_no_text(corpus: Corpus, caplog: pytest.LogCaptureFixture) -> None:

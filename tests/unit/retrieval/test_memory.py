@@ -27,7 +27,7 @@ def test_it_is_searched_exactly_and_read_anew_each_time() -> None:
 def test_it_has_no_filter() -> None:
     vectors = InMemoryVectors(OneVector([1, 0]), lambda: ROWS)
     with pytest.raises(ConfigurationError, match="where needs a Chroma collection"):
-        vectors.snapshot({"owner": "ann"})
+        vectors.scan([1, 0], where={"owner": "ann"})
 
 
 @pytest.mark.parametrize("vector", [[1.0], [1.0, 0, 0], [], 1.0, [[1.0, 0]], ["a", 1], [None, {}]])
@@ -36,7 +36,7 @@ def test_a_vector_that_cannot_be_compared_scores_nothing_and_stops_nothing(vecto
     source = InMemoryVectors(OneVector([1, 0]), lambda: rows)
     found = [document.unit for document in ThresholdRetriever(source, 0.001).retrieve("q")]
     assert sorted(found) == ["far", "near"]
-    assert sorted(source.snapshot().scores([1, 0]))[0] == 0
+    assert sorted(source.scan([1, 0]).scores)[0] == 0
     assert source.check() == [Defect("3", OTHER_LENGTH)]
 
 
@@ -44,7 +44,7 @@ def test_a_record_that_is_none_is_left_out() -> None:
     rows = [*ROWS, (Defect("3", NO_UNIT), [1.0, 0.0]), (Record("4", "zero", "text"), [0.0, 0.0])]
     rows.append((Record("5", "nan", "text"), [float("nan"), 1.0]))
     source = InMemoryVectors(OneVector([1, 0]), lambda: rows)
-    assert sorted(source.snapshot().units) == ["far", "nan", "near", "zero"]
+    assert sorted(source.scan([1, 0]).units) == ["far", "nan", "near", "zero"]
     assert source.check() == [Defect("3", NO_UNIT), Defect("4", NO_VECTOR), Defect("5", NO_VECTOR)]
 
 

@@ -210,8 +210,9 @@ class BestN(PrivateThresholdRetriever):
 
     def search(self, question: str) -> Search:
         search = super().search(question)
-        snapshot, scores = self.scan(question)
-        score = dict(zip((r.text for r in snapshot.records), scores, strict=True))
+        near = self.scan(question)
+        every = near.passages(range(len(near.units)))
+        score = {passage.document.text: passage.score for passage in every}
 
         def draw(admitted: Sequence[bool], randomness: Randomness) -> Retrieved:
             found = copy.copy(search).choose(admitted, randomness)

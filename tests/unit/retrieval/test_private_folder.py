@@ -46,7 +46,7 @@ def test_a_store_that_exists_becomes_private(
     corpus = Corpus.open("mail", store, embedder=embedder)
     if write:
         corpus.add(["another"])
-    assert len(corpus.snapshot().records) == 1 + write
+    assert len(corpus.records()) == 1 + write
     assert mode(store) == 0o700
     assert {path.name: mode(path) for path in store.iterdir()} == {
         path.name: 0o700 if path.is_dir() else 0o600 for path in store.iterdir()
@@ -60,7 +60,7 @@ def test_a_shared_folder_keeps_its_mode_and_the_stores_files_do_not(
     other.write_text("for all to read")
     (store / "public").mkdir(mode=0o755)
     open_to_all(store)
-    Corpus.open("mail", store, embedder=embedder).snapshot()
+    Corpus.open("mail", store, embedder=embedder)._snapshot()
     assert mode(store) == 0o755
     assert (mode(other), mode(store / "public")) == (0o644, 0o755)
     assert mode(store / "chroma.sqlite3") == mode(store / "dpicl-rag.lock") == 0o600
@@ -110,7 +110,7 @@ def test_the_folder_of_a_client_is_its_programs_affair(
         collection = client.create_collection("theirs", embedding_function=None)
         collection.add(["r"], embeddings=np.ones((1, 16)), documents=["x"], metadatas=[{"u": "1"}])
         before = mode(tmp_path / "chroma.sqlite3")
-        Corpus.from_collection(collection, unit_field="u", embedder=embedder).snapshot()
+        Corpus.from_collection(collection, unit_field="u", embedder=embedder)._snapshot()
         assert (mode(tmp_path), mode(tmp_path / "chroma.sqlite3")) == (0o755, before)
 
 

@@ -1,10 +1,12 @@
 """Each retriever changes, when one unit arrives, exactly as much as its Stability says."""
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import chromadb
 import numpy as np
+import numpy.typing as npt
 import pytest
 from chromadb.config import Settings
 from hypothesis import given
@@ -21,7 +23,7 @@ from dpicl_rag.retrieval import (
 )
 from dpicl_rag.retrieval import TopKRetriever as TopK
 from dpicl_rag.retrieval.passages import Record
-from dpicl_rag.retrieval.vectors import Snapshot, Where
+from dpicl_rag.retrieval.vectors import Found, Snapshot, Where
 from tests.support.scored_units import OneVector
 
 Units = Mapping[str, Sequence[Sequence[float]]]
@@ -32,6 +34,7 @@ QUESTION = np.array([1.0, 0.0, 0.0], dtype=np.float32)
 class Vectors:
     """Units with given vectors; a passage's text names its unit and its place in it."""
 
+    name = None
     embedder = OneVector(QUESTION.tolist())
 
     def __init__(self, units: Units) -> None:
@@ -45,8 +48,15 @@ class Vectors:
             np.array([vector for _, vector in rows]).reshape(-1, DIMENSION),
         )
 
-    def snapshot(self, where: Where | None = None) -> Snapshot:
-        return self.whole
+    def scan(
+        self,
+        question: npt.ArrayLike,
+        *,
+        least: float = -math.inf,
+        most: int | None = None,
+        where: Where | None = None,
+    ) -> Found:
+        return self.whole.scan(question, least, most)
 
 
 def changes(before: list[Document], after: list[Document]) -> tuple[int, int, int]:

@@ -92,7 +92,7 @@ def test_writes_by_another_program_are_seen(tmp_path: Path) -> None:
     corpus = Corpus.create("mail", tmp_path, embedder=HashingEmbedder())
     other = Other(tmp_path)
     try:
-        before = corpus.snapshot()
+        before = corpus._snapshot()
         for seed, (operation, first, last) in enumerate(
             [
                 ("add", 0, 20),
@@ -107,7 +107,7 @@ def test_writes_by_another_program_are_seen(tmp_path: Path) -> None:
             ]
         ):
             other.do(operation, first, last, seed)
-            after = corpus.snapshot()
+            after = corpus._snapshot()
             assert after is not before, operation
             found = {r.id: v for r, v in zip(after.records, after.vectors, strict=True)}
             assert found.keys() == other.rows.keys(), operation
@@ -125,11 +125,11 @@ def test_reading_changes_nothing_and_reads_nothing_again(tmp_path: Path) -> None
     corpus.add([Document("a note", "unit", {"owner": "ann"})])
     other = Other(tmp_path)
     try:
-        before = corpus.snapshot()
+        before = corpus._snapshot()
         other.do("read", 0, 1, 0)
-        corpus.snapshot({"owner": "ann"})
+        corpus._snapshot({"owner": "ann"})
         Corpus.names(tmp_path)
-        assert corpus.snapshot() is before
+        assert corpus._snapshot() is before
     finally:
         other.close()
 
@@ -140,9 +140,9 @@ def test_two_objects_on_one_database(tmp_path: Path) -> None:
     for number in range(3):
         first.add([f"first {number}"])
         second.add([f"second {number}"])
-        expected = [record.text for record in first.snapshot().records]
+        expected = [record.text for record in first.records()]
         assert len(expected) == 2 * number + 2
-        assert [record.text for record in second.snapshot().records] == expected
+        assert [record.text for record in second.records()] == expected
 
 
 def test_a_users_own_client_in_this_process(tmp_path: Path) -> None:
@@ -151,12 +151,12 @@ def test_a_users_own_client_in_this_process(tmp_path: Path) -> None:
         corpus.add(["one"])
         collection = client.get_collection("mail", embedding_function=None)
         assert collection.get(include=["embeddings"])["documents"] is None
-        assert len(corpus.snapshot().records) == 1
+        assert len(corpus.records()) == 1
         collection.add(
             ["plain"], embeddings=np.ones((1, 16)), documents=["two"],
             metadatas=[{"dpicl_unit": "u"}],
         )  # fmt: skip
-        assert {record.text for record in corpus.snapshot().records} == {"one", "two"}
+        assert {record.text for record in corpus.records()} == {"one", "two"}
         corpus.delete_unit("u")
         assert len(collection.get(include=["embeddings"])["ids"]) == 1
 
@@ -166,11 +166,9 @@ def test_a_database_in_memory_is_read_anew_each_time() -> None:
     corpus = Corpus.create("memory", client=client, embedder=HashingEmbedder())
     try:
         corpus.add(["one"])
-        assert len(corpus.snapshot().records) == 1
-        client.get_collection("memory", embedding_function=None).delete(
-            [corpus.snapshot().records[0].id]
-        )
-        assert corpus.snapshot().records == []
+        assert len(corpus.records()) == 1
+        client.get_collection("memory", embedding_function=None).delete([corpus.records()[0].id])
+        assert corpus.records() == []
         assert "memory" in Corpus.names(client=client)
     finally:
         client.delete_collection("memory")
@@ -178,11 +176,11 @@ def test_a_database_in_memory_is_read_anew_each_time() -> None:
 
 def test_a_collection_deleted_behind_the_corpus(tmp_path: Path) -> None:
     corpus = Corpus.create("mail", tmp_path, embedder=HashingEmbedder())
-    corpus.snapshot()
+    corpus._snapshot()
     with chromadb.PersistentClient(tmp_path) as client:
         client.delete_collection("mail")
     with pytest.raises(CorpusError, match="NotFoundError"):
-        corpus.snapshot()
+        corpus._snapshot()
 
 
 def test_a_database_held_by_another_process_is_waited_for_then_refused(
@@ -191,8 +189,8 @@ def test_a_database_held_by_another_process_is_waited_for_then_refused(
     corpus = Corpus.create("mail", tmp_path, embedder=HashingEmbedder())
     monkeypatch.setattr("dpicl_rag.retrieval.store._LOCK_TIMEOUT_S", 0.05)
     with FileLock(tmp_path / "dpicl-rag.lock"), pytest.raises(CorpusError, match="has held"):
-        corpus.snapshot()
-    assert corpus.snapshot().records == []
+        corpus._snapshot()
+    assert corpus.records() == []
 
 
 def test_threads_share_a_corpus(tmp_path: Path) -> None:
@@ -214,7 +212,7 @@ def test_threads_share_a_corpus(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert failures == []
-    assert len(corpus.snapshot().records) == 20
+    assert len(corpus.records()) == 20
 
 
 def ingest(path: Path, name: int) -> None:
@@ -231,9 +229,9 @@ def test_processes_ingest_into_one_corpus(tmp_path: Path) -> None:
     for worker in workers:
         worker.start()
     while any(worker.is_alive() for worker in workers):
-        corpus.snapshot()
+        corpus._snapshot()
     assert [worker.exitcode for worker in workers] == [0] * 4
-    snapshot = corpus.snapshot()
+    snapshot = corpus._snapshot()
     assert len(snapshot.records) == 2400
     embedder = HashingEmbedder()
     expected = on_grid(embedder.embed([record.text for record in snapshot.records]))
@@ -242,9 +240,9 @@ def test_processes_ingest_into_one_corpus(tmp_path: Path) -> None:
 
 def test_closing_releases_and_a_closed_corpus_still_works(corpus: Corpus) -> None:
     corpus.add(["one"])
-    before = corpus.snapshot()
+    before = corpus._snapshot()
     corpus.close()
-    assert corpus.snapshot() is not before
+    assert corpus._snapshot() is not before
     corpus.close()
 
 
@@ -261,7 +259,7 @@ def test_a_folder_that_was_removed_and_made_anew(tmp_path: Path, by_another_proc
     path = tmp_path / "store"
     corpus = Corpus.create("mail", path, embedder=HashingEmbedder())
     corpus.add([Document("text 0", "unit")])
-    assert [record.text for record in corpus.snapshot().records] == ["text 0"]
+    assert [record.text for record in corpus.records()] == ["text 0"]
     for text in ("text 1", "text 2"):
         if by_another_process:
             process = multiprocessing.get_context("spawn").Process(
@@ -272,29 +270,29 @@ def test_a_folder_that_was_removed_and_made_anew(tmp_path: Path, by_another_proc
             assert process.exitcode == 0
         else:
             make_anew(path, text)
-        before = corpus.snapshot()
+        before = corpus._snapshot()
         assert [record.text for record in before.records] == [text]
-        assert corpus.snapshot() is before
+        assert corpus._snapshot() is before
 
 
 def test_another_store_moved_into_the_place(tmp_path: Path) -> None:
     for name in ("one", "two"):
         Corpus.create("mail", tmp_path / name, embedder=HashingEmbedder()).add([name])
     corpus = Corpus.open("mail", tmp_path / "one", embedder=HashingEmbedder())
-    assert [record.text for record in corpus.snapshot().records] == ["one"]
+    assert [record.text for record in corpus.records()] == ["one"]
     (tmp_path / "one").rename(tmp_path / "away")
     (tmp_path / "two").rename(tmp_path / "one")
-    assert [record.text for record in corpus.snapshot().records] == ["two"]
+    assert [record.text for record in corpus.records()] == ["two"]
 
 
 def test_a_folder_that_is_gone_is_an_error_and_stays_gone(tmp_path: Path) -> None:
     path = tmp_path / "store"
     corpus = Corpus.create("mail", path, embedder=HashingEmbedder())
     corpus.add(["text"])
-    corpus.snapshot()
+    corpus._snapshot()
     shutil.rmtree(path)
     with pytest.raises(CorpusError, match="there is no database in"):
-        corpus.snapshot()
+        corpus._snapshot()
     with pytest.raises(CorpusError, match="there is no database in"):
         corpus.add(["more"])
     assert not path.exists()

@@ -20,7 +20,7 @@ from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import Corpus, GivenDocuments, ThresholdRetriever
 from dpicl_rag.retrieval.passages import UNIT_FIELD
 from dpicl_rag.retrieval.register import PREFIX, Register
-from tests.unit.retrieval.conftest import HashingEmbedder
+from tests.unit.retrieval.conftest import HashingEmbedder, units_of
 
 SECRET = "plover-39"
 
@@ -62,7 +62,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 def units(corpus: Corpus) -> dict[str, list[str]]:
     """Which numbers of mails are in each unit."""
     found: dict[str, list[str]] = {}
-    for record in corpus.snapshot().records:
+    for record in corpus.records():
         found.setdefault(record.unit, []).append(record.text.partition("Mail ")[2][0])
     return {unit: sorted(numbers) for unit, numbers in found.items()}
 
@@ -144,14 +144,14 @@ def test_without_the_ledger_it_is_refused_and_nothing_changes(
 ) -> None:
     corpus.add(read(QUESTION))
     corpus.add(read(LATER))
-    before = corpus.snapshot().records
+    before = corpus.records()
     with pytest.raises(CorpusError, match="give the ledger") as caught:
         corpus.add(read(ANSWER))
     assert SECRET not in str(caught.value)
     ledger.close()
     with pytest.raises(LedgerError, match="closed"):
         corpus.add(read(ANSWER), ledger=ledger)
-    assert corpus.snapshot().records == before
+    assert corpus.records() == before
 
 
 class _KilledError(BaseException):
@@ -284,7 +284,7 @@ class TestKindOfUnit:
         with pytest.raises(CorpusError, match=r"of 'mail' is 'sender', not 'thread or document'"):
             corpus.add(read(QUESTION))
         corpus.add(read(QUESTION, unit="sender"))
-        assert len(corpus.snapshot().records) == 1
+        assert len(corpus.records()) == 1
 
     def test_two_in_one_call_are_refused(self, corpus: Corpus, read) -> None:
         with pytest.raises(CorpusError, match="different privacy units, 'sender' and 'thread or"):
@@ -311,7 +311,7 @@ class TestKindOfUnit:
     def test_given_by_hand_there_is_nothing_to_refuse(self, corpus: Corpus) -> None:
         corpus.add([Document("one", "ann"), Document("two", "thread 7")])
         corpus.add([Document("three", "x", origin=Origin(keys=("unit ann",)))])
-        assert len(corpus.snapshot().units) == 2
+        assert len(units_of(corpus)) == 2
 
 
 class TestCollectionsOfOthers:
@@ -330,7 +330,7 @@ class TestCollectionsOfOthers:
     ) -> None:
         for _ in range(2):
             corpus = Corpus.from_collection(collection, unit_field="patient", embedder=embedder)
-            assert corpus.snapshot().units == ["p1"]
+            assert units_of(corpus) == ["p1"]
         with pytest.raises(CorpusError, match="of 'theirs' is 'patient', not 'ward'"):
             Corpus.from_collection(collection, unit_field="ward", embedder=embedder)
         again = collection._client.get_collection("theirs")
@@ -344,7 +344,7 @@ class TestCollectionsOfOthers:
             with pytest.raises(CorpusError, match=r"Corpus\.open"):
                 Corpus.from_collection(collection, unit_field="sender", embedder=embedder)
             found = Corpus.from_collection(collection, unit_field=UNIT_FIELD, embedder=embedder)
-            assert len(found.snapshot().units) == 1
+            assert len(units_of(found)) == 1
 
 
 class TestRows:
@@ -361,7 +361,7 @@ class TestRows:
 
     def texts(self, corpus: Corpus) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
-        for record in corpus.snapshot().records:
+        for record in corpus.records():
             found.setdefault(record.unit, []).append(record.text)
         return found
 

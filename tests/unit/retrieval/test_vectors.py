@@ -1,3 +1,4 @@
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -100,6 +101,31 @@ def test_a_filtered_snapshot_is_the_snapshot_of_its_rows() -> None:
     assert part.records == other.records
     assert np.array_equal(part.scores(question), other.scores(question))
     assert part.starts.tolist() == other.starts.tolist()
+
+
+@pytest.mark.parametrize("most", [None, 1, 2, 3, 7, 8, 99])
+def test_a_scan_finds_the_units_that_reach_a_score_and_of_these_the_best_with_ties(
+    most: int | None,
+) -> None:
+    generator = np.random.default_rng(6)
+    vectors = generator.integers(-1, 2, size=(30, 3)).astype(float)  # many ties
+    records = [Record(f"id {row:02}", f"unit {row % 8}", f"text {row}") for row in range(30)]
+    whole = Snapshot(records, vectors)
+    question = np.array([1.0, 0.5, 0.25])
+    scores = whole.scores(question)
+    best = dict(zip(whole.units, whole.unit_scores(scores), strict=True))
+    for least in (-math.inf, -0.3, 0.5, 2.0):
+        edge = sorted(best.values())[-most] if most is not None and most < 8 else -math.inf
+        expected = {unit: score for unit, score in best.items() if score >= max(least, edge)}
+        found = whole.scan(question, least, most)
+        assert dict(zip(found.units, found.scores, strict=True)) == expected
+        assert list(found.units) == sorted(expected, key=unit_key)
+        for index, unit in enumerate(found.units):
+            own = {f"text {row}" for row in range(30) if row % 8 == int(unit[-1])}
+            every = found.passages([index])
+            assert {passage.document.text for passage in every} == own
+            assert [p.score for p in every] == sorted((p.score for p in every), reverse=True)
+            assert found.passages([index], 2) == every[:2]
 
 
 def test_an_empty_snapshot() -> None:
