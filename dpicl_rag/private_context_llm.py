@@ -48,6 +48,10 @@ if TYPE_CHECKING:
 _NO_CORPUS = "default"  # where a ledger books lists
 _READ_AHEAD = 64  # units that are read ahead in one go
 
+# Of the usual price of a search: a proposal is confirmed by most of the units found, however many
+# they are, so their number may be known roughly. More noise would make the confirmation dearer.
+_ROUGHLY = 0.25
+
 UNSUPPORTED = "The documents do not say."
 """What takes the place of an answer that they do not support, where that was asked for."""
 
@@ -187,6 +191,7 @@ class PrivateContextLLM:
         informed = model.digest(known, allowance)
         reader = copying(self.model, config.copy_bias, public=bool(informed))
         proposal = None if fresh else self._propose(reader, prompt, informed)
+        retriever = self._affordable(retriever, _ROUGHLY if proposal else 1.0)
         price = retriever.rho(config.adjacency)
         plan = answer_plan(config, retriever.stability, price, counts=2 if proposal else 1)
         reserve = partial(self._reserve, corpus)
@@ -282,7 +287,7 @@ class PrivateContextLLM:
         prompt = self._prompt(question)
         tokens = label_tokens(model.tokenizer, labels, prompt.lead)
         room = max(map(len, tokens))
-        retriever = self._retriever(documents)
+        retriever = self._affordable(self._retriever(documents))
         made = None if method is None else partial(over_documents, method, config)
         plan = label_plan(config, retriever.stability, retriever.rho(config.adjacency), made)
         blank = self._prompt(CONTENT_FREE) if plan.takes_priors else prompt
@@ -434,12 +439,16 @@ class PrivateContextLLM:
         )
 
     def _retriever(self, documents: Documents) -> Retriever:
-        """A search whose noise the budget pays for; nothing is looked at yet."""
+        """A search; nothing is looked at yet."""
+        return as_retriever(documents, self.config.privacy_unit, self.config.units)
+
+    def _affordable(self, retriever: Retriever, part: float = 1.0) -> Retriever:
+        """The search with the noise that a part of the budget pays for, where it is not set."""
         config = self.config
-        retriever = as_retriever(documents, config.privacy_unit, config.units)
         if not isinstance(retriever, Priced):
             return retriever
-        return retriever.within(epsilon_to_rho(config.epsilon, config.delta), config.adjacency)
+        whole = epsilon_to_rho(config.epsilon, config.delta)
+        return retriever.within(part * whole, config.adjacency)
 
     def _memory(self, retriever: Retriever) -> AnswerMemory | None:
         """The memory of released answers, if it is that of the documents that are asked."""
