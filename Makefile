@@ -25,7 +25,7 @@ $(STAMP): pyproject.toml Makefile
 install: $(STAMP)
 
 demo: $(STAMP)
-	$(BIN)/python -m demos.email_assistant
+	OMP_WAIT_POLICY=passive $(BIN)/python -m demos.email_assistant
 
 test: $(STAMP)
 	$(BIN)/python -m pytest

@@ -49,4 +49,5 @@ app.add_typer(evaluate.app, name="evaluate")
 def main() -> None:
     """Run the command line."""
     console.quiet_libraries()
+    console.share_processors()
     app(prog_name="dpicl-rag")

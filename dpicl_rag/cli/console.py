@@ -47,6 +47,15 @@ def quiet_libraries() -> None:
             stream.reconfigure(errors="replace")
 
 
+def share_processors() -> None:
+    """Let threads sleep while they wait for each other. Call it before torch is loaded.
+
+    OpenMP lets them spin. Where another process needs a processor too, each of them then waits
+    for one that does not run, and takes the time of those that could.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+
 def reported(interrupted: str = "interrupted") -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Turn the exceptions of a command into one line on stderr and an exit status.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -37,8 +38,9 @@ COMMANDS = [
 ]
 
 
-def run_python(code):
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+def run_python(code, env=None):
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=env)
 
 
 def test_help_loads_no_heavy_library():
@@ -56,6 +58,23 @@ assert not heavy, heavy
     result = run_python(code)
     assert result.returncode == 0, result.stderr
     assert "--epsilon" in result.stdout
+
+
+def test_threads_sleep_while_they_wait_unless_the_user_says_otherwise():
+    code = """
+import os, sys
+from dpicl_rag.cli import main
+sys.argv = ["dpicl-rag", "--help"]
+try:
+    main()
+except SystemExit:
+    assert "torch" not in sys.modules
+    print(os.environ["OMP_WAIT_POLICY"])
+"""
+    told = {**os.environ, "OMP_WAIT_POLICY": "active"}
+    untold = {name: value for name, value in told.items() if name != "OMP_WAIT_POLICY"}
+    policies = [run_python(code, env=env).stdout.split()[-1] for env in (untold, told)]
+    assert policies == ["passive", "active"]
 
 
 def test_completion_knows_the_options_that_commands_share():
