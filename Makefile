@@ -27,14 +27,18 @@ install: $(STAMP)
 demo: $(STAMP)
 	OMP_WAIT_POLICY=passive $(BIN)/python -m demos.email_assistant
 
+# Two at a time what needs no model; the rest one after the other, with every processor.
+FAST   := not model and not slow and not stress
+
 test: $(STAMP)
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "$(FAST)"
+	$(BIN)/python -m pytest -m "not ($(FAST))"
 
 check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 -m "not model and not slow and not stress"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 -m "$(FAST)"
 
 stress: $(STAMP)
 	$(BIN)/python -m pytest -q -s -m stress
