@@ -12,6 +12,7 @@ The tree::
     ├── CorpusError                            a corpus is unknown or cannot be used
     ├── LoaderError                            a path holds nothing that can be read
     ├── LedgerError                            the ledger file cannot be used
+    ├── KeyFileError                           the file of API keys cannot be used
     ├── KnowledgeError                         public knowledge cannot be read or kept
     └── BudgetExceededError                    a budget cannot pay for the request
 
@@ -69,6 +70,10 @@ class LoaderError(DPICLError):
 
 class LedgerError(DPICLError):
     """The ledger file is missing, damaged, or of an unknown version."""
+
+
+class KeyFileError(DPICLError):
+    """The file of API keys cannot be read or written."""
 
 
 class KnowledgeError(DPICLError):

@@ -460,8 +460,10 @@ class PrivateContextLLM:
     def _form(self) -> str:
         """What shapes an answer beside question and documents, as a memory tells answers apart."""
         template = self.template
-        shaping = (template.system, template.user, template.answer_prefix, self.config.stop)
-        return hashlib.sha256(repr(shaping).encode("utf-8", "replace")).hexdigest()[:16]
+        shaping = [template.system, template.user, template.answer_prefix, self.config.stop]
+        if template.before:
+            shaping.append(template.before)
+        return hashlib.sha256(repr(tuple(shaping)).encode("utf-8", "replace")).hexdigest()[:16]
 
     def _released_before(self, text: str, corpus: str) -> PrivateStream:
         """A stream of an answer from memory. Nothing is searched, reserved, drawn or kept."""

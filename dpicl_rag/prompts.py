@@ -35,6 +35,8 @@ class PromptTemplate:
         examples: Worked examples, shown as earlier turns.
         no_document: What the public row reads in a document's place.
         answer_prefix: Words that every answer begins with; not drawn, so free.
+        before: Turns of the conversation before the question, in words. They stand behind the
+            document, so documents that were read stay read, and are not searched for.
     """
 
     system: str = "You answer the question from the document. Answer with one short sentence."
@@ -56,6 +58,7 @@ class PromptTemplate:
     )
     no_document: str = "(none)"
     answer_prefix: str = ""
+    before: str = ""
 
     def __post_init__(self) -> None:
         document, question = self.user.find(_DOCUMENT), self.user.find(_QUESTION)
@@ -71,12 +74,13 @@ class PromptTemplate:
         head, tail = self._render(tokenizer, "\x01", "\x02").split("\x01")
         middle, end = tail.split("\x02")
         ending = end + self.answer_prefix
+        asked = f"{self.before}\nUser: {question}" if self.before else question
         return Prompt(
             lead="" if ending[-1:].isspace() else " ",
             prefix=tuple(opening_tokens(tokenizer, head)),
             suffix=(
                 *tokenizer.encode_template(middle),
-                *tokenizer.encode(question),
+                *tokenizer.encode(asked),
                 *tokenizer.encode_template(ending),
             ),
             no_document=self.no_document,

@@ -1,0 +1,150 @@
+"""The endpoints. FastAPI reads their annotations, so these are not strings here."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
+
+from dpicl_rag.server import chat, page
+from dpicl_rag.server.failures import Refusal
+from dpicl_rag.server.house import PUBLIC, Ask, House
+from dpicl_rag.server.keys import Caller, KeyFile
+from dpicl_rag.server.metrics import Metrics
+from dpicl_rag.server.protocol import ChatRequest
+from dpicl_rag.server.shell import Shell
+from dpicl_rag.server.turns import Turns
+
+MOST_BYTES = 64 * 1024
+"""Of a request's body."""
+
+
+_NOTHING = "there is nothing here; GET /v1/models lists what may be asked"
+_SAID = {
+    405: "this address takes another method",
+    413: f"a request has at most {MOST_BYTES} bytes",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Public limits.
+
+    Attributes:
+        together: Answers under way at once.
+        waiting: Questions that may wait.
+    """
+
+    together: int = 4
+    waiting: int = 32
+
+
+def create_app(house: House, keys: KeyFile | None = None, limits: Limits | None = None) -> FastAPI:
+    """The server.
+
+    Args:
+        house: What is served.
+        keys: Who may ask; None lets everybody in, for loopback only.
+        limits: How much at once.
+    """
+    limits = limits or Limits()
+    turns, metrics = Turns(limits.together, limits.waiting), Metrics()
+    metrics.inside.set_function(lambda: turns.inside)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        turns.drain()
+        # A stream's end pays and refunds: the ledger is closed after the last one.
+        await turns.empty()
+        house.close()
+        if keys is not None:
+            keys.close()
+
+    app = FastAPI(title="dpicl-rag", version="1", lifespan=lifespan, docs_url=None, redoc_url=None)
+    app.state.turns, app.state.metrics = turns, metrics
+
+    def caller_of(request: Request) -> Caller:
+        if keys is None:
+            return Caller(None, "owner")
+        scheme, _, key = request.headers.get("Authorization", "").partition(" ")
+        found = keys.find(key.strip()) if scheme.lower() == "bearer" else None
+        if found is None:
+            raise Refusal(
+                401,
+                "no such key; send one that `dpicl-rag keys add` has made as a bearer token",
+                code="invalid_api_key",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+        return found
+
+    Asking = Annotated[Caller, Depends(caller_of)]
+
+    @app.exception_handler(RequestValidationError)
+    async def malformed(_: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"] if part != "body")[:128]
+        return Refusal(400, f"{place or 'body'}: {first['msg']}", param=place or None).response()
+
+    @app.exception_handler(HTTPException)
+    async def unknown(_: Request, error: HTTPException) -> JSONResponse:
+        return Refusal(error.status_code, _SAID.get(error.status_code, _NOTHING)).response()
+
+    @app.exception_handler(Refusal)
+    async def refused(_: Request, error: Refusal) -> JSONResponse:
+        return error.response()
+
+    app.add_middleware(Shell, most_bytes=lambda _: MOST_BYTES, count=metrics.request)
+
+    @app.get("/v1/models")
+    def models(caller: Asking) -> dict[str, Any]:
+        """Corpora as models, and the one that reads no documents."""
+        names = [*house.open_to(caller), PUBLIC]
+        data = [
+            {"id": name, "object": "model", "created": 0, "owned_by": "dpicl-rag"} for name in names
+        ]
+        return {"object": "list", "data": data}
+
+    @app.post("/v1/chat/completions")
+    async def completions(body: ChatRequest, request: Request, caller: Asking) -> Response:
+        """Ask a corpus."""
+        ignored = body.ignored()
+        system, before, question = body.conversation()
+        asked = Ask(question, before, system, body.most_tokens, body.stops)
+        house.served(body.model, caller)
+        request.state.corpus = body.model
+        headers = {"X-DPICL-Ignored": ", ".join(ignored)} if ignored else {}
+        answering = chat.Answering(house, turns, metrics, body.model, caller, asked)
+        if body.stream:
+            usage = body.stream_options is not None and body.stream_options.include_usage
+            return await chat.streamed(answering, headers, usage)
+        return await chat.whole(answering, request, headers)
+
+    @app.get("/v1/budget")
+    def budget(caller: Asking) -> dict[str, Any]:
+        """What is left to the caller, by corpus. Public numbers."""
+        return {"data": [page.budget(house, name, caller) for name in house.open_to(caller)]}
+
+    @app.get("/health")
+    def health() -> dict[str, str]:
+        """Whether the process lives."""
+        return {"status": "ok"}
+
+    @app.get("/ready")
+    def ready() -> Response:
+        """Whether it takes questions."""
+        if turns.draining:
+            return JSONResponse({"status": "going down"}, 503)
+        house.ledger.status()
+        return JSONResponse({"status": "ready"})
+
+    @app.get("/metrics")
+    def counted(caller: Asking) -> Response:
+        """For Prometheus."""
+        return Response(metrics.text(), media_type="text/plain; version=0.0.4")
+
+    return app

@@ -1,0 +1,83 @@
+"""Errors in OpenAI's form. Nothing of an exception reaches a caller but what it says on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi.responses import JSONResponse
+
+from dpicl_rag.errors import (
+    BudgetExceededError,
+    ConfigurationError,
+    ContextLengthError,
+    DPICLError,
+)
+
+_FAILED = "this answer could not be given; ask again later"
+
+
+class Refusal(Exception):
+    """A request that is answered by an error.
+
+    Args:
+        status: Of HTTP.
+        message: One public sentence that names the remedy.
+        kind: OpenAI's ``type``.
+        code: OpenAI's ``code``.
+        param: The field that is at fault.
+        headers: Sent along.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        kind: str = "invalid_request_error",
+        code: str | None = None,
+        param: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.kind = kind
+        self.code = code
+        self.param = param
+        self.headers = dict(headers or {})
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """As OpenAI's clients read it."""
+        error = {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}
+        return {"error": error}
+
+    def response(self) -> JSONResponse:
+        """The whole answer."""
+        return JSONResponse(self.body, self.status, self.headers)
+
+
+def refusal(error: Exception) -> Refusal:
+    """What a caller is told of an exception.
+
+    Messages of settings and budgets are public (see ``dpicl_rag.errors``). Whatever else goes
+    wrong is told in one sentence, the same for all: it may have its cause in a document.
+    """
+    if isinstance(error, Refusal):
+        return error
+    if isinstance(error, BudgetExceededError):
+        return Refusal(
+            429,
+            str(error),
+            kind="insufficient_quota",
+            code="budget_exceeded",
+            # A client that asks again by itself may spend again.
+            headers={"x-should-retry": "false"},
+        )
+    if isinstance(error, ContextLengthError):
+        return Refusal(400, str(error), code="context_length_exceeded", param="messages")
+    if isinstance(error, ConfigurationError):
+        return Refusal(400, str(error))
+    status = 503 if isinstance(error, DPICLError) else 500
+    return Refusal(status, _FAILED, kind="server_error", code="unavailable")

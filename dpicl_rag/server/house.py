@@ -1,0 +1,198 @@
+"""What is served: corpora by name, one model, a ledger, and the memory of each caller."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from dpicl_rag.accounting import epsilon_to_rho
+from dpicl_rag.answers import PrivateStream
+from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.knowledge import AnswerMemory
+from dpicl_rag.language_models.base import LanguageModel
+from dpicl_rag.language_models.tokenizer import Tokenizer
+from dpicl_rag.ledger import Ledger, ScopeStatus
+from dpicl_rag.ledger.fixed_point import allowance, charge, exact
+from dpicl_rag.private_context_llm import PrivateContextLLM
+from dpicl_rag.prompts import PromptTemplate
+from dpicl_rag.server.failures import Refusal
+from dpicl_rag.server.keys import Caller
+
+PUBLIC = "public"
+"""The model that reads no documents and costs nothing."""
+
+_MEMORIES = 64  # files kept open
+
+
+@dataclass(frozen=True)
+class Served:
+    """A corpus as a model.
+
+    Attributes:
+        documents: A ``Corpus``, or a retriever over one.
+        settings: Fields of ``PrivacyConfig``.
+        template: How documents and questions become prompts.
+    """
+
+    documents: Any
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    template: PromptTemplate = field(default_factory=PromptTemplate)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One question, as far as a server knows it. All of it is public.
+
+    Attributes:
+        question: The last turn.
+        before: The turns before it, in words.
+        system: In place of the template's instruction.
+        max_tokens: Most tokens; the corpus's own if None.
+        stop: Strings that end the answer.
+        fresh: Ask the documents again where the memory has the answer.
+    """
+
+    question: str
+    before: str = ""
+    system: str | None = None
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    fresh: bool = False
+
+    def shaped(self, template: PromptTemplate) -> PromptTemplate:
+        """The template with this conversation's instruction and earlier turns."""
+        return replace(template, system=self.system or template.system, before=self.before)
+
+
+class House:
+    """Everything behind the endpoints.
+
+    Args:
+        model: Answers; shared by all.
+        corpora: By name, which is the name of the model that clients see.
+        ledger: Of all corpora and callers.
+        memory: File of released answers; None remembers nothing.
+        embedder: Of remembered questions; the packaged one if None.
+        randomness: Arguments of ``PrivateContextLLM`` for tests.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        corpora: Mapping[str, Served],
+        ledger: Ledger,
+        *,
+        memory: Path | None = None,
+        embedder: Any = None,
+        **options: Any,
+    ) -> None:
+        self.corpora = dict(corpora)
+        self.ledger = ledger
+        self._model = model
+        self._memory = memory
+        self._embedder = embedder
+        self._options = options
+        self._memories: OrderedDict[tuple[str, str | None], AnswerMemory] = OrderedDict()
+
+    def __repr__(self) -> str:
+        return f"House({sorted(self.corpora)})"
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Of the model."""
+        return self._model.tokenizer
+
+    def open_to(self, caller: Caller) -> list[str]:
+        """Corpora that a caller may ask, by name."""
+        return sorted(name for name in self.corpora if caller.may_ask(name))
+
+    def served(self, name: str, caller: Caller) -> Served | None:
+        """A corpus; None for the public model.
+
+        Raises:
+            Refusal: There is none of this name, as far as this caller may know.
+        """
+        if name == PUBLIC:
+            return None
+        if name not in self.corpora or not caller.may_ask(name):
+            raise Refusal(
+                404,
+                "there is no such model here; GET /v1/models lists those you may ask",
+                code="model_not_found",
+                param="model",
+            )
+        return self.corpora[name]
+
+    def stream(self, name: str, caller: Caller, asked: Ask) -> PrivateStream:
+        """Begin an answer. What it raises has spent nothing."""
+        served = self.served(name, caller)
+        llm = self._llm(name, served, caller, asked)
+        documents: Any = [] if served is None else served.documents
+        return llm.stream(asked.question, documents, fresh=asked.fresh)
+
+    def memory(self, name: str, caller: Caller) -> AnswerMemory | None:
+        """What was released to a caller before."""
+        served = self.served(name, caller)
+        if self._memory is None or served is None:
+            return None
+        who = name, caller.name
+        if who not in self._memories:
+            self._memories[who] = AnswerMemory(
+                self._memory, name, caller=caller.name, embedder=self._embedder
+            )
+        self._memories.move_to_end(who)
+        while len(self._memories) > _MEMORIES:
+            self._memories.popitem(last=False)[1].close()
+        return self._memories[who]
+
+    def budgets(self, name: str, caller: Caller) -> list[ScopeStatus]:
+        """The budgets that an answer of this corpus to this caller comes out of. Public."""
+        mine = {("corpus", name), ("caller", caller.name)}
+        return [one for one in self.ledger.status() if (one.kind, one.name) in mine]
+
+    def price(self, name: str) -> float:
+        """Zcdp rho of one answer of a corpus, by the public bound."""
+        config = PrivacyConfig.create(**self.corpora[name].settings)
+        return epsilon_to_rho(config.epsilon, config.delta)
+
+    def answers_left(self, name: str, caller: Caller) -> int | None:
+        """How many more answers the budgets pay for by the public bound; None without a limit."""
+        price = charge(exact("rho", self.price(name)))
+        left = [one.unit_remaining for one in self.budgets(name, caller)]
+        found = [allowance(exact("rho", rho)) // price for rho in left if rho is not None]
+        return min(found, default=None)
+
+    def _llm(
+        self, name: str, served: Served | None, caller: Caller, asked: Ask
+    ) -> PrivateContextLLM:
+        settings = dict({} if served is None else served.settings)
+        template = PromptTemplate() if served is None else served.template
+        config = PrivacyConfig.create(**settings)
+        if asked.max_tokens is not None:
+            settings["max_tokens"] = min(asked.max_tokens, config.max_tokens)
+        settings["stop"] = (*config.stop, *asked.stop)
+        if served is None:
+            # No document is read, so there is nothing to charge and nothing to confirm.
+            return PrivateContextLLM(
+                self._model, template=asked.shaped(template), unsupported="ignore", **settings
+            )
+        return PrivateContextLLM(
+            self._model,
+            template=asked.shaped(template),
+            ledger=self.ledger,
+            corpus=name,
+            caller=caller.name,
+            knowledge=self.memory(name, caller),
+            **settings,
+            **self._options,
+        )
+
+    def close(self) -> None:
+        """Close what is open; the ledger last."""
+        for memory in self._memories.values():
+            memory.close()
+        self._memories.clear()
+        self.ledger.close()

@@ -1,0 +1,41 @@
+"""What operators watch: public numbers only."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+
+from dpicl_rag.answers import PrivateAnswer
+
+
+class Metrics:
+    """Counters by corpus, which is a name that clients may use, and by how things ended.
+
+    No durations, no tokens of prompts, no numbers of documents: they would follow from what was
+    found.
+    """
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"dpicl_{name}", text, labels, registry=self._registry)
+
+        self._requests = counter("requests", "Requests by status", "corpus", "status")
+        self._answers = counter("answers", "Answers by how they ended", "corpus", "stopped_by")
+        self._tokens = counter("released_tokens", "Tokens that were released", "corpus")
+        self._rho = counter("rho", "zCDP rho by the public bound", "corpus")
+        self.inside = Gauge("dpicl_inside", "Answers under way or waiting", registry=self._registry)
+
+    def request(self, corpus: str, status: int) -> None:
+        """Count a request."""
+        self._requests.labels(corpus, str(status)).inc()
+
+    def answer(self, corpus: str, answer: PrivateAnswer) -> None:
+        """Count an answer that has ended."""
+        self._answers.labels(corpus, answer.stopped_by).inc()
+        self._tokens.labels(corpus).inc(answer.tokens)
+        self._rho.labels(corpus).inc(answer.rho)
+
+    def text(self) -> bytes:
+        """In the form that Prometheus reads."""
+        return generate_latest(self._registry)

@@ -1,0 +1,207 @@
+"""What OpenAI's clients send and read: the parts that have a meaning here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from dpicl_rag.answers import PrivateAnswer, StoppedBy
+from dpicl_rag.server.failures import Refusal
+
+_REFUSED: Mapping[str, tuple[Any, ...]] = {
+    # By field: values that ask for nothing. Any other would need what is private.
+    "logprobs": (None, False, 0),
+    "top_logprobs": (None, 0),
+    "logit_bias": (None, {}),
+    "n": (None, 1),
+    "best_of": (None, 1),
+    "echo": (None, False),
+    "tools": (None, []),
+    "tool_choice": (None, "none", "auto"),
+    "functions": (None, []),
+    "function_call": (None, "none", "auto"),
+    "response_format": (None, {"type": "text"}),
+    "seed": (None,),
+    "audio": (None,),
+    "prediction": (None,),
+    "web_search_options": (None,),
+}
+_WITHOUT_EFFECT = frozenset(
+    {
+        *("temperature", "top_p", "frequency_penalty", "presence_penalty", "user", "store"),
+        *("metadata", "service_tier", "parallel_tool_calls", "reasoning_effort", "verbosity"),
+        *("modalities", "safety_identifier", "prompt_cache_key", "tool_choice", "function_call"),
+    }
+)
+_ROLES = {"user": "User", "assistant": "Assistant", "tool": "Tool", "function": "Tool"}
+
+
+class TextPart(BaseModel):
+    """A part of a message."""
+
+    type: Literal["text"]
+    text: str
+
+
+class Message(BaseModel):
+    """A turn of a conversation. All of it is public."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: str | list[TextPart] | None = None
+
+    @property
+    def text(self) -> str:
+        """What it says."""
+        if isinstance(self.content, str):
+            return self.content
+        return "".join(part.text for part in self.content or ())
+
+
+class StreamOptions(BaseModel):
+    """See OpenAI's API."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    include_usage: bool = False
+
+
+class ChatRequest(BaseModel):
+    """The body of ``/v1/chat/completions``."""
+
+    model_config = ConfigDict(extra="allow")
+
+    model: str = Field(min_length=1, max_length=512)
+    messages: list[Message] = Field(min_length=1, max_length=256)
+    stream: bool | None = False
+    stream_options: StreamOptions | None = None
+    max_tokens: int | None = Field(None, ge=1)
+    max_completion_tokens: int | None = Field(None, ge=1)
+    stop: str | list[str] | None = None
+
+    @property
+    def most_tokens(self) -> int | None:
+        """Of the answer, as far as the client says."""
+        given = [n for n in (self.max_tokens, self.max_completion_tokens) if n is not None]
+        return min(given, default=None)
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """Strings that end the answer."""
+        given = [self.stop] if isinstance(self.stop, str) else self.stop or []
+        if len(given) > 4 or not all(given):
+            raise Refusal(400, "give up to 4 stop strings, none of them empty", param="stop")
+        return tuple(given)
+
+    def ignored(self) -> list[str]:
+        """Fields without an effect.
+
+        Raises:
+            Refusal: A field asks for what is not given, or is unknown.
+        """
+        found = []
+        for name, value in (self.model_extra or {}).items():
+            if name in _REFUSED:
+                if value not in _REFUSED[name]:
+                    raise Refusal(400, f"private answers have no {name}; leave it out", param=name)
+            elif name not in _WITHOUT_EFFECT:
+                raise Refusal(
+                    400, f"there is no field {name[:64]!r}; leave it out", param=name[:64]
+                )
+            if value is not None and name in _WITHOUT_EFFECT:
+                found.append(name)
+        return sorted(found)
+
+    def conversation(self) -> tuple[str | None, str, str]:
+        """System instruction, the turns before the question in words, and the question.
+
+        Raises:
+            Refusal: The last turn is not a user's, or says nothing.
+        """
+        system = [_plain(m.text) for m in self.messages if m.role in ("system", "developer")]
+        turns = [m for m in self.messages if m.role not in ("system", "developer")]
+        if not turns or turns[-1].role != "user" or not turns[-1].text.strip():
+            raise Refusal(400, "the last message must be a user's question", param="messages")
+        before = [f"{_ROLES[m.role]}: {_plain(m.text)}" for m in turns[:-1] if m.text.strip()]
+        return "\n".join(system) or None, "\n".join(before), _plain(turns[-1].text)
+
+
+def _plain(text: str) -> str:
+    """Text without control characters, which mark places of a prompt."""
+    return "".join(letter for letter in text if letter in "\n\t" or letter.isprintable())
+
+
+def finish_reason(stopped: StoppedBy) -> str:
+    """Why an answer ended, in OpenAI's words."""
+    return "stop" if stopped == "end" else "length"
+
+
+def privacy(answer: PrivateAnswer) -> dict[str, Any]:
+    """The guarantee that travels with an answer: public numbers."""
+    return {
+        "epsilon": answer.epsilon,
+        "delta": answer.delta,
+        "rho": answer.rho,
+        "stopped_by": answer.stopped_by,
+        "supported": answer.supported,
+        "from_memory": answer.from_memory,
+    }
+
+
+def usage(asked: int, answer: PrivateAnswer) -> dict[str, int]:
+    """Tokens of the asker's own text, and released ones."""
+    return {
+        "prompt_tokens": asked,
+        "completion_tokens": answer.tokens,
+        "total_tokens": asked + answer.tokens,
+    }
+
+
+def completion(
+    id: str, model: str, created: int, asked: int, answer: PrivateAnswer
+) -> dict[str, Any]:
+    """The body of an answer that was not streamed."""
+    message = {"role": "assistant", "content": answer.text, "refusal": None}
+    choice = {
+        "index": 0,
+        "message": message,
+        "logprobs": None,
+        "finish_reason": finish_reason(answer.stopped_by),
+    }
+    return {
+        "id": id,
+        "object": "chat.completion",
+        "created": created,
+        "model": model,
+        "choices": [choice],
+        "usage": usage(asked, answer),
+        "privacy": privacy(answer),
+    }
+
+
+def chunk(
+    id: str,
+    model: str,
+    created: int,
+    delta: Mapping[str, Any],
+    finish: str | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    """One event of a stream."""
+    choice = {"index": 0, "delta": dict(delta), "logprobs": None, "finish_reason": finish}
+    return {
+        "id": id,
+        "object": "chat.completion.chunk",
+        "created": created,
+        "model": model,
+        "choices": [choice],
+        **more,
+    }
+
+
+def usage_chunk(id: str, model: str, created: int, usage: Mapping[str, int]) -> dict[str, Any]:
+    """The last event of a stream that was asked for usage."""
+    return {**chunk(id, model, created, {}), "choices": [], "usage": dict(usage)}

@@ -1,0 +1,80 @@
+"""A real server in a thread, over a made-up model and documents that agree."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from dpicl_rag import Document, Ledger
+from dpicl_rag.retrieval import GivenDocuments
+from dpicl_rag.server.app import create_app
+from dpicl_rag.server.house import House, Served
+from dpicl_rag.server.keys import KeyFile
+from dpicl_rag.server.run import make_server
+from tests.support.bucket_embedder import BucketEmbedder
+
+SECRET = "swordfish"
+NOTES = [Document(f"The office is in Elm Lane. {SECRET}", f"unit-{n}") for n in range(40)]
+
+
+class Running:
+    """Where a server is, and what is behind it."""
+
+    def __init__(self, url, house, server):
+        self.url, self.house, self.server = url, house, server
+        self.client = httpx.Client(base_url=url, timeout=30)
+
+    def ask(self, question="Where is the office?", **more):
+        messages = [{"role": "user", "content": question}]
+        body = {"model": "notes", "messages": messages, **more}
+        return self.client.post("/v1/chat/completions", json=body)
+
+
+@contextmanager
+def running(app, house, open_to_all):
+    server = make_server(app, host="127.0.0.1", port=0, open_to_all=open_to_all)
+    listening = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    found = Running(f"http://127.0.0.1:{listening.getsockname()[1]}", house, server)
+    try:
+        yield found
+    finally:
+        found.client.close()
+        server.handle_exit(15, None)
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+@pytest.fixture
+def serve(tmp_path, tiny_model):
+    """Start a server; it ends with the test."""
+    stack = []
+
+    def start(keys=None, budget=1e6, limits=None, model=None, documents=NOTES, **settings):
+        ledger = Ledger(tmp_path / "ledger.sqlite")
+        ledger.set_budget(corpus="notes", rho=budget)
+        corpora = {"notes": Served(GivenDocuments(documents), {"max_tokens": 8, **settings})}
+        memory = tmp_path / "memory.sqlite"
+        house = House(
+            model or tiny_model, corpora, ledger, memory=memory, embedder=BucketEmbedder()
+        )
+        context = running(create_app(house, keys, limits), house, keys is None)
+        stack.append(context)
+        return context.__enter__()
+
+    yield start
+    for context in stack:
+        context.__exit__(None, None, None)
+
+
+@pytest.fixture
+def keys(tmp_path):
+    return KeyFile(tmp_path / "keys.sqlite")
