@@ -10,7 +10,19 @@ from typing import Annotated
 
 import typer
 
-from dpicl_rag.cli import ask, audit, budget, console, corpora, demo, evaluate, ingest, memory
+from dpicl_rag.cli import (
+    ask,
+    audit,
+    budget,
+    console,
+    corpora,
+    demo,
+    evaluate,
+    ingest,
+    keys,
+    memory,
+    serve,
+)
 
 app = typer.Typer(
     name="dpicl-rag",
@@ -38,11 +50,13 @@ def _settings(
 app.command("ingest")(ingest.ingest)
 app.command("ask")(ask.ask)
 app.command("classify")(ask.classify)
+app.command("serve")(serve.serve)
 app.command("audit")(audit.audit)
 app.command("demo")(demo.demo)
 app.add_typer(budget.app, name="budget")
 app.add_typer(corpora.app, name="corpora")
 app.add_typer(memory.app, name="memory")
+app.add_typer(keys.app, name="keys")
 app.add_typer(evaluate.app, name="evaluate")
 
 

@@ -29,6 +29,11 @@ def default_ledger() -> Path:
     return user_data_path("dpicl-rag", appauthor=False) / "ledger.sqlite"
 
 
+def default_keys() -> Path:
+    """The file of the server's keys if none is named."""
+    return default_ledger().with_name("keys.sqlite")
+
+
 def prefix_folder(corpus: str, path: Path | None) -> Path:
     """Where `ingest --warm` keeps what the model has read of a corpus."""
     from dpicl_rag.retrieval.store import local_path

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Callable
+from functools import partial
 from types import FrameType
 
 import uvicorn
@@ -22,6 +25,34 @@ class DrainingServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, turns: Turns) -> None:
         super().__init__(config)
         self._turns = turns
+        self._on_start: Callable[[], None] = lambda: None
+
+    def run_until_stopped(self, on_start: Callable[[str], None]) -> None:
+        """Serve until a signal comes.
+
+        Args:
+            on_start: Told the address when questions are taken.
+
+        Raises:
+            ConfigurationError: The address is taken, or not this machine's.
+        """
+        try:
+            listening = socket.create_server((self.config.host, self.config.port))
+        except OSError as error:
+            raise ConfigurationError(
+                f"port {self.config.port} of {self.config.host} cannot be listened on "
+                f"({error.strerror}); choose another with --port"
+            ) from None
+        self._on_start = partial(
+            on_start, f"http://{self.config.host}:{listening.getsockname()[1]}/"
+        )
+        self.run(sockets=[listening])
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """See uvicorn."""
+        await super().startup(sockets)
+        if self.started:
+            self._on_start()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """See uvicorn."""

@@ -1,0 +1,107 @@
+"""``serve``: corpora over HTTP, as models of an OpenAI-compatible server."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpicl_rag._packaged import optional
+from dpicl_rag.cli import console, options, stores
+from dpicl_rag.cli.keys import KeysPath
+from dpicl_rag.configuration import PrivacyConfig
+
+if TYPE_CHECKING:
+    from dpicl_rag.server.keys import KeyFile
+    from dpicl_rag.server.settings import CorpusSettings
+
+_OPEN = "No keys are in use: whoever works on this machine may ask, fill corpora and set budgets."
+
+
+@console.reported("stopped; what was released is paid for")
+@options.expanded
+def serve(
+    settings: options.AnswerSettings,
+    corpus: Annotated[
+        list[str] | None,
+        typer.Option("--corpus", metavar="NAME", help="A corpus to serve; all by default."),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A TOML file with a table of settings for each corpus, in place of --corpus.",
+        ),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8321,
+    together: Annotated[int, typer.Option(min=1, help="Answers under way at once.")] = 4,
+    waiting: Annotated[int, typer.Option(min=0, help="Questions that may wait.")] = 32,
+    model: options.Model = None,
+    path: options.StorePath = None,
+    embedder: options.Embedding = None,
+    keys: KeysPath = None,
+    ledger: options.LedgerPath = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Serve corpora: /v1/chat/completions for chat clients, and a page at /.
+
+    Without keys (`dpicl-rag keys add`) it listens on this machine only.
+    """
+    options.at_most_one({"--corpus": corpus or None, "--config": config})
+    PrivacyConfig.create(**asdict(settings))
+    for module in ("fastapi", "uvicorn", "prometheus_client"):
+        optional(module, "server")
+    from dpicl_rag.server.app import Limits, create_app
+    from dpicl_rag.server.house import House
+    from dpicl_rag.server.run import make_server
+
+    with ExitStack() as stack:
+        with console.status("Opening the corpora", quiet=quiet):
+            file = _keys(keys)
+            chosen = _settings(corpus, config, path, settings)
+            served = {
+                name: one.served(stack.enter_context(stores.open_corpus(name, path, embedder)))
+                for name, one in chosen.items()
+            }
+        with console.status("Loading the language model", quiet=quiet):
+            from dpicl_rag.language_models.load import load_language_model
+
+            house = House(
+                load_language_model(model),
+                served,
+                stores.open_ledger(ledger),
+                memory=stores.memory_path(ledger),
+                embedder=stores.load_embedder(embedder),
+            )
+        app = create_app(house, file, Limits(together, waiting))
+        server = make_server(app, host=host, port=port, open_to_all=file is None)
+        if file is None:
+            console.note(_OPEN)
+        server.run_until_stopped(lambda url: typer.echo(f"serving at {url}"))
+
+
+def _keys(path: Path | None) -> KeyFile | None:
+    """The keys, if any were made."""
+    from dpicl_rag.server.keys import KeyFile
+
+    file = path or stores.default_keys()
+    return KeyFile(file) if file.exists() else None
+
+
+def _settings(
+    names: list[str] | None,
+    config: Path | None,
+    path: Path | None,
+    settings: options.AnswerSettings,
+) -> dict[str, CorpusSettings]:
+    from dpicl_rag.retrieval import Corpus
+    from dpicl_rag.server.settings import CorpusSettings, read_settings
+
+    if config is not None:
+        return read_settings(config)
+    every = names or Corpus.names(path)
+    return {name: CorpusSettings(privacy=asdict(settings)) for name in every}
