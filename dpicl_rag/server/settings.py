@@ -30,7 +30,7 @@ class CorpusSettings:
 
     privacy: Mapping[str, Any] = field(default_factory=dict)
     search: Mapping[str, Any] = field(default_factory=dict)
-    prompt: Mapping[str, str] = field(default_factory=dict)
+    prompt: Mapping[str, Any] = field(default_factory=dict)
 
     @staticmethod
     def of(table: Mapping[str, Any]) -> CorpusSettings:
