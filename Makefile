@@ -4,10 +4,11 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help install demo test check stress clean
+.PHONY: help install demo demo-terminal test check stress clean
 
 help:
-	@echo "make demo   run the email assistant on a made-up mailbox"
+	@echo "make demo   serve a made-up mailbox: a page to ask it"
+	@echo "make demo-terminal   the same mailbox in the terminal, beside ordinary RAG"
 	@echo "make test   run every test"
 	@echo "make check  lint, types and the fast tests"
 	@echo "make stress kill and race the ledger, fuzz ledger, loaders and rows"
@@ -25,6 +26,9 @@ $(STAMP): pyproject.toml Makefile
 install: $(STAMP)
 
 demo: $(STAMP)
+	OMP_WAIT_POLICY=passive $(BIN)/python -m demos.served
+
+demo-terminal: $(STAMP)
 	OMP_WAIT_POLICY=passive $(BIN)/python -m demos.email_assistant
 
 # Two at a time what needs no model; the rest one after the other, with every processor.

@@ -1,0 +1,83 @@
+"""The email assistant's mailbox, served: a page to ask it, and an address for chat clients.
+
+Run ``make demo`` or ``python -m demos.served``. The mailbox is made up; what it answers is what the
+model says. Everything is in a temporary folder, which is gone when the server stops.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+from demos.email_assistant import CORPUS, DELTA, EPSILON, MAX_TOKENS, TEMPLATE, ingest
+from demos.inbox.generator import generate
+from dpicl_rag import Corpus, Ledger
+from dpicl_rag.language_models.load import load_language_model
+from dpicl_rag.server.app import create_app
+from dpicl_rag.server.house import House, Served
+from dpicl_rag.server.run import make_server
+
+SETTINGS = {
+    "epsilon": EPSILON,
+    "delta": DELTA,
+    "max_tokens": MAX_TOKENS,
+    "stop": ("\n",),
+    "unsupported": "refuse",
+}
+
+
+def main(arguments: Sequence[str] = ()) -> int:
+    """Fill a corpus, serve it until Ctrl-C, and return the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--port", type=int, default=8321, help="0 takes a free one")
+    parser.add_argument("--seed", type=int, default=7, help="seed of the made-up mailbox")
+    options = parser.parse_args(arguments)
+    console = Console()
+    box = generate(options.seed)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn())
+    with tempfile.TemporaryDirectory() as folder:
+        where = Path(folder)
+        ledger = Ledger(where / "ledger.sqlite")
+        ledger.set_budget(corpus=CORPUS, epsilon=40.0, unit_epsilon=20.0, delta=DELTA)
+        with Progress(*columns, console=console, transient=True) as progress:
+            corpus = Corpus.create(CORPUS, path=where / "chroma")
+            documents = ingest(box, where, progress)
+            task = progress.add_task("embedding", total=None)
+            corpus.add(
+                documents,
+                ledger=ledger,
+                on_progress=lambda done, total: progress.update(task, completed=done, total=total),
+            )
+            progress.add_task("loading the default model (30 s the first time)", total=None)
+            model = load_language_model(None)
+        house = House(
+            model,
+            {CORPUS: Served(corpus, SETTINGS, TEMPLATE)},
+            ledger,
+            memory=where / "memory.sqlite",
+        )
+        server = make_server(
+            create_app(house), host="127.0.0.1", port=options.port, open_to_all=True
+        )
+
+        def started(url: str) -> None:
+            console.print(f"\nOpen [link={url}]{url}[/link] and ask, for example:")
+            for fact in box.facts:
+                console.print(f"  {fact.question}")
+            console.print(f"What no answer should give away: {box.secrets[0].question}")
+            console.print(f"Chat clients: {url}v1, model {CORPUS}. Ctrl-C ends it.")
+
+        server.run_until_stopped(started)
+    return 0
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    raise SystemExit(main(sys.argv[1:]))
