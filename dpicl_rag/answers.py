@@ -121,8 +121,19 @@ class PrivateStream(Iterator[str], AsyncIterator[str]):
         return "PrivateStream()"
 
     def __next__(self) -> str:
+        while (piece := self.step()) is not None:
+            if piece:
+                return piece
+        raise StopIteration
+
+    def step(self) -> str | None:
+        """Draw one token, or one block of them, and no more.
+
+        Returns:
+            What can be released now, perhaps nothing; None at the end.
+        """
         with self._lock:
-            return next(self._pieces)
+            return next(self._pieces, None)
 
     async def __anext__(self) -> str:
         piece = await in_thread(next, self, None)
@@ -179,8 +190,7 @@ class PrivateStream(Iterator[str], AsyncIterator[str]):
                 text, found = self._text()
                 piece = text[len(self._released) :] if len(text) > len(self._released) else ""
                 self._released += piece
-                if piece and not self._held:
-                    yield piece
+                yield "" if self._held else piece
                 if found:
                     stopped = "end"
                     break
@@ -194,7 +204,7 @@ class PrivateStream(Iterator[str], AsyncIterator[str]):
             if rest and not self._held:
                 yield rest
             self._end(stopped, whole=not self._unavailable)
-            if self._held and self.answer.text:
+            if self._held:
                 yield self.answer.text
         finally:
             self._finish()

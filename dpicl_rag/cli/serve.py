@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -40,6 +41,20 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8321,
     together: Annotated[int, typer.Option(min=1, help="Answers under way at once.")] = 4,
     waiting: Annotated[int, typer.Option(min=0, help="Questions that may wait.")] = 32,
+    each: Annotated[
+        int, typer.Option(min=1, help="Questions of one key, under way or waiting.")
+    ] = 8,
+    a_minute: Annotated[int, typer.Option(min=1, help="Questions of one key a minute.")] = 60,
+    seconds: Annotated[
+        float, typer.Option(min=1, help="An answer ends at its next token after that.")
+    ] = 300,
+    log: Annotated[
+        Literal["none", "stdout", "stderr"],
+        typer.Option(help="Where a JSON line about every question goes."),
+    ] = "none",
+    log_questions: Annotated[
+        bool, typer.Option("--log-questions", help="Write the questions into it too.")
+    ] = False,
     model: options.Model = None,
     path: options.StorePath = None,
     embedder: options.Embedding = None,
@@ -55,8 +70,10 @@ def serve(
     PrivacyConfig.create(**asdict(settings))
     for module in ("fastapi", "uvicorn", "prometheus_client"):
         optional(module, "server")
-    from dpicl_rag.server.app import Limits, create_app
+    from dpicl_rag.server.app import create_app
     from dpicl_rag.server.house import House
+    from dpicl_rag.server.journal import Journal
+    from dpicl_rag.server.limits import Limits
     from dpicl_rag.server.run import make_server
 
     with ExitStack() as stack:
@@ -77,7 +94,9 @@ def serve(
                 memory=stores.memory_path(ledger),
                 embedder=stores.load_embedder(embedder),
             )
-        app = create_app(house, file, Limits(together, waiting))
+        limits = Limits(together, waiting, each, a_minute, seconds)
+        lines = {"none": None, "stdout": sys.stdout, "stderr": sys.stderr}[log]
+        app = create_app(house, file, limits, Journal(lines, questions=log_questions))
         server = make_server(app, host=host, port=port, open_to_all=file is None)
         if file is None:
             console.note(_OPEN)

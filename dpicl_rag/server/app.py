@@ -1,8 +1,7 @@
 """The endpoints. FastAPI reads their annotations, so these are not strings here."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Request
@@ -13,10 +12,12 @@ from starlette.exceptions import HTTPException
 from dpicl_rag.server import chat, page
 from dpicl_rag.server.failures import Refusal
 from dpicl_rag.server.house import PUBLIC, Ask, House
+from dpicl_rag.server.journal import Exchange, Journal
 from dpicl_rag.server.keys import Caller, KeyFile
+from dpicl_rag.server.limits import Limits
 from dpicl_rag.server.metrics import Metrics
 from dpicl_rag.server.protocol import ChatRequest
-from dpicl_rag.server.shell import Shell
+from dpicl_rag.server.shell import LOOPBACK, Shell
 from dpicl_rag.server.turns import Turns
 
 MOST_BYTES = 64 * 1024
@@ -25,34 +26,28 @@ MOST_BYTES = 64 * 1024
 
 _NOTHING = "there is nothing here; GET /v1/models lists what may be asked"
 _SAID = {
+    400: "the body cannot be read; send JSON in UTF-8",
     405: "this address takes another method",
+    408: "the body did not come in time; send it again",
     413: f"a request has at most {MOST_BYTES} bytes",
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Public limits.
-
-    Attributes:
-        together: Answers under way at once.
-        waiting: Questions that may wait.
-    """
-
-    together: int = 4
-    waiting: int = 32
-
-
-def create_app(house: House, keys: KeyFile | None = None, limits: Limits | None = None) -> FastAPI:
+def create_app(
+    house: House,
+    keys: KeyFile | None = None,
+    limits: Limits | None = None,
+    journal: Journal | None = None,
+) -> FastAPI:
     """The server.
 
     Args:
         house: What is served.
-        keys: Who may ask; None lets everybody in, for loopback only.
+        keys: Who may ask; None lets everybody in who calls this machine by its own name.
         limits: How much at once.
+        journal: Where a line about every question goes; nowhere by default.
     """
-    limits = limits or Limits()
-    turns, metrics = Turns(limits.together, limits.waiting), Metrics()
+    turns, metrics, log = Turns(limits or Limits()), Metrics(), journal or Journal()
     metrics.inside.set_function(lambda: turns.inside)
 
     @asynccontextmanager
@@ -60,12 +55,18 @@ def create_app(house: House, keys: KeyFile | None = None, limits: Limits | None 
         yield
         turns.drain()
         # A stream's end pays and refunds: the ledger is closed after the last one.
-        await turns.empty()
-        house.close()
+        await turns.end(house.close)
         if keys is not None:
             keys.close()
 
-    app = FastAPI(title="dpicl-rag", version="1", lifespan=lifespan, docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="dpicl-rag",
+        version="1",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,  # to where a Host header says
+    )
     app.state.turns, app.state.metrics = turns, metrics
 
     def caller_of(request: Request) -> Caller:
@@ -92,13 +93,28 @@ def create_app(house: House, keys: KeyFile | None = None, limits: Limits | None 
 
     @app.exception_handler(HTTPException)
     async def unknown(_: Request, error: HTTPException) -> JSONResponse:
-        return Refusal(error.status_code, _SAID.get(error.status_code, _NOTHING)).response()
+        return Refusal(
+            error.status_code, _SAID.get(error.status_code, _NOTHING), headers=error.headers
+        ).response()
 
     @app.exception_handler(Refusal)
     async def refused(_: Request, error: Refusal) -> JSONResponse:
         return error.response()
 
-    app.add_middleware(Shell, most_bytes=lambda _: MOST_BYTES, count=metrics.request)
+    def told(state: Mapping[str, Any], status: int) -> None:
+        exchange = state.get("exchange") or Exchange()
+        metrics.request(exchange.corpus, status or chat.GONE)
+        if exchange.answer is not None:
+            metrics.answer(exchange.corpus, exchange.answer)
+        if "exchange" in state:
+            log.write(exchange, status or chat.GONE)
+
+    app.add_middleware(
+        Shell,
+        most_bytes=lambda _: MOST_BYTES,
+        told=told,
+        hosts=LOOPBACK if keys is None else None,
+    )
 
     @app.get("/v1/models")
     def models(caller: Asking) -> dict[str, Any]:
@@ -112,16 +128,17 @@ def create_app(house: House, keys: KeyFile | None = None, limits: Limits | None 
     @app.post("/v1/chat/completions")
     async def completions(body: ChatRequest, request: Request, caller: Asking) -> Response:
         """Ask a corpus."""
+        exchange = request.state.exchange = Exchange(caller=caller.name)
         ignored = body.ignored()
         system, before, question = body.conversation()
         asked = Ask(question, before, system, body.most_tokens, body.stops)
         house.served(body.model, caller)
-        request.state.corpus = body.model
+        exchange.corpus, exchange.question = body.model, question
         headers = {"X-DPICL-Ignored": ", ".join(ignored)} if ignored else {}
-        answering = chat.Answering(house, turns, metrics, body.model, caller, asked)
+        answering = chat.Answering(house, turns, body.model, caller, asked, exchange)
         if body.stream:
             usage = body.stream_options is not None and body.stream_options.include_usage
-            return await chat.streamed(answering, headers, usage)
+            return await chat.streamed(answering, request, headers, usage)
         return await chat.whole(answering, request, headers)
 
     @app.get("/v1/budget")

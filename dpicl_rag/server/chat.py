@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import logging
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from dpicl_rag.answers import PrivateAnswer, PrivateStream, in_thread
+from dpicl_rag.answers import PrivateAnswer, PrivateStream
+from dpicl_rag.errors import DPICLError
 from dpicl_rag.server import protocol
 from dpicl_rag.server.failures import refusal
 from dpicl_rag.server.house import Ask, House
+from dpicl_rag.server.journal import Exchange
 from dpicl_rag.server.keys import Caller
-from dpicl_rag.server.metrics import Metrics
 from dpicl_rag.server.turns import Turns
 
-log = logging.getLogger("dpicl_rag.server")
+T = TypeVar("T")
+
+GONE = 499
+"""Status of a request whose client hung up. It reads nothing; logs and metrics do."""
 
 
 @dataclass
@@ -34,71 +38,80 @@ class Answering:
         name: The model that was asked: a corpus.
         caller: Who asks.
         asked: The question.
-        options: Of the request.
+        exchange: Told the answer when it has ended.
     """
 
     house: House
     turns: Turns
-    metrics: Metrics
     name: str
     caller: Caller
     asked: Ask
-    stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+    exchange: Exchange
+    asked_tokens: int = 0
     id: str = field(default_factory=lambda: f"chatcmpl-{secrets.token_hex(12)}")
     created: int = field(default_factory=lambda: int(time.time()))
+    _stream: PrivateStream | None = None
+    _until: float = 0.0
 
     @property
     def label(self) -> tuple[str, str, int]:
         """Identifier, model and time, as every message of the answer bears them."""
         return self.id, self.name, self.created
 
-    async def begin(self) -> PrivateStream:
+    @asynccontextmanager
+    async def begun(self) -> AsyncIterator[None]:
         """Wait for a place, search and reserve; errors come before anything is sent.
+
+        However the block ends, the answer ends with it: what was released is paid for, and the
+        rest given back.
 
         Raises:
             DPICLError: Nothing is spent.
             Refusal: The same.
         """
-        await self.stack.enter_async_context(self.turns.place())
-        opened: list[PrivateStream] = []
+        async with self.turns.place(self.caller.name):
+            self._until = self.turns.clock() + self.turns.limits.seconds
+            try:
+                await self.turns.take(self._begin)
+                yield
+            finally:
+                # In the order of the thread it comes after a beginning that nobody waited for.
+                await self.turns.settle(self._close)
 
-        def start() -> None:
-            opened.append(self.house.stream(self.name, self.caller, self.asked))
-
-        try:
-            await self.turns.take(start)
-        finally:
-            for stream in opened:
-                # What ends the answer stands ready before anything may cancel it.
-                self.stack.push_async_callback(self._ended, stream)
-        return opened[0]
-
-    async def pieces(self, stream: PrivateStream) -> AsyncIterator[str]:
-        """Text as it is drawn, until the end or until the server goes down."""
-        while not self.turns.draining:
-            piece = await self.turns.take(lambda: next(stream, None))
+    async def pieces(self) -> AsyncGenerator[str, None]:
+        """Text as it is drawn, until the end, the limit of time, or the server's going down."""
+        while not self.turns.draining and self.turns.clock() < self._until:
+            piece = await self.turns.take(self._step)
             if piece is None:
                 return
-            yield piece
+            if piece:
+                yield piece
 
-    async def _ended(self, stream: PrivateStream) -> None:
-        await in_thread(stream.close)
-        self.metrics.answer(self.name, stream.answer)
-        log.info(
-            json.dumps(
-                {
-                    "time": self.created,
-                    "caller": self.caller.name,
-                    "corpus": self.name,
-                    "tokens": stream.answer.tokens,
-                    "stopped_by": stream.answer.stopped_by,
-                }
-            )
-        )
+    async def ended(self) -> PrivateAnswer:
+        """The answer, which ends here."""
 
-    async def close(self) -> None:
-        """End the answer wherever it is: what was released is paid for, the rest given back."""
-        await self.stack.aclose()
+        def end() -> PrivateAnswer:
+            if self._stream is None:
+                raise DPICLError("the answer has not begun")
+            self._stream.close()
+            return self.house.answer(self.name, self._stream)
+
+        return await self.turns.take(end)
+
+    def _begin(self) -> None:
+        self._stream = self.house.stream(self.name, self.caller, self.asked)
+        self.asked_tokens = len(self.house.tokenizer.encode(self.asked.question))
+
+    def _step(self) -> str | None:
+        return None if self._stream is None else self._stream.step()
+
+    def _close(self) -> None:
+        if self._stream is None:
+            return
+        # What cannot be written now is settled when the ledger is opened again.
+        with suppress(Exception):
+            self._stream.close()
+            self.exchange.answer = self.house.answer(self.name, self._stream)
 
 
 class Streamed(StreamingResponse):
@@ -123,47 +136,75 @@ class Streamed(StreamingResponse):
 
 async def whole(answering: Answering, request: Request, headers: dict[str, str]) -> Response:
     """An answer in one body."""
-    try:
-        stream = await answering.begin()
-        async for _ in answering.pieces(stream):
-            if await request.is_disconnected():
-                break
-        await in_thread(stream.close)
-        answer = stream.answer
-    finally:
-        await answering.close()
-    body = protocol.completion(*answering.label, _asked_tokens(answering), answer)
+
+    async def drawn() -> PrivateAnswer:
+        async with answering.begun():
+            async for _ in answering.pieces():
+                pass
+            return await answering.ended()
+
+    answer = await _unless_gone(request, drawn())
+    if answer is None:
+        return Response(status_code=GONE)
+    body = protocol.completion(*answering.label, answering.asked_tokens, answer)
     return JSONResponse(body, headers=headers | spent(answer))
 
 
-async def streamed(answering: Answering, headers: dict[str, str], include_usage: bool) -> Response:
+async def streamed(
+    answering: Answering, request: Request, headers: dict[str, str], include_usage: bool
+) -> Response:
     """An answer as server-sent events."""
+    stack = AsyncExitStack()
+
+    async def begin() -> bool:
+        await stack.enter_async_context(answering.begun())
+        return True
+
+    if await _unless_gone(request, begin()) is None:
+        await stack.aclose()
+        return Response(status_code=GONE)
+    events = _events(answering, include_usage)
+    return Streamed(events, stack.aclose, headers=headers | {"Cache-Control": "no-store"})
+
+
+async def _unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T | None:
+    """What the work gives; None if the client hangs up before, which ends the work."""
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_hung_up(request))
     try:
-        stream = await answering.begin()
-    except BaseException:
-        await answering.close()
-        raise
-    events = _events(answering, stream, include_usage)
-    return Streamed(events, answering.close, headers=headers | {"Cache-Control": "no-store"})
+        await asyncio.wait([working, leaving], return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        return None
+    finally:
+        leaving.cancel()
+        working.cancel()
+        # Until the answer has ended: also where this very task is cancelled.
+        await asyncio.wait([working, leaving])
+        if not working.cancelled():
+            working.exception()  # seen: nothing of it reaches a log
 
 
-async def _events(
-    answering: Answering, stream: PrivateStream, include_usage: bool
-) -> AsyncIterator[str]:
+async def _hung_up(request: Request) -> None:
+    with suppress(Exception):
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+
+async def _events(answering: Answering, include_usage: bool) -> AsyncIterator[str]:
     def event(delta: dict[str, Any], finish: str | None = None, **more: Any) -> str:
         found = protocol.chunk(*answering.label, delta, finish, **more)
         return f"data: {json.dumps(found)}\n\n"
 
     try:
         yield event({"role": "assistant", "content": ""})
-        async for piece in answering.pieces(stream):
+        async for piece in answering.pieces():
             yield event({"content": piece})
-        await in_thread(stream.close)
-        answer = stream.answer
+        answer = await answering.ended()
         reason = protocol.finish_reason(answer.stopped_by)
         yield event({}, reason, privacy=protocol.privacy(answer))
         if include_usage:
-            usage = protocol.usage(_asked_tokens(answering), answer)
+            usage = protocol.usage(answering.asked_tokens, answer)
             yield f"data: {json.dumps(protocol.usage_chunk(*answering.label, usage))}\n\n"
     except Exception as error:
         yield f"data: {json.dumps(refusal(error).body)}\n\n"
@@ -173,7 +214,3 @@ async def _events(
 def spent(answer: PrivateAnswer) -> dict[str, str]:
     """The guarantee as headers, for clients that drop unknown fields."""
     return {"X-DPICL-Epsilon": f"{answer.epsilon:g}", "X-DPICL-Delta": f"{answer.delta:g}"}
-
-
-def _asked_tokens(answering: Answering) -> int:
-    return len(answering.house.tokenizer.encode(answering.asked.question))

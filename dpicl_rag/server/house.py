@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dpicl_rag.accounting import epsilon_to_rho
-from dpicl_rag.answers import PrivateStream
+from dpicl_rag.answers import PrivateAnswer, PrivateStream
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.knowledge import AnswerMemory
 from dpicl_rag.language_models.base import LanguageModel
@@ -95,6 +96,7 @@ class House:
         self._memory = memory
         self._embedder = embedder
         self._options = options
+        self._lock = threading.Lock()
         self._memories: OrderedDict[tuple[str, str | None], AnswerMemory] = OrderedDict()
 
     def __repr__(self) -> str:
@@ -133,20 +135,28 @@ class House:
         documents: Any = [] if served is None else served.documents
         return llm.stream(asked.question, documents, fresh=asked.fresh)
 
+    def answer(self, name: str, stream: PrivateStream) -> PrivateAnswer:
+        """What an ended stream released, with its guarantee: that of the public model is whole."""
+        if name != PUBLIC:
+            return stream.answer
+        return replace(stream.answer, epsilon=0.0, delta=0.0, rho=0.0, supported=None)
+
     def memory(self, name: str, caller: Caller) -> AnswerMemory | None:
         """What was released to a caller before."""
         served = self.served(name, caller)
         if self._memory is None or served is None:
             return None
         who = name, caller.name
-        if who not in self._memories:
-            self._memories[who] = AnswerMemory(
-                self._memory, name, caller=caller.name, embedder=self._embedder
-            )
-        self._memories.move_to_end(who)
-        while len(self._memories) > _MEMORIES:
-            self._memories.popitem(last=False)[1].close()
-        return self._memories[who]
+        with self._lock:
+            if who not in self._memories:
+                self._memories[who] = AnswerMemory(
+                    self._memory, name, caller=caller.name, embedder=self._embedder
+                )
+            self._memories.move_to_end(who)
+            if len(self._memories) > _MEMORIES:
+                # Not closed: an answer under way may still be kept there.
+                self._memories.popitem(last=False)
+            return self._memories[who]
 
     def budgets(self, name: str, caller: Caller) -> list[ScopeStatus]:
         """The budgets that an answer of this corpus to this caller comes out of. Public."""

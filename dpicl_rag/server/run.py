@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import signal
 import socket
+import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
@@ -11,12 +15,17 @@ import uvicorn
 from fastapi import FastAPI
 
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.server.connection import SECONDS, Connection
+from dpicl_rag.server.shell import LOOPBACK
 from dpicl_rag.server.turns import Turns
+
+if sys.platform != "win32":
+    import resource
 
 GRACE = 60
 """Seconds that answers have to end: more than a token takes."""
 
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_CONNECTIONS = 2048
 
 
 class DrainingServer(uvicorn.Server):
@@ -25,6 +34,7 @@ class DrainingServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, turns: Turns) -> None:
         super().__init__(config)
         self._turns = turns
+        self._patient_until = math.inf
         self._on_start: Callable[[], None] = lambda: None
 
     def run_until_stopped(self, on_start: Callable[[str], None]) -> None:
@@ -54,10 +64,22 @@ class DrainingServer(uvicorn.Server):
         if self.started:
             self._on_start()
 
+    async def on_tick(self, counter: int) -> bool:
+        """See uvicorn. Until the last answer has ended, those who ask are told to come back."""
+        done = await super().on_tick(counter)
+        drained = not self._turns.inside or time.monotonic() > self._patient_until
+        return done and (drained or self.force_exit)
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """See uvicorn."""
+        if not self._turns.draining:
+            self._patient_until = time.monotonic() + GRACE
         self._turns.drain()
-        super().handle_exit(sig, frame)
+        if sig == signal.SIGTERM:
+            # Asked to end, and ended: not killed, as uvicorn would have its status say.
+            self.should_exit = True
+        else:
+            super().handle_exit(sig, frame)
 
 
 def make_server(app: FastAPI, *, host: str, port: int, open_to_all: bool) -> DrainingServer:
@@ -72,20 +94,34 @@ def make_server(app: FastAPI, *, host: str, port: int, open_to_all: bool) -> Dra
     Raises:
         ConfigurationError: Anyone on the network could ask without a key.
     """
-    if open_to_all and host not in _LOOPBACK:
+    if open_to_all and host not in LOOPBACK:
         raise ConfigurationError(
             f"without keys the server listens on this machine only, not on {host}; make a key "
             "with `dpicl-rag keys add NAME`"
         )
+    _allow_connections(_CONNECTIONS + 256)
     config = uvicorn.Config(
         app,
         host=host,
         port=port,
+        http=Connection,
+        ws="none",
+        proxy_headers=False,  # nothing here asks where a request came from
         access_log=False,  # addresses and times of who asked
         log_level="warning",
         server_header=False,
         timeout_graceful_shutdown=GRACE,
-        timeout_keep_alive=10,
-        limit_concurrency=1024,
+        timeout_keep_alive=int(SECONDS),
+        limit_concurrency=_CONNECTIONS,
     )
     return DrainingServer(config, app.state.turns)
+
+
+def _allow_connections(files: int) -> None:
+    """Let this process hold as many files as it may have connections."""
+    if sys.platform == "win32":
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = files if hard == resource.RLIM_INFINITY else min(files, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -1,14 +1,25 @@
-"""What surrounds every request: a limit on its size, headers, and silence about what went wrong."""
+"""What surrounds every request: limits of size and time, headers, and silence about what failed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dpicl_rag.server.failures import refusal
+from dpicl_rag.server.failures import Refusal, refusal
+
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+"""Names of this machine that nobody else can give to another."""
+
+PATIENCE = 30.0
+"""Seconds for a body to come, and for a client to take what it is sent."""
+
+_BYTES_A_SECOND = 16 * 1024  # of a body: a large one may take longer
 
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -26,15 +37,26 @@ class Shell:
     Args:
         app: What is inside.
         most_bytes: Of a body, by path.
-        count: Told the path's corpus, if it has one, and the status of every answer.
+        told: Told what the request noted in its state, and the status of its answer; 0 if none
+            was sent.
+        hosts: Names by which the server may be called; None for any. Where no key is asked for, a
+            page that the browser of this machine shows could otherwise ask under another name.
+        patience: See ``PATIENCE``.
     """
 
     def __init__(
-        self, app: ASGIApp, most_bytes: Callable[[str], int], count: Callable[[str, int], None]
+        self,
+        app: ASGIApp,
+        most_bytes: Callable[[str], int],
+        told: Callable[[Mapping[str, Any], int], None],
+        hosts: Collection[str] | None = None,
+        patience: float = PATIENCE,
     ) -> None:
         self._app = app
         self._most_bytes = most_bytes
-        self._count = count
+        self._told = told
+        self._hosts = hosts
+        self._patience = patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -42,29 +64,59 @@ class Shell:
             await self._app(scope, receive, send)
             return
         most = self._most_bytes(scope["path"])
-        scope.setdefault("state", {})
-        status, read = 0, 0
+        state = scope.setdefault("state", {})
+        begin = time.monotonic()
+        status, read, whole = 0, 0, False
 
         async def limited() -> Message:
-            nonlocal read
-            message = await receive()
+            nonlocal read, whole
+            if whole:  # what comes now is that the client hangs up, whenever it likes
+                return await receive()
+            left = begin + self._patience + read / _BYTES_A_SECOND - time.monotonic()
+            try:
+                async with asyncio.timeout(left):
+                    message = await receive()
+            except TimeoutError:
+                raise HTTPException(408, headers={"Connection": "close"}) from None
             read += len(message.get("body", b""))
+            whole = not message.get("more_body", False)
             if read > most:
                 # FastAPI turns every other exception of a body into a 400.
                 raise HTTPException(413)
             return message
 
-        async def told(message: Message) -> None:
+        async def sent(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
                 MutableHeaders(scope=message).update(_HEADERS)
-            await send(message)
+            async with asyncio.timeout(self._patience):
+                await send(message)
 
         try:
-            await self._app(scope, limited, told)
+            self._require_own(Headers(scope=scope))
+            await self._app(scope, limited, sent)
         except Exception as error:
             if not status:
-                await refusal(error).response()(scope, receive, told)
+                await refusal(error).response()(scope, receive, sent)
         finally:
-            self._count(scope["state"].get("corpus", ""), status)
+            self._told(state, status)
+
+    def _require_own(self, headers: Headers) -> None:
+        """Check that the request is meant for this server, and comes from no other's page."""
+        if self._hosts is None:
+            return
+        host, origin = headers.get("Host", ""), headers.get("Origin")
+        foreign = origin is not None and origin.partition("://")[2] != host
+        if foreign or _name(host) not in self._hosts:
+            raise Refusal(
+                403,
+                "without keys the server answers to this machine only, under its own name",
+                code="host_not_allowed",
+            )
+
+
+def _name(host: str) -> str:
+    """A host without its port."""
+    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    return name.casefold()

@@ -58,7 +58,9 @@ def serve(tmp_path, tiny_model):
     """Start a server; it ends with the test."""
     stack = []
 
-    def start(keys=None, budget=1e6, limits=None, model=None, documents=NOTES, **settings):
+    def start(
+        keys=None, budget=1e6, limits=None, model=None, documents=NOTES, journal=None, **settings
+    ):
         ledger = Ledger(tmp_path / "ledger.sqlite")
         ledger.set_budget(corpus="notes", rho=budget)
         corpora = {"notes": Served(GivenDocuments(documents), {"max_tokens": 8, **settings})}
@@ -66,7 +68,7 @@ def serve(tmp_path, tiny_model):
         house = House(
             model or tiny_model, corpora, ledger, memory=memory, embedder=BucketEmbedder()
         )
-        context = running(create_app(house, keys, limits), house, keys is None)
+        context = running(create_app(house, keys, limits, journal), house, keys is None)
         stack.append(context)
         return context.__enter__()
 
