@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -55,7 +56,14 @@ class Refusal(Exception):
 
     def response(self) -> JSONResponse:
         """The whole answer."""
-        return JSONResponse(self.body, self.status, self.headers)
+        return _Plain(self.body, self.status, self.headers)
+
+
+class _Plain(JSONResponse):
+    """JSON in ASCII: a field's name may be half a character."""
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content).encode()
 
 
 def refusal(error: Exception) -> Refusal:

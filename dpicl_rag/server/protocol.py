@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -38,8 +39,14 @@ _WITHOUT_EFFECT = frozenset(
 _ROLES = {"user": "User", "assistant": "Assistant", "tool": "Tool", "function": "Tool"}
 
 
+LONGEST_STOP = 256
+"""Letters of a stop string: each is looked for in every piece."""
+
+
 class TextPart(BaseModel):
     """A part of a message."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
 
     type: Literal["text"]
     text: str
@@ -48,7 +55,7 @@ class TextPart(BaseModel):
 class Message(BaseModel):
     """A turn of a conversation. All of it is public."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", strict=True)
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: str | list[TextPart] | None = None
@@ -64,7 +71,7 @@ class Message(BaseModel):
 class StreamOptions(BaseModel):
     """See OpenAI's API."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", strict=True)
 
     include_usage: bool = False
 
@@ -72,7 +79,7 @@ class StreamOptions(BaseModel):
 class ChatRequest(BaseModel):
     """The body of ``/v1/chat/completions``."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", strict=True)
 
     model: str = Field(min_length=1, max_length=512)
     messages: list[Message] = Field(min_length=1, max_length=256)
@@ -92,8 +99,10 @@ class ChatRequest(BaseModel):
     def stops(self) -> tuple[str, ...]:
         """Strings that end the answer."""
         given = [self.stop] if isinstance(self.stop, str) else self.stop or []
-        if len(given) > 4 or not all(given):
-            raise Refusal(400, "give up to 4 stop strings, none of them empty", param="stop")
+        if len(given) > 4 or not all(0 < len(one) <= LONGEST_STOP for one in given):
+            raise Refusal(
+                400, f"give up to 4 stop strings of 1 to {LONGEST_STOP} letters", param="stop"
+            )
         return tuple(given)
 
     def ignored(self) -> list[str]:
@@ -123,15 +132,16 @@ class ChatRequest(BaseModel):
         """
         system = [_plain(m.text) for m in self.messages if m.role in ("system", "developer")]
         turns = [m for m in self.messages if m.role not in ("system", "developer")]
-        if not turns or turns[-1].role != "user" or not turns[-1].text.strip():
+        question = _plain(turns[-1].text) if turns and turns[-1].role == "user" else ""
+        if not question.strip():
             raise Refusal(400, "the last message must be a user's question", param="messages")
         before = [f"{_ROLES[m.role]}: {_plain(m.text)}" for m in turns[:-1] if m.text.strip()]
-        return "\n".join(system) or None, "\n".join(before), _plain(turns[-1].text)
+        return "\n".join(system) or None, "\n".join(before), question
 
 
 def _plain(text: str) -> str:
     """Text without control characters, which mark places of a prompt."""
-    return "".join(letter for letter in text if letter in "\n\t" or letter.isprintable())
+    return "".join(c for c in text if c in "\n\t" or unicodedata.category(c) != "Cc")
 
 
 def finish_reason(stopped: StoppedBy) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 import time
@@ -25,14 +26,53 @@ NOTES = [Document(f"The office is in Elm Lane. {SECRET}", f"unit-{n}") for n in 
 class Running:
     """Where a server is, and what is behind it."""
 
-    def __init__(self, url, house, server):
-        self.url, self.house, self.server = url, house, server
+    def __init__(self, url, house, server, thread):
+        self.url, self.house, self.server, self.thread = url, house, server, thread
+        self.turns = server.config.app.state.turns
         self.client = httpx.Client(base_url=url, timeout=30)
 
     def ask(self, question="Where is the office?", **more):
         messages = [{"role": "user", "content": question}]
         body = {"model": "notes", "messages": messages, **more}
         return self.client.post("/v1/chat/completions", json=body)
+
+    def connect(self):
+        """A connection of one's own."""
+        url = httpx.URL(self.url)
+        return socket.create_connection((url.host, url.port), timeout=30)
+
+    def send(self, body, **headers):
+        """Ask, and leave it to the caller to read or to hang up."""
+        text = json.dumps(body).encode()
+        given = {
+            "Host": httpx.URL(self.url).netloc.decode(),
+            "Content-Type": "application/json",
+            "Content-Length": len(text),
+            "Connection": "close",
+            **headers,
+        }
+        head = "".join(f"{name}: {value}\r\n" for name, value in given.items())
+        sent = self.connect()
+        sent.sendall(f"POST /v1/chat/completions HTTP/1.1\r\n{head}\r\n".encode() + text)
+        return Sent(sent)
+
+
+class Sent:
+    """A request under way."""
+
+    def __init__(self, connection):
+        self._connection = connection
+
+    def read(self):
+        """All that comes."""
+        parts = []
+        while part := self._connection.recv(65536):
+            parts.append(part)
+        return b"".join(parts)
+
+    def close(self):
+        """Hang up."""
+        self._connection.close()
 
 
 @contextmanager
@@ -43,7 +83,7 @@ def running(app, house, open_to_all):
     thread.start()
     while not server.started:
         time.sleep(0.01)
-    found = Running(f"http://127.0.0.1:{listening.getsockname()[1]}", house, server)
+    found = Running(f"http://127.0.0.1:{listening.getsockname()[1]}", house, server, thread)
     try:
         yield found
     finally:
