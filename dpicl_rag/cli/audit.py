@@ -16,6 +16,7 @@ from dpicl_rag.configuration import PrivacyConfig
 
 if TYPE_CHECKING:
     from dpicl_rag.documents import Document
+    from dpicl_rag.retrieval import Retriever
 
 T = TypeVar("T")
 
@@ -71,7 +72,7 @@ def audit(
         given = context.get_parameter_source(name)
         if given is not None and given.name == "COMMANDLINE":  # a store may be in the environment
             raise typer.BadParameter("it goes only with --corpus", param_hint=f"--{name}")
-    PrivacyConfig.create(**asdict(settings))
+    config = PrivacyConfig.create(**asdict(settings))
     if out is not None:
         optional("matplotlib", "eval")
     with console.status("Reading the documents", quiet=quiet):
@@ -83,7 +84,7 @@ def audit(
             assert corpus is not None
             asked = options.Source(corpus, threshold=threshold, path=path, embedder=embedder)
             with stores.open_retriever(asked) as retriever:
-                documents = retriever.search(question).choose().documents
+                documents = _priced(retriever, config).search(question).choose().documents
     sample, around = _sample(documents, units), _sample(documents, canary_units)
     from dpicl_rag import auditing
     from dpicl_rag.language_models.load import load_language_model
@@ -122,6 +123,16 @@ def audit(
             console.note(f"written: {file}")
     if not report.holds:
         raise typer.Exit(1)
+
+
+def _priced(retriever: Retriever, config: PrivacyConfig) -> Retriever:
+    """The search with the noise that it has in an answer."""
+    from dpicl_rag.accounting import epsilon_to_rho
+    from dpicl_rag.retrieval.base import Priced
+
+    if not isinstance(retriever, Priced):
+        return retriever
+    return retriever.within(epsilon_to_rho(config.epsilon, config.delta), config.adjacency)
 
 
 def _sample(documents: Sequence[Document], size: int) -> list[Document]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -16,6 +16,7 @@ from dpicl_rag.cli.keys import KeysPath
 from dpicl_rag.configuration import PrivacyConfig
 
 if TYPE_CHECKING:
+    from dpicl_rag.server.audits import Auditor
     from dpicl_rag.server.keys import KeyFile
     from dpicl_rag.server.settings import CorpusSettings
 
@@ -75,6 +76,8 @@ def serve(
     from dpicl_rag.server.journal import Journal
     from dpicl_rag.server.limits import Limits
     from dpicl_rag.server.run import make_server
+    from dpicl_rag.server.settings import CorpusSettings
+    from dpicl_rag.server.shelf import Shelf
 
     with ExitStack() as stack:
         with console.status("Opening the corpora", quiet=quiet):
@@ -84,6 +87,8 @@ def serve(
                 name: one.served(stack.enter_context(stores.open_corpus(name, path, embedder)))
                 for name, one in chosen.items()
             }
+            shelf = Shelf(path, stores.load_embedder(embedder), CorpusSettings(asdict(settings)))
+            stack.callback(shelf.close)
         with console.status("Loading the language model", quiet=quiet):
             from dpicl_rag.language_models.load import load_language_model
 
@@ -96,11 +101,27 @@ def serve(
             )
         limits = Limits(together, waiting, each, a_minute, seconds)
         lines = {"none": None, "stdout": sys.stdout, "stderr": sys.stderr}[log]
-        app = create_app(house, file, limits, Journal(lines, questions=log_questions))
+        app = create_app(
+            *(house, file, limits, Journal(lines, questions=log_questions)),
+            shelf=shelf,
+            auditor=_auditor(model, path, embedder),
+        )
         server = make_server(app, host=host, port=port, open_to_all=file is None)
         if file is None:
             console.note(_OPEN)
         server.run_until_stopped(lambda url: typer.echo(f"serving at {url}"))
+
+
+def _auditor(model: str | None, path: Path | None, embedder: str | None) -> Auditor:
+    """Audits with this server's model and store."""
+    from dpicl_rag.retrieval.store import local_path
+    from dpicl_rag.server.audits import Auditor, audit_command
+
+    store = local_path(path)
+    given = {"--path": str(store), "--model": model, "--embedder": embedder}
+    words = [word for name, value in given.items() if value for word in (name, value)]
+    known = [field.name for field in fields(options.AnswerSettings)]
+    return Auditor(store.with_name(f"{store.name}-audits"), audit_command(known, *words))
 
 
 def _keys(path: Path | None) -> KeyFile | None:

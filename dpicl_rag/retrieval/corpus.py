@@ -104,7 +104,7 @@ class Corpus:
                 embedding model, or is private and shall be public, or the reverse.
             ConfigurationError: A length is out of range.
         """
-        _check_name(name)
+        require_corpus_name(name)
         split_text("", chunk_size, chunk_overlap)  # for its checks
         store = Store.at(path, client)
         embedder = embedder or SentenceTransformerEmbedder()
@@ -147,7 +147,7 @@ class Corpus:
             CorpusError: There is none of this name (the message names those that are there), or
                 it was made with another embedding model.
         """
-        _check_name(name)
+        require_corpus_name(name)
         return cls._opened(Store.at(path, client), name, embedder or SentenceTransformerEmbedder())
 
     @classmethod
@@ -461,7 +461,12 @@ class Corpus:
         return client.get_collection(self.name, embedding_function=None)
 
 
-def _check_name(name: str) -> None:
+def require_corpus_name(name: str) -> None:
+    """Check the name of a corpus.
+
+    Raises:
+        CorpusError: It cannot be one.
+    """
     if not _NAME.fullmatch(name) or name.startswith(PREFIX):
         raise CorpusError(
             "the name of a corpus is 3 to 512 letters, digits, dots, underscores and hyphens, "

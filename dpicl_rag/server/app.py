@@ -9,19 +9,27 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
-from dpicl_rag.server import chat, page
+from dpicl_rag.server import chat, views
+from dpicl_rag.server.audits import Auditor
 from dpicl_rag.server.failures import Refusal
 from dpicl_rag.server.house import PUBLIC, Ask, House
+from dpicl_rag.server.jobs import Jobs
 from dpicl_rag.server.journal import Exchange, Journal
 from dpicl_rag.server.keys import Caller, KeyFile
 from dpicl_rag.server.limits import Limits
 from dpicl_rag.server.metrics import Metrics
+from dpicl_rag.server.owners import Office, owner_endpoints
+from dpicl_rag.server.page import static_page
 from dpicl_rag.server.protocol import ChatRequest
+from dpicl_rag.server.shelf import Shelf
 from dpicl_rag.server.shell import LOOPBACK, Shell
 from dpicl_rag.server.turns import Turns
 
 MOST_BYTES = 64 * 1024
-"""Of a request's body."""
+"""Of a request's body, but for uploads."""
+
+MOST_REMEMBERED = 200
+"""Answers of a memory that are shown."""
 
 
 _NOTHING = "there is nothing here; GET /v1/models lists what may be asked"
@@ -38,6 +46,9 @@ def create_app(
     keys: KeyFile | None = None,
     limits: Limits | None = None,
     journal: Journal | None = None,
+    *,
+    shelf: Shelf | None = None,
+    auditor: Auditor | None = None,
 ) -> FastAPI:
     """The server.
 
@@ -46,14 +57,18 @@ def create_app(
         keys: Who may ask; None lets everybody in who calls this machine by its own name.
         limits: How much at once.
         journal: Where a line about every question goes; nowhere by default.
+        shelf: Where owners' uploads go; None takes none.
+        auditor: Runs owners' audits; None runs none.
     """
     turns, metrics, log = Turns(limits or Limits()), Metrics(), journal or Journal()
+    office = Office(shelf, auditor, Jobs())
     metrics.inside.set_function(lambda: turns.inside)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
         turns.drain()
+        await office.close()
         # A stream's end pays and refunds: the ledger is closed after the last one.
         await turns.end(house.close)
         if keys is not None:
@@ -101,6 +116,9 @@ def create_app(
     async def refused(_: Request, error: Refusal) -> JSONResponse:
         return error.response()
 
+    def most_bytes(path: str) -> int:
+        return office.most_bytes(path) or MOST_BYTES
+
     def told(state: Mapping[str, Any], status: int) -> None:
         exchange = state.get("exchange") or Exchange()
         metrics.request(exchange.corpus, status or chat.GONE)
@@ -111,7 +129,7 @@ def create_app(
 
     app.add_middleware(
         Shell,
-        most_bytes=lambda _: MOST_BYTES,
+        most_bytes=most_bytes,
         told=told,
         hosts=LOOPBACK if keys is None else None,
     )
@@ -144,7 +162,23 @@ def create_app(
     @app.get("/v1/budget")
     def budget(caller: Asking) -> dict[str, Any]:
         """What is left to the caller, by corpus. Public numbers."""
-        return {"data": [page.budget(house, name, caller) for name in house.open_to(caller)]}
+        return {"data": [views.budget(house, name, caller) for name in house.open_to(caller)]}
+
+    @app.get("/v1/memory")
+    def memory(caller: Asking, model: str | None = None) -> dict[str, Any]:
+        """What was released to the caller before, the newest first. Public to this caller."""
+        names = [model] if model is not None else house.open_to(caller)
+        found = [entry for name in names for entry in house.remembered(name, caller)]
+        found.sort(key=lambda entry: entry.time, reverse=True)
+        return {"data": [views.remembered(entry) for entry in found[:MOST_REMEMBERED]]}
+
+    @app.get("/v1/caller")
+    def who(caller: Asking) -> dict[str, Any]:
+        """Who asks: the name of the key, None where no keys are in use."""
+        return {"name": caller.name, "role": caller.role, "keys": keys is not None}
+
+    app.include_router(owner_endpoints(office, house, keys, turns, caller_of))
+    app.include_router(static_page())
 
     @app.get("/health")
     def health() -> dict[str, str]:

@@ -12,7 +12,9 @@ from typing import Any
 from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.answers import PrivateAnswer, PrivateStream
 from dpicl_rag.configuration import PrivacyConfig
-from dpicl_rag.knowledge import AnswerMemory
+from dpicl_rag.knowledge import AnswerMemory, Entry
+from dpicl_rag.knowledge.answer_file import AnswerFile
+from dpicl_rag.knowledge.scope import Scope, part_of
 from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.ledger import Ledger, ScopeStatus
@@ -128,6 +130,10 @@ class House:
             )
         return self.corpora[name]
 
+    def offer(self, name: str, served: Served) -> None:
+        """Serve a corpus from now on, if none of this name is."""
+        self.corpora.setdefault(name, served)
+
     def stream(self, name: str, caller: Caller, asked: Ask) -> PrivateStream:
         """Begin an answer. What it raises has spent nothing."""
         served = self.served(name, caller)
@@ -158,14 +164,30 @@ class House:
                 self._memories.popitem(last=False)
             return self._memories[who]
 
+    def remembered(self, name: str, caller: Caller) -> list[Entry]:
+        """What was released to this caller of a corpus, the oldest first."""
+        self.served(name, caller)
+        if self._memory is None or not self._memory.exists():  # reading makes no file
+            return []
+        # A file of its own: those of `memory` may be closed while answers go on.
+        answers = AnswerFile(self._memory)
+        try:
+            return answers.entries(Scope(name, caller.name or "", part_of(None)))
+        finally:
+            answers.close()
+
     def budgets(self, name: str, caller: Caller) -> list[ScopeStatus]:
         """The budgets that an answer of this corpus to this caller comes out of. Public."""
         mine = {("corpus", name), ("caller", caller.name)}
         return [one for one in self.ledger.status() if (one.kind, one.name) in mine]
 
+    def config(self, name: str) -> PrivacyConfig:
+        """The settings of a corpus. Public."""
+        return PrivacyConfig.create(**self.corpora[name].settings)
+
     def price(self, name: str) -> float:
         """Zcdp rho of one answer of a corpus, by the public bound."""
-        config = PrivacyConfig.create(**self.corpora[name].settings)
+        config = self.config(name)
         return epsilon_to_rho(config.epsilon, config.delta)
 
     def answers_left(self, name: str, caller: Caller) -> int | None:

@@ -99,7 +99,14 @@ def serve(tmp_path, tiny_model):
     stack = []
 
     def start(
-        keys=None, budget=1e6, limits=None, model=None, documents=NOTES, journal=None, **settings
+        keys=None,
+        budget=1e6,
+        limits=None,
+        model=None,
+        documents=NOTES,
+        journal=None,
+        office=None,
+        **settings,
     ):
         ledger = Ledger(tmp_path / "ledger.sqlite")
         ledger.set_budget(corpus="notes", rho=budget)
@@ -108,7 +115,8 @@ def serve(tmp_path, tiny_model):
         house = House(
             model or tiny_model, corpora, ledger, memory=memory, embedder=BucketEmbedder()
         )
-        context = running(create_app(house, keys, limits, journal), house, keys is None)
+        app = create_app(house, keys, limits, journal, **office or {})
+        context = running(app, house, keys is None)
         stack.append(context)
         return context.__enter__()
 

@@ -1,0 +1,136 @@
+"""What owners start and watch: one job at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from dpicl_rag.errors import DPICLError
+from dpicl_rag.server.failures import Refusal, refusal
+
+Kind = Literal["ingest", "audit"]
+State = Literal["running", "done", "failed", "stopped"]
+
+
+class Stopped(Exception):
+    """The owner, or the end of the server, has stopped a job."""
+
+
+@dataclass(eq=False)
+class Job:
+    """One ingest or audit. For owners only: how far it has come follows from the documents.
+
+    Attributes:
+        kind: What is done.
+        corpus: To which corpus.
+        stage: What is done now, in words.
+        done: How much of that is done.
+        total: How much there is, where that is known.
+        state: Whether it has ended, and how.
+        result: What came of it.
+        error: Why it failed, in one sentence.
+    """
+
+    kind: Kind
+    corpus: str
+    stage: str = ""
+    done: int = 0
+    total: int | None = None
+    state: State = "running"
+    result: dict[str, Any] | None = None
+    error: str | None = None
+    id: str = field(default_factory=lambda: f"job-{secrets.token_hex(8)}")
+    stopping: bool = False
+
+    def at(self, stage: str, done: int = 0, total: int | None = None) -> None:
+        """Note how far the job has come; may be called from any thread.
+
+        Raises:
+            Stopped: It shall not go on.
+        """
+        if self.stopping:
+            raise Stopped
+        self.stage, self.done, self.total = stage, done, total
+
+    def view(self) -> dict[str, Any]:
+        """As owners see it."""
+        return {
+            "id": self.id,
+            "kind": self.kind,
+            "corpus": self.corpus,
+            "state": self.state,
+            "stage": self.stage,
+            "done": self.done,
+            "total": self.total,
+            "result": self.result,
+            "error": self.error,
+        }
+
+
+Work = Callable[[Job], Awaitable[dict[str, Any]]]
+
+
+class Jobs:
+    """The job under way, or the last one."""
+
+    def __init__(self) -> None:
+        self.latest: Job | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self, kind: Kind, corpus: str) -> Job:
+        """Take the one place there is; ``run`` or ``fail`` gives it back.
+
+        Raises:
+            Refusal: Another job runs.
+        """
+        if self.latest is not None and self.latest.state == "running":
+            raise Refusal(
+                409,
+                "another job is running; wait until it has ended, or stop it",
+                code="job_running",
+            )
+        self.latest = Job(kind, corpus)
+        return self.latest
+
+    def run(self, job: Job, work: Work) -> None:
+        """Work on a job that has begun, beside the requests."""
+        self._task = asyncio.create_task(self._run(job, work))
+
+    def fail(self, job: Job, error: BaseException) -> None:
+        """End a job that could not go on.
+
+        Owners are told what the library says on purpose: of their own file, to them alone.
+        """
+        if isinstance(error, Stopped | asyncio.CancelledError):
+            job.state, job.error = "stopped", None
+        else:
+            job.state = "failed"
+            told = isinstance(error, DPICLError)
+            job.error = str(error) if told else refusal(_as_exception(error)).message
+
+    async def _run(self, job: Job, work: Work) -> None:
+        try:
+            job.result = await work(job)
+            job.state = "done"
+        except BaseException as error:
+            self.fail(job, error)
+            if not isinstance(error, Exception):
+                raise
+
+    def stop(self) -> None:
+        """Let the job end at its next step. What it has stored stays."""
+        if self.latest is not None and self.latest.state == "running":
+            self.latest.stopping = True
+
+    async def close(self) -> None:
+        """Stop the job and wait for its end."""
+        self.stop()
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+
+def _as_exception(error: BaseException) -> Exception:
+    return error if isinstance(error, Exception) else RuntimeError()

@@ -1,0 +1,295 @@
+"""What owners may do: fill corpora, set budgets, audit. Callers get a 403.
+
+What is told here may follow from the documents: it is for their owner.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import FileResponse, JSONResponse
+from pydantic import BaseModel, Field
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException
+
+from dpicl_rag.answers import in_thread
+from dpicl_rag.errors import ConfigurationError, CorpusError
+from dpicl_rag.ledger.scope import require_name
+from dpicl_rag.retrieval.corpus import require_corpus_name
+from dpicl_rag.server import views
+from dpicl_rag.server.audits import Auditor
+from dpicl_rag.server.failures import Refusal
+from dpicl_rag.server.house import PUBLIC, House
+from dpicl_rag.server.jobs import Job, Jobs
+from dpicl_rag.server.keys import Caller, KeyFile
+from dpicl_rag.server.shelf import Shelf, Unit
+from dpicl_rag.server.turns import Turns
+
+UPLOAD_PATH = "/v1/owner/documents"
+_UPLOAD_SECONDS = 3600
+_FORM_BYTES = 64 * 1024  # beside the file
+_FIELD_LETTERS = 256
+
+_UPLOAD_FORM = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["corpus", "file"],
+                    "properties": {
+                        "corpus": {"type": "string"},
+                        "file": {"type": "string", "format": "binary"},
+                        "unit": {"type": "string"},
+                        "text_field": {"type": "string"},
+                        "key_field": {"type": "string"},
+                    },
+                }
+            }
+        },
+    }
+}
+
+
+class Budget(BaseModel):
+    """A budget to set.
+
+    Attributes:
+        kind: Of a corpus or of a caller.
+        name: Which.
+        epsilon: What all answers of a period may reveal together; None for no limit.
+        delta: At which epsilon is given.
+        period: After which it renews.
+    """
+
+    kind: Literal["corpus", "caller"]
+    name: str = Field(min_length=1, max_length=512)
+    epsilon: float | None = Field(ge=0, le=1e6, allow_inf_nan=False)
+    delta: float = Field(1e-5, gt=0, lt=1)
+    period: Literal["lifetime", "day", "month", "year"] = "lifetime"
+
+
+class AuditRequest(BaseModel):
+    """A corpus to audit."""
+
+    corpus: str = Field(min_length=1, max_length=512)
+
+
+@dataclass(frozen=True)
+class Office:
+    """What owners work with.
+
+    Attributes:
+        shelf: Where uploads go; None takes none.
+        auditor: Runs audits; None runs none.
+        jobs: What is under way.
+    """
+
+    shelf: Shelf | None
+    auditor: Auditor | None
+    jobs: Jobs
+
+    async def close(self) -> None:
+        """End the job under way, and close what was opened."""
+        await self.jobs.close()
+        if self.shelf is not None:
+            self.shelf.close()
+
+    def most_bytes(self, path: str) -> int | None:
+        """Of a body; None where owners have no limit of their own."""
+        if path != UPLOAD_PATH or self.shelf is None:
+            return None
+        return self.shelf.most_bytes + _FORM_BYTES
+
+
+def owner_endpoints(
+    office: Office,
+    house: House,
+    keys: KeyFile | None,
+    turns: Turns,
+    caller_of: Callable[[Request], Caller],
+) -> APIRouter:
+    """The endpoints below ``/v1/owner``."""
+    router = APIRouter(prefix="/v1/owner")
+    jobs = office.jobs
+
+    def owner_of(caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
+        if caller.role != "owner":
+            raise Refusal(
+                403,
+                "this is for owners; ask with a key that `dpicl-rag keys add --owner` has made",
+                code="owner_only",
+            )
+        return caller
+
+    Owning = Annotated[Caller, Depends(owner_of)]
+
+    def auditor_for(corpus: str, owner: Caller) -> Auditor:
+        house.served(corpus, owner)
+        if office.auditor is None or corpus == PUBLIC:
+            raise Refusal(404, "no audits here; use `dpicl-rag audit`", code="no_audits")
+        return office.auditor
+
+    @router.get("")
+    def overview(owner: Owning) -> dict[str, Any]:
+        """What there is to work with: corpora, callers, their budgets and the latest job."""
+        corpora = house.open_to(owner)
+        everyone = owner.corpora is None
+        callers = [one.name for one in keys.callers()] if keys is not None and everyone else []
+        named = {("corpus", name) for name in corpora} | {("caller", name) for name in callers}
+        job = jobs.latest if jobs.latest is not None and owner.may_ask(jobs.latest.corpus) else None
+        return {
+            "corpora": corpora,
+            "callers": callers,
+            "budgets": [
+                views.scope(one, Budget.model_fields["delta"].default)
+                for one in house.ledger.status()
+                if (one.kind, one.name) in named
+            ],
+            "most_bytes": None if office.shelf is None else office.shelf.most_bytes,
+            "audits": office.auditor is not None,
+            "job": None if job is None else job.view(),
+        }
+
+    @router.post("/documents", status_code=202, openapi_extra=_UPLOAD_FORM)
+    async def upload(request: Request, owner: Owning) -> dict[str, Any]:
+        """Read a mailbox, table or text into a corpus, which can be asked when that is done."""
+        shelf = office.shelf
+        if shelf is None:
+            raise Refusal(404, "no uploads here; use `dpicl-rag ingest`", code="no_uploads")
+        job = jobs.begin("ingest", "")
+        try:
+            job.at("Receiving the file")
+            async with asyncio.timeout(_UPLOAD_SECONDS):
+                path, unit = await _received(request, job, owner, shelf)
+            jobs.run(job, lambda job: shelf.ingest(job, house, turns, path, unit))
+        except BaseException as error:
+            jobs.fail(job, error)
+            raise
+        return job.view()
+
+    @router.get("/job")
+    def job(owner: Owning) -> dict[str, Any]:
+        """The job under way, or the last one."""
+        if jobs.latest is None or not owner.may_ask(jobs.latest.corpus):
+            raise Refusal(404, "no job was started yet", code="no_job")
+        return jobs.latest.view()
+
+    @router.post("/job/stop")
+    def stop(owner: Owning) -> dict[str, Any]:
+        """End the job at its next step; what it has stored stays."""
+        if jobs.latest is None or not owner.may_ask(jobs.latest.corpus):
+            raise Refusal(404, "no job was started yet", code="no_job")
+        jobs.stop()
+        return jobs.latest.view()
+
+    @router.post("/budgets")
+    def set_budget(body: Budget, owner: Owning) -> dict[str, Any]:
+        """Set all budgets of a corpus or a caller, in place of those it had."""
+        if body.kind == "corpus":
+            if body.name == PUBLIC:
+                raise Refusal(400, "the public model costs nothing and has no budget", param="name")
+            house.served(body.name, owner)
+        elif owner.corpora is not None:
+            raise Refusal(403, "budgets of callers are set by owners of all corpora")
+        elif keys is None or body.name not in {one.name for one in keys.callers()}:
+            raise Refusal(404, "nobody of that name has a key", param="name")
+        house.ledger.set_budget(
+            corpus=body.name if body.kind == "corpus" else None,
+            caller=body.name if body.kind == "caller" else None,
+            rho=math.inf if body.epsilon is None else None,
+            epsilon=body.epsilon,
+            delta=body.delta,
+            period=body.period,
+        )
+        every = {(one.kind, one.name): one for one in house.ledger.status()}
+        return views.scope(every[body.kind, body.name], body.delta)
+
+    @router.post("/audits", status_code=202)
+    async def audit(body: AuditRequest, owner: Owning) -> dict[str, Any]:
+        """Audit a corpus in a process beside the server. Nothing is spent."""
+        auditor = auditor_for(body.corpus, owner)
+        job = jobs.begin("audit", body.corpus)
+        try:
+            command = auditor.begin(body.corpus, house.corpora[body.corpus].settings)
+            jobs.run(job, lambda job: auditor.run(job, command))
+        except BaseException as error:
+            jobs.fail(job, error)
+            raise
+        return job.view()
+
+    @router.get("/audits/{corpus}")
+    def report(corpus: str, owner: Owning) -> JSONResponse:
+        """Figures and text of the last audit."""
+        found = auditor_for(corpus, owner).report(corpus)
+        if found is None:
+            raise Refusal(404, "this corpus was not audited here yet", code="no_audit")
+        return JSONResponse(found)
+
+    @router.get("/audits/{corpus}/plot", response_class=FileResponse)
+    def plot(corpus: str, owner: Owning) -> FileResponse:
+        """The plot of the last audit."""
+        found = auditor_for(corpus, owner).plot(corpus)
+        if found is None:
+            raise Refusal(404, "this corpus was not audited here yet", code="no_audit")
+        return FileResponse(found, media_type="image/png")
+
+    return router
+
+
+async def _received(request: Request, job: Job, owner: Caller, shelf: Shelf) -> tuple[Any, Unit]:
+    """The file of an upload on disk, and how it is to be read.
+
+    Raises:
+        Refusal: The form is not as it should be.
+    """
+    try:
+        # Starlette keeps what is larger than 1 MiB in a file.
+        async with request.form(max_files=1, max_fields=8, max_part_size=_FORM_BYTES) as form:
+            file = form.get("file")
+            if not isinstance(file, UploadFile):
+                raise _wrong("send the document as the field file", "file")
+            fields = {
+                name: _short(name, form.get(name))
+                for name in ("corpus", "unit", "text_field", "key_field")
+            }
+            job.corpus = _corpus(fields.pop("corpus"), owner)
+            # The form's own file is read in a worker thread, so that answers go on.
+            path = await in_thread(shelf.keep, job.corpus, file.filename or "", file.file)
+    except (HTTPException, MultiPartException) as error:
+        if isinstance(error, HTTPException) and error.status_code == 413:
+            raise Refusal(413, f"an upload has at most {shelf.most_bytes:,} bytes") from None
+        raise _wrong("send a form of the kind multipart/form-data", None) from None
+    return path, Unit(**fields)
+
+
+def _corpus(name: str | None, owner: Caller) -> str:
+    if name is None:
+        raise _wrong("name the corpus", "corpus")
+    try:
+        require_corpus_name(name)
+        require_name("corpus", name)
+    except (CorpusError, ConfigurationError) as error:
+        raise _wrong(str(error), "corpus") from None
+    if name == PUBLIC:
+        raise _wrong(f"{PUBLIC!r} is the model without documents; choose another name", "corpus")
+    if not owner.may_ask(name):
+        raise Refusal(403, "this key is not for that corpus", param="corpus")
+    return name
+
+
+def _short(name: str, value: Any) -> str | None:
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str) or len(value) > _FIELD_LETTERS or not value.isprintable():
+        raise _wrong(f"{name} is a short text", name)
+    return value
+
+
+def _wrong(message: str, param: str | None) -> Refusal:
+    return Refusal(400, message, param=param)

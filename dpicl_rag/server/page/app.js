@@ -1,0 +1,295 @@
+// Asking: the key, the question, the answer as it streams in, the budget and earlier answers.
+
+import { Refused, byId, day, element, few, fillSelect, get, key, request, sentence, setKey }
+  from "./shared.js";
+
+const PUBLIC = "public";
+
+let owner = null; // the owner's part, loaded for owners only
+let asking = null; // what ends the answer under way
+let question = ""; // the one that was asked last
+const usedUp = new Map(); // by model: the refusal
+
+// The key.
+
+async function enter() {
+  let who;
+  try {
+    who = await get("v1/caller");
+  } catch (error) {
+    if (error.status !== 401) return showTrouble(error);
+    const wrong = Boolean(key());
+    setKey(null);
+    return showDoor(wrong ? "No such key. Check it, or ask whoever runs this server." : "");
+  }
+  byId("door").hidden = true;
+  byId("room").hidden = false;
+  byId("leave").hidden = !who.keys;
+  byId("who").textContent = who.keys
+    ? `${who.name}${who.role === "owner" ? ", owner" : ""}`
+    : "No keys are in use: you are the owner.";
+  if (who.role === "owner" && !owner) {
+    owner = await import("./owner.js");
+    await owner.open(refresh);
+  }
+  await refresh();
+  byId("question").focus();
+}
+
+function showDoor(error) {
+  byId("room").hidden = true;
+  byId("door").hidden = false;
+  byId("leave").hidden = true;
+  byId("who").textContent = "";
+  byId("door-error").textContent = error;
+  byId("key").value = "";
+  byId("key").focus();
+}
+
+function showTrouble(error) {
+  if (error.status === 401) {
+    setKey(null);
+    return showDoor("This key is not valid any more.");
+  }
+  byId("trouble").textContent = sentence(error.message);
+  byId("trouble").hidden = false;
+}
+
+byId("door-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  // What a header cannot carry is no key.
+  setKey(byId("key").value.trim().replace(/[^\x21-\x7e]/g, "?"));
+  enter();
+});
+
+byId("leave").addEventListener("click", () => {
+  setKey(null);
+  location.reload();
+});
+
+// What can be asked, what is left and what was answered.
+
+async function refresh() {
+  try {
+    const models = (await get("v1/models")).data.map((model) => model.id);
+    const corpora = models.filter((name) => name !== PUBLIC);
+    fillSelect(byId("model"), corpora.map((name) => [name, name]));
+    byId("send").disabled = !corpora.length || Boolean(asking);
+    byId("model").disabled = !corpora.length;
+    byId("trouble").hidden = true;
+    await Promise.all([showBudget(), showMemory()]);
+  } catch (error) {
+    showTrouble(error);
+  }
+}
+
+async function showBudget() {
+  const name = byId("model").value;
+  const meter = byId("meter");
+  const { data } = await get("v1/budget");
+  const found = data.find((one) => one.model === name);
+  const limited = (found ? found.scopes : []).filter((scope) => scope.answers !== null);
+  limited.sort((a, b) => a.answers_left - b.answers_left);
+  const [tight] = limited;
+  meter.hidden = !tight;
+  byId("budget-more").textContent = "";
+  if (!found) {
+    byId("budget-words").textContent = "No documents are open to you yet.";
+    return;
+  }
+  if (!tight) {
+    byId("budget-words").textContent = "No budget is set: answers are counted, not limited.";
+    return;
+  }
+  const left = tight.answers_left;
+  const most = Math.max(tight.answers, 1);
+  const ended = usedUp.has(name);
+  meter.max = most;
+  meter.low = most / 4;
+  meter.high = most / 2;
+  meter.optimum = most;
+  meter.value = ended ? 0 : left;
+  const until = tight.renews_on ? ` until ${day(tight.renews_on)}` : "";
+  const words = ended
+    ? `Used up. ${tight.renews_on ? `It renews on ${day(tight.renews_on)}.` : ""}`
+    : left
+      ? `About ${left.toLocaleString("en")} more ${left === 1 ? "answer" : "answers"} ` +
+        `of this kind${until}`
+      : "Nothing is left by the safe count. Some answers may still come.";
+  meter.textContent = words; // for those who do not see the bar
+  meter.setAttribute("aria-valuetext", words);
+  byId("budget-words").textContent = words.trim();
+  const whose = tight.kind === "corpus" ? "these documents" : "your key";
+  byId("budget-more").textContent =
+    `An answer may spend ε ${few(found.epsilon)}. So far ε ${few(tight.spent_epsilon)} of ` +
+    `${few(tight.budget_epsilon)} is spent from the budget of ${whose}.`;
+}
+
+async function showMemory() {
+  const { data } = await get("v1/memory");
+  byId("memory").replaceChildren(
+    ...data.map((entry) => {
+      const item = element("li");
+      const cost = entry.edited ? "corrected by the owner" : `cost ε ${few(entry.epsilon)}`;
+      item.append(
+        element("p", entry.question, "hint"),
+        element("p", entry.answer, "said"),
+        element("p", `${entry.model}, ${day(entry.time)}, ${cost}`, "hint"),
+      );
+      return item;
+    }),
+  );
+  if (!data.length) byId("memory").append(element("li", "None yet.", "hint"));
+}
+
+byId("model").addEventListener("change", () => showBudget().catch(showTrouble));
+
+// Asking.
+
+/** Pieces of text and the last event's fields, as they come. */
+async function* stream(model, text, signal) {
+  const headers = { "Content-Type": "application/json" };
+  const messages = [{ role: "user", content: text }];
+  const body = JSON.stringify({ model, messages, stream: true });
+  const answer = await request("v1/chat/completions", { method: "POST", headers, body, signal });
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const events = (rest + value).split("\n\n");
+    rest = events.pop();
+    for (const event of events) {
+      const data = event.replace(/^data: /, "");
+      if (data === "[DONE]") return;
+      const found = JSON.parse(data);
+      if (found.error) throw new Refused(500, found.error);
+      yield found;
+    }
+  }
+}
+
+/** One answer into its place; returns what travelled with it. */
+async function answer(model, text, place, signal) {
+  place.textContent = "";
+  // A screen reader reads the whole answer once it is there.
+  place.setAttribute("aria-busy", "true");
+  let privacy = null;
+  try {
+    for await (const event of stream(model, text, signal)) {
+      const [choice] = event.choices;
+      if (choice && choice.delta.content) place.append(choice.delta.content);
+      if (event.privacy) privacy = event.privacy;
+    }
+  } finally {
+    place.removeAttribute("aria-busy");
+  }
+  if (!place.textContent) place.textContent = "(no words)";
+  return privacy;
+}
+
+const ENDS = {
+  length: "It was cut at the longest length.",
+  budget: "It ended early: its share of the budget was spent.",
+  unavailable: "It ended early: the language model did not answer.",
+};
+
+function notesOn(privacy) {
+  if (!privacy) return [];
+  if (privacy.from_memory) {
+    return [["good", "From memory: this was answered before, so it cost nothing now."]];
+  }
+  const notes = [];
+  if (privacy.supported === true) notes.push(["good", "The documents support this answer."]);
+  if (privacy.supported === false) {
+    notes.push(["bad", "The documents do not support this answer. Take it for a guess."]);
+  }
+  if (ENDS[privacy.stopped_by]) notes.push(["", ENDS[privacy.stopped_by]]);
+  const cost = privacy.epsilon
+    ? `It spent at most ε ${few(privacy.epsilon)} at δ ${few(privacy.delta)} of each unit.`
+    : "It spent nothing.";
+  return [...notes, ["", cost]];
+}
+
+async function ask(event) {
+  event.preventDefault();
+  question = byId("question").value.trim();
+  if (!question || asking || byId("send").disabled) return;
+  const model = byId("model").value;
+  byId("answers").hidden = false;
+  byId("asked").textContent = question;
+  byId("private-notes").replaceChildren();
+  byId("public-text").textContent = "";
+  byId("public-note").textContent = "";
+  byId("compare").hidden = false;
+  const ended = await during(async (signal) => {
+    const privacy = await answer(model, question, byId("private-text"), signal);
+    usedUp.delete(model);
+    note(notesOn(privacy));
+  }, (error) => {
+    if (error.name === "AbortError") {
+      note([["", "You stopped it. What was drawn until then is paid for, the rest given back."]]);
+      return;
+    }
+    const quota = error.status === 429 && error.code === "budget_exceeded";
+    if (quota) usedUp.set(model, error);
+    note([["bad", quota ? `This budget is used up: ${error.message}.` : sentence(error.message)]]);
+  });
+  await refresh();
+  if (ended && byId("beside").checked) await compare();
+}
+
+async function compare() {
+  if (asking || !question) return;
+  byId("compare").hidden = true;
+  await during(
+    async (signal) => {
+      await answer(PUBLIC, question, byId("public-text"), signal);
+      byId("public-note").textContent = "No document was read, and nothing was spent.";
+    },
+    (error) => {
+      const stopped = error.name === "AbortError";
+      byId("public-note").textContent = stopped ? "You stopped it." : sentence(error.message);
+    },
+  );
+}
+
+/** Work that the stop button ends; whether it came to its end. */
+async function during(work, failed) {
+  asking = new AbortController();
+  byId("send").disabled = true;
+  byId("stop").disabled = false;
+  try {
+    await work(asking.signal);
+    return true;
+  } catch (error) {
+    if (error.status === 401) {
+      showTrouble(error);
+    } else {
+      failed(error);
+    }
+    return false;
+  } finally {
+    asking = null;
+    byId("send").disabled = false;
+    byId("stop").disabled = true;
+  }
+}
+
+function note(notes) {
+  byId("private-notes").replaceChildren(
+    ...notes.map(([kind, text]) => element("li", text, kind)),
+  );
+}
+
+byId("ask").addEventListener("submit", ask);
+byId("stop").addEventListener("click", () => asking?.abort());
+byId("compare").addEventListener("click", compare);
+byId("question").addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    event.preventDefault();
+    byId("ask").requestSubmit();
+  }
+});
+
+enter();

@@ -1,0 +1,213 @@
+// For owners: adding documents, budgets and audits.
+
+import { byId, day, element, few, fillSelect, get, post, request, sentence } from "./shared.js";
+
+const POLL = 700; // milliseconds
+
+let changed = () => {};
+let most = 0;
+let polling = false;
+
+/** Show the owner's part. `onChange` is told when there is something new to ask. */
+export async function open(onChange) {
+  changed = onChange;
+  byId("owner").hidden = false;
+  const found = await show();
+  if (found.job && found.job.state === "running") watch();
+}
+
+async function show() {
+  const found = await get("v1/owner");
+  most = found.most_bytes;
+  byId("upload-desk").hidden = most === null;
+  byId("audit-desk").hidden = !found.audits;
+  byId("file-hint").textContent =
+    "mbox, .eml, CSV, TSV, JSON Lines, text or HTML, also as .gz; at most " +
+    `${Math.floor(most / 2 ** 20)} MiB.`;
+  const corpora = found.corpora.map((name) => [name, name]);
+  fillSelect(byId("audited"), corpora);
+  fillSelect(byId("scope"), [
+    ...found.corpora.map((name) => [`corpus ${name}`, `corpus ${name}`]),
+    ...found.callers.map((name) => [`caller ${name}`, `caller ${name}`]),
+  ]);
+  byId("corpora").replaceChildren(
+    ...found.corpora.map((name) => {
+      const option = element("option");
+      option.value = name;
+      return option;
+    }),
+  );
+  const budgets = new Map(found.budgets.map((one) => [`${one.kind} ${one.name}`, one]));
+  byId("scopes").replaceChildren(
+    ...[...byId("scope").options].map(({ value }) =>
+      element("li", `${value}: ${budgetWords(budgets.get(value))}`)),
+  );
+  return found;
+}
+
+function budgetWords(scope) {
+  if (!scope || scope.budget_epsilon === null) {
+    const spent = scope ? `, ε ${few(scope.spent_epsilon)} spent` : "";
+    return `no limit${spent}`;
+  }
+  const renews = scope.renews_on ? `, renews on ${day(scope.renews_on)}` : "";
+  return `ε ${few(scope.spent_epsilon)} of ${few(scope.budget_epsilon)} spent${renews}`;
+}
+
+/** What a form does; a refusal is told in its place. */
+function submits(form, place, work) {
+  byId(form).addEventListener("submit", async (event) => {
+    event.preventDefault();
+    byId(place).textContent = "";
+    const [button] = byId(form).querySelectorAll("button[type=submit]");
+    button.disabled = true;
+    try {
+      await work();
+    } catch (error) {
+      byId(place).textContent = sentence(error.message);
+    } finally {
+      button.disabled = false;
+    }
+  });
+}
+
+// Documents.
+
+byId("unit").addEventListener("change", () => {
+  byId("field-row").hidden = byId("unit").value !== "*";
+});
+
+submits("upload", "upload-error", async () => {
+  const [file] = byId("file").files;
+  if (file.size > most) throw new Error("the file is too large; split it");
+  const unit = byId("unit").value;
+  const form = new FormData();
+  form.append("corpus", byId("corpus").value);
+  form.append("unit", unit === "*" ? byId("field").value : unit);
+  form.append("text_field", byId("text-field").value);
+  form.append("key_field", byId("key-field").value);
+  form.append("file", file);
+  tell({ state: "running", stage: `Sending ${file.name}`, total: null });
+  try {
+    await request("v1/owner/documents", { method: "POST", body: form });
+  } catch (error) {
+    byId("job").hidden = true;
+    throw error;
+  }
+  watch();
+});
+
+// The job.
+
+async function watch() {
+  if (polling) return;
+  polling = true;
+  try {
+    for (;;) {
+      const job = await get("v1/owner/job");
+      tell(job);
+      if (job.state !== "running") {
+        await Promise.all([show(), changed()]);
+        if (job.kind === "audit" && job.state === "done") await report(job.corpus);
+        if (job.kind === "ingest" && job.state === "done") byId("model").value = job.corpus;
+        byId("model").dispatchEvent(new Event("change"));
+        return;
+      }
+      await new Promise((resolve) => setTimeout(resolve, POLL));
+    }
+  } catch (error) {
+    byId("job-words").textContent = sentence(error.message);
+  } finally {
+    polling = false;
+  }
+}
+
+const STATES = { done: "Done", failed: "Failed", stopped: "Stopped" };
+
+function tell(job) {
+  const running = job.state === "running";
+  const bar = byId("job-bar");
+  byId("job").hidden = false;
+  bar.hidden = !running;
+  byId("job-stop").hidden = !running || !job.id;
+  byId("job-title").textContent = running ? "Under way" : STATES[job.state];
+  if (job.total) {
+    bar.max = job.total;
+    bar.value = job.done;
+  } else {
+    bar.removeAttribute("value");
+  }
+  const far = job.total ? `: ${job.done} of ${job.total}` : job.done ? `: ${job.done}` : "";
+  byId("job-words").textContent = running ? `${job.stage}${far}` : outcome(job);
+  byId("job-notes").replaceChildren(...accountOf(job).map((text) => element("li", text)));
+}
+
+function outcome(job) {
+  if (job.state === "failed") return sentence(job.error);
+  if (job.state === "stopped") return "What was stored stays; the same upload goes on from there.";
+  if (job.kind === "audit") {
+    return `The audit of ${job.corpus} has ended. ` +
+      (job.result.holds ? "All is within the claim." : "THE CLAIM DOES NOT HOLD.");
+  }
+  return `${job.corpus} can be asked now.`;
+}
+
+function accountOf(job) {
+  if (job.kind !== "ingest" || !job.result) return [];
+  const { read, loaded, skipped, units, passages, known } = job.result;
+  return [
+    `${loaded} of ${read} records were read, ${units} privacy units.`,
+    `${passages} passages are new, ${known} were there.`,
+    ...(skipped ? [`${skipped} records were skipped:`] : []),
+    ...job.result.first_skipped.map(({ position, reason }) => `${position}: ${reason}`),
+  ];
+}
+
+byId("job-stop").addEventListener("click", () => post("v1/owner/job/stop", {}).then(tell, () => {}));
+
+// Budgets.
+
+submits("budgets", "budgets-error", async () => {
+  const [kind, ...name] = byId("scope").value.split(" ");
+  const epsilon = byId("epsilon").value;
+  await post("v1/owner/budgets", {
+    kind,
+    name: name.join(" "),
+    epsilon: epsilon === "" ? null : Number(epsilon),
+    period: byId("period").value,
+  });
+  await Promise.all([show(), changed()]);
+});
+
+// Audits.
+
+submits("audit", "audit-error", async () => {
+  await post("v1/owner/audits", { corpus: byId("audited").value });
+  watch();
+});
+
+byId("last").addEventListener("click", async () => {
+  byId("audit-error").textContent = "";
+  try {
+    await report(byId("audited").value);
+  } catch (error) {
+    byId("report").hidden = true;
+    byId("audit-error").textContent = sentence(error.message);
+  }
+});
+
+async function report(corpus) {
+  const path = `v1/owner/audits/${encodeURIComponent(corpus)}`;
+  const { text } = await get(path);
+  byId("report").hidden = false;
+  byId("report-title").textContent = `Audit report of ${corpus}`;
+  byId("report-text").textContent = text;
+  const plot = byId("plot");
+  plot.hidden = true;
+  // A picture behind a key: an img element could not send it.
+  const picture = await createImageBitmap(await (await request(`${path}/plot`)).blob());
+  plot.width = picture.width;
+  plot.height = picture.height;
+  plot.getContext("2d").drawImage(picture, 0, 0);
+  plot.hidden = false;
+}

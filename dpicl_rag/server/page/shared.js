@@ -1,0 +1,70 @@
+// What both parts of the page use. Text becomes text (textContent), never markup.
+
+const KEY = "dpicl-key";
+
+export const byId = (id) => document.getElementById(id);
+
+export const key = () => sessionStorage.getItem(KEY);
+export const setKey = (value) =>
+  value ? sessionStorage.setItem(KEY, value) : sessionStorage.removeItem(KEY);
+
+export class Refused extends Error {
+  constructor(status, error) {
+    super(error.message || "the server did not answer as expected; ask again later");
+    this.status = status;
+    this.code = error.code;
+  }
+}
+
+/** A request with the key; what is no success throws Refused. */
+export async function request(path, options = {}) {
+  const headers = { ...(key() && { Authorization: `Bearer ${key()}` }), ...options.headers };
+  let answer;
+  try {
+    answer = await fetch(path, { ...options, headers, cache: "no-store" });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refused(0, { message: "the server cannot be reached; see that it runs" });
+  }
+  if (answer.ok) return answer;
+  const body = await answer.json().catch(() => ({}));
+  throw new Refused(answer.status, body.error || {});
+}
+
+export const get = async (path) => (await request(path)).json();
+
+export async function post(path, body) {
+  const headers = { "Content-Type": "application/json" };
+  return (await request(path, { method: "POST", headers, body: JSON.stringify(body) })).json();
+}
+
+/** An element with a text in it. */
+export function element(name, text = "", className = "") {
+  const made = document.createElement(name);
+  made.textContent = text;
+  if (className) made.className = className;
+  return made;
+}
+
+/** Choose among names; what was chosen stays chosen if it is still there. */
+export function fillSelect(select, choices) {
+  const before = select.value;
+  select.replaceChildren(
+    ...choices.map(([value, text]) => {
+      const option = element("option", text);
+      option.value = value;
+      return option;
+    }),
+  );
+  if (choices.some(([value]) => value === before)) select.value = before;
+}
+
+export function day(iso) {
+  const words = { day: "numeric", month: "long", year: "numeric", timeZone: "UTC" };
+  return new Date(iso).toLocaleDateString("en-GB", words);
+}
+
+/** A number in a few digits, without noise behind the point. */
+export const few = (number) => String(Number(number.toPrecision(3)));
+
+export const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);

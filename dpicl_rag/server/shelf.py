@@ -1,0 +1,186 @@
+"""Where owners' documents go: from an upload into a corpus that is served at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpicl_rag.answers import in_thread
+from dpicl_rag.errors import ConfigurationError, LoaderError
+from dpicl_rag.loaders import LoadReport, load
+from dpicl_rag.retrieval import Corpus
+from dpicl_rag.retrieval.embeddings import Embedder
+from dpicl_rag.retrieval.ingest import Ingested
+from dpicl_rag.retrieval.store import local_path
+from dpicl_rag.server.house import House
+from dpicl_rag.server.jobs import Job
+from dpicl_rag.server.settings import CorpusSettings
+from dpicl_rag.server.turns import Turns
+
+_LONGEST = 120  # characters of a file's name
+_SKIPPED = 20  # named in the account of an ingest
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """How an upload is read, as in ``load``; the defaults where None.
+
+    Attributes:
+        unit: What is protected as one.
+        text_field: Column that holds a table's text.
+        key_field: Column that names a table's rows.
+    """
+
+    unit: str | None = None
+    text_field: str | None = None
+    key_field: str | None = None
+
+
+@dataclass
+class Shelf:
+    """The store that uploads are put into.
+
+    Attributes:
+        path: Folder of the Chroma database; the user's data folder if None.
+        embedder: Of all corpora that are made here.
+        settings: Of these corpora.
+        most_bytes: Of an upload. Public.
+    """
+
+    path: Path | None
+    embedder: Embedder
+    settings: CorpusSettings = field(default_factory=CorpusSettings)
+    most_bytes: int = 200 * 2**20
+    _opened: list[Corpus] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        store = local_path(self.path)
+        self._uploads = store.with_name(f"{store.name}-uploads")
+        # What a killed server has left: whoever uploaded it does so again, and it goes on.
+        shutil.rmtree(self._uploads, ignore_errors=True)
+
+    def __repr__(self) -> str:
+        return f"Shelf({str(self.path)!r})"
+
+    def keep(self, corpus: str, name: str, content: IO[bytes]) -> Path:
+        """Copy an upload to a private file.
+
+        The same name and corpus are always the same path: so a table that is uploaded again takes
+        the place of what was read from it before.
+
+        Args:
+            corpus: Where it shall go.
+            name: As the client says; only its last part is used.
+            content: Its bytes.
+        """
+        folder = self._uploads / corpus
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = folder / file_name(name)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as kept:
+            shutil.copyfileobj(content, kept, 2**20)
+        return path
+
+    async def ingest(
+        self, job: Job, house: House, turns: Turns, path: Path, unit: Unit
+    ) -> dict[str, Any]:
+        """Read an upload into a corpus and serve that; the file is gone afterwards.
+
+        Raises:
+            DPICLError: As ``load`` and ``Corpus.add``. What was stored until then stays, and the
+                same upload goes on from there.
+        """
+        embedder = _Waiting(self.embedder, turns, asyncio.get_running_loop())
+        try:
+            return await in_thread(self._ingest, job, house, embedder, path, unit)
+        finally:
+            path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Close the corpora that were opened here."""
+        for corpus in self._opened:
+            corpus.close()
+        self._opened.clear()
+
+    def _ingest(
+        self, job: Job, house: House, embedder: Embedder, path: Path, unit: Unit
+    ) -> dict[str, Any]:
+        loaded = self._load(job, path, unit)
+        job.at("Opening the corpus")
+        target = Corpus.create(job.corpus, self.path, embedder=embedder)
+        try:
+            added = target.add(
+                loaded.documents,
+                lambda done, total: job.at("Embedding passages", done, total),
+                ledger=house.ledger,
+            )
+        finally:
+            target.close()
+        if job.corpus not in house.corpora:
+            corpus = Corpus.open(job.corpus, self.path, embedder=self.embedder)
+            self._opened.append(corpus)
+            house.offer(job.corpus, self.settings.served(corpus))
+        units = len({document.unit for document in loaded.documents})
+        return _account(loaded.report, units, added)
+
+    def _load(self, job: Job, path: Path, unit: Unit) -> Any:
+        try:
+            return load(
+                path,
+                unit=unit.unit,
+                text_field=unit.text_field,
+                key_field=unit.key_field,
+                on_progress=lambda seen: job.at("Reading records", seen),
+            )
+        except (LoaderError, ConfigurationError) as error:
+            # The owner knows the file by its name, not by where it lay here.
+            raise type(error)(str(error).replace(str(path), path.name)) from None
+
+
+class _Waiting:
+    """An embedder that takes turns with answers, a batch at a time. For worker threads."""
+
+    def __init__(self, inner: Embedder, turns: Turns, loop: asyncio.AbstractEventLoop) -> None:
+        self._inner = inner
+        self._turns = turns
+        self._loop = loop
+
+    @property
+    def fingerprint(self) -> str:
+        """See ``Embedder``."""
+        return self._inner.fingerprint
+
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> npt.NDArray[np.float32]:
+        """See ``Embedder``."""
+        turn = self._turns.take(lambda: self._inner.embed(texts, query=query))
+        return asyncio.run_coroutine_threadsafe(turn, self._loop).result()
+
+
+def file_name(given: str) -> str:
+    """The last part of a client's path, printable and short; its ending tells the kind."""
+    last = PurePosixPath(given.replace("\\", "/")).name
+    name = "".join(letter for letter in last if letter.isprintable()).strip()
+    while len(name.encode()) > _LONGEST:
+        name = name[1:]
+    return "upload" if not name.strip(".") or name.startswith(".") else name
+
+
+def _account(report: LoadReport, units: int, added: Ingested) -> dict[str, Any]:
+    return {
+        "read": report.read,
+        "loaded": report.loaded,
+        "skipped": len(report.skipped),
+        "first_skipped": [
+            {"position": one.position, "reason": one.reason} for one in report.skipped[:_SKIPPED]
+        ],
+        "units": units,
+        "passages": added.passages,
+        "known": added.known,
+    }

@@ -1,0 +1,73 @@
+"""What the page shows: public numbers of budgets, and what was released to a caller before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpicl_rag.accounting import rho_to_epsilon
+from dpicl_rag.knowledge import Entry
+from dpicl_rag.ledger import ScopeStatus
+from dpicl_rag.ledger.fixed_point import allowance, charge, exact
+from dpicl_rag.server.house import House
+from dpicl_rag.server.keys import Caller
+
+
+def budget(house: House, name: str, caller: Caller) -> dict[str, Any]:
+    """Budgets that an answer comes out of, and how many answers they pay for."""
+    config = house.config(name)
+    price = house.price(name)
+    scopes = [
+        {**scope(one, config.delta), **_answers(one, price)} for one in house.budgets(name, caller)
+    ]
+    return {
+        "model": name,
+        "epsilon": config.epsilon,
+        "delta": config.delta,
+        "answers_left": house.answers_left(name, caller),
+        "scopes": scopes,
+    }
+
+
+def scope(one: ScopeStatus, delta: float) -> dict[str, Any]:
+    """One budget. All of it is public; see ``ScopeStatus``."""
+    return {
+        "kind": one.kind,
+        "name": one.name,
+        "budget_rho": one.budget,
+        "budget_epsilon": _epsilon(one.budget, delta),
+        "spent_rho": one.spent,
+        "spent_epsilon": _epsilon(one.spent, delta),
+        "remaining_rho": one.unit_remaining,
+        "remaining_epsilon": _epsilon(one.unit_remaining, delta),
+        "delta": delta,
+        "period": one.period.value,
+        "renews_on": None if one.renews_on is None else one.renews_on.isoformat(),
+    }
+
+
+def remembered(entry: Entry) -> dict[str, Any]:
+    """An answer that was released before."""
+    return {
+        "model": entry.corpus,
+        "question": entry.question,
+        "answer": entry.answer,
+        "epsilon": entry.epsilon,
+        "delta": entry.delta,
+        "time": entry.time.isoformat(),
+        "whole": entry.whole,
+        "edited": entry.edited,
+    }
+
+
+def _answers(one: ScopeStatus, price: float) -> dict[str, Any]:
+    """How many answers a budget pays for in a period and from now on, by the public bound."""
+    budget = one.budget if one.unit_budget is None else one.unit_budget
+    return {"answers": _paid(budget, price), "answers_left": _paid(one.unit_remaining, price)}
+
+
+def _paid(rho: float | None, price: float) -> int | None:
+    return None if rho is None else allowance(exact("rho", rho)) // charge(exact("rho", price))
+
+
+def _epsilon(rho: float | None, delta: float) -> float | None:
+    return None if rho is None else rho_to_epsilon(rho, delta)

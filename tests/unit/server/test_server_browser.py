@@ -1,0 +1,321 @@
+"""The page in a real browser: Debian's Chromium, driven by Playwright.
+
+``DPICL_RAG_FIGURES`` names a folder for the screenshots, ``DPICL_RAG_AXE`` the file ``axe.min.js``
+of axe-core, which is also found in ``node_modules``.
+"""
+
+from __future__ import annotations
+
+import mailbox
+import os
+import shutil
+import time
+from email.message import EmailMessage
+from pathlib import Path
+
+import pytest
+
+from dpicl_rag import Document
+from dpicl_rag.server.shelf import Shelf
+from tests.support.bucket_embedder import BucketEmbedder
+from tests.support.scripted_model import ScriptedModel
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+if CHROMIUM is None:
+    pytest.skip("no chromium here: apt-get install chromium", allow_module_level=True)
+
+PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 800}
+QUESTION = "When does the canteen open?"
+ANSWER = "The canteen opens at half past eleven."
+ALONE = "I cannot know that; most canteens open around noon."
+MARKUP = "<img src=x onerror='window.pwned=1'><script>window.pwned=1</script>"
+NOTES = [Document(f"The canteen opens at half past eleven. {n}", f"unit-{n}") for n in range(60)]
+MODEL = ScriptedModel({"canteen": ANSWER, "": ALONE})
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(chromium):
+    """Open a page; what it said on its console is an error but for refused requests."""
+    contexts, said = [], []
+
+    def open(url, size=DESKTOP, scheme="light"):
+        context = chromium.new_context(viewport=size, color_scheme=scheme, locale="en-GB")
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(20_000)
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("console", lambda line: said.append(line.text) if line.type == "error" else None)
+        page.goto(url)
+        return page
+
+    yield open
+    for context in contexts:
+        context.close()
+    assert not [line for line in said if "Failed to load resource" not in line]
+
+
+@pytest.fixture
+def start(serve, tmp_path):
+    """A server with notes on the canteen, which takes uploads."""
+
+    def start(keys=None, model=MODEL, documents=NOTES, **more):
+        shelf = Shelf(tmp_path / "store", BucketEmbedder(), most_bytes=100_000)
+        settings = {"max_tokens": 32, **more}
+        return serve(keys, model=model, documents=documents, office={"shelf": shelf}, **settings)
+
+    return start
+
+
+def ask(page, question=QUESTION):
+    page.fill("#question", question)
+    page.click("#send")
+
+
+def settled(page):
+    """Both answers have come."""
+    page.wait_for_selector("#public-note:not(:empty)")
+    page.wait_for_selector("#stop:disabled")
+
+
+def mail(path, count=70):
+    box = mailbox.mbox(path)
+    for number in range(count):
+        message = EmailMessage()
+        message["From"], message["To"] = f"person{number}@example.org", "help@example.org"
+        message["Message-ID"] = f"<{number}@example.org>"
+        message["Subject"] = f"Canteen {number}"
+        message.set_content(f"{QUESTION} It opens at half past eleven. {number}")
+        box.add(message)
+    box.close()
+    return path
+
+
+def test_a_wrong_key_is_refused_and_a_right_one_opens_the_page(start, keys, visit):
+    page = visit(start(keys).url)
+    page.wait_for_selector("#door")
+    assert not page.is_visible("#room")
+    for wrong in ("dpk-wrong", "schlüssel 🔑"):
+        page.fill("#key", wrong)
+        page.click("text=Open")
+        page.wait_for_selector("#door-error:has-text('No such key')")
+    page.fill("#key", keys.add("ann"))
+    page.press("#key", "Enter")
+    page.wait_for_selector("#room")
+    assert page.inner_text("#who") == "ann"
+    assert not page.is_visible("#owner")
+    page.reload()
+    page.wait_for_selector("#room")
+    keys.remove("ann")
+    ask(page)
+    page.wait_for_selector("#door-error:has-text('not valid any more')")
+
+
+def test_an_answer_streams_in_the_meter_moves_and_the_budget_ends(start, keys, visit):
+    running = start(keys)
+    budget = 2.5 * running.house.price("notes")
+    running.house.ledger.set_budget(caller="ann", rho=budget, period="month")
+    page = visit(running.url)
+    page.fill("#key", keys.add("ann"))
+    page.click("text=Open")
+    page.wait_for_selector("#budget-words:has-text('About 2 more answers of this kind until 1 ')")
+    page.evaluate(
+        """() => {
+          window.seen = [];
+          new MutationObserver(() => seen.push(document.querySelector("#private-text").textContent))
+            .observe(document.querySelector("#private-text"), {childList: true});
+        }"""
+    )
+    ask(page)
+    settled(page)
+    assert page.inner_text("#private-text") == ANSWER
+    assert page.inner_text("#public-text") == ALONE
+    seen = page.evaluate("seen")
+    assert len({text for text in seen if text and text != ANSWER}) > 2
+    assert "The documents support this answer." in page.inner_text("#private-notes")
+    assert "ε 8" in page.inner_text("#private-notes")
+    assert "1 more answer of" in page.inner_text("#budget-words")
+    assert page.evaluate("meter.value") == 1
+    ask(page)
+    page.wait_for_selector("#private-notes:has-text('From memory')")
+    settled(page)
+    assert page.evaluate("meter.value") == 1
+    assert page.inner_text("#memory .said") == ANSWER
+    page.uncheck("#beside")
+    for question in ("At what time does the canteen open?", "Is the canteen open at ten?"):
+        ask(page, question)
+        page.wait_for_selector(f"#memory:has-text('{question}'), #private-notes .bad")
+        page.wait_for_selector("#stop:disabled")
+    page.wait_for_selector("#budget-words:has-text('Used up. It renews on 1 ')")
+    assert "This budget is used up" in page.inner_text("#private-notes")
+    assert page.evaluate("meter.value") == 0
+
+
+def test_an_owner_adds_a_mailbox_and_asks_it(start, visit, tmp_path):
+    page = visit(start().url)
+    page.wait_for_selector("#owner")
+    assert "No keys are in use" in page.inner_text("#who")
+    page.set_input_files("#file", mail(tmp_path / "canteen.mbox"))
+    page.fill("#corpus", "house-mail")
+    page.click("#upload button[type=submit]")
+    page.wait_for_selector("#job-words:has-text('house-mail can be asked now.')")
+    assert "70 of 70 records were read, 70 privacy units." in page.inner_text("#job-notes")
+    assert page.input_value("#model") == "house-mail"
+    assert "No budget is set" in page.inner_text("#budget-words")
+    page.select_option("#scope", "corpus house-mail")
+    page.fill("#epsilon", "60")
+    page.click("#budgets button[type=submit]")
+    page.wait_for_selector("#scopes:has-text('corpus house-mail: ε 0 of 60 spent')")
+    page.wait_for_selector("#budget-words:has-text('About')")
+    ask(page)
+    settled(page)
+    assert page.inner_text("#private-text") == ANSWER
+    page.set_input_files("#file", mail(tmp_path / "large.mbox", 1500))
+    page.click("#upload button[type=submit]")
+    page.wait_for_selector("#upload-error:has-text('too large')")
+
+
+def test_script_is_inert_wherever_it_comes_from(start, visit, tmp_path):
+    model = ScriptedModel({"canteen": f"{MARKUP} {MARKUP}", "": f"alone {MARKUP}"})
+    page = visit(start(model=model).url)
+    ask(page, f"{QUESTION} {MARKUP}")
+    settled(page)
+    assert page.inner_text("#private-text") == f"{MARKUP} {MARKUP}"
+    assert page.inner_text("#public-text") == f"alone {MARKUP}"
+    assert page.inner_text("#asked").endswith(MARKUP)
+    assert MARKUP in page.inner_text("#memory")
+    name = "<img src=x onerror=window.pwned=1>.bin"
+    files = {"name": name, "mimeType": "text/plain", "buffer": b"\x00\x01"}
+    page.set_input_files("#file", files)
+    page.fill("#corpus", "house-mail")
+    page.click("#upload button[type=submit]")
+    page.wait_for_selector("#job-title:has-text('Failed')")
+    assert name in page.inner_text("#job-words")
+    assert page.evaluate("window.pwned") is None
+    assert page.locator("main img, main script").count() == 0
+
+
+class Slow(ScriptedModel):
+    """Takes its time for each word."""
+
+    def __init__(self):
+        super().__init__({"canteen": "so " * 30 + "it is", "": ALONE})
+        speech = self._speech
+        self._speech = lambda text, history: (time.sleep(0.002), speech(text, history))[1]
+
+
+def test_the_stop_button_ends_an_answer_and_gives_the_rest_back(start, visit):
+    running = start(model=Slow(), accounting="fixed")
+    page = visit(running.url)
+    page.uncheck("#beside")
+    ask(page)
+    page.wait_for_selector("#private-text:has-text('so so')")
+    page.click("#stop")
+    page.wait_for_selector("#private-notes:has-text('You stopped it')")
+    deadline = time.monotonic() + 20
+    while running.house.ledger.status()[0].reserved and time.monotonic() < deadline:
+        time.sleep(0.05)
+    (status,) = running.house.ledger.status()
+    assert status.reserved == 0
+    assert 0 < status.spent < running.house.price("notes")
+
+
+def test_the_page_is_used_by_keyboard_alone(start, visit):
+    page = visit(start().url)
+    page.wait_for_selector("#room")
+    page.wait_for_function("document.activeElement.id === 'question'")
+    page.keyboard.type(QUESTION)
+    page.keyboard.press("Enter")
+    settled(page)
+    assert page.inner_text("#private-text") == ANSWER
+    page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
+    page.evaluate(
+        "document.body.prepend(Object.assign(document.createElement('i'), {tabIndex: 0}))"
+    )
+    page.focus("i")
+    page.keyboard.press("Tab")
+    assert page.inner_text(":focus") == "Skip to the question"
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.activeElement.id === 'question'")
+
+
+def test_without_documents_an_owner_is_told_what_to_do(serve, visit, tmp_path):
+    running = serve(model=MODEL, office={"shelf": Shelf(tmp_path / "store", BucketEmbedder())})
+    running.house.corpora.clear()
+    page = visit(running.url)
+    page.wait_for_selector("#budget-words:has-text('No documents are open to you yet.')")
+    assert page.is_disabled("#send")
+    assert page.is_visible("#upload")
+
+
+SIZES = {"phone": PHONE, "desktop": DESKTOP}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_the_page_fits_a_phone_and_a_desktop(start, visit, tmp_path, size, scheme):
+    running = start()
+    running.house.ledger.set_budget(corpus="notes", epsilon=60.0, period="year")
+    page = visit(running.url, SIZES[size], scheme)
+    ask(page)
+    settled(page)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
+    folder = Path(os.environ.get("DPICL_RAG_FIGURES", tmp_path))
+    page.screenshot(path=folder / f"page-{size}-{scheme}.png")
+    page.locator("#owner").scroll_into_view_if_needed()
+    page.locator("#owner").screenshot(path=folder / f"page-owner-{size}-{scheme}.png")
+
+
+def axe_source():
+    named = os.environ.get("DPICL_RAG_AXE")
+    root = Path(__file__).parents[3]
+    found = [Path(named)] if named else [root / "node_modules" / "axe-core" / "axe.min.js"]
+    return next((path.read_text() for path in found if path.is_file()), None)
+
+
+AXE = axe_source()
+
+
+@pytest.mark.skipif(AXE is None, reason="no axe-core here: npm install axe-core")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(start, keys, visit, tmp_path, scheme):
+    page = visit(start(keys).url, PHONE, scheme)
+    page.wait_for_selector("#door")
+    page.fill("#key", "dpk-wrong")
+    page.click("text=Open")
+    page.wait_for_selector("#door-error:not(:empty)")
+    assert violations(page) == []
+    page.fill("#key", keys.add("olga", role="owner"))
+    page.click("text=Open")
+    page.wait_for_selector("#owner")
+    ask(page)
+    settled(page)
+    page.click("summary")
+    page.select_option("#unit", "*")
+    page.set_input_files("#file", mail(tmp_path / "canteen.mbox"))
+    page.fill("#corpus", "house-mail")
+    page.select_option("#unit", "thread")
+    page.click("#upload button[type=submit]")
+    page.wait_for_selector("#job-words:has-text('can be asked now')")
+    page.evaluate(
+        "job.hidden = report.hidden = false; document.querySelector('#job-bar').hidden = false"
+    )
+    page.evaluate("document.querySelector('#report-text').textContent = 'Privacy audit'")
+    assert violations(page) == []
+
+
+def violations(page):
+    """What axe finds: rule, weight and place."""
+    # Through the debugger's channel, which the page's policy does not bind.
+    page.evaluate(AXE)
+    found = page.evaluate("axe.run(document)")["violations"]
+    return [(one["id"], one["impact"], one["nodes"][0]["html"][:90]) for one in found]

@@ -1,0 +1,310 @@
+"""What owners do over HTTP: uploads, budgets, audits, and who may not."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+
+import pytest
+
+from dpicl_rag.retrieval import Corpus
+from dpicl_rag.server.audits import Auditor
+from dpicl_rag.server.shelf import Shelf, file_name
+from tests.support.bucket_embedder import BucketEmbedder
+from tests.support.scripted_model import ScriptedModel
+
+CANTEEN = ScriptedModel({"canteen": "The canteen opens at noon.", "": "I cannot know that."})
+TABLE = "id,text\n" + "".join(
+    f"{n},When does the canteen open? It opens at noon.\n" for n in range(80)
+)
+
+
+@pytest.fixture
+def shelf(tmp_path):
+    return Shelf(tmp_path / "store", BucketEmbedder(), most_bytes=100_000)
+
+
+@pytest.fixture
+def owned(serve, shelf):
+    """A server without keys: whoever asks is the owner."""
+    return serve(model=CANTEEN, office={"shelf": shelf})
+
+
+def upload(running, content=TABLE, name="hours.csv", corpus="house-mail", **fields):
+    return running.client.post(
+        "/v1/owner/documents", data={"corpus": corpus, **fields}, files={"file": (name, content)}
+    )
+
+
+def ended(running):
+    """The job when it has ended."""
+    while (job := running.client.get("/v1/owner/job").json())["state"] == "running":
+        time.sleep(0.02)
+    return job
+
+
+def test_an_upload_can_be_asked_when_it_is_read(owned):
+    answer = upload(owned)
+    assert answer.status_code == 202, answer.text
+    job = ended(owned)
+    assert job["state"] == "done", job
+    assert {name: job["result"][name] for name in ("read", "loaded", "units", "passages")} == (
+        dict.fromkeys(("read", "loaded", "units", "passages"), 80)
+    )
+    assert "house-mail" in [m["id"] for m in owned.client.get("/v1/models").json()["data"]]
+    said = owned.ask("When does the canteen open?", model="house-mail")
+    assert said.json()["choices"][0]["message"]["content"] == "The canteen opens at noon."
+
+
+def test_an_upload_leaves_no_file(owned, tmp_path):
+    upload(owned)
+    ended(owned)
+    assert not [path for path in tmp_path.glob("store-uploads/**/*") if path.is_file()]
+
+
+def test_the_same_table_again_takes_the_place_of_the_first(owned, tmp_path):
+    upload(owned)
+    ended(owned)
+    upload(owned, TABLE.replace("0,When does", "0,When did", 1))
+    assert ended(owned)["result"]["passages"] == 1
+    corpus = Corpus.open("house-mail", tmp_path / "store", embedder=BucketEmbedder())
+    texts = [record.text for record in corpus.records()]
+    corpus.close()
+    assert len(texts) == 80
+
+
+def test_the_unit_is_the_owners_choice(owned):
+    rows = "team,text\n" + "".join(f"team {n % 4},row {n}\n" for n in range(12))
+    upload(owned, rows, unit="team")
+    assert ended(owned)["result"]["units"] == 4
+
+
+def test_what_the_loaders_refuse_is_told_without_a_path(owned, tmp_path):
+    upload(owned, unit="nobody")
+    job = ended(owned)
+    assert job["state"] == "failed"
+    assert "'nobody'" in job["error"]
+    upload(owned, b"\x00\x01\x02", name="../../<img src=x>.bin")
+    job = ended(owned)
+    assert "<img src=x>.bin" in job["error"]
+    assert str(tmp_path) not in job["error"]
+
+
+def test_an_upload_that_is_too_large_is_refused(owned):
+    answer = upload(owned, b"x" * 300_000)
+    assert answer.status_code == 413
+    assert "100,000" in answer.json()["error"]["message"]
+    assert ended(owned)["state"] == "failed"
+    assert upload(owned).status_code == 202
+    assert ended(owned)["state"] == "done"
+
+
+@pytest.mark.parametrize("corpus", ["", "public", "../../etc", "a", "x" * 600, "a\nb", "<b>"])
+def test_a_name_that_no_corpus_can_have_is_refused(owned, corpus):
+    answer = upload(owned, corpus=corpus)
+    assert answer.status_code == 400
+    assert set(answer.json()["error"]) == {"message", "type", "param", "code"}
+
+
+def test_a_form_without_a_file_is_refused(owned):
+    for request in (
+        {"data": {"corpus": "house-mail", "file": "text"}},
+        {"json": {"corpus": "house-mail"}},
+        {"content": b"--x", "headers": {"Content-Type": "multipart/form-data; boundary=x"}},
+        {"content": b"--x", "headers": {"Content-Type": "multipart/form-data"}},
+        {"files": {f"file{n}": b"x" for n in range(9)}},
+    ):
+        answer = owned.client.post("/v1/owner/documents", **request)
+        assert answer.status_code == 400, request
+        assert answer.json()["error"]["message"]
+
+
+class Held(BucketEmbedder):
+    """Waits until it is let go."""
+
+    def __init__(self):
+        self.inside, self.go = threading.Event(), threading.Event()
+
+    def embed(self, texts, *, query=False):
+        self.inside.set()
+        assert self.go.wait(30)
+        return super().embed(texts, query=query)
+
+
+def test_one_job_at_a_time_and_a_stopped_one_keeps_what_it_stored(serve, tmp_path):
+    embedder = Held()
+    running = serve(model=CANTEEN, office={"shelf": Shelf(tmp_path / "store", embedder)})
+    upload(running)
+    assert embedder.inside.wait(30)
+    assert upload(running).status_code == 409
+    assert running.client.post("/v1/owner/job/stop").json()["state"] == "running"
+    embedder.go.set()
+    assert ended(running)["state"] == "stopped"
+    assert "house-mail" not in [m["id"] for m in running.client.get("/v1/models").json()["data"]]
+    upload(running)
+    job = ended(running)
+    assert (job["state"], job["result"]["known"]) == ("done", 64)
+
+
+def test_the_end_of_the_server_ends_a_job(serve, tmp_path):
+    embedder = Held()
+    running = serve(model=CANTEEN, office={"shelf": Shelf(tmp_path / "store", embedder)})
+    upload(running)
+    assert embedder.inside.wait(30)
+    running.server.handle_exit(15, None)
+    embedder.go.set()  # the fixture sees that the server ends
+
+
+def test_what_a_killed_server_left_of_uploads_is_gone_at_the_next_start(tmp_path):
+    left = tmp_path / "store-uploads" / "house-mail" / "hours.csv"
+    left.parent.mkdir(parents=True)
+    left.write_text(TABLE)
+    Shelf(tmp_path / "store", BucketEmbedder())
+    assert not left.exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("mail.mbox", "mail.mbox"),
+        ("../../etc/passwd", "passwd"),
+        ("C:\\mail\\box.mbox", "box.mbox"),
+        ("..", "upload"),
+        ("", "upload"),
+        (".hidden", "upload"),
+        ("a\x00b\n.csv", "ab.csv"),
+        ("é" * 200 + ".csv", "é" * 58 + ".csv"),
+    ],
+)
+def test_a_files_name_is_its_last_part(given, name):
+    assert file_name(given) == name
+
+
+def test_budgets_of_corpora_and_callers(serve, keys, shelf):
+    keys.add("ann")
+    owner = keys.add("olga", role="owner")
+    running = serve(keys, model=CANTEEN, office={"shelf": shelf})
+    running.client.headers["Authorization"] = f"Bearer {owner}"
+    for kind, name in (("corpus", "notes"), ("caller", "ann")):
+        body = {"kind": kind, "name": name, "epsilon": 4.0, "period": "month"}
+        found = running.client.post("/v1/owner/budgets", json=body).json()
+        assert found["budget_epsilon"] == pytest.approx(4.0, rel=1e-3)
+        assert found["renews_on"]
+    overview = running.client.get("/v1/owner").json()
+    assert overview["callers"] == ["ann", "olga"]
+    assert {one["name"] for one in overview["budgets"]} == {"notes", "ann"}
+    body = {"kind": "corpus", "name": "notes", "epsilon": None}
+    assert running.client.post("/v1/owner/budgets", json=body).json()["budget_rho"] is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "payroll"},
+        {"name": "public"},
+        {"kind": "caller"},
+        {"kind": "unit"},
+        {"epsilon": -1},
+        {"epsilon": "NaN"},
+        {"delta": 0},
+        {"period": "week"},
+    ],
+)
+def test_a_budget_of_nothing_or_of_no_number_is_refused(owned, change):
+    body = {"kind": "corpus", "name": "notes", "epsilon": 4.0, **change}
+    assert owned.client.post("/v1/owner/budgets", json=body).status_code in (400, 404)
+
+
+OWNERS = [
+    ("GET", "/v1/owner"),
+    ("POST", "/v1/owner/documents"),
+    ("GET", "/v1/owner/job"),
+    ("POST", "/v1/owner/job/stop"),
+    ("POST", "/v1/owner/budgets"),
+    ("POST", "/v1/owner/audits"),
+    ("GET", "/v1/owner/audits/notes"),
+    ("GET", "/v1/owner/audits/notes/plot"),
+]
+
+
+@pytest.mark.parametrize(("method", "path"), OWNERS)
+def test_callers_are_no_owners(serve, keys, shelf, method, path):
+    running = serve(keys, office={"shelf": shelf})
+    body = {"kind": "corpus", "name": "notes", "epsilon": 1, "corpus": "notes"}
+    sent = {} if method == "GET" else {"json": body}
+    assert running.client.request(method, path, **sent).status_code == 401
+    headers = {"Authorization": f"Bearer {keys.add('ann')}"}
+    answer = running.client.request(method, path, headers=headers, **sent)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "owner_only")
+
+
+def test_an_owner_of_some_corpora_sees_no_others(serve, keys, shelf):
+    key = keys.add("olga", role="owner", corpora=["house-mail"])
+    running = serve(keys, model=CANTEEN, office={"shelf": shelf})
+    running.client.headers["Authorization"] = f"Bearer {key}"
+    found = running.client.get("/v1/owner").json()
+    assert (found["corpora"], found["callers"], found["budgets"]) == ([], [], [])
+    assert upload(running, corpus="notes").status_code == 403
+    for kind, name in (("corpus", "notes"), ("caller", "olga")):
+        body = {"kind": kind, "name": name, "epsilon": 4.0}
+        assert running.client.post("/v1/owner/budgets", json=body).status_code in (403, 404)
+    assert upload(running).status_code == 202
+    assert ended(running)["state"] == "done"
+
+
+REPORT = """
+import json, pathlib, sys
+folder = pathlib.Path(sys.argv[1])
+(folder / "audit.txt").write_text("Privacy audit: within the claim")
+(folder / "audit.png").write_bytes(b"png")
+print(json.dumps({"holds": True}))
+"""
+
+
+def auditing(tmp_path, program):
+    return Auditor(
+        tmp_path / "audits", lambda corpus, out, settings: [sys.executable, "-c", program, str(out)]
+    )
+
+
+def test_an_audits_report_and_plot(serve, tmp_path):
+    running = serve(office={"auditor": auditing(tmp_path, REPORT)})
+    assert running.client.get("/v1/owner/audits/notes").json()["error"]["code"] == "no_audit"
+    assert running.client.post("/v1/owner/audits", json={"corpus": "notes"}).status_code == 202
+    assert ended(running)["result"] == {"holds": True}
+    found = running.client.get("/v1/owner/audits/notes").json()
+    assert found == {"summary": {"holds": True}, "text": "Privacy audit: within the claim"}
+    assert running.client.get("/v1/owner/audits/notes/plot").content == b"png"
+
+
+def test_an_audit_that_fails_says_why(serve, tmp_path):
+    program = "import sys; sys.exit('error: no document was found')"
+    running = serve(office={"auditor": auditing(tmp_path, program)})
+    running.client.post("/v1/owner/audits", json={"corpus": "notes"})
+    job = ended(running)
+    assert job["state"] == "failed"
+    assert job["error"].endswith("error: no document was found")
+
+
+def test_a_stopped_audit_ends_its_process(serve, tmp_path):
+    running = serve(office={"auditor": auditing(tmp_path, "import time; time.sleep(600)")})
+    running.client.post("/v1/owner/audits", json={"corpus": "notes"})
+    running.client.post("/v1/owner/job/stop")
+    assert ended(running)["state"] == "stopped"
+
+
+def test_only_what_is_served_is_audited(serve, tmp_path):
+    running = serve(office={"auditor": auditing(tmp_path, REPORT)})
+    for corpus in ("payroll", "public", "../notes"):
+        answer = running.client.post("/v1/owner/audits", json={"corpus": corpus})
+        assert answer.status_code == 404
+    assert running.client.get("/v1/owner/audits/..%2f..%2fstore").status_code == 404
+
+
+def test_progress_is_an_owners_and_no_log_has_it(owned, caplog):
+    upload(owned)
+    ended(owned)
+    assert not [r for r in caplog.records if "80" in r.getMessage()]
+    assert "80" not in json.dumps(owned.client.get("/v1/budget").json())

@@ -1,0 +1,90 @@
+"""What the page reads: itself, the caller, budgets and earlier answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.scripted_model import ScriptedModel
+
+OFFICE = ScriptedModel({"office": "The office is in Elm Lane.", "": "I cannot know that."})
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/", "text/html"),
+        ("/page/app.js", "text/javascript"),
+        ("/page/owner.js", "text/javascript"),
+        ("/page/shared.js", "text/javascript"),
+        ("/page/style.css", "text/css"),
+        ("/page/icon.svg", "image/svg+xml"),
+    ],
+)
+def test_the_page_comes_with_its_policy(serve, path, kind):
+    answer = serve().client.get(path)
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith(kind)
+    assert "script-src 'self'" in answer.headers["content-security-policy"]
+
+
+def test_no_other_file_of_the_page_is_sent(serve):
+    running = serve()
+    for path in ("/page/__init__.py", "/page/../keys.py", "/page/..%2fkeys.py", "/page/"):
+        assert running.client.get(path).status_code == 404
+
+
+def test_the_page_holds_no_script_of_its_own(serve):
+    page = serve().client.get("/").text
+    assert "<script>" not in page
+    assert " style=" not in page
+    assert " onclick" not in page
+
+
+def test_a_caller_knows_who_it_is(serve, keys):
+    key = keys.add("ann")
+    client = serve(keys).client
+    assert client.get("/v1/caller").status_code == 401
+    found = client.get("/v1/caller", headers={"Authorization": f"Bearer {key}"})
+    assert found.json() == {"name": "ann", "role": "caller", "keys": True}
+
+
+def test_a_budget_says_how_many_answers_it_pays_for(serve):
+    running = serve(budget=10.0, model=OFFICE)
+
+    def left():
+        (found,) = running.client.get("/v1/budget").json()["data"]
+        (scope,) = found["scopes"]
+        assert found["answers_left"] == scope["answers_left"] <= scope["answers"]
+        assert scope["remaining_epsilon"] <= scope["budget_epsilon"]
+        return found["answers_left"]
+
+    before = left()
+    assert running.ask().status_code == 200
+    assert left() == before - 1
+
+
+def test_a_budget_without_a_limit_says_so(serve):
+    running = serve(model=OFFICE)
+    running.house.ledger.set_budget(corpus="notes", rho=float("inf"))
+    (found,) = running.client.get("/v1/budget").json()["data"]
+    assert found["answers_left"] is None
+    assert found["scopes"][0]["budget_epsilon"] is None
+
+
+def test_earlier_answers_are_those_of_the_caller(serve, keys):
+    ann, bob = ({"Authorization": f"Bearer {keys.add(name)}"} for name in ("ann", "bob"))
+    running = serve(keys, model=OFFICE)
+    running.client.headers.update(ann)
+    assert running.client.get("/v1/memory").json() == {"data": []}
+    said = running.ask().json()["choices"][0]["message"]["content"]
+    (entry,) = running.client.get("/v1/memory", params={"model": "notes"}).json()["data"]
+    assert (entry["question"], entry["answer"]) == ("Where is the office?", said)
+    assert entry["epsilon"] == 8.0
+    assert running.ask().json()["privacy"]["from_memory"]
+    running.client.headers.update(bob)
+    assert running.client.get("/v1/memory").json() == {"data": []}
+
+
+def test_earlier_answers_of_another_corpus_are_not_found(serve):
+    answer = serve().client.get("/v1/memory", params={"model": "payroll"})
+    assert answer.json()["error"]["code"] == "model_not_found"
