@@ -22,8 +22,7 @@ async function show() {
   byId("upload-desk").hidden = most === null;
   byId("audit-desk").hidden = !found.audits;
   byId("file-hint").textContent =
-    "mbox, .eml, CSV, TSV, JSON Lines, text or HTML, also as .gz; at most " +
-    `${Math.floor(most / 2 ** 20)} MiB.`;
+    `mbox, .eml, CSV, TSV, JSON Lines, text or HTML, also as .gz; at most ${size(most)}.`;
   const corpora = found.corpora.map((name) => [name, name]);
   fillSelect(byId("audited"), corpora);
   fillSelect(byId("scope"), [
@@ -43,6 +42,10 @@ async function show() {
       element("li", `${value}: ${budgetWords(budgets.get(value))}`)),
   );
   return found;
+}
+
+function size(bytes) {
+  return bytes < 2 ** 20 ? `${Math.floor(bytes / 2 ** 10)} KiB` : `${Math.floor(bytes / 2 ** 20)} MiB`;
 }
 
 function budgetWords(scope) {

@@ -28,7 +28,7 @@ if CHROMIUM is None:
 PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 800}
 QUESTION = "When does the canteen open?"
 ANSWER = "The canteen opens at half past eleven."
-ALONE = "I cannot know that; most canteens open around noon."
+ALONE = "The canteen opens at a time that I do not know."
 MARKUP = "<img src=x onerror='window.pwned=1'><script>window.pwned=1</script>"
 NOTES = [Document(f"The canteen opens at half past eleven. {n}", f"unit-{n}") for n in range(60)]
 MODEL = ScriptedModel({"canteen": ANSWER, "": ALONE})
@@ -68,7 +68,7 @@ def start(serve, tmp_path):
     """A server with notes on the canteen, which takes uploads."""
 
     def start(keys=None, model=MODEL, documents=NOTES, **more):
-        shelf = Shelf(tmp_path / "store", BucketEmbedder(), most_bytes=100_000)
+        shelf = Shelf(tmp_path / "store", BucketEmbedder(), most_bytes=2**20)
         settings = {"max_tokens": 32, **more}
         return serve(keys, model=model, documents=documents, office={"shelf": shelf}, **settings)
 
@@ -82,13 +82,14 @@ def ask(page, question=QUESTION):
 
 def settled(page):
     """Both answers have come."""
-    page.wait_for_selector("#public-note:not(:empty)")
+    page.wait_for_selector("#public-note:not(:empty), #private-notes .bad")
+    assert not page.locator("#private-notes .bad").all_inner_texts()
     page.wait_for_selector("#stop:disabled")
 
 
-def mail(path, count=70):
+def mail(path):
     box = mailbox.mbox(path)
-    for number in range(count):
+    for number in range(70):
         message = EmailMessage()
         message["From"], message["To"] = f"person{number}@example.org", "help@example.org"
         message["Message-ID"] = f"<{number}@example.org>"
@@ -150,10 +151,12 @@ def test_an_answer_streams_in_the_meter_moves_and_the_budget_ends(start, keys, v
     assert page.evaluate("meter.value") == 1
     assert page.inner_text("#memory .said") == ANSWER
     page.uncheck("#beside")
-    for question in ("At what time does the canteen open?", "Is the canteen open at ten?"):
-        ask(page, question)
-        page.wait_for_selector(f"#memory:has-text('{question}'), #private-notes .bad")
+    for day in ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"):
+        ask(page, f"When does the canteen open on {day}?")
+        page.wait_for_selector(f"#asked:has-text('{day}')")
         page.wait_for_selector("#stop:disabled")
+        if page.locator("#private-notes:has-text('used up')").count():
+            break
     page.wait_for_selector("#budget-words:has-text('Used up. It renews on 1 ')")
     assert "This budget is used up" in page.inner_text("#private-notes")
     assert page.evaluate("meter.value") == 0
@@ -178,7 +181,8 @@ def test_an_owner_adds_a_mailbox_and_asks_it(start, visit, tmp_path):
     ask(page)
     settled(page)
     assert page.inner_text("#private-text") == ANSWER
-    page.set_input_files("#file", mail(tmp_path / "large.mbox", 1500))
+    large = {"name": "large.txt", "mimeType": "text/plain", "buffer": b"x" * 1_100_000}
+    page.set_input_files("#file", large)
     page.click("#upload button[type=submit]")
     page.wait_for_selector("#upload-error:has-text('too large')")
 
