@@ -3,7 +3,6 @@
 What is told here may follow from the documents: it is for their owner.
 """
 
-import asyncio
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,7 +29,6 @@ from dpicl_rag.server.shelf import Shelf, Unit
 from dpicl_rag.server.turns import Turns
 
 UPLOAD_PATH = "/v1/owner/documents"
-_UPLOAD_SECONDS = 3600
 _FORM_BYTES = 64 * 1024  # beside the file
 _FIELD_LETTERS = 256
 
@@ -123,7 +121,7 @@ def owner_endpoints(
             raise Refusal(
                 403,
                 "this is for owners; ask with a key that `dpicl-rag keys add --owner` has made",
-                code="owner_only",
+                code="not_owner",
             )
         return caller
 
@@ -165,8 +163,7 @@ def owner_endpoints(
         job = jobs.begin("ingest", "")
         try:
             job.at("Receiving the file")
-            async with asyncio.timeout(_UPLOAD_SECONDS):
-                path, unit = await _received(request, job, owner, shelf)
+            path, unit = await _received(request, job, owner, shelf)
             jobs.run(job, lambda job: shelf.ingest(job, house, turns, path, unit))
         except BaseException as error:
             jobs.fail(job, error)
@@ -262,8 +259,11 @@ async def _received(request: Request, job: Job, owner: Caller, shelf: Shelf) -> 
             # The form's own file is read in a worker thread, so that answers go on.
             path = await in_thread(shelf.keep, job.corpus, file.filename or "", file.file)
     except (HTTPException, MultiPartException) as error:
-        if isinstance(error, HTTPException) and error.status_code == 413:
+        status = error.status_code if isinstance(error, HTTPException) else 400
+        if status == 413:
             raise Refusal(413, f"an upload has at most {shelf.most_bytes:,} bytes") from None
+        if status != 400:
+            raise
         raise _wrong("send a form of the kind multipart/form-data", None) from None
     return path, Unit(**fields)
 

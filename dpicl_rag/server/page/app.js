@@ -22,6 +22,7 @@ async function enter() {
     setKey(null);
     return showDoor(wrong ? "No such key. Check it, or ask whoever runs this server." : "");
   }
+  const entered = !byId("door").hidden;
   byId("door").hidden = true;
   byId("room").hidden = false;
   byId("leave").hidden = !who.keys;
@@ -33,7 +34,7 @@ async function enter() {
     await owner.open(refresh);
   }
   await refresh();
-  byId("question").focus();
+  if (entered) byId("question").focus();
 }
 
 function showDoor(error) {
@@ -77,7 +78,7 @@ async function refresh() {
     byId("send").disabled = !corpora.length || Boolean(asking);
     byId("model").disabled = !corpora.length;
     byId("trouble").hidden = true;
-    await Promise.all([showBudget(), showMemory()]);
+    await Promise.all([showBudget(), showMemory(), owner?.show()]);
   } catch (error) {
     showTrouble(error);
   }
@@ -217,6 +218,7 @@ async function ask(event) {
   if (!question || asking || byId("send").disabled) return;
   const model = byId("model").value;
   byId("answers").hidden = false;
+  byId("answers").scrollIntoView({ block: "nearest" });
   byId("asked").textContent = question;
   byId("private-notes").replaceChildren();
   byId("public-text").textContent = "";

@@ -16,7 +16,8 @@ export async function open(onChange) {
   if (found.job && found.job.state === "running") watch();
 }
 
-async function show() {
+/** What there is to work with, as it is now. */
+export async function show() {
   const found = await get("v1/owner");
   most = found.most_bytes;
   byId("upload-desk").hidden = most === null;
@@ -110,7 +111,7 @@ async function watch() {
       const job = await get("v1/owner/job");
       tell(job);
       if (job.state !== "running") {
-        await Promise.all([show(), changed()]);
+        await changed();
         if (job.kind === "audit" && job.state === "done") await report(job.corpus);
         if (job.kind === "ingest" && job.state === "done") byId("model").value = job.corpus;
         byId("model").dispatchEvent(new Event("change"));
@@ -179,7 +180,7 @@ submits("budgets", "budgets-error", async () => {
     epsilon: epsilon === "" ? null : Number(epsilon),
     period: byId("period").value,
   });
-  await Promise.all([show(), changed()]);
+  await changed();
 });
 
 // Audits.

@@ -237,7 +237,7 @@ def test_callers_are_no_owners(serve, keys, shelf, method, path):
     assert running.client.request(method, path, **sent).status_code == 401
     headers = {"Authorization": f"Bearer {keys.add('ann')}"}
     answer = running.client.request(method, path, headers=headers, **sent)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "owner_only")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "not_owner")
 
 
 def test_an_owner_of_some_corpora_sees_no_others(serve, keys, shelf):
