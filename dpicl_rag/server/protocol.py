@@ -140,8 +140,8 @@ class ChatRequest(BaseModel):
 
 
 def _plain(text: str) -> str:
-    """Text without control characters, which mark places of a prompt."""
-    return "".join(c for c in text if c in "\n\t" or unicodedata.category(c) != "Cc")
+    """Text without control characters, which mark places of a prompt, and without half ones."""
+    return "".join(c for c in text if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cs"))
 
 
 def finish_reason(stopped: StoppedBy) -> str:

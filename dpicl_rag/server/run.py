@@ -108,7 +108,8 @@ def make_server(app: FastAPI, *, host: str, port: int, open_to_all: bool) -> Dra
         ws="none",
         proxy_headers=False,  # nothing here asks where a request came from
         access_log=False,  # addresses and times of who asked
-        log_level="warning",
+        log_config=None,
+        log_level="error",  # what is no HTTP is answered, and no news
         server_header=False,
         timeout_graceful_shutdown=GRACE,
         timeout_keep_alive=int(SECONDS),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -41,7 +42,6 @@ class Shell:
             was sent.
         hosts: Names by which the server may be called; None for any. Where no key is asked for, a
             page that the browser of this machine shows could otherwise ask under another name.
-        patience: See ``PATIENCE``.
     """
 
     def __init__(
@@ -50,13 +50,11 @@ class Shell:
         most_bytes: Callable[[str], int],
         told: Callable[[Mapping[str, Any], int], None],
         hosts: Collection[str] | None = None,
-        patience: float = PATIENCE,
     ) -> None:
         self._app = app
         self._most_bytes = most_bytes
         self._told = told
         self._hosts = hosts
-        self._patience = patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -72,7 +70,7 @@ class Shell:
             nonlocal read, whole
             if whole:  # what comes now is that the client hangs up, whenever it likes
                 return await receive()
-            left = begin + self._patience + read / _BYTES_A_SECOND - time.monotonic()
+            left = begin + PATIENCE + read / _BYTES_A_SECOND - time.monotonic()
             try:
                 async with asyncio.timeout(left):
                     message = await receive()
@@ -90,7 +88,7 @@ class Shell:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 MutableHeaders(scope=message).update(_HEADERS)
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(PATIENCE):
                 await send(message)
 
         try:
@@ -118,5 +116,5 @@ class Shell:
 
 def _name(host: str) -> str:
     """A host without its port."""
-    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-    return name.casefold()
+    in_brackets = re.match(r"\[([^]]*)\]", host)
+    return (in_brackets[1] if in_brackets else host.partition(":")[0]).casefold()

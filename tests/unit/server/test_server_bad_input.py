@@ -1,0 +1,369 @@
+"""Whatever comes in, the answer is a 4xx in OpenAI's form, and nothing is spent or told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from contextlib import suppress
+
+import pytest
+
+from dpicl_rag.server import connection, shell
+from tests.support.paced_model import PacedModel
+
+MESSAGES = [{"role": "user", "content": "Where is the office?"}]
+GOOD = {"model": "notes", "messages": MESSAGES}
+
+
+@pytest.fixture
+def running(serve, caplog, capfd):
+    """A server that tells nothing and spends nothing while a test sends what it likes."""
+    caplog.set_level(logging.INFO)
+    found = serve(model=PacedModel(open=True))
+    yield found
+    (status,) = found.house.ledger.status()
+    assert status.spent == status.reserved == 0
+    assert found.ask(model="public").status_code == 200
+    printed = "".join(capfd.readouterr())
+    assert "Traceback" not in caplog.text + printed
+    assert "swordfish" not in caplog.text + printed
+
+
+def refused(answer):
+    """The error of an answer, in OpenAI's form."""
+    assert 400 <= answer.status_code < 500, answer.text
+    error = answer.json()["error"]
+    assert set(error) == {"message", "type", "param", "code"}
+    assert error["message"]
+    assert "swordfish" not in answer.text
+    return error
+
+
+DEEP = "[" * 30_000 + "]" * 30_000
+BODIES = {
+    "no JSON": b"swordfish",
+    "nothing": b"",
+    "a list": b"[]",
+    "null": b"null",
+    "half an object": b'{"model": "notes", "messages": [',
+    "no UTF-8": b'{"model": "\xff\xfeswordfish"}',
+    "UTF-16": '{"model": "notes"}'.encode("utf-16"),
+    "deep": DEEP.encode(),
+    "deep in a field": f'{{"model": "notes", "messages": [], "metadata": {DEEP}}}'.encode(),
+    "deep objects": b'{"a":' * 10_000 + b"1" + b"}" * 10_000,
+    "many digits": b'{"model": "notes", "messages": [], "max_tokens": ' + b"9" * 5_000 + b"}",
+    "NUL": b"\0" * 100,
+}
+
+
+def test_bodies_that_are_no_questions(running):
+    headers = {"Content-Type": "application/json"}
+    for name, body in BODIES.items():
+        answer = running.client.post("/v1/chat/completions", content=body, headers=headers)
+        assert refused(answer), name
+
+
+WRONG = {
+    "model": [None, 3, "", "x" * 1000, "swordfish", "notes\0", "\ud800", "../notes", {}],
+    "messages": [
+        None,
+        [],
+        "swordfish",
+        [3],
+        [{}],
+        [{"role": "user"}],
+        [{"role": "swordfish", "content": "a"}],
+        [{"role": "user", "content": 3}],
+        [{"role": "user", "content": ""}],
+        [{"role": "user", "content": " \0\x01\x02 "}],
+        [{"role": "user", "content": "\ud800"}],
+        [{"role": "user", "content": [{"type": "image_url", "image_url": "swordfish"}]}],
+        [{"role": "assistant", "content": "a"}],
+        MESSAGES * 300,
+    ],
+    "max_tokens": [0, -1, 1.5, "5", True, float("nan"), []],
+    "max_completion_tokens": [0, "swordfish"],
+    "stop": ["", "x" * 257, [""], ["a"] * 5, [3], {}],
+    "stream": ["swordfish", 1, []],
+    "stream_options": ["swordfish", 3],
+    "n": [2, 0, "swordfish"],
+    "logprobs": [True, 5],
+    "response_format": [{"type": "json_object"}],
+    "swordfish\ud800": [1],
+    "\0": [1],
+    "x" * 10_000: [1],
+}
+
+
+def test_fields_that_are_wrong(running):
+    for name, values in WRONG.items():
+        for value in values:
+            body = json.dumps({**GOOD, name: value}).encode()
+            headers = {"Content-Type": "application/json"}
+            answer = running.client.post("/v1/chat/completions", content=body, headers=headers)
+            assert 400 <= answer.status_code < 500, (name, str(value)[:40], answer.text)
+            error = answer.json()["error"]
+            # A field's own name is told back, cut; a value never is.
+            assert "swordfish" not in error["message"] or name.startswith("swordfish")
+            assert len(answer.content) < 1000
+
+
+def test_half_a_character_is_left_out_of_a_question(serve):
+    running = serve(model=PacedModel(open=True))
+    for field in ({}, {"stop": "\ud800"}, {"user": "\ud800"}):
+        body = {**GOOD, "messages": [{"role": "user", "content": "Where\ud800?"}], **field}
+        headers = {"Content-Type": "application/json"}
+        content = json.dumps(body).encode()
+        answer = running.client.post("/v1/chat/completions", content=content, headers=headers)
+        assert answer.status_code == 200, answer.text
+
+
+def test_a_body_of_ten_megabytes_is_refused_unread(running):
+    headers = {"Content-Type": "application/json"}
+    large = b'{"model": "' + b"x" * 10_000_000
+    answer = running.client.post("/v1/chat/completions", content=large, headers=headers)
+    assert answer.status_code == 413
+    pieces = (b"x" * 100_000 for _ in range(100))  # chunked, of no declared length
+    answer = running.client.post("/v1/chat/completions", content=pieces, headers=headers)
+    assert answer.status_code == 413
+    assert refused(answer)
+
+
+@pytest.mark.parametrize("kind", [None, "text/plain", "application/x-www-form-urlencoded", "\xff"])
+def test_a_page_elsewhere_cannot_send_json_as_something_simple(running, kind):
+    headers = {} if kind is None else {"Content-Type": kind.encode("latin-1")}
+    body = json.dumps(GOOD).encode()
+    assert refused(running.client.post("/v1/chat/completions", content=body, headers=headers))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/models/",
+        "/v1//models",
+        "/v1/models/..%2f..%2fetc",
+        "/../../etc/passwd",
+        "/%2e%2e/%2e%2e/etc/passwd",
+        "/v1/chat/completions%00",
+        "/\\..\\secrets",
+        "/.git/config",
+        "/%ff%fe",
+        "/docs",
+        "/redoc",
+    ],
+)
+def test_paths_lead_nowhere_else(running, path):
+    answer = raw(running, f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 404")
+    assert b"etc" not in answer
+    assert b"location" not in answer.lower()
+
+
+@pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "DELETE", "PUT", "PATCH", "TRACE", "BREW"])
+def test_other_methods_are_refused_and_the_right_one_is_named(running, method):
+    answer = running.client.request(method, "/v1/chat/completions")
+    assert answer.status_code == 405
+    assert answer.headers["allow"] == "POST"
+    if method != "HEAD":
+        assert refused(answer)
+
+
+def raw(running, text):
+    """What a server says to bytes, until it closes."""
+    with running.connect() as sent:
+        parts = []
+        # A server that hangs up on what is too long may take its own words back.
+        with suppress(ConnectionError):
+            sent.sendall(text if isinstance(text, bytes) else text.encode("latin-1"))
+            while part := sent.recv(65536):
+                parts.append(part)
+        return b"".join(parts)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"swordfish\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET / HTTP/1.1\r\n\r\n",  # no Host
+        b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: swordfish\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nA: " + b"x" * 200_000 + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"A: b\r\n" * 50_000 + b"\r\n",
+        b"GET /" + b"x" * 200_000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nA: b\0c\r\n\r\n",
+    ],
+    ids=range(9),
+)
+def test_what_is_no_http_is_refused_in_the_same_form(running, text):
+    answer = raw(running, text)
+    if not answer and len(text) > 65536:
+        return
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400")
+    assert set(json.loads(body)["error"]) == {"message", "type", "param", "code"}
+
+
+def test_two_framings_of_one_body_are_refused_or_read_as_one(running):
+    text = (
+        b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 4\r\n"
+        b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n0\r\n\r\n"
+        b"GET /metrics HTTP/1.1\r\n\r\n"
+    )
+    assert raw(running, text).count(b"HTTP/1.1") == 1
+
+
+def test_pipelined_requests_are_answered_one_after_the_other(running):
+    one = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    answer = raw(running, one + b"\r\n" + one + b"\r\n" + one + b"Connection: close\r\n\r\n")
+    assert answer.count(b"HTTP/1.1 200") == 3
+
+
+def test_an_upgrade_is_not_made(running):
+    answer = raw(
+        running,
+        "GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: upgrade, close\r\n"
+        "Upgrade: websocket\r\nSec-WebSocket-Key: x\r\nSec-WebSocket-Version: 13\r\n\r\n",
+    )
+    assert answer.startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "swordfish.example"},
+        {"Host": "127.0.0.1.swordfish.example:8321"},
+        {"Host": ""},
+        {"Host": "[::1"},
+        {"Origin": "http://swordfish.example"},
+        {"Origin": "null"},
+    ],
+)
+def test_without_keys_no_page_of_another_name_may_ask(running, headers):
+    # A name that leads to this machine (DNS rebinding), or a form of another page.
+    for path in ("/v1/models", "/v1/budget", "/metrics"):
+        assert refused(running.client.get(path, headers=headers))["code"] == "host_not_allowed"
+    sent = {"Content-Type": "application/json", **headers}
+    answer = running.client.post("/v1/chat/completions", json=GOOD, headers=sent)
+    assert answer.status_code == 403
+
+
+def test_its_own_page_may_ask(running):
+    own = running.url
+    assert running.client.get("/v1/models", headers={"Origin": own}).status_code == 200
+    port = own.rpartition(":")[2]
+    headers = {"Host": f"LocalHost:{port}", "Origin": f"http://LocalHost:{port}"}
+    assert running.client.get("/v1/models", headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        None,
+        "",
+        "Bearer",
+        "Bearer wrong",
+        "Bearer dpk-" + "x" * 43,
+        "Bearer " + "x" * 50_000,
+        "Basic YTpi",
+        "bearer  \xff\xfe",
+        "Bearer ' OR 1=1 --",
+    ],
+)
+def test_without_a_key_that_is_known_nothing_is_told(serve, keys, header):
+    keys.add("ann")
+    running = serve(keys, model=PacedModel(open=True))
+    headers = {} if header is None else {"Authorization": header.encode("latin-1")}
+    for path in ("/v1/models", "/v1/budget", "/metrics"):
+        answer = running.client.get(path, headers=headers)
+        assert answer.status_code == 401
+        assert refused(answer)["code"] == "invalid_api_key"
+    for model in ("notes", "payroll"):  # which corpora there are is not told
+        answer = running.client.post(
+            "/v1/chat/completions", json={**GOOD, "model": model}, headers=headers
+        )
+        assert answer.status_code == 401
+
+
+def test_a_corpus_of_others_is_as_unknown_as_one_that_is_not_there(serve, keys):
+    key = keys.add("ann", corpora=["mail"])
+    running = serve(keys, model=PacedModel(open=True))
+    headers = {"Authorization": f"Bearer {key}"}
+    answers = [
+        running.client.post("/v1/chat/completions", json={**GOOD, "model": name}, headers=headers)
+        for name in ("notes", "payroll")
+    ]
+    assert answers[0].status_code == answers[1].status_code == 404
+    assert answers[0].content == answers[1].content
+    assert running.client.get("/metrics", headers=headers).status_code == 403
+
+
+def test_a_thousand_connections_that_say_nothing_leave_the_server_answering(running):
+    idle = []
+    try:
+        for number in range(1000):
+            sent = running.connect()
+            idle.append(sent)
+            if number % 2:
+                sent.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127")
+        assert running.client.get("/health").status_code == 200
+        assert running.ask(model="public").status_code == 200
+    finally:
+        for sent in idle:
+            sent.close()
+
+
+def test_who_says_nothing_for_long_is_hung_up_on(serve, monkeypatch):
+    monkeypatch.setattr(connection, "SECONDS", 0.3)
+    running = serve(model=PacedModel(open=True))
+
+    def dripped(first):
+        with running.connect() as sent:
+            sent.sendall(first)
+            for _ in range(100):
+                sent.settimeout(0.05)
+                try:
+                    return sent.recv(100)
+                except TimeoutError:
+                    try:
+                        sent.sendall(b"x")  # what comes bit by bit buys no time
+                    except OSError:
+                        return b""
+                except OSError:
+                    return b""
+        return None
+
+    assert dripped(b"GET / HTTP/1.1\r\nA: ") == b""
+    assert dripped(b"") == b""
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(serve, monkeypatch):
+    monkeypatch.setattr(shell, "PATIENCE", 0.3)
+    running = serve(model=PacedModel(open=True))
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    more = b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+    answer = raw(running, head + more)
+    assert answer.startswith(b"HTTP/1.1 408")
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["message"]
+
+
+async def test_who_does_not_read_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(shell, "PATIENCE", 0.05)
+    ended = []
+
+    async def app(scope, receive, send):
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"x", "more_body": True})
+        finally:
+            ended.append(True)
+
+    async def send(message):
+        if message["type"] == "http.response.body":
+            await asyncio.Event().wait()
+
+    told = []
+    inside = shell.Shell(app, lambda _: 10, lambda state, status: told.append(status))
+    await inside({"type": "http", "path": "/", "headers": []}, None, send)
+    assert (ended, told) == ([True], [200])

@@ -1,0 +1,84 @@
+"""The log: one line for every question, of public numbers."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import warnings
+
+import pytest
+
+from dpicl_rag.server.journal import Exchange, Journal
+from tests.support.paced_model import PacedModel
+from tests.unit.server.test_server_ends import QUESTION, until
+
+
+@pytest.fixture
+def lines(serve, keys):
+    """What a server wrote, after it was asked."""
+
+    def asked(*questions, questions_too=False, **more):
+        stream, key = io.StringIO(), keys.add("ann")
+        journal = Journal(stream, questions=questions_too)
+        running = serve(keys, model=PacedModel(open=True), journal=journal, **more)
+        headers = {"Authorization": f"Bearer {key}"}
+        for question in questions:
+            running.client.post("/v1/chat/completions", json=question, headers=headers)
+        until(lambda: stream.getvalue().count("\n") == len(questions))
+        return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+    return asked
+
+
+def test_every_question_has_a_line(lines):
+    found = lines(QUESTION, {**QUESTION, "stream": True}, {**QUESTION, "model": "payroll"})
+    for line in found:
+        assert line.pop("time").endswith("+00:00")
+    answered = {"caller": "ann", "corpus": "notes", "status": 200, "tokens": 8}
+    assert found == [
+        {**answered, "stopped_by": "length"},
+        {**answered, "stopped_by": "length"},
+        {"caller": "ann", "corpus": "", "status": 404, "tokens": 0, "stopped_by": None},
+    ]
+
+
+def test_a_refused_question_has_one_too(lines):
+    [line] = lines(QUESTION, budget=1e-6)
+    assert (line["status"], line["tokens"], line["corpus"]) == (429, 0, "notes")
+
+
+def test_questions_are_written_down_where_that_is_asked_for(lines):
+    [line] = lines(QUESTION, questions_too=True)
+    assert line["question"] == "Where is the office?"
+
+
+def test_it_does_not_go_through_logging(lines):
+    logging.disable(logging.CRITICAL)  # as the command line does
+    try:
+        assert len(lines(QUESTION)) == 1
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def test_who_hung_up_before_anything_was_sent_has_status_499(serve):
+    stream, model = io.StringIO(), PacedModel()
+    running = serve(model=model, journal=Journal(stream))
+    sent = running.send(QUESTION)
+    until(lambda: model.begun)
+    sent.close()
+    until(lambda: running.turns.inside == 1)
+    model.let(100)
+    until(stream.getvalue)
+    line = json.loads(stream.getvalue())
+    assert (line["status"], line["stopped_by"]) in [(499, "length"), (200, "length")]
+
+
+def test_a_log_that_nobody_reads_any_more_stops_nothing():
+    stream = io.StringIO()
+    journal = Journal(stream)
+    stream.close()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        journal.write(Exchange(), 200)
+        journal.write(Exchange(), 200)
