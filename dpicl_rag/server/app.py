@@ -11,12 +11,12 @@ from starlette.exceptions import HTTPException
 
 from dpicl_rag.server import chat, views
 from dpicl_rag.server.audits import Auditor
-from dpicl_rag.server.failures import Refusal
+from dpicl_rag.server.failures import Failure, Refusal
 from dpicl_rag.server.house import PUBLIC, Ask, House
 from dpicl_rag.server.jobs import Jobs
 from dpicl_rag.server.journal import Exchange, Journal
 from dpicl_rag.server.keys import Caller, KeyFile
-from dpicl_rag.server.limits import Limits
+from dpicl_rag.server.limits import GOING_DOWN, Limits, busy
 from dpicl_rag.server.metrics import Metrics
 from dpicl_rag.server.owners import Office, owner_endpoints
 from dpicl_rag.server.page import static_page
@@ -81,6 +81,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,  # to where a Host header says
+        responses={"default": {"model": Failure, "description": "An error in OpenAI's form"}},
     )
     app.state.turns, app.state.metrics = turns, metrics
 
@@ -143,7 +144,10 @@ def create_app(
         ]
         return {"object": "list", "data": data}
 
-    @app.post("/v1/chat/completions")
+    @app.post(
+        "/v1/chat/completions",
+        responses={200: {"content": {"application/json": {}, "text/event-stream": {}}}},
+    )
     async def completions(body: ChatRequest, request: Request, caller: Asking) -> Response:
         """Ask a corpus."""
         exchange = request.state.exchange = Exchange(caller=caller.name)
@@ -186,14 +190,14 @@ def create_app(
         return {"status": "ok"}
 
     @app.get("/ready")
-    def ready() -> Response:
+    def ready() -> dict[str, str]:
         """Whether it takes questions."""
         if turns.draining:
-            return JSONResponse({"status": "going down"}, 503)
+            raise busy(GOING_DOWN)
         house.ledger.status()
-        return JSONResponse({"status": "ready"})
+        return {"status": "ready"}
 
-    @app.get("/metrics")
+    @app.get("/metrics", responses={200: {"content": {"text/plain": {}}}})
     def counted(caller: Asking) -> Response:
         """For Prometheus, with an owner's key: it names every corpus."""
         if caller.role != "owner":

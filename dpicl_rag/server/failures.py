@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel
 
 from dpicl_rag.errors import (
     BudgetExceededError,
@@ -16,6 +17,21 @@ from dpicl_rag.errors import (
 )
 
 _FAILED = "this answer could not be given; ask again later"
+
+
+class FailureDetail(BaseModel):
+    """What went wrong, as OpenAI's clients read it."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class Failure(BaseModel):
+    """The body of every error."""
+
+    error: FailureDetail
 
 
 class Refusal(Exception):

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.server.failures import Refusal
 
+GOING_DOWN = "the server is going down; ask again when it is back"
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

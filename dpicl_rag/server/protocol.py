@@ -76,10 +76,18 @@ class StreamOptions(BaseModel):
     include_usage: bool = False
 
 
+def _with_other_fields(schema: dict[str, Any]) -> None:
+    """Say in the OpenAPI document which fields beside these may be there."""
+    known = {name: {"enum": [*values]} for name, values in _REFUSED.items()}
+    ignored = {name: {"description": "without effect"} for name in sorted(_WITHOUT_EFFECT)}
+    schema["properties"] = {**ignored, **known, **schema["properties"]}
+    schema["additionalProperties"] = False
+
+
 class ChatRequest(BaseModel):
     """The body of ``/v1/chat/completions``."""
 
-    model_config = ConfigDict(extra="allow", strict=True)
+    model_config = ConfigDict(extra="allow", strict=True, json_schema_extra=_with_other_fields)
 
     model: str = Field(min_length=1, max_length=512)
     messages: list[Message] = Field(min_length=1, max_length=256)

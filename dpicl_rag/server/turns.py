@@ -10,11 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from dpicl_rag.server.limits import Limits, Rate, busy, limited
+from dpicl_rag.server.limits import GOING_DOWN, Limits, Rate, busy, limited
 
 T = TypeVar("T")
-
-_DOWN = "the server is going down; ask again when it is back"
 
 
 class Turns:
@@ -58,7 +56,7 @@ class Turns:
         try:
             async with self._places:
                 if self.draining:
-                    raise busy(_DOWN)
+                    raise busy(GOING_DOWN)
                 yield
         finally:
             if caller is not None:
@@ -69,7 +67,7 @@ class Turns:
 
     def _admit(self, caller: str | None) -> None:
         if self.draining:
-            raise busy(_DOWN)
+            raise busy(GOING_DOWN)
         if caller is not None and self._of[caller] >= self.limits.each:
             raise limited(
                 f"a key has {self.limits.each} questions at a time; wait for one to end", seconds=1

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,13 +37,26 @@ class Seen:
     Attributes:
         tokens: Letters that came; each is one token.
         ends: How questions ended, in words.
+        now: Tokens that have come until now, of all.
     """
 
     tokens: Counter = field(default_factory=Counter)
     ends: Counter = field(default_factory=Counter)
+    now: int = 0
+
+    def one_more(self, tokens: int) -> None:
+        """Count what came; a race of two threads does no harm."""
+        self.now += tokens
 
 
-def ask(client: httpx.Client, key: str, corpus: str, *, stream: bool) -> tuple[int, str]:
+def ask(
+    client: httpx.Client,
+    key: str,
+    corpus: str,
+    *,
+    stream: bool,
+    told: Callable[[int], None] = lambda _: None,
+) -> tuple[int, str]:
     """How many tokens came, and how it ended."""
     messages = [{"role": "user", "content": "Where is the office?"}]
     body = {"model": corpus, "messages": messages, "stream": stream}
@@ -53,7 +67,9 @@ def ask(client: httpx.Client, key: str, corpus: str, *, stream: bool) -> tuple[i
             if answer.status_code != 200:
                 return 0, json.loads(answer.read())["error"]["code"]
             if not stream:
-                return len(json.loads(answer.read())["choices"][0]["message"]["content"]), "whole"
+                tokens = len(json.loads(answer.read())["choices"][0]["message"]["content"])
+                told(tokens)
+                return tokens, "whole"
             for line in answer.iter_lines():
                 if line == "data: [DONE]":
                     return tokens, "whole"
@@ -61,7 +77,9 @@ def ask(client: httpx.Client, key: str, corpus: str, *, stream: bool) -> tuple[i
                     event = json.loads(line[6:])
                     if "error" in event:
                         return tokens, event["error"]["code"]
-                    tokens += len(event["choices"][0]["delta"].get("content") or "")
+                    more = len(event["choices"][0]["delta"].get("content") or "")
+                    tokens += more
+                    told(more)
         return tokens, "cut"
     except httpx.HTTPError:
         return tokens, "cut"
@@ -127,7 +145,9 @@ def kill_under_clients(folder: Path, kills: int, clients: int, poor: int, fault:
         with httpx.Client(base_url=url, timeout=20) as client:
             while not over.is_set():
                 corpus = mine.choice([*serving.SETTINGS])
-                tokens, end = ask(client, key, corpus, stream=mine.random() < 0.7)
+                tokens, end = ask(
+                    client, key, corpus, stream=mine.random() < 0.7, told=seen.one_more
+                )
                 with lock:
                     seen.tokens[corpus] += tokens
                     seen.tokens[f"client-{number}"] += tokens
@@ -144,9 +164,11 @@ def kill_under_clients(folder: Path, kills: int, clients: int, poor: int, fault:
             thread.start()
         try:
             for _ in range(kills):
-                child = server.start()
-                httpx.get(f"{server.url}/health", timeout=60)
-                time.sleep(coins.uniform(0.05, 0.6))
+                child, enough = server.start(), seen.now + coins.randrange(40)
+                for _ in range(1000):
+                    time.sleep(coins.uniform(0, 0.02))
+                    if seen.now > enough:
+                        break
                 server.end(child, signal.SIGKILL)
             child = server.start()
             time.sleep(0.5)

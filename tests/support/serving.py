@@ -15,7 +15,7 @@ import sys
 from itertools import count
 from pathlib import Path
 
-from dpicl_rag import Document, Ledger
+from dpicl_rag import Document, Ledger, PrivateContextLLM
 from dpicl_rag.ledger import Reservation
 from dpicl_rag.retrieval import GivenDocuments
 from dpicl_rag.server.app import create_app
@@ -45,6 +45,12 @@ def forget_charges() -> None:
     Reservation.commit = sometimes
 
 
+def warm() -> None:
+    """Load what a first answer would."""
+    llm = PrivateContextLLM(PacedModel(open=True), max_tokens=1, corpus="warm")
+    llm.answer("Where?", GivenDocuments([Document("Here.", "unit")]))
+
+
 def serve(folder: Path, listening: socket.socket) -> None:
     notes = [Document(f"The office is in Elm Lane {n}.", f"unit-{n}") for n in range(10)]
     corpora = {
@@ -72,6 +78,7 @@ def main() -> None:
     folder = Path(sys.argv[1])
     if sys.argv[2:] == ["free"]:
         forget_charges()
+    warm()
     listening = socket.create_server(("127.0.0.1", 0))
     print(listening.getsockname()[1], flush=True)  # noqa: T201
     for _ in sys.stdin:
