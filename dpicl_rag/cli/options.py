@@ -61,7 +61,8 @@ Model = Annotated[
     str | None,
     typer.Option(
         metavar="MODEL",
-        help="Language model: a Hugging Face id or a folder; the packaged one by default.",
+        help="Language model: a Hugging Face id, a folder, or a server's address, "
+        "openai+http://HOST:PORT/v1#MODEL; the packaged one by default.",
     ),
 ]
 Epsilon = Annotated[
