@@ -20,9 +20,7 @@ from dpicl_rag.language_models.openai_compatible.completions import (
 from dpicl_rag.language_models.openai_compatible.server import Server
 from dpicl_rag.language_models.tokenizer import HuggingFaceTokenizer
 
-TEXT = (
-    "Größe: 12.5 µm, é — 日本語\n\n\tif (x_1 != 'y'):  return  f(x);  don't\r\n🙂 1234567"
-)
+TEXT = "Größe: 12.5 µm, é — 日本語\n\n\tif (x_1 != 'y'):  return  f(x);  don't\r\n🙂 1234567"
 """Where two tokenizers differ, they differ on some of this."""
 
 # Fields that vLLM knows. A salt keeps what this process had read out of others' timings.

@@ -32,7 +32,7 @@ def public_row(shown: Shown, size: int) -> torch.Tensor:
     row = torch.full((size,), math.nan)
     if shown:
         others = max(1, size - len(known))
-        row.fill_(math.log(_left(shown.values()) / others))
+        row.fill_(min(math.log(_left(shown.values()) / others), *shown.values()))
         _show(row, known)
     return row
 

@@ -62,7 +62,8 @@ class OpenAICompatibleModel:
         wanted = str(tokenizer) or where.tokenizer
         self.tokenizer = _tokenizer([wanted] if wanted else [name, served.get("root")])
         connection.require_tokenizer(server, name, self.tokenizer)
-        self.context_length = _context(where.context or served.get("max_model_len"))
+        # A server counts the token that it is asked for too.
+        self.context_length = _context(where.context or served.get("max_model_len")) - 1
         vocabulary = self.tokenizer.vocabulary
         self._size = 1 + max(vocabulary.values())
         self._completions, own = connection.connect(server, name, self._size)
