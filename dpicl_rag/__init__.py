@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         ModelError,
     )
     from dpicl_rag.knowledge import AnswerMemory, NotRememberedWarning, PublicDocuments
+    from dpicl_rag.language_models.openai_compatible.model import OpenAICompatibleModel
     from dpicl_rag.language_models.prefix_cache import PrefixCache
     from dpicl_rag.language_models.transformers import TransformersModel
     from dpicl_rag.ledger import Ledger, NoBudgetWarning
@@ -54,6 +55,7 @@ _HOMES = {
     "EngineUnavailableError KnowledgeError LedgerError LoaderError MissingDependencyError "
     "MissingDocumentsError ModelError",
     "knowledge": "AnswerMemory NotRememberedWarning PublicDocuments",
+    "language_models.openai_compatible.model": "OpenAICompatibleModel",
     "language_models.prefix_cache": "PrefixCache",
     "language_models.transformers": "TransformersModel",
     "ledger": "Ledger NoBudgetWarning",
@@ -90,6 +92,7 @@ __all__ = [
     "NoBudgetWarning",
     "NotPrivateWarning",
     "NotRememberedWarning",
+    "OpenAICompatibleModel",
     "PoissonSampledRetriever",
     "PrefixCache",
     "PrivacyConfig",

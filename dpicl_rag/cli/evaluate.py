@@ -14,6 +14,7 @@ import typer
 
 from dpicl_rag._packaged import optional
 from dpicl_rag.cli import console, options
+from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 
 if TYPE_CHECKING:
     from dpicl_rag.evaluation.membership import MembershipReport
@@ -222,7 +223,8 @@ def _score(
             labels=None if labels is None else [label.strip() for label in labels.split(",")],
             test_file=scoring.test_file,
         )
-    with console.status("Loading the language model", quiet=quiet):
+    loading = console.status("Loading the language model", quiet=quiet)
+    with console.told(NotPrivateWarning), loading:
         # A cache in memory, so that a set of examples is read once per seed.
         model = load_language_model(scoring.model, PrefixCache(4 << 30))
     with console.Bar("Queries", quiet=quiet, counts=True) as bar:

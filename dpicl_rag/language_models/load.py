@@ -31,13 +31,14 @@ def load_language_model(
     """
     from dpicl_rag.language_models.defaults import default_model
     from dpicl_rag.language_models.openai_compatible.address import Address
-    from dpicl_rag.language_models.openai_compatible.model import OpenAICompatibleModel
     from dpicl_rag.language_models.prefix_cache import PrefixCache
     from dpicl_rag.language_models.transformers import TransformersModel
 
     if model is None:
         model = default_model()
     elif isinstance(model, str) and Address.meant(model):
+        from dpicl_rag.language_models.openai_compatible.model import OpenAICompatibleModel
+
         model = OpenAICompatibleModel(model)
     elif isinstance(model, (str, Path)):
         model = TransformersModel.load(model)
