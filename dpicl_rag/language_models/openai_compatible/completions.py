@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dpicl_rag.language_models.openai_compatible.server import Body, Server
@@ -39,7 +39,7 @@ class Completions:
 
     server: Server
     model: str
-    options: Body
+    options: Body = field(repr=False)
     shown: int = 1
     names: bool = False
 
