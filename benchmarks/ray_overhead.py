@@ -122,8 +122,7 @@ def main() -> None:
     prefix = plain.tokenizer.encode("Read this.")
 
     def inputs(times: int) -> list[Input]:
-        some = [plain.digest((text,), 64) for text in texts for _ in range(times)]
-        return some
+        return [plain.digest((text,), 64) for text in texts for _ in range(times)]
 
     found: dict[str, list[float]] = {"plain": [], "Ray": []}
     with RayModel(source, _WORKERS, threads=torch.get_num_threads()) as spread:

@@ -17,7 +17,7 @@ from dpicl_rag._packaged import optional
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError, ModelError
 from dpicl_rag.language_models.memory import NotEnoughMemoryError
 from dpicl_rag.language_models.ray.scripts import Answer, End, Reply, Script
-from dpicl_rag.language_models.ray.worker import PART, Actor, Source, parts_of
+from dpicl_rag.language_models.ray.worker import PART, Actor, Source, parts_of, read_part
 
 Write = Callable[[int, bool], Script]
 """A script for a worker; the whole story for one that knows nothing."""
@@ -197,29 +197,30 @@ class Call:
     def __init__(self, actor: Any, number: int, script: Script) -> None:
         self.actor = actor
         self._number = number
-        self._parts = parts_of(pickle.dumps(script))
+        self._parts = parts_of(number, pickle.dumps(script))
         self.repeat()
 
     def repeat(self) -> None:
         """Send the same again: it is done once."""
         *parts, last = self._parts
         for at, part in enumerate(parts):
-            self.actor.part.remote(self._number, at, part)
-        self.reply = self.actor.run.remote(self._number, len(self._parts), last)
+            self.actor.part.remote(at, part)
+        self.reply = self.actor.run.remote(last)
 
-    def rest(self, parts: int, first: bytes, left: float) -> Reply:
+    def rest(self, part: bytes, left: float) -> Reply:
         """Fetch what else belongs to a reply.
 
         Args:
-            parts: How many parts it has.
-            first: The first of them.
+            part: The first part.
             left: Seconds for it.
         """
+        _, parts, first = read_part(part)
         more = [self.actor.more.remote(self._number, at) for at in range(1, parts)]
-        found = [first, *_ray().get(more, timeout=left)] if more else [first]
+        found = _ray().get(more, timeout=left) if more else []
         if not all(found):
             return Reply("torn")
-        reply = pickle.loads(b"".join(found))  # noqa: S301 - from our own workers
+        whole = b"".join([first, *(read_part(part)[2] for part in found)])
+        reply = pickle.loads(whole)  # noqa: S301 - from our own workers
         assert isinstance(reply, Reply)
         return reply
 
@@ -266,8 +267,8 @@ class Sent:
             call = self._calls[worker]
             try:
                 self._crew.check(worker, self._left())
-                parts, first = _ray().get(call.reply, timeout=self._left())
-                reply = call.rest(parts, first, self._left())
+                part = _ray().get(call.reply, timeout=self._left())
+                reply = call.rest(part, self._left())
             except errors.GetTimeoutError:
                 reply = Reply("late")
             except errors.ActorUnavailableError:

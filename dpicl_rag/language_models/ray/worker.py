@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import struct
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,7 @@ from dpicl_rag.language_models.ray.shard import BehindError, Shard, bits_of
 PART = 64 << 10
 """Most bytes of a part of a message."""
 
+_HEAD = struct.Struct("<QI")
 _KEPT = 16  # messages and replies, for a driver that asks again
 
 Source = str | Path | Callable[[], Any] | None
@@ -48,9 +50,20 @@ def load(source: Source) -> LanguageModel:
     return load_language_model(source())
 
 
-def parts_of(message: bytes) -> list[bytes]:
-    """A message in parts; one part at least."""
-    return [message[at : at + PART] for at in range(0, max(1, len(message)), PART)]
+def parts_of(number: int, message: bytes) -> list[bytes]:
+    """A message in parts, one at least; each says which message it is of, and how many there are.
+
+    They are bytes alone, which Ray hands on as they are.
+    """
+    cuts = range(0, max(1, len(message)), PART)
+    head = _HEAD.pack(number, len(cuts))
+    return [head + message[at : at + PART] for at in cuts]
+
+
+def read_part(part: bytes) -> tuple[int, int, bytes]:
+    """Number of the message, how many parts it has, and what is in this one."""
+    number, parts = _HEAD.unpack_from(part)
+    return number, parts, part[_HEAD.size :]
 
 
 class Worker:
@@ -88,31 +101,27 @@ class Worker:
             return ""
         return bits
 
-    def part(self, number: int, at: int, part: bytes) -> None:
+    def part(self, at: int, part: bytes) -> None:
         """Take a part of a message that is not the last."""
-        self._torn.setdefault(number, {})[at] = part
+        number, _, found = read_part(part)
+        self._torn.setdefault(number, {})[at] = found
         while len(self._torn) > _KEPT:
             self._torn.popitem(last=False)
 
-    def run(self, number: int, parts: int, last: bytes) -> tuple[int, bytes]:
-        """Act on a message.
-
-        Args:
-            number: Of the message.
-            parts: How many parts it has.
-            last: The last of them.
+    def run(self, last: bytes) -> bytes:
+        """Act on a message, of which the last part is given.
 
         Returns:
-            How many parts the reply has, and the first of them.
+            The first part of the reply.
         """
+        number, parts, end = read_part(last)
         if number not in self._replies:
-            found = [*self._torn.pop(number, {}).values(), last]
+            found = [*self._torn.pop(number, {}).values(), end]
             reply = self._reply(found) if len(found) == parts else Reply("torn")
-            self._replies[number] = parts_of(pickle.dumps(reply))
+            self._replies[number] = parts_of(number, pickle.dumps(reply))
             while len(self._replies) > _KEPT:
                 self._replies.popitem(last=False)
-        kept = self._replies[number]
-        return len(kept), kept[0]
+        return self._replies[number][0]
 
     def more(self, number: int, at: int) -> bytes:
         """Another part of a reply; nothing where it is not kept any more."""
