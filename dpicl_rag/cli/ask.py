@@ -129,8 +129,9 @@ def _asking(
         with console.told(NotPrivateWarning), loading:
             from dpicl_rag.private_context_llm import PrivateContextLLM
 
+            model = stores.spread_model(answering.model, answering.workers)
             llm = PrivateContextLLM(
-                answering.model,
+                stack.enter_context(model),
                 template=PromptTemplate(answer_prefix=answering.prefix),
                 ledger=ledger,
                 corpus=source.corpus,

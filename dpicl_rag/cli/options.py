@@ -65,6 +65,15 @@ Model = Annotated[
         "openai+http://HOST:PORT/v1#MODEL; the packaged one by default.",
     ),
 ]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Spread what is read over N Ray workers, each with its copy of the model: of the "
+        "cluster that RAY_ADDRESS names, or of this machine. The answer is the same.",
+    ),
+]
 Epsilon = Annotated[
     float, typer.Option(help="Privacy of one answer, above 0; less is more private.")
 ]
@@ -209,6 +218,7 @@ class Answering:
     """Who answers, and whose budget pays."""
 
     model: Model = None
+    workers: Workers = None
     prefix: Annotated[
         str, typer.Option(help="Public words that every answer begins with. They cost nothing.")
     ] = ""

@@ -93,6 +93,22 @@ class DistantStep(Step, Protocol):
         ...
 
 
+def rows_of(step: Step) -> torch.Tensor:
+    """Every row of a step, the public one first [n + 1, candidates]. Not for mechanisms.
+
+    For few candidates: where a step is spread over machines, each is asked for.
+    """
+    if isinstance(step, DenseStep):
+        return step.rows
+    candidates = range(len(step.public))
+    if isinstance(step, DistantStep):
+        later = [step.log_probs_later(candidate) for candidate in candidates]
+        own = [found() for found in later]
+    else:
+        own = [step.log_probs(candidate) for candidate in candidates]
+    return torch.cat([step.public.double()[None], torch.stack(own, dim=1)])
+
+
 def grid(utility: Utility, strength: float) -> float:
     """The unit in which experts are added: 2^-40, or more for draws that reach further than 1.
 

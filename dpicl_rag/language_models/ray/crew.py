@@ -79,7 +79,8 @@ class Crew:
         self, source: Source, size: int, *, threads: int, gpus: float, patience: float
     ) -> None:
         ray = _ray()
-        if len(ray.cloudpickle.dumps(source)) > PART:
+        packed = ray.cloudpickle.dumps(source)
+        if len(packed) > PART:
             raise ConfigurationError(
                 "the function that loads the model carries too much; let it load from a folder"
             )
@@ -99,7 +100,7 @@ class Crew:
                 scheduling_strategy="SPREAD",
                 enable_task_events=False,
             )
-            .remote(source, threads)
+            .remote(packed, threads)
         )
         self._patience = patience
         self._numbers = itertools.count()
@@ -128,7 +129,19 @@ class Crew:
             ModelError: A worker cannot load it, or computes other bits.
         """
         self._bits = bits
-        Sent(self, lambda worker, whole: (), self._patience).receive()
+        until = time.monotonic() + self._patience
+        for worker in range(self.size):
+            try:
+                self.check(worker, max(0.0, until - time.monotonic()))
+                continue
+            except _ray().exceptions.GetTimeoutError:
+                error: ModelError = EngineUnavailableError()
+            except _ray().exceptions.RayError:
+                error = ModelError(
+                    "a worker cannot start; see that all nodes of the Ray cluster have this "
+                    "package and enough memory for the model"
+                )
+            raise error
 
     def send(self, write: Write) -> Sent:
         """Tell all workers what to do; returns at once."""
@@ -142,8 +155,10 @@ class Crew:
 
     def tell(self, worker: int, script: Script) -> Call:
         """Send a script to one worker."""
-        gone = self._ended[worker]
-        ends = (End(gone.popleft()) for _ in range(len(gone)))
+        ends = []
+        with contextlib.suppress(IndexError):  # other threads may take from it too
+            while True:
+                ends.append(End(self._ended[worker].popleft()))
         return Call(self._actors[worker], next(self._numbers), (*ends, *script))
 
     def forget(self, rows: int) -> None:
@@ -162,7 +177,11 @@ class Crew:
         hello = self._hellos[worker]
         if hello is None:
             return
-        bits = _ray().get(hello, timeout=left)
+        try:
+            bits = _ray().get(hello, timeout=left)
+        except _ray().exceptions.ActorUnavailableError:
+            self._hellos[worker] = self._actors[worker].hello.remote()
+            raise
         if not bits:
             raise ModelError(
                 "a worker cannot load the model; its id, folder or function must work on every "
@@ -257,12 +276,7 @@ class Sent:
 
     def _reply(self, worker: int) -> Reply:
         errors = _ray().exceptions
-        pauses = itertools.chain(
-            itertools.takewhile(
-                lambda pause: pause < _LONGEST_PAUSE, (_PAUSE * 2**n for n in itertools.count())
-            ),
-            itertools.repeat(_LONGEST_PAUSE),
-        )
+        pause = _PAUSE
         while True:
             call = self._calls[worker]
             try:
@@ -285,9 +299,10 @@ class Sent:
                         "a worker cannot compute what was asked; see that all nodes of the Ray "
                         "cluster have the same version of this package and of the model"
                     )
-            if self._left() < (pause := next(pauses)):
+            if reply.code == "late" or self._left() <= pause:
                 raise EngineUnavailableError
             time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
             if reply.code == "unsure":
                 call.repeat()
                 continue

@@ -20,6 +20,7 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.language_models.load import load_language_model
 from dpicl_rag.language_models.memory import NotEnoughMemoryError, enough_memory
+from dpicl_rag.language_models.openai_compatible.address import Address
 from dpicl_rag.language_models.ray.scripts import Reply
 from dpicl_rag.language_models.ray.shard import BehindError, Shard, bits_of
 
@@ -37,9 +38,11 @@ def load(source: Source) -> LanguageModel:
     """A language model of this process.
 
     Raises:
-        ConfigurationError: The source is a loaded model.
+        ConfigurationError: The source is a loaded model, or a server.
         ModelError: It cannot be loaded.
     """
+    if isinstance(source, str) and Address.meant(source):
+        raise ConfigurationError("a server needs no workers: ask it from this process")
     if source is None or isinstance(source, (str, Path)):
         return load_language_model(source)
     if not callable(source):
@@ -70,14 +73,15 @@ class Worker:
     """See the module. Numbers name messages, so that a repeated one gets the reply of the first.
 
     Args:
-        source: Where the model comes from.
+        source: Where the model comes from, pickled: a function may be missing here.
         threads: Of torch; the order of additions may follow from it.
     """
 
-    def __init__(self, source: Source, threads: int) -> None:
+    def __init__(self, source: bytes, threads: int) -> None:
         self._source = source
         self._threads = threads
         self._shard: Shard | None = None
+        self._bits = ""
         self._torn: OrderedDict[int, dict[int, bytes]] = OrderedDict()
         self._replies: OrderedDict[int, list[bytes]] = OrderedDict()
 
@@ -91,15 +95,16 @@ class Worker:
             The digest of its bits; empty where it cannot be loaded.
         """
         try:
-            import torch
+            if self._shard is None:
+                import torch
 
-            torch.set_num_threads(self._threads)
-            model = load(self._source)
-            bits = bits_of(model)
-            self._shard = Shard(model)
+                torch.set_num_threads(self._threads)
+                model = load(pickle.loads(self._source))  # noqa: S301 - from the driver
+                self._bits = bits_of(model)
+                self._shard = Shard(model)
         except BaseException:
             return ""
-        return bits
+        return self._bits
 
     def part(self, at: int, part: bytes) -> None:
         """Take a part of a message that is not the last."""
@@ -131,7 +136,7 @@ class Worker:
     def _reply(self, found: list[bytes]) -> Reply:
         try:
             if self._shard is None:
-                return Reply("failed")
+                return Reply("behind")  # it has not been greeted
             script = pickle.loads(b"".join(found))  # noqa: S301 - from the driver alone
             with enough_memory():
                 return Reply("done", self._shard.act(script))
@@ -149,7 +154,7 @@ class Actor(Worker):
     What libraries print may quote or count what they read.
     """
 
-    def __init__(self, source: Source, threads: int) -> None:
+    def __init__(self, source: bytes, threads: int) -> None:
         logging.disable(logging.CRITICAL)
         nowhere = os.open(os.devnull, os.O_WRONLY)
         for stream in (1, 2):
