@@ -190,7 +190,7 @@ class Crew:
         if bits != self._bits:
             raise ModelError(
                 "a worker computes other bits than this process, so that an answer would hang on "
-                "where an expert is read; use machines of one kind with the same versions"
+                "where an expert is read; use machines of one kind, with the same versions"
             )
         self._hellos[worker] = None
 

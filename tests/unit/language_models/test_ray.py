@@ -27,7 +27,7 @@ def cluster():
     before = dict(os.environ)
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), before.get("PYTHONPATH", "")])
     os.environ.pop("RAY_ADDRESS", None)
-    crew.connect(None, 4)
+    crew.connect(None, 6)  # four workers beside two
     yield ray
     ray.shutdown()
     os.environ.clear()
