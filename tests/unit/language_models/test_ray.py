@@ -16,6 +16,7 @@ from dpicl_rag.language_models.ray import RayModel, crew
 from tests.support.answering import DOCUMENTS, answered
 from tests.support.quoting_model import SECRET, build_quoting_model
 
+pytestmark = pytest.mark.slow
 ray = pytest.importorskip("ray", reason="Ray is not installed")
 
 ROOT = Path(__file__).parents[3]

@@ -111,11 +111,20 @@ def test_a_fault_at_every_call_changes_nothing(ray, made_up, tmp_path, kind, set
 
 def test_many_faults_change_nothing(ray, spread, tiny_model, tmp_path):
     settings = {"max_tokens": 6}
-    expected = answered(tiny_model, tmp_path, **settings)
+    expected, model = answered(tiny_model, tmp_path, **settings), spread()
     for seed in range(6):
         coins = random.Random(seed)
         ray.fault = lambda number, method, coins=coins: coins.choice([*([""] * 12), *KINDS])
-        assert answered(spread(), tmp_path, **settings) == expected, seed
+        assert answered(model, tmp_path, **settings) == expected, seed
+
+
+def test_a_worker_that_cannot_start_is_told(ray, spread):
+    ray.fault = lambda number, method: "dies before"
+    with pytest.raises(ModelError, match="cannot start"):
+        spread()
+    ray.fault = lambda number, method: "hangs"
+    with pytest.raises(EngineUnavailableError):
+        spread()
 
 
 def test_a_move_that_is_made_twice_would_be_seen(monkeypatch, ray, made_up, tmp_path):
