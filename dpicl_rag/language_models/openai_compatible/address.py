@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlsplit
 
@@ -55,6 +56,8 @@ class Address:
             )
             # A port that is no number is told by reading it.
             whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+            whole = whole and (found.context is None or found.context > 1)
+            whole = whole and (found.deadline is None or 0 < found.deadline < math.inf)
         except ValueError:
             whole = False
         if not whole or given or not Address.meant(text):

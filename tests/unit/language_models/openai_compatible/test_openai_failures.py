@@ -259,6 +259,18 @@ def test_many_threads_ask_at_once(serve):
     assert all(one.equal(expected) for one in found)
 
 
+def test_a_forked_child_asks_by_itself(serve):
+    _, model = serve()
+    prompts = [(1, 2, 3)]
+    expected = model._completions.public(prompts)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)  # rather than hang
+        os._exit(0 if model._completions.public(prompts) == expected else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert model._completions.public(prompts) == expected
+
+
 def test_no_more_than_a_public_number_of_requests_is_in_flight(serve):
     fake, model = serve()
     here, most, lock = itertools.count(1), [0], threading.Lock()
