@@ -190,7 +190,10 @@ class PgTable:
         return self.source(self.corpora, given.embedder, made)
 
     def source(
-        self, corpus: int, embedder: OneVector = EMBEDDER, made: Callable[..., PgVectors] = PgVectors
+        self,
+        corpus: int,
+        embedder: OneVector = EMBEDDER,
+        made: Callable[..., PgVectors] = PgVectors,
     ) -> PgVectors:
         table = Table(self.name, condition="corpus = :corpus", parameters={"corpus": corpus})
         return made(self.engine, table, unit_field=FIELD, embedder=embedder)

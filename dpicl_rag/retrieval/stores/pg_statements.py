@@ -196,19 +196,19 @@ def types_of(connection: Connection, table: Table) -> dict[str, str]:
     """
     from sqlalchemy import text
 
-    version = connection.execute(
-        text("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
-    ).scalar()
-    if version is None or tuple(map(int, version.split(".")[:2])) < (0, 7):
-        raise ConfigurationError("the database needs the extension vector, pgvector 0.7 or later")
     rows = connection.execute(
         text(
             "SELECT attname, format_type(atttypid, NULL) FROM pg_attribute "
-            "WHERE attrelid = to_regclass(CAST(:name AS text)) AND attnum > 0"
+            "WHERE attrelid = to_regclass(CAST(:name AS text)) AND attnum > 0 "
+            "UNION ALL SELECT NULL, extversion FROM pg_extension WHERE extname = 'vector'"
         ),
         {"name": table.qualified},
     )
-    types = {name: kind.split(".")[-1] for name, kind in rows}
+    types = dict(tuple(row) for row in rows)
+    version = types.pop(None, "0.0")
+    if tuple(map(int, version.split(".")[:2])) < (0, 7):
+        raise ConfigurationError("the database needs the extension vector, pgvector 0.7 or later")
+    types = {name: kind.split(".")[-1] for name, kind in types.items()}
     metadata = () if table.metadata is None else (table.metadata,)
     missing = {table.id, table.text, table.vector, *metadata, *table.columns} - types.keys()
     if missing:

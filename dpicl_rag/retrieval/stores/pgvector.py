@@ -29,13 +29,13 @@ _PAGE = 1024  # rows fetched at a time: 6 MB at 1536 dimensions
 _SILENT = logging.Logger("dpicl_rag", logging.CRITICAL + 1)
 _READING = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
 _BY_INDEX = ("Index Scan", "Index Only Scan")
-_EXACTLY = (
+_EXACTLY = {
     # pgvector's indexes are approximate, and serve index scans alone; bitmap scans are exact.
-    "SET LOCAL enable_indexscan = off",
-    "SET LOCAL enable_indexonlyscan = off",
-    "SET LOCAL enable_seqscan = on",
-    "SET LOCAL cursor_tuple_fraction = 1",  # so that EXPLAIN shows what a cursor runs
-)
+    "enable_indexscan": "off",
+    "enable_indexonlyscan": "off",
+    "enable_seqscan": "on",
+    "cursor_tuple_fraction": "1",  # so that EXPLAIN shows what a cursor runs
+}
 
 
 class PgVectors(ExactStore):
@@ -83,8 +83,7 @@ class PgVectors(ExactStore):
         """See `ExactStore.read`."""
 
         def on(connection: Connection) -> T:
-            for setting in _EXACTLY:
-                connection.exec_driver_sql(setting)
+            _set_locally(connection, _EXACTLY)
             statements = Statements(
                 self._table,
                 self._unit_field,
@@ -129,11 +128,11 @@ class _Reading:
         self._filter = filter
 
     def best(self, question: Question, count: int) -> Sequence[tuple[str | None, float]]:
-        rows = self._rows(*self._statements.best(question, count))
+        rows = self._searched(*self._statements.best(question, count))
         return [(unit if self._passes(fields) else None, own) for own, unit, *fields in rows]
 
     def near(self, question: Question, floor: float) -> Iterator[Row]:
-        for vector, unit, *fields in self._rows(*self._statements.near(question, floor)):
+        for vector, unit, *fields in self._searched(*self._statements.near(question, floor)):
             if unit is not None and self._passes(fields):
                 yield Row(unit, _vector(vector))
 
@@ -151,17 +150,22 @@ class _Reading:
             else:
                 yield self._record(unit, id, text, fields), _vector(vector)
 
-    def _rows(self, statement: str, parameters: Mapping[str, Any]) -> Iterator[Any]:
+    def _searched(self, statement: str, parameters: Mapping[str, Any]) -> Iterator[Any]:
+        """Rows of a statement that no index answers."""
+        (row,) = self._rows(f"EXPLAIN (FORMAT JSON) {statement}", parameters, whole=True)
+        require_no_index(json.loads(row[0]) if isinstance(row[0], str) else row[0])
+        yield from self._rows(statement, parameters)
+
+    def _rows(
+        self, statement: str, parameters: Mapping[str, Any], *, whole: bool = False
+    ) -> Iterator[Any]:
         from sqlalchemy import Text, bindparam, text
 
-        units: list[Any] = [bindparam("units", type_=Text(), expanding=True)] if "units" in parameters else []
-        plan = self._connection.execute(
-            text(f"EXPLAIN (FORMAT JSON) {statement}").bindparams(*units), parameters
-        ).scalar()
-        require_no_index(json.loads(plan) if isinstance(plan, str) else plan)
-        yield from self._connection.execute(
-            text(statement).bindparams(*units), parameters, execution_options={"yield_per": _PAGE}
-        )
+        made = text(statement)
+        if "units" in parameters:
+            made = made.bindparams(bindparam("units", type_=Text(), expanding=True))
+        options = {} if whole else {"yield_per": _PAGE}
+        yield from self._connection.execute(made, parameters, execution_options=options)
 
     def _passes(self, fields: list[Any]) -> bool:
         # Metadata is parsed where it is asked for.
@@ -175,6 +179,13 @@ class _Reading:
             text,
             {key: str(value) for key, value in fields.items() if key not in OWN_FIELDS},
         )
+
+
+def _set_locally(connection: Connection, settings: Mapping[str, str]) -> None:
+    """Change settings for a transaction."""
+    from sqlalchemy import func, select
+
+    connection.execute(select(*(func.set_config(*item, True) for item in settings.items())))
 
 
 def require_no_index(plan: Any) -> None:
