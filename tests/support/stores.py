@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import uuid
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -15,6 +17,7 @@ from chromadb.config import Settings
 from qdrant_client import QdrantClient, models
 from sqlalchemy import Engine, text
 
+from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
 from dpicl_rag.retrieval import Corpus
 from dpicl_rag.retrieval.stores.exact import ExactStore
 from dpicl_rag.retrieval.stores.faiss import Entry, FaissVectors
@@ -161,8 +164,6 @@ class PgTable:
             )
 
     def add(self, rows: Iterable[Passage], corpus: int) -> None:
-        import json
-
         values = [
             {
                 "corpus": corpus,
@@ -197,6 +198,13 @@ class PgTable:
     ) -> PgVectors:
         table = Table(self.name, condition="corpus = :corpus", parameters={"corpus": corpus})
         return made(self.engine, table, unit_field=FIELD, embedder=embedder)
+
+
+def seeded(seed: int = 7) -> SeededRandomness:
+    """Coins that two searches may both be given."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotPrivateWarning)
+        return SeededRandomness(seed)
 
 
 Store = Callable[[Passages], ExactStore]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from dpicl_rag.retrieval.stores.pg_statements import Statements, Table, types_of
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
+    from sqlalchemy.ext.asyncio import AsyncEngine
 
 Connect = Callable[[Callable[["Connection"], Any]], Any]
 """Runs some work on a connection, such as `connecting` makes."""
@@ -109,6 +110,27 @@ def connecting(engine: Engine) -> Connect:
             return work(connection)
 
     return connect
+
+
+def connecting_through(
+    engine: AsyncEngine, run: Callable[[Coroutine[Any, Any, Any]], Any]
+) -> Connect:
+    """As `connecting`, on an asynchronous engine.
+
+    Args:
+        engine: The engine.
+        run: Runs a coroutine in the event loop of the engine, from another thread, and waits.
+    """
+    from sqlalchemy.ext.asyncio import AsyncEngine
+
+    quiet = AsyncEngine(quieted(engine.sync_engine))
+
+    async def connected(work: Callable[[Connection], T]) -> T:
+        async with quiet.connect() as connection:
+            await connection.execution_options(**_READING)
+            return await connection.run_sync(work)
+
+    return lambda work: run(connected(work))
 
 
 def quieted(engine: Engine) -> Engine:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-import warnings
 from collections.abc import Iterable
 from functools import cache
 from itertools import islice
@@ -12,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
 from dpicl_rag.retrieval import (
     PrivateThresholdRetriever,
     Retriever,
@@ -30,6 +28,7 @@ from tests.support.stores import (
     fixed,
     in_corpus,
     passages,
+    seeded,
 )
 
 
@@ -57,11 +56,8 @@ def retrievers(source: VectorSource, scores: list[float], seed: int) -> list[Ret
 
 
 def found(retriever: Retriever) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotPrivateWarning)
-        coins = SeededRandomness(7)
     search = retriever.search("q")
-    chosen = search.choose(randomness=coins)
+    chosen = search.choose(randomness=seeded())
     passages = [(p.unit, p.text, p.metadata) for p in chosen.documents]
     return search.units, passages, chosen.unit_rho, chosen.count
 
