@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,11 +40,11 @@ def server() -> Iterator[str]:
         os.chown(folder, user, -1)
 
     def run(*command: str | Path) -> None:
-        done = subprocess.run(
-            command, user=user, cwd=folder, capture_output=True, text=True, timeout=120, check=False
-        )
-        if done.returncode:
-            pytest.skip(f"PostgreSQL does not start here: {done.stderr.strip().splitlines()[-1:]}")
+        options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 120}
+        try:
+            subprocess.run(command, user=user, cwd=folder, check=True, **options)
+        except (OSError, subprocess.SubprocessError) as error:
+            pytest.skip(f"PostgreSQL does not start here: {error}")
 
     try:
         data, log = folder / "data", folder / "log"

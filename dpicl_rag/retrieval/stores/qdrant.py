@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 Payload = Mapping[str, Any]
 _PAGE = 256  # points fetched with their vectors at a time: 2 MB at 1536 dimensions
 _FIRST = 1024  # points nominated at first
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
+_FRACTION = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?")
 
 
 class QdrantVectors(ExactStore):
@@ -133,9 +136,16 @@ class _Points:
             ids: list[Any] = [int(unit) if unit.isdecimal() else unit for unit in units]
             return models.Filter(must=[models.HasIdCondition(has_id=ids)])
         key = self._key(self._unit_field)
-        named = models.FieldCondition(key=key, match=models.MatchAny(any=list(units)))
-        numbers = [_equal(key, value) for unit in units for value in _unquoted(unit)]
-        return models.Filter(should=[named, *numbers])
+        strings = models.MatchAny(any=list(units))
+        integers = models.MatchAny(any=[int(unit) for unit in units if _INTEGER.fullmatch(unit)])
+        others = [value for unit in units for value in _written(unit)]
+        return models.Filter(
+            should=[
+                models.FieldCondition(key=key, match=strings),
+                models.FieldCondition(key=key, match=integers),
+                *(_equal(key, value) for value in others),
+            ]
+        )
 
     def passing(self, filter: Filter) -> models.Filter:
         """Every point that passes a filter, and maybe others."""
@@ -162,15 +172,12 @@ def _equal(key: str, value: str | float | bool) -> models.FieldCondition:
     return models.FieldCondition(key=key, range=models.Range(gte=value, lte=value))
 
 
-def _unquoted(unit: str) -> Iterator[float | bool]:
-    """Values other than a string that are written like this."""
+def _written(unit: str) -> list[float | bool]:
+    """The boolean, or the number with a fraction, that is written like this."""
     if unit in ("True", "False"):
-        yield unit == "True"
-    elif re.fullmatch(r"-?[0-9.]+(e[+-]?[0-9]+)?", unit):
-        try:
-            yield float(unit)
-        except ValueError:
-            return
+        return [unit == "True"]
+    value = float(unit) if _FRACTION.fullmatch(unit) else math.inf
+    return [value] if math.isfinite(value) else []
 
 
 class _Reading:
