@@ -82,7 +82,7 @@ class Statements:
         self._vector = vector if types[table.vector] == "vector" else f"CAST({vector} AS vector)"
         self._text = _quoted(table.text)
         self._fields = [f"CAST({_quoted(table.metadata)} AS text)"] if table.metadata else []
-        self._fields += [f"CAST(to_jsonb({_quoted(name)}) AS text)" for name in table.columns]
+        self._fields += [self._as_json(name) for name in table.columns]
         self._asked = [] if filter is EVERYTHING else self._fields
         self._whole = f"FROM {_colons(table.qualified)} WHERE ({table.condition})"
         self._rows = " AND ".join(
@@ -159,6 +159,12 @@ class Statements:
         return (
             f"CASE WHEN position('\\u' IN {whole}) = 0 THEN {value} WHEN {valid} THEN {value} END"
         )
+
+    def _as_json(self, column: str) -> str:
+        """A column as JSON text. What is json already may be none that ``to_jsonb`` takes."""
+        value = _quoted(column)
+        made = value if self._types[column] in ("json", "jsonb") else f"to_jsonb({value})"
+        return f"CAST({made} AS text)"
 
     def _passing(self, filter: Filter) -> list[str]:
         """Conditions that rows meet which pass a filter, and maybe others."""

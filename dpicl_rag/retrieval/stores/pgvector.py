@@ -53,7 +53,8 @@ class PgVectors(ExactStore):
         name: Public name of the corpus; the table's if None.
 
     Raises:
-        ConfigurationError: There is no such column, and no metadata.
+        ConfigurationError: There is no such column, and no metadata; or the engine is
+            asynchronous.
         MissingDependencyError: SQLAlchemy is not installed.
     """
 
@@ -69,6 +70,10 @@ class PgVectors(ExactStore):
         name: str | None = None,
     ) -> None:
         optional("sqlalchemy", "pgvector", "SQLAlchemy")
+        if hasattr(connect, "sync_engine"):
+            raise ConfigurationError(
+                "an asynchronous engine needs a loop that runs it; see connecting_through"
+            )
         self.name = table.name if name is None else name
         self.embedder = embedder
         self._connect: Connect = connect if callable(connect) else connecting(connect)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,6 +41,7 @@ class QdrantVectors(ExactStore):
         vector: Name of the vector; empty for the unnamed one.
 
     Raises:
+        ConfigurationError: The client is asynchronous.
         MissingDependencyError: ``qdrant-client`` is not installed.
     """
 
@@ -57,6 +59,8 @@ class QdrantVectors(ExactStore):
         vector: str = "",
     ) -> None:
         optional("qdrant_client", "qdrant", "qdrant-client")
+        if inspect.iscoroutinefunction(client.get_collection):
+            raise ConfigurationError("give a QdrantClient; an asynchronous one is not searched")
         self.name = self._collection = collection
         self.embedder = embedder
         self._client = client

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sqlalchemy import Engine, create_engine, text
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from dpicl_rag.errors import ConfigurationError, CorpusError
 from dpicl_rag.retrieval import ThresholdRetriever, TopKRetriever
@@ -16,6 +17,7 @@ from dpicl_rag.retrieval.stores import pgvector
 from dpicl_rag.retrieval.stores.exact import exact_scores
 from dpicl_rag.retrieval.stores.pg_statements import Statements, Table
 from dpicl_rag.retrieval.stores.pgvector import PgVectors, require_no_index
+from tests.support import postgres as server
 from tests.support.stores import (
     DIMENSION,
     EMBEDDER,
@@ -128,17 +130,18 @@ def test_columns_in_place_of_metadata(engine: Engine) -> None:
         connection.execute(
             text(
                 'CREATE TABLE "odd\\: ""name" (id uuid, "the text" text, e vector(8), '
-                "patient integer, ward text, seen date)"
+                "patient integer, ward text, seen date, odd json)"
             )
         )
         connection.execute(
             text(
                 'INSERT INTO "odd\\: ""name" VALUES '
-                "(gen_random_uuid(), 'a', :near, 5, 'north', '2026-01-02'), "
-                "(gen_random_uuid(), 'b', :near, 6, 'south', NULL), "
-                "(gen_random_uuid(), 'c', :near, NULL, 'north', NULL)"
+                "(gen_random_uuid(), 'a', :near, 5, 'north', '2026-01-02', "
+                "CAST(CAST(:odd AS text) AS json)), "
+                "(gen_random_uuid(), 'b', :near, 6, 'south', NULL, 'null'), "
+                "(gen_random_uuid(), 'c', :near, NULL, 'north', NULL, NULL)"
             ),
-            {"near": str(NEAR.tolist())},
+            {"near": str(NEAR.tolist()), "odd": r'{"x": "\u0000"}'},
         )
     table = Table(
         'odd: "name',
@@ -146,14 +149,19 @@ def test_columns_in_place_of_metadata(engine: Engine) -> None:
         text="the text",
         vector="e",
         metadata=None,
-        columns=("patient", "ward", "seen"),
+        columns=("patient", "ward", "seen", "odd"),
     )
     source = PgVectors(engine, table, unit_field="patient", embedder=EMBEDDER)
     assert units(source) == ["5", "6"]
     assert units(source, where={"ward": "north"}) == ["5"]
     assert units(source, where={"patient": {"$gt": 5}}) == ["6"]
     document = ThresholdRetriever(source, 0.9, where={"seen": "2026-01-02"}).retrieve("q")[0]
-    assert document.metadata == {"patient": "5", "ward": "north", "seen": "2026-01-02"}
+    assert document.metadata == {
+        "patient": "5",
+        "ward": "north",
+        "seen": "2026-01-02",
+        "odd": str({"x": "\0"}),
+    }
     with pytest.raises(ConfigurationError, match="not among its columns"):
         PgVectors(engine, table, unit_field="thread", embedder=EMBEDDER)
 
@@ -300,6 +308,12 @@ def test_what_a_table_must_have(table: PgTable, change: dict[str, str], message:
     source = PgVectors(table.engine, made, unit_field=FIELD, embedder=EMBEDDER)
     with pytest.raises(ConfigurationError, match=message):
         source.scan(QUESTION)
+
+
+def test_an_asynchronous_engine(postgres: str) -> None:
+    engine = create_async_engine(server.url(postgres))
+    with pytest.raises(ConfigurationError, match="connecting_through"):
+        PgVectors(engine, Table("notes"), unit_field=FIELD, embedder=EMBEDDER)
 
 
 # Silence

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from qdrant_client import QdrantClient, models
+from qdrant_client import AsyncQdrantClient, QdrantClient, models
 
 from dpicl_rag.errors import ConfigurationError, CorpusError
 from dpicl_rag.retrieval import ThresholdRetriever, TopKRetriever
@@ -212,6 +212,11 @@ def test_limits_that_would_fail_only_where_much_is_near() -> None:
     strict = models.StrictModeConfigOutput(enabled=True, max_query_limit=100)
     with pytest.raises(ConfigurationError, match="max_query_limit"):
         source(configured(strict=strict)).scan(QUESTION)
+
+
+def test_an_asynchronous_client() -> None:
+    with pytest.raises(ConfigurationError, match="give a QdrantClient"):
+        source(AsyncQdrantClient(":memory:"))
 
 
 def test_errors_quote_nothing() -> None:
