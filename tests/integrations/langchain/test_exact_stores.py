@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import uuid
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from faiss import IndexFlatL2, IndexHNSWFlat
 from langchain_chroma import Chroma
+from langchain_core.documents import Document
+from langchain_core.vectorstores import VectorStore
 from langchain_postgres import PGEngine, PGVector, PGVectorStore
 from langchain_postgres.v2.engine import Column
 from langchain_qdrant import QdrantVectorStore, RetrievalMode
@@ -79,14 +85,41 @@ def qdrant(**options: Any) -> Any:
     return QdrantVectorStore(client, "notes", LengthOne(), **options)
 
 
-def faiss(kind: str = "IndexFlatL2") -> Any:
-    pytest.importorskip("langchain_community", reason="langchain-community is not installed")
-    import faiss
-    from langchain_community.docstore.in_memory import InMemoryDocstore
-    from langchain_community.vectorstores.faiss import FAISS
+class Flat(VectorStore):
+    """What is asked of ``FAISS`` of langchain_community, which warns that it is kept up no more."""
 
-    arguments = (LENGTH, 8) if kind == "IndexHNSWFlat" else (LENGTH,)
-    return FAISS(LengthOne(), getattr(faiss, kind)(*arguments), InMemoryDocstore(), {})
+    def __init__(self, embeddings: Any, index: Any) -> None:
+        self.embedding_function = embeddings
+        self.index = index
+        self.documents: dict[str, Document] = {}
+        self.docstore = SimpleNamespace(search=lambda id: self.documents.get(id, "not found"))
+        self.index_to_docstore_id: dict[int, str] = {}
+
+    @property
+    def embeddings(self) -> Any:
+        return self.embedding_function
+
+    def add_texts(self, texts: Any, metadatas: Any = None, *, ids: Any = None, **_: Any) -> Any:
+        for text, fields, id in zip(texts, metadatas, ids, strict=True):
+            self.index_to_docstore_id[self.index.ntotal] = id
+            self.documents[id] = Document(text, metadata=fields)
+            self.index.add(np.array([self.embeddings.embed_query(text)], dtype=np.float32))
+        return ids
+
+    def delete(self, ids: Any = None, **_: Any) -> None:
+        self.index.remove_ids(np.array([list(self.documents).index(id) for id in ids]))
+        self.documents = {id: d for id, d in self.documents.items() if id not in ids}
+        self.index_to_docstore_id = dict(enumerate(self.documents))
+
+    from_texts = None
+    similarity_search = None
+
+
+@pytest.fixture
+def faiss(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    module = "langchain_community.vectorstores.faiss"
+    monkeypatch.setitem(sys.modules, module, SimpleNamespace(FAISS=Flat))
+    return lambda index: Flat(LengthOne(), index)
 
 
 @pytest.fixture(
@@ -104,7 +137,8 @@ def store(request: pytest.FixtureRequest) -> Iterator[Any]:
         yield filled(made)
         asyncio.run(made._engine.close())
     else:
-        yield filled(qdrant() if kind == "Qdrant" else faiss())
+        flat = request.getfixturevalue("faiss")
+        yield filled(qdrant() if kind == "Qdrant" else flat(IndexFlatL2(LENGTH)))
 
 
 def filled(store: Any) -> Any:
@@ -229,6 +263,18 @@ def test_qdrant_by_words() -> None:
         private_retriever(store, unit_field="patient")
 
 
-def test_approximate_faiss() -> None:
+def test_approximate_faiss(faiss: Callable[..., Any]) -> None:
     with pytest.raises(ConfigurationError, match=r"IndexHNSWFlat .* approximate"):
-        private_retriever(faiss("IndexHNSWFlat"), unit_field="patient")
+        private_retriever(faiss(IndexHNSWFlat(LENGTH, 8)), unit_field="patient")
+
+
+def test_faiss_of_langchain() -> None:
+    """The class itself, where it is installed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        community = pytest.importorskip(
+            "langchain_community.vectorstores.faiss", reason="langchain-community is not installed"
+        )
+        memory = pytest.importorskip("langchain_community.docstore.in_memory")
+    store = community.FAISS(LengthOne(), IndexFlatL2(LENGTH), memory.InMemoryDocstore(), {})
+    assert set(found(filled(store), threshold=0.3)) == {"ann", "cid"}
