@@ -46,9 +46,7 @@ def spread():
     os.environ.update(before)
 
 
-def test_random_kills_lose_no_charge_and_hang_no_answer(
-    spread, tiny_model, tmp_path, capfd, record_property
-):
+def test_random_kills_lose_no_charge_and_hang_no_answer(spread, tiny_model, tmp_path, capfd):
     coins = random.Random(11)
     expected = [answered(tiny_model, tmp_path, **settings) for settings in SETTINGS]
     start = time.monotonic()
@@ -56,31 +54,30 @@ def test_random_kills_lose_no_charge_and_hang_no_answer(
     usual = time.monotonic() - start
     kills = different = unavailable = 0
     longest, errors = 0.0, set[str]()
-    while kills < KILLS:
-        which = coins.randrange(len(SETTINGS))
-        with contextlib.ExitStack() as stack:
-            killed = killing(spread, coins.uniform(0, usual), coins.randrange(2))
-            done = stack.enter_context(killed)
+    try:
+        while kills < KILLS:
+            which = coins.randrange(len(SETTINGS))
             start = time.monotonic()
-            try:
-                found = answered(spread, tmp_path, **SETTINGS[which])
-            except Exception as error:
-                errors.add(f"{type(error).__name__}: {error}")
-                continue
-            finally:
-                longest = max(longest, time.monotonic() - start)
-        kills += len(done)
-        if found[0].stopped_by == "unavailable":
-            unavailable += 1
-        else:
-            different += found != expected[which]
-    printed = "".join(capfd.readouterr())
-    with capfd.disabled():
-        print(  # noqa: T201 - the suite prints its figures
-            f"\n{kills} kills: {different} answers or charges differ, {unavailable} unavailable, "
-            f"{len(errors)} errors; the longest answer took {longest:.0f} s, an undisturbed one "
-            f"{usual:.1f} s"
-        )
+            with killing(spread, coins.uniform(0, usual), coins.randrange(2)) as done:
+                try:
+                    found = answered(spread, tmp_path, **SETTINGS[which])
+                except Exception as error:
+                    errors.add(f"{type(error).__name__}: {error}")
+                    continue
+            longest = max(longest, time.monotonic() - start)
+            kills += len(done)
+            if found[0].stopped_by == "unavailable":
+                unavailable += 1
+            else:
+                different += found != expected[which]
+    finally:
+        printed = "".join(capfd.readouterr())
+        with capfd.disabled():
+            print(  # noqa: T201 - the suite prints its figures
+                f"\n{kills} kills: {different} answers or charges differ, {unavailable} "
+                f"unavailable, {len(errors)} errors; the longest answer took {longest:.0f} s, an "
+                f"undisturbed one {usual:.1f} s"
+            )
     assert not errors
     assert different == unavailable == 0
     assert longest < PATIENCE

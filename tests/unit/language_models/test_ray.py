@@ -124,3 +124,25 @@ def test_ray_is_started_with_a_token_and_without_what_is_not_needed(spread):
         for actor in spread._crew._actors
     ]
     assert nice == [0, 0]
+
+
+@pytest.mark.model
+def test_the_questions_of_the_demo_are_answered_as_by_one_process(cluster, default_model, tmp_path):
+    from demos.email_assistant import TEMPLATE
+    from demos.inbox.generator import generate
+    from dpicl_rag import load
+
+    box = generate()
+    box.write(tmp_path / "mail.mbox")
+    mail = load(tmp_path / "mail.mbox").documents
+    settings = {"template": TEMPLATE, "stop": ("\n",), "max_tokens": 6}
+    with RayModel(workers=2) as model:
+        for fact in box.facts:
+            settings["question"] = fact.question
+            settings["documents"] = [
+                *[own for own in mail if fact.is_stated_in(own.text)][:5],
+                *[own for own in mail if not fact.is_stated_in(own.text)][:2],
+            ]
+            found = answered(model, tmp_path, **settings)
+            assert found == answered(default_model, tmp_path, **settings), fact.topic
+            assert found[0].tokens > 0
