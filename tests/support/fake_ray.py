@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, Literal
 
+from dpicl_rag.language_models.ray import crew
 from dpicl_rag.language_models.ray.worker import Worker
 
 Fault = Literal["dies before", "dies after", "hangs", "unsure before", "unsure after", ""]
@@ -130,3 +131,13 @@ class FakeActor:
             self.alive = False
             return ActorDiedError()
         return found
+
+
+def install(monkeypatch: Any) -> FakeRay:
+    """Put a stand-in in the place of Ray, for one test."""
+    fake = FakeRay()
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setattr(crew, "_ray", lambda: fake)
+    monkeypatch.setattr(crew, "_PAUSE", 1e-9)
+    monkeypatch.setattr(crew, "_LONGEST_PAUSE", 1e-9)
+    return fake

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import traceback
 from types import SimpleNamespace
 
@@ -10,7 +11,12 @@ import pytest
 import torch
 
 from dpicl_rag.auditing import SyntheticModel
-from dpicl_rag.errors import ConfigurationError, EngineUnavailableError, ModelError
+from dpicl_rag.errors import (
+    ConfigurationError,
+    EngineUnavailableError,
+    MissingDependencyError,
+    ModelError,
+)
 from dpicl_rag.language_models.memory import NotEnoughMemoryError
 from dpicl_rag.language_models.ray import RayModel, crew, worker
 from dpicl_rag.language_models.ray.model import shares
@@ -20,7 +26,7 @@ from dpicl_rag.language_models.ray.wants import Summed
 from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.mechanisms.utilities import LogProb, Surplus
 from tests.support.answering import DOCUMENTS, answered
-from tests.support.fake_ray import FakeRay
+from tests.support.fake_ray import install
 from tests.support.tiny_model import build_tiny_model
 
 SECRET = "quillon-vexatrix"
@@ -30,12 +36,7 @@ KINDS = ("dies before", "dies after", "unsure before", "unsure after")
 
 @pytest.fixture
 def ray(monkeypatch):
-    fake = FakeRay()
-    monkeypatch.setenv("RAY_AUTH_MODE", "token")
-    monkeypatch.setattr(crew, "_ray", lambda: fake)
-    monkeypatch.setattr(crew, "_PAUSE", 0.0)
-    monkeypatch.setattr(crew, "_LONGEST_PAUSE", 1e-9)
-    return fake
+    return install(monkeypatch)
 
 
 @pytest.fixture
@@ -242,6 +243,17 @@ def test_without_a_token_nothing_is_sent(ray, monkeypatch, spread):
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     with pytest.raises(ConfigurationError, match="token"):
         spread()
+
+
+def test_a_missing_package_names_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingDependencyError, match=r"dpicl-rag\[ray\]"):
+        RayModel(build_tiny_model)
+
+
+def test_a_server_needs_no_workers(ray):
+    with pytest.raises(ConfigurationError, match="needs no workers"):
+        RayModel("openai+http://127.0.0.1:1/v1#model")
 
 
 def test_a_cluster_that_is_too_small_is_told(ray, spread):
