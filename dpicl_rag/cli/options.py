@@ -45,6 +45,15 @@ Embedding = Annotated[
         "default.",
     ),
 ]
+EmbeddingDevice = Annotated[
+    str | None,
+    typer.Option(
+        "--device",
+        metavar="DEVICE",
+        help="Where passages are embedded, such as cuda:1 or cpu; a GPU by default where there is "
+        "one.",
+    ),
+]
 LedgerPath = Annotated[
     Path | None,
     typer.Option(

@@ -120,11 +120,11 @@ def find_ledger(path: Path | None) -> Iterator[Ledger | None]:
         yield ledger
 
 
-def load_embedder(model: str | None) -> Embedder:
-    """The embedding model by name; loaded at first use."""
+def load_embedder(model: str | None, device: str | None = None) -> Embedder:
+    """The embedding model by name, on a device; loaded at first use."""
     from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
 
-    return SentenceTransformerEmbedder(model)
+    return SentenceTransformerEmbedder(model, device=device)
 
 
 @contextmanager
