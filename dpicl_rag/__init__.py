@@ -28,7 +28,9 @@ if TYPE_CHECKING:
         ModelError,
     )
     from dpicl_rag.knowledge import AnswerMemory, NotRememberedWarning, PublicDocuments
+    from dpicl_rag.language_models.openai_compatible.model import OpenAICompatibleModel
     from dpicl_rag.language_models.prefix_cache import PrefixCache
+    from dpicl_rag.language_models.ray import RayModel
     from dpicl_rag.language_models.transformers import TransformersModel
     from dpicl_rag.ledger import Ledger, NoBudgetWarning
     from dpicl_rag.loaders import load
@@ -54,7 +56,9 @@ _HOMES = {
     "EngineUnavailableError KnowledgeError LedgerError LoaderError MissingDependencyError "
     "MissingDocumentsError ModelError",
     "knowledge": "AnswerMemory NotRememberedWarning PublicDocuments",
+    "language_models.openai_compatible.model": "OpenAICompatibleModel",
     "language_models.prefix_cache": "PrefixCache",
+    "language_models.ray": "RayModel",
     "language_models.transformers": "TransformersModel",
     "ledger": "Ledger NoBudgetWarning",
     "loaders": "load",
@@ -90,6 +94,7 @@ __all__ = [
     "NoBudgetWarning",
     "NotPrivateWarning",
     "NotRememberedWarning",
+    "OpenAICompatibleModel",
     "PoissonSampledRetriever",
     "PrefixCache",
     "PrivacyConfig",
@@ -101,6 +106,7 @@ __all__ = [
     "PrivateTopKRetriever",
     "PromptTemplate",
     "PublicDocuments",
+    "RayModel",
     "Stability",
     "ThresholdRetriever",
     "TopKRetriever",

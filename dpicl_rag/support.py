@@ -9,6 +9,8 @@ unit and of released tokens, so a unit that comes or goes moves the count by one
 from __future__ import annotations
 
 import math
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -16,7 +18,7 @@ import torch
 from dpicl_rag.filters import Filter
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.mechanisms.step import Step
+from dpicl_rag.mechanisms.step import DistantStep, Step
 
 # Of 704 medical records that state a right answer 704 agree, of 264 others that are near to the
 # question none (python -m benchmarks.spending). The first is the mean log-probability of a token,
@@ -47,6 +49,7 @@ class Witness:
     def __init__(self) -> None:
         self.tokens: list[int] = []
         self._experts: torch.Tensor | None = None
+        self._later: deque[Callable[[], torch.Tensor]] = deque()
         self._public = 0.0
 
     def __repr__(self) -> str:
@@ -59,8 +62,10 @@ class Witness:
             step: What the token was drawn from.
             token: The token.
         """
-        own = step.log_probs(token).cpu()
-        self._experts = own if self._experts is None else self._experts + own
+        if isinstance(step, DistantStep):
+            self._later.append(step.log_probs_later(token))
+        else:
+            self._add(step.log_probs(token))
         self._public += float(step.public[token])
         self.tokens.append(token)
 
@@ -71,10 +76,16 @@ class Witness:
             public: Log-probability of the tokens to the bare model, where the public row of the
                 steps knew more than that.
         """
+        while self._later:
+            self._add(self._later.popleft()())
         assert self._experts is not None
         bare = self._public if public is None else public
         likely = self._experts / len(self.tokens) > _LIKELY
         return likely & (self._experts - bare > _NEWS)
+
+    def _add(self, own: torch.Tensor) -> None:
+        own = own.cpu()
+        self._experts = own if self._experts is None else self._experts + own
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from dpicl_rag.mechanisms import randomness
+from tests.support.postgres import postgres  # noqa: F401
 from tests.support.tiny_model import build_tiny_model
 
 DATA = Path(os.environ.get("DPICL_RAG_DATA", Path(__file__).parents[2] / "shared" / "data"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
@@ -13,6 +12,7 @@ import typer
 from dpicl_rag.cli import console, options, stores
 from dpicl_rag.configuration import MethodName, PrivacyConfig
 from dpicl_rag.errors import EngineUnavailableError
+from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 
 if TYPE_CHECKING:
     from dpicl_rag.answers import PrivateAnswer, PrivateLabel, PrivateStream
@@ -44,10 +44,12 @@ def ask(
     for all). The same question again costs nothing, and a similar one less.
     """
     with _asking(source, settings, answering, quiet) as (llm, retriever):
+        from dpicl_rag.knowledge import NotRememberedWarning
+
         with console.Bar("Reading the documents", quiet=quiet) as bar:
             with console.status("Searching the corpus", quiet=quiet):
                 stream = llm.stream(question, retriever, fresh=fresh, on_progress=bar.update)
-            with stream, _told_if_not_remembered():
+            with stream, console.told(NotRememberedWarning):
                 _drain(stream, bar, answering.prefix, silent=as_json)
         answer = stream.answer
     if as_json:
@@ -123,11 +125,13 @@ def _asking(
             ledger = None
             if not answering.no_ledger:
                 ledger = stack.enter_context(stores.open_ledger(answering.ledger))
-        with console.status("Loading the language model", quiet=quiet):
+        loading = console.status("Loading the language model", quiet=quiet)
+        with console.told(NotPrivateWarning), loading:
             from dpicl_rag.private_context_llm import PrivateContextLLM
 
+            model = stores.spread_model(answering.model, answering.workers)
             llm = PrivateContextLLM(
-                answering.model,
+                stack.enter_context(model),
                 template=PromptTemplate(answer_prefix=answering.prefix),
                 ledger=ledger,
                 corpus=source.corpus,
@@ -157,19 +161,6 @@ def _knowledge(
         corpus = stores.open_corpus(name, source.path, source.embedder)
         found.append(stack.enter_context(corpus))
     return found
-
-
-@contextmanager
-def _told_if_not_remembered() -> Iterator[None]:
-    """Say on stderr that a released answer could not be kept; other warnings stay quiet."""
-    from dpicl_rag.knowledge import NotRememberedWarning
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("always", NotRememberedWarning)
-        yield
-    for warning in caught:
-        console.note(f"warning: {warning.message}")
 
 
 def _print_known(answer: PrivateAnswer) -> None:

@@ -13,6 +13,7 @@ import typer
 from dpicl_rag._packaged import optional
 from dpicl_rag.cli import console, options, stores
 from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 
 if TYPE_CHECKING:
     from dpicl_rag.documents import Document
@@ -90,7 +91,8 @@ def audit(
     from dpicl_rag.language_models.load import load_language_model
     from dpicl_rag.language_models.prefix_cache import PrefixCache
 
-    with console.status("Loading the language model", quiet=quiet):
+    loading = console.status("Loading the language model", quiet=quiet)
+    with console.told(NotPrivateWarning), loading:
         whole = load_language_model(model, PrefixCache(memory=0))
         remembering = auditing.RememberingModel(whole)
         stored = stores.load_embedder(embedder)

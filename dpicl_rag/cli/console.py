@@ -136,6 +136,17 @@ def status(message: str, *, quiet: bool) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def told(kind: type[Warning]) -> Iterator[None]:
+    """Say warnings of one kind on stderr, when the block is done; others stay quiet."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", kind)
+        yield
+    for warning in caught:
+        note(f"warning: {warning.message}")
+
+
 class Bar:
     """A progress bar on stderr, there from the first update on and gone at the end.
 

@@ -6,6 +6,7 @@ Benchmark data is public; nothing here is the private path.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from dpicl_rag._packaged import optional
-from dpicl_rag.cli import console, options
+from dpicl_rag.cli import console, options, stores
+from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 
 if TYPE_CHECKING:
     from dpicl_rag.evaluation.membership import MembershipReport
@@ -72,6 +74,7 @@ class Scoring:
         ),
     ] = None
     model: options.Model = None
+    workers: options.Workers = None
     out: Annotated[
         Path | None,
         typer.Option(
@@ -222,10 +225,13 @@ def _score(
             labels=None if labels is None else [label.strip() for label in labels.split(",")],
             test_file=scoring.test_file,
         )
-    with console.status("Loading the language model", quiet=quiet):
-        # A cache in memory, so that a set of examples is read once per seed.
-        model = load_language_model(scoring.model, PrefixCache(4 << 30))
-    with console.Bar("Queries", quiet=quiet, counts=True) as bar:
+    with ExitStack() as stack:
+        loading = console.status("Loading the language model", quiet=quiet)
+        with console.told(NotPrivateWarning), loading:
+            spread = stack.enter_context(stores.spread_model(scoring.model, scoring.workers))
+            # A cache in memory, so that a set of examples is read once per seed.
+            model = load_language_model(spread, PrefixCache(4 << 30))
+        bar = stack.enter_context(console.Bar("Queries", quiet=quiet, counts=True))
         protocol.run(
             model,
             task,

@@ -67,6 +67,7 @@ def ingest(
     model: options.Model = None,
     path: options.StorePath = None,
     embedder: options.Embedding = None,
+    device: options.EmbeddingDevice = None,
     ledger: options.LedgerPath = None,
     no_ledger: Annotated[
         bool,
@@ -95,7 +96,8 @@ def ingest(
             on_progress=lambda seen: bar.update(seen, None),
         )
     with console.status("Opening the corpus", quiet=quiet):
-        target = Corpus.create(corpus, path, embedder=stores.load_embedder(embedder), public=public)
+        loaded_embedder = stores.load_embedder(embedder, device)
+        target = Corpus.create(corpus, path, embedder=loaded_embedder, public=public)
     try:
         with (
             nullcontext() if no_ledger else stores.find_ledger(ledger) as book,

@@ -45,6 +45,15 @@ Embedding = Annotated[
         "default.",
     ),
 ]
+EmbeddingDevice = Annotated[
+    str | None,
+    typer.Option(
+        "--device",
+        metavar="DEVICE",
+        help="Where passages are embedded, such as cuda:1 or cpu; a GPU by default where there is "
+        "one.",
+    ),
+]
 LedgerPath = Annotated[
     Path | None,
     typer.Option(
@@ -61,7 +70,17 @@ Model = Annotated[
     str | None,
     typer.Option(
         metavar="MODEL",
-        help="Language model: a Hugging Face id or a folder; the packaged one by default.",
+        help="Language model: a Hugging Face id, a folder, or a server's address, "
+        "openai+http://HOST:PORT/v1#MODEL; the packaged one by default.",
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Spread what is read over N Ray workers, each with its copy of the model: of the "
+        "cluster that RAY_ADDRESS names, or of this machine. The answer is the same.",
     ),
 ]
 Epsilon = Annotated[
@@ -208,6 +227,7 @@ class Answering:
     """Who answers, and whose budget pays."""
 
     model: Model = None
+    workers: Workers = None
     prefix: Annotated[
         str, typer.Option(help="Public words that every answer begins with. They cost nothing.")
     ] = ""

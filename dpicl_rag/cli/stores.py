@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dpicl_rag.knowledge import AnswerMemory
     from dpicl_rag.knowledge.answer_file import AnswerFile
     from dpicl_rag.language_models.prefix_cache import PrefixCache
+    from dpicl_rag.language_models.ray import RayModel
     from dpicl_rag.ledger import Ledger
     from dpicl_rag.retrieval import Corpus, Retriever
     from dpicl_rag.retrieval.embeddings import Embedder
@@ -53,6 +54,18 @@ def open_prefixes(corpus: str, path: Path | None) -> PrefixCache | None:
 def forget_prefixes(corpus: str, path: Path | None) -> None:
     """Delete what the model has read of a corpus."""
     shutil.rmtree(prefix_folder(corpus, path), ignore_errors=True)
+
+
+@contextmanager
+def spread_model(model: str | None, workers: int | None) -> Iterator[str | RayModel | None]:
+    """The model by name, or spread over Ray workers, which end with the block."""
+    if workers is None:
+        yield model
+        return
+    from dpicl_rag.language_models.ray import RayModel
+
+    with RayModel(model, workers) as spread:
+        yield spread
 
 
 def open_ledger(path: Path | None) -> Ledger:
@@ -112,11 +125,11 @@ def find_ledger(path: Path | None) -> Iterator[Ledger | None]:
         yield ledger
 
 
-def load_embedder(model: str | None) -> Embedder:
-    """The embedding model by name; loaded at first use."""
+def load_embedder(model: str | None, device: str | None = None) -> Embedder:
+    """The embedding model by name, on a device; loaded at first use."""
     from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
 
-    return SentenceTransformerEmbedder(model)
+    return SentenceTransformerEmbedder(model, device=device)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.evaluation.tasks import Item, Task
 from dpicl_rag.language_models.base import LanguageModel
-from dpicl_rag.mechanisms.step import DenseStep
+from dpicl_rag.mechanisms.step import rows_of
 from dpicl_rag.prompts import label_tokens, opening_tokens
 
 Subset = tuple[int, ...]
@@ -40,7 +40,7 @@ class Scorer:
     """Prompts of a task for one model.
 
     Args:
-        model: A language model of this process that reads tokens.
+        model: A language model that reads tokens.
         task: The task.
         text_tokens: Texts are cut to this public number of tokens.
     """
@@ -117,9 +117,8 @@ class Scorer:
         for batch in _batches(documents, len(self._header)):
             rows = self._model.read(self._header, [documents[s] for s in batch], room=room)
             rows.extend(tokens)
-            step = rows.score(choice.continuations)
-            assert isinstance(step, DenseStep)
-            found.update(zip(batch, step.rows.tolist(), strict=True))
+            said = rows_of(rows.score(choice.continuations))
+            found.update(zip(batch, said.tolist(), strict=True))
         return found
 
     def _example(self, item: Item) -> list[int]:

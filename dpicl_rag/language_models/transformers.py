@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import torch
 
-from dpicl_rag.errors import ConfigurationError, ContextLengthError, ModelError
-from dpicl_rag.language_models import probe
+from dpicl_rag.errors import ModelError
+from dpicl_rag.language_models import probe, token_inputs
 from dpicl_rag.language_models.base import Input, Progress
 from dpicl_rag.language_models.copy_bias import CopyBias
 from dpicl_rag.language_models.hardware import faster_dtype, machine
@@ -137,11 +137,7 @@ class TransformersModel:
 
     def digest(self, passages: Sequence[str], most: int) -> tuple[int, ...]:
         """Token ids of passages, the earliest first, at most ``most``; none for no text."""
-        ids: list[int] = []
-        for passage in passages:
-            own = f"\n\n{passage}" if ids else passage
-            ids += self.tokenizer.encode_start(own, most - len(ids))
-        return tuple(ids)
+        return token_inputs.digest(self.tokenizer, passages, most)
 
     def read(
         self,
@@ -160,13 +156,7 @@ class TransformersModel:
             ModelError: There is not enough memory.
         """
         head, own = tuple(prefix), cast("Sequence[tuple[int, ...]]", inputs)
-        if not own or not all(own):
-            raise ConfigurationError("every row needs a document of at least one token")
-        if len(head) + max(map(len, own)) + room > self.context_length:
-            raise ContextLengthError(
-                "the prompt and the answer do not fit the model's context of "
-                f"{self.context_length} tokens; shorten the question or lower max_tokens"
-            )
+        token_inputs.require_room(head, own, room, self.context_length)
         advance = in_tenths(sum(map(len, own)), on_progress)
         kind = PackedRows if self._packs() else LoneRows
         bias = None

@@ -9,8 +9,8 @@ for: charges are exact, whatever a float holds in place of a clip bound.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from typing import Protocol, runtime_checkable
 
 import torch
 
@@ -84,6 +84,31 @@ class Step(Protocol):
         ...
 
 
+@runtime_checkable
+class DistantStep(Step, Protocol):
+    """A step that is asked over a wire: what is not needed at once comes with the next call."""
+
+    def log_probs_later(self, candidate: int) -> Callable[[], torch.Tensor]:
+        """``log_probs``, to be called for when it is needed; the step need not be kept."""
+        ...
+
+
+def rows_of(step: Step) -> torch.Tensor:
+    """Every row of a step, the public one first [n + 1, candidates]. Not for mechanisms.
+
+    For few candidates: where a step is spread over machines, each is asked for.
+    """
+    if isinstance(step, DenseStep):
+        return step.rows
+    candidates = range(len(step.public))
+    if isinstance(step, DistantStep):
+        later = [step.log_probs_later(candidate) for candidate in candidates]
+        own = [found() for found in later]
+    else:
+        own = [step.log_probs(candidate) for candidate in candidates]
+    return torch.cat([step.public.double()[None], torch.stack(own, dim=1)])
+
+
 def grid(utility: Utility, strength: float) -> float:
     """The unit in which experts are added: 2^-40, or more for draws that reach further than 1.
 
@@ -137,7 +162,18 @@ class DenseStep:
         self, utility: Utility, strength: float, weights: torch.Tensor | None = None
     ) -> torch.Tensor:
         """See `Step.weighted_sum`."""
+        _, total = self.whole_sum(utility, strength, weights)
+        return total.double() * grid(utility, strength)
+
+    def whole_sum(
+        self, utility: Utility, strength: float, weights: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """``ranges``, and ``weighted_sum`` in units of ``grid``: int64 [candidates].
+
+        Whole numbers of several steps add up to the sum over the experts of all of them, exactly.
+        """
         unit = grid(utility, strength)
+        found = [self.public.new_zeros(0, dtype=torch.float64)]
         total = torch.zeros_like(self.public, dtype=torch.int64)
         if weights is None:
             weights = total.new_ones(len(self.experts), dtype=torch.float64)
@@ -150,7 +186,8 @@ class DenseStep:
             parts.clamp_max_(weight * ranges / unit).floor_()
             # Whole numbers below 2^53: a slice's sum is exact in float64.
             total += parts.sum(dim=0).long()
-        return total.double() * unit
+            found.append(ranges[:, 0])
+        return torch.cat(found), total
 
     def log_probs(self, candidate: int) -> torch.Tensor:
         """See `Step.log_probs`."""

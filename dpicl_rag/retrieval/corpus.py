@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,11 +20,13 @@ from dpicl_rag.identity import name_key
 from dpicl_rag.retrieval.chunking import split_text
 from dpicl_rag.retrieval.defects import Defect, find_defects, record_of
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
-from dpicl_rag.retrieval.ingest import Ingested, Progress, cut_up, delete_replaced
+from dpicl_rag.retrieval.ingest import Embedded, Ingested, Progress, cut_up, delete_replaced
+from dpicl_rag.retrieval.local import LocalVectors
 from dpicl_rag.retrieval.passages import UNIT_FIELD, Record, stored_unit
 from dpicl_rag.retrieval.placing import place, record_unit, require_unit
 from dpicl_rag.retrieval.register import PREFIX, Register, pages
-from dpicl_rag.retrieval.store import Store, Version
+from dpicl_rag.retrieval.server import REFRESH_S, ServerVectors
+from dpicl_rag.retrieval.store import Store
 from dpicl_rag.retrieval.vectors import Found, Snapshot, Where
 
 if TYPE_CHECKING:
@@ -36,8 +38,12 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,510}[A-Za-z0-9]")
 _EMBEDDER, _SIZE, _OVERLAP = "dpicl_embedder", "dpicl_chunk_size", "dpicl_chunk_overlap"
 _PUBLIC = "dpicl_public"
-_BATCH = 64  # passages embedded between two writes: what an interrupted ingest loses
+_BATCH = 64  # passages embedded at a time
 _PAGE = 1000  # records read at a time
+_HELD_S = 20.0  # how long a store is held for writing passages
+# Chroma's own index is never searched, so it is kept as poor as it may be: building it costs most
+# of what storing costs. Vectors keep their bits in a space that does not scale them.
+_INDEX = {"space": "l2", "max_neighbors": 2, "ef_construction": 2, "sync_threshold": 20_000}
 
 
 class Corpus:
@@ -56,6 +62,7 @@ class Corpus:
         chunking: tuple[int, int] | None = None,
         collection: Collection | None = None,
         public: bool = False,
+        refresh: float = REFRESH_S,
     ) -> None:
         self.name = name
         self.embedder = embedder
@@ -64,8 +71,11 @@ class Corpus:
         self._unit_field = unit_field
         self._chunking = chunking
         self._given = collection
-        self._lock = threading.Lock()
-        self._cached: tuple[Version, Snapshot] | None = None
+        self._file: LocalVectors | ServerVectors | None = None  # a database in memory has none
+        if store.path is not None:
+            self._file = LocalVectors(store, name, unit_field)
+        elif store.server is not None:
+            self._file = ServerVectors(store, name, unit_field, refresh=refresh, given=collection)
 
     def __repr__(self) -> str:
         return f"Corpus({self.name!r})"
@@ -86,6 +96,7 @@ class Corpus:
         chunk_size: int = 800,
         chunk_overlap: int = 80,
         public: bool = False,
+        refresh: float = REFRESH_S,
     ) -> Corpus:
         """Open a corpus, making it first if there is none of this name.
 
@@ -98,6 +109,9 @@ class Corpus:
             chunk_overlap: Characters repeated between neighbouring passages.
             public: That every text put there is public: it may then inform answers at no cost
                 (``PrivateContextLLM(knowledge=...)``). Chosen once.
+            refresh: For a ``client`` of a server: seconds after which what other programs wrote
+                is read. What this library writes or forgets, and what changes the number of
+                passages, is seen by the next question. Public.
 
         Raises:
             CorpusError: The name is invalid, or a corpus of this name was made with another
@@ -120,10 +134,10 @@ class Corpus:
                     name,
                     metadata=metadata,
                     embedding_function=None,
-                    configuration={"hnsw": {"space": "cosine"}},
+                    configuration={"hnsw": _INDEX},
                     get_or_create=True,
                 )
-        corpus = cls._opened(store, name, embedder)
+        corpus = cls._opened(store, name, embedder, refresh)
         if corpus.public != public:
             kinds = ("private", "public") if public else ("public", "private")
             raise CorpusError(
@@ -140,6 +154,7 @@ class Corpus:
         *,
         client: ClientAPI | None = None,
         embedder: Embedder | None = None,
+        refresh: float = REFRESH_S,
     ) -> Corpus:
         """Open an existing corpus; arguments as for `create`.
 
@@ -148,10 +163,11 @@ class Corpus:
                 it was made with another embedding model.
         """
         require_corpus_name(name)
-        return cls._opened(Store.at(path, client), name, embedder or SentenceTransformerEmbedder())
+        embedder = embedder or SentenceTransformerEmbedder()
+        return cls._opened(Store.at(path, client), name, embedder, refresh)
 
     @classmethod
-    def _opened(cls, store: Store, name: str, embedder: Embedder) -> Corpus:
+    def _opened(cls, store: Store, name: str, embedder: Embedder, refresh: float) -> Corpus:
         known = store.names()
         if name not in known:
             there = f"there are: {', '.join(known)}" if known else "there is none yet"
@@ -178,11 +194,17 @@ class Corpus:
             embedder,
             chunking=(metadata[_SIZE], metadata[_OVERLAP]),
             public=metadata.get(_PUBLIC) is True,
+            refresh=refresh,
         )
 
     @classmethod
     def from_collection(
-        cls, collection: Collection, *, unit_field: str, embedder: Embedder | None = None
+        cls,
+        collection: Collection,
+        *,
+        unit_field: str,
+        embedder: Embedder | None = None,
+        refresh: float = REFRESH_S,
     ) -> Corpus:
         """A corpus over a collection that something else fills; it can be read and deleted from.
 
@@ -195,6 +217,7 @@ class Corpus:
                 document in ``"document_id"``.
             embedder: The embedding model that the collection was filled with; the packaged one if
                 None.
+            refresh: As for `create`.
 
         Raises:
             CorpusError: The collection was opened with another ``unit_field`` before, or is a
@@ -218,6 +241,7 @@ class Corpus:
             embedder or SentenceTransformerEmbedder(),
             unit_field=unit_field,
             collection=collection,
+            refresh=refresh,
         )
 
     @staticmethod
@@ -268,32 +292,27 @@ class Corpus:
             if record.id in stored and stored[record.id] != record.metadata
         ]
         done = len(passages) - len(new)
-        for batch in pages(changed, _PAGE):
-            with self._writing() as collection:
-                collection.update(
-                    [record.id for record in batch],
-                    metadatas=[
-                        # Chroma merges; a field that is gone is unset by None.
-                        {**dict.fromkeys(stored[record.id]), **record.metadata}
-                        for record in batch
-                    ],
-                )
+        if changed:
+            with self._writing() as (_, collection):
+                for batch in pages(changed, _PAGE):
+                    collection.update(
+                        [record.id for record in batch],
+                        metadatas=[
+                            # Chroma merges; a field that is gone is unset by None.
+                            {**dict.fromkeys(stored[record.id]), **record.metadata}
+                            for record in batch
+                        ],
+                    )
         if on_progress is not None:
             on_progress(done, len(passages))
-        for batch in pages(new, _BATCH):
-            vectors = self.embedder.embed([record.text for record in batch])
-            with self._writing() as collection:
-                collection.upsert(
-                    [record.id for record in batch],
-                    embeddings=vectors,
-                    documents=[record.text for record in batch],
-                    metadatas=[dict(record.metadata) for record in batch],
-                )
-            done += len(batch)
-            if on_progress is not None:
-                on_progress(done, len(passages))
+        with Embedded(self._store_passages) as embedded:
+            for batch in pages(new, _BATCH):
+                embedded.add(batch, self.embedder.embed([record.text for record in batch]))
+                done += len(batch)
+                if on_progress is not None:
+                    on_progress(done, len(passages))
         if any(document.origin.record for document in given):
-            with self._writing() as collection:
+            with self._writing(forgets=True) as (_, collection):
                 delete_replaced(collection, given, passages)
         return Ingested(len(given), cut.empty, len(new), len(passages) - len(new))
 
@@ -306,20 +325,11 @@ class Corpus:
         (``chroma vacuum``).
         """
         wanted = stored_unit(unit)
-        with self._store.writing() as client:
-            collection = self._collection(client, given=True)
+        with self._writing(forgets=True) as (client, collection):
             if self._chunking is not None:
                 key = name_key(wanted)
                 wanted = Register(client, self.name).units([key]).get(key, wanted)
-            page = collection.get(include=["metadatas"])
-            fields = page["metadatas"] or []
-            # Not by a filter on the field: that tells the number 1 from the string, units do not.
-            ids = [
-                id
-                for id, field in zip(page["ids"], fields, strict=True)
-                if unit_of(id, field or {}, self._unit_field) == wanted
-            ]
-            for batch in pages(ids, _PAGE):
+            for batch in pages(self._ids_of(wanted, collection), _PAGE):
                 collection.delete(ids=list(batch))
 
     def scan(
@@ -342,6 +352,8 @@ class Corpus:
             CorpusError: The collection cannot be read. No single record causes that: one without
                 a text or the unit's field is left out; see `check`.
         """
+        if self._file is not None:
+            return self._file.scan(question, least, most, where)
         return self._snapshot(where).scan(question, least, most)
 
     def records(self) -> list[Record]:
@@ -350,26 +362,7 @@ class Corpus:
         Raises:
             CorpusError: The collection cannot be read.
         """
-        return list(self._snapshot().records)
-
-    def _snapshot(self, where: Where | None = None) -> Snapshot:
-        """All passages as they are now.
-
-        Kept in memory and read again after any change to a local database, by whatever program
-        (see `Store.version`). Servers and in-memory databases have no such counter, so there it is
-        read anew each time.
-        """
-        with self._lock:
-            version = self._store.version(self.name)
-            if version is None or self._cached is None or self._cached[0] != version:
-                version, whole = self._read()
-                self._cached = None if version is None else (version, whole)
-            else:
-                whole = self._cached[1]
-        if where is None:
-            return whole
-        with self._reading() as (collection, _):
-            return whole.where(collection.get(where=dict(where), include=[])["ids"])
+        return self._snapshot().records
 
     def check(self) -> list[Defect]:
         """Records that questions do not find, and why: no text, no unit, no usable vector.
@@ -380,13 +373,12 @@ class Corpus:
         Raises:
             CorpusError: The collection cannot be read.
         """
-        _, rows = self._rows()
-        return find_defects(rows, self.embedder)
+        return find_defects(self._rows(), self.embedder)
 
     def close(self) -> None:
         """Forget what is in memory and release the files."""
-        with self._lock:
-            self._cached = None
+        if self._file is not None:
+            self._file.close()
         self._store.close()
 
     def _placed(
@@ -406,24 +398,51 @@ class Corpus:
 
         with self._reading():
             pass  # reading makes no folder where the corpus's is gone, as writing would
-        with self._store.writing() as client:
-            collection = self._collection(client, given=True)
+        with self._writing() as (client, collection):
             register = Register(client, self.name)
             named = [replace(document, unit=stored_unit(document.unit)) for document in documents]
             return place(named, collection, register, join), register.former_names()
 
-    def _read(self) -> tuple[Version | None, Snapshot]:
-        version, rows = self._rows()
-        records = [record for record, _ in rows if isinstance(record, Record)]
-        vectors = [vector for record, vector in rows if isinstance(record, Record)]
-        return version, Snapshot(records, np.stack(vectors) if records else np.zeros((0, 0)))
+    def _ids_of(self, unit: str, collection: Collection) -> list[str]:
+        """Identifiers of all records of a unit."""
+        if self._file is not None:
+            return self._file.ids_of(unit, collection)
+        page = collection.get(include=["metadatas"])
+        # Not by a filter on the field: that tells the number 1 from the string, units do not.
+        return [
+            id
+            for id, fields in zip(page["ids"], page["metadatas"] or [], strict=True)
+            if unit_of(id, fields or {}, self._unit_field) == unit
+        ]
 
-    def _rows(
-        self,
-    ) -> tuple[Version | None, list[tuple[Record | Defect, npt.NDArray[np.float32]]]]:
-        """The store's version, and every record with its vector."""
+    def _store_passages(self, passages: Sequence[tuple[Record, npt.NDArray[np.float32]]]) -> None:
+        while passages:
+            # Others wait for the store only so long at a time.
+            with self._writing() as (client, collection):
+                size, ends = client.get_max_batch_size(), time.monotonic() + _HELD_S
+                while passages and time.monotonic() < ends:
+                    batch, passages = passages[:size], passages[size:]
+                    collection.upsert(
+                        [record.id for record, _ in batch],
+                        embeddings=np.stack([vector for _, vector in batch]),
+                        documents=[record.text for record, _ in batch],
+                        metadatas=[dict(record.metadata) for record, _ in batch],
+                    )
+
+    def _snapshot(self, where: Where | None = None) -> Snapshot:
+        """All passages as they are now, in memory."""
+        rows = [(record, vector) for record, vector in self._rows() if isinstance(record, Record)]
+        vectors = np.stack([vector for _, vector in rows]) if rows else np.zeros((0, 0))
+        whole = Snapshot([record for record, _ in rows], vectors)
+        if where is None:
+            return whole
+        with self._reading() as collection:
+            return whole.where(collection.get(where=dict(where), include=[])["ids"])
+
+    def _rows(self) -> list[tuple[Record | Defect, npt.NDArray[np.float32]]]:
+        """Every record with its vector."""
         found: list[tuple[Record | Defect, npt.NDArray[np.float32]]] = []
-        with self._reading() as (collection, version):
+        with self._reading() as collection:
             # Identifiers first, in one statement: pages by offset would slip under a writer.
             for ids in pages(collection.get(include=[])["ids"], _PAGE):
                 page = collection.get(ids=ids, include=["embeddings", "metadatas", "documents"])
@@ -433,27 +452,31 @@ class Corpus:
                 vectors = np.asarray(page["embeddings"], dtype=np.float32)
                 records = (record_of(*row, self._unit_field) for row in rows)
                 found.extend(zip(records, vectors, strict=True))
-        return version, found
+        return found
 
     def _stored_metadata(self, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+        if self._file is not None:
+            return self._file.metadata(ids)
         stored: dict[str, Mapping[str, Any]] = {}
-        with self._reading() as (collection, _):
+        with self._reading() as collection:
             for page in pages(ids, _PAGE):
                 found = collection.get(ids=page, include=["metadatas"])
                 stored.update(zip(found["ids"], found["metadatas"] or [], strict=True))
         return stored
 
     @contextmanager
-    def _reading(self) -> Iterator[tuple[Collection, Version | None]]:
-        """The collection, and the store's version before anything is read from it."""
+    def _reading(self) -> Iterator[Collection]:
         with self._store.reading() as client:
-            version = self._store.version(self.name)
-            yield self._collection(client, given=self._store.path is None), version
+            yield self._collection(client, given=self._store.path is None)
 
     @contextmanager
-    def _writing(self) -> Iterator[Collection]:
+    def _writing(self, *, forgets: bool = False) -> Iterator[tuple[ClientAPI, Collection]]:
+        """The store for writing; what was written is found from then on."""
         with self._store.writing() as client:
-            yield self._collection(client, given=True)
+            collection = self._collection(client, given=True)
+            yield client, collection
+            if self._file is not None:
+                self._file.wrote(client, collection, forgot=forgets)
 
     def _collection(self, client: ClientAPI, *, given: bool) -> Collection:
         if given and self._given is not None:

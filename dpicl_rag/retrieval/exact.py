@@ -100,6 +100,7 @@ def refuse_approximate(source: str) -> NoReturn:
     raise ConfigurationError(
         f"{source} cannot be used inside the privacy guarantee: a vector store's own search is "
         "approximate (HNSW and the like), so the arrival of one document can reroute the search "
-        "for all others, and no charge covers that. Hand over the collection instead "
-        "(Corpus.from_collection): its vectors are read and scanned exactly"
+        "for all others, and no charge covers that. Stores over Chroma, pgvector, Qdrant and flat "
+        "FAISS are searched exactly; of these hand over the store itself, or a Chroma collection "
+        "by Corpus.from_collection"
     )

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Collection as Ids
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
 
 from dpicl_rag.documents import Document
 from dpicl_rag.retrieval.passages import RECORD_FIELD, Record, passages_of
@@ -16,6 +20,11 @@ if TYPE_CHECKING:
 
 _PAGE = 1000
 _WANTED = 500  # values of a field that are looked for at a time
+_MOST = 50_000  # passages that wait: 80 MB at 384 dimensions
+_LEAST_S = 2.0  # between two writes
+_PART = 5.0  # how many times as long as a write the time to the next one is
+
+Stored = tuple[Record, npt.NDArray[np.float32]]
 
 Progress = Callable[[int, int], None]
 """Called with the number of passages done and the total."""
@@ -63,6 +72,43 @@ class Cut:
             if old in stored and new in passages:
                 passages[old] = replace(passages.pop(new), id=old)
         return passages
+
+
+class Embedded:
+    """Passages that are embedded and wait to be stored; left, it stores what waits.
+
+    Storing costs by itself, the more the larger the corpus is, so passages are stored together:
+    as many as keep it to a small part of the time. What a kill loses is embedded again.
+
+    Args:
+        store: Stores passages with their vectors.
+    """
+
+    def __init__(self, store: Callable[[Sequence[Stored]], None]) -> None:
+        self._store = store
+        self._waiting: list[Stored] = []
+        self._next = time.monotonic() + _LEAST_S
+
+    def __enter__(self) -> Embedded:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._flush()
+
+    def add(self, passages: Sequence[Record], vectors: npt.NDArray[np.float32]) -> None:
+        """Take in passages with their vectors, and store what waits where it is time."""
+        self._waiting.extend(zip(passages, vectors, strict=True))
+        if len(self._waiting) >= _MOST or time.monotonic() >= self._next:
+            self._flush()
+
+    def _flush(self) -> None:
+        # Emptied first: what the store refused is not tried again on the way out.
+        waiting, self._waiting = self._waiting, []
+        began = time.monotonic()
+        if waiting:
+            self._store(waiting)
+        ended = time.monotonic()
+        self._next = ended + max(_LEAST_S, _PART * (ended - began))
 
 
 def cut_up(

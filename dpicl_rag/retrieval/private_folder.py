@@ -11,7 +11,9 @@ from pathlib import Path
 from uuid import UUID
 
 DATABASE_FILE = "chroma.sqlite3"
-LOCK_FILE = "dpicl-rag.lock"
+FILES = "dpicl-rag."
+"""What names of this library's own files in the folder begin with."""
+LOCK_FILE = FILES + "lock"
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -55,7 +57,7 @@ def _is_stores(entry: os.DirEntry[str]) -> bool:
         return False
     if entry.is_dir():
         return _is_uuid(entry.name)  # an index of vectors
-    return entry.name == LOCK_FILE or entry.name.startswith(DATABASE_FILE)
+    return entry.name.startswith((DATABASE_FILE, FILES))
 
 
 def _is_uuid(name: str) -> bool:

@@ -10,6 +10,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
 
 import numpy as np
 
@@ -24,6 +25,7 @@ T = TypeVar("T")
 PREFIX = "dpicl-units-"
 """What names of collections begin with that are registers, not corpora."""
 
+_VERSION = "version"  # no hash, so no key's record
 _UNIT, _FORMER, _MERGED = "unit", "former", "merged"
 _PAGE = 1000
 
@@ -37,9 +39,25 @@ class Register:
     """
 
     def __init__(self, client: ClientAPI, corpus: str) -> None:
-        # Hashed, for a name with anything before it may be longer than the database takes.
-        name = PREFIX + hashlib.sha256(corpus.encode()).hexdigest()[:32]
-        self._keys: Collection = client.get_or_create_collection(name, embedding_function=None)
+        self._keys: Collection = client.get_or_create_collection(
+            _collection_name(corpus), embedding_function=None
+        )
+
+    @staticmethod
+    def version_of(client: ClientAPI, corpus: str) -> str | None:
+        """What `renew` wrote last; None if it never did."""
+        from chromadb.errors import NotFoundError
+
+        try:
+            keys = client.get_collection(_collection_name(corpus), embedding_function=None)
+        except NotFoundError:
+            return None
+        found = keys.get(ids=[_VERSION], include=["metadatas"])["metadatas"]
+        return str(found[0][_VERSION]) if found else None
+
+    def renew(self) -> None:
+        """Write a random version: the corpus is another from now on."""
+        self._write({_VERSION: {_VERSION: uuid4().hex}})
 
     def units(self, keys: Sequence[str]) -> dict[str, str]:
         """The unit of each key that is known."""
@@ -90,6 +108,11 @@ def pages(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     """Pieces of a sequence, in order."""
     for first in range(0, len(items), size):
         yield items[first : first + size]
+
+
+def _collection_name(corpus: str) -> str:
+    # Hashed, for a name with anything before it may be longer than the database takes.
+    return PREFIX + hashlib.sha256(corpus.encode()).hexdigest()[:32]
 
 
 def _hash(key: str) -> str:

@@ -112,6 +112,20 @@ class Store:
         path = Path(settings.persist_directory) if local else None
         return cls(path, client, tenant, database)
 
+    @property
+    def server(self) -> str | None:
+        """Address of the server that the database is on; None where it is in this process."""
+        if self._client is None or self.path is not None:
+            return None
+        settings = self._client.get_settings()
+        host = settings.chroma_server_host
+        return f"{host}:{settings.chroma_server_http_port}" if host else None
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Database and tenant of Chroma."""
+        return self._database, self._tenant
+
     @contextmanager
     def reading(self) -> Iterator[ClientAPI]:
         """A client that sees everything written so far.
@@ -120,12 +134,37 @@ class Store:
             CorpusError: There is no database in the folder, or it fails.
         """
         if self.path is not None and not self._is_there(self.path):
-            raise CorpusError(
-                f"there is no database in {self.path}; ingest the documents again, or give the "
-                "folder that it was moved to"
-            )
+            raise _gone(self.path)
         with self._any() as client:
             yield client
+
+    @contextmanager
+    def try_reading(self) -> Iterator[ClientAPI | None]:
+        """`reading`, or None at once where somebody else reads or writes.
+
+        Raises:
+            CorpusError: As `reading`.
+        """
+        if self.path is None:
+            with self.reading() as client:
+                yield client
+            return
+        if not self._is_there(self.path):
+            raise _gone(self.path)
+        lock = FileLock(self.path / LOCK_FILE, timeout=0, mode=0o600)
+        try:
+            lock.acquire()
+        except Timeout:
+            yield None
+            return
+        except OSError as error:
+            raise _closed(self.path, error) from error
+        try:
+            with _guarded(), self._fresh(self.path) as client:
+                yield client
+            self._keep_private(self.path)
+        finally:
+            lock.release()
 
     @contextmanager
     def writing(self) -> Iterator[ClientAPI]:
@@ -184,7 +223,10 @@ class Store:
         if self._watch is None or self._watch[1] != file:
             self._unwatch()
             uri = database.as_uri() + "?mode=ro"
-            self._watch = (sqlite3.connect(uri, uri=True, check_same_thread=False), file)
+            self._watch = (
+                sqlite3.connect(uri, uri=True, check_same_thread=False, timeout=_LOCK_TIMEOUT_S),
+                file,
+            )
         return self._watch
 
     def _unwatch(self) -> None:
@@ -222,10 +264,7 @@ class Store:
                 "wait for it to finish"
             ) from None
         except OSError as error:
-            raise CorpusError(
-                f"the database in {path} cannot be opened; give a folder that this user may write "
-                f"to ({error})"
-            ) from error
+            raise _closed(path, error) from error
         try:
             self._keep_private(path)
             yield
@@ -260,6 +299,20 @@ class Store:
             database=self._database,
         ) as client:
             yield client
+
+
+def _gone(path: Path) -> CorpusError:
+    return CorpusError(
+        f"there is no database in {path}; ingest the documents again, or give the folder that it "
+        "was moved to"
+    )
+
+
+def _closed(path: Path, error: OSError) -> CorpusError:
+    return CorpusError(
+        f"the database in {path} cannot be opened; give a folder that this user may write to "
+        f"({error})"
+    )
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from dpicl_rag.retrieval.passages import Record
 from dpicl_rag.retrieval.vectors import VectorSource, Where
 from langchain_dpicl_rag.documents import named
 from langchain_dpicl_rag.embeddings import embedder_of
+from langchain_dpicl_rag.exact_stores import exact_source
 
 
 def private_retriever(
@@ -31,13 +32,15 @@ def private_retriever(
 
     Args:
         source: Any retriever of ``dpicl_rag``, a ``dpicl_rag.Corpus``, a
-            ``langchain_chroma.Chroma``, an ``InMemoryVectorStore``, or what ``as_retriever()``
-            makes of these stores with plain similarity search.
+            ``langchain_chroma.Chroma``, an ``InMemoryVectorStore``, a store over pgvector, Qdrant
+            or flat FAISS, or what ``as_retriever()`` makes of these stores with plain similarity
+            search.
         unit_field: For stores, the metadata field that holds the privacy unit; ``"document"`` makes
             each record a unit.
         threshold: For stores and corpora, the least cosine of a unit with the question.
         top_k: For stores and corpora, the most units, in place of a threshold.
-        where: For Chroma stores and corpora, a metadata filter. Public.
+        where: For corpora and all stores but ``InMemoryVectorStore``, a Chroma metadata filter.
+            Public.
         units: How many of the closest units are aimed for, by a private search, where neither
             ``threshold`` nor ``top_k`` is given.
 
@@ -76,6 +79,8 @@ def _vectors(store: Any, unit_field: str | None) -> VectorSource:
             "retriever must be a retriever of dpicl_rag (derive your own from ExactRetriever), a "
             f"Corpus or a vector store, not {type(store).__name__}"
         )
+    if (source := exact_source(store, unit_field)) is not None:
+        return source
     if not isinstance(store, (Chroma, InMemoryVectorStore)):
         refuse_approximate(type(store).__name__)
     unit_field = named(unit_field)

@@ -20,6 +20,7 @@ from dpicl_rag.retrieval.defects import NO_TEXT, Defect
 from dpicl_rag.retrieval.memory import InMemoryVectors
 from dpicl_rag.retrieval.passages import Record
 from dpicl_rag.retrieval.vectors import VectorSource, Where
+from llama_index_dpicl_rag.exact_stores import exact_source
 from llama_index_dpicl_rag.nodes import SOURCE_FIELD, record_of_node
 
 
@@ -101,6 +102,8 @@ def _of_index(index: VectorStoreIndex, unit_field: str) -> VectorSource:
     embedder = IndexEmbedder(index._embed_model)
     if isinstance(store, ChromaVectorStore):
         return Corpus.from_collection(store.client, unit_field=unit_field, embedder=embedder)
+    if (source := exact_source(index, unit_field, embedder)) is not None:
+        return source
     if not isinstance(store, SimpleVectorStore):
         refuse_approximate(type(store).__name__)
 

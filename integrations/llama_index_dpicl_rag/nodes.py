@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from llama_index.core.schema import BaseNode, MetadataMode
 
@@ -22,10 +23,13 @@ def record_of_node(node: BaseNode, unit_field: str) -> Record | Defect:
         unit_field: Metadata field that holds the privacy unit. ``"document_id"`` is the node's
             source document, and ``"document"`` makes each node a unit.
     """
-    # As LlamaIndex's vector stores write it, over a field of that name.
-    fields = {**node.metadata, SOURCE_FIELD: node.ref_doc_id or "None"}
     text = node.get_content(metadata_mode=MetadataMode.NONE)
-    return record_of(node.node_id, fields, text, unit_field)
+    return record_of(node.node_id, fields_of_node(node), text, unit_field)
+
+
+def fields_of_node(node: BaseNode) -> dict[str, Any]:
+    """The metadata of a node, as LlamaIndex's vector stores write it: with its source document."""
+    return {**node.metadata, SOURCE_FIELD: node.ref_doc_id or "None"}
 
 
 def as_documents(nodes: Iterable[BaseNode], unit_field: str) -> list[Document]:

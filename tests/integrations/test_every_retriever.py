@@ -100,7 +100,7 @@ DOORS: list[Callable[..., str]] = [
 def corpus(tmp_path: Path, tiny_model, monkeypatch: pytest.MonkeyPatch) -> Iterator[Corpus]:
     monkeypatch.setenv("DPICL_RAG_STORE", str(tmp_path / "store"))
     monkeypatch.setenv("DPICL_RAG_LEDGER", str(tmp_path / "ledger.sqlite"))
-    monkeypatch.setattr(stores, "load_embedder", lambda name: BucketEmbedder())
+    monkeypatch.setattr(stores, "load_embedder", lambda name, device=None: BucketEmbedder())
     monkeypatch.setattr("dpicl_rag.language_models.defaults.default_model", lambda: tiny_model)
     made = Corpus.create("notes", tmp_path / "store", embedder=BucketEmbedder())
     made.add(NOTES)

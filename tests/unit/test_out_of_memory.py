@@ -10,7 +10,9 @@ from tests.support.bucket_embedder import BucketEmbedder
 
 
 @pytest.mark.parametrize("accounting", ["individual", "fixed"])
-@pytest.mark.parametrize("place", ["vectors.Snapshot.scores", "corpus.Corpus._read"])
+@pytest.mark.parametrize(
+    "place", ["scoring.rough_scores", "scoring.exact_scores", "mapped.VectorFile.load"]
+)
 def test_numpy_runs_out_in_a_search(place, accounting, tiny_model, tmp_path, monkeypatch):
     def run_out(*_: object) -> None:
         np.empty((7345, 1 << 40))
@@ -19,6 +21,7 @@ def test_numpy_runs_out_in_a_search(place, accounting, tiny_model, tmp_path, mon
         run_out()
     corpus = Corpus.create("notes", tmp_path, embedder=BucketEmbedder())
     corpus.add(["a note"])
+    corpus.close()  # so that the file is read again
     monkeypatch.setattr(f"dpicl_rag.retrieval.{place}", run_out)
     llm = PrivateContextLLM(tiny_model, accounting=accounting)
     with pytest.raises(ModelError, match="not enough memory") as caught:

@@ -19,7 +19,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_model) -> Path:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("DPICL_RAG_STORE", raising=False)
     monkeypatch.delenv("DPICL_RAG_LEDGER", raising=False)
-    monkeypatch.setattr(stores, "load_embedder", lambda name: BucketEmbedder())
+    monkeypatch.setattr(stores, "load_embedder", lambda name, device=None: BucketEmbedder())
     monkeypatch.setattr("dpicl_rag.language_models.defaults.default_model", lambda: tiny_model)
     console.show_tracebacks(False)
     return tmp_path

@@ -120,7 +120,7 @@ def test_bad_input_is_one_line(cli, rows, home, monkeypatch, source, words, told
 def test_a_corpus_of_another_embedder_is_refused(cli, rows, monkeypatch):
     assert cli("ingest", str(rows), "--corpus", "facts").exit_code == 0
     other = type("Other", (type(stores.load_embedder(None)),), {"fingerprint": "other"})
-    monkeypatch.setattr(stores, "load_embedder", lambda name: other())
+    monkeypatch.setattr(stores, "load_embedder", lambda name, device=None: other())
     result = cli("ingest", str(rows), "--corpus", "facts")
     assert result.exit_code == 1
     assert "was embedded with buckets, not with other" in result.stderr
@@ -194,3 +194,16 @@ def test_the_key_of_a_row_is_named(cli, home):
     result = cli("ingest", str(path), "--corpus", "mail", "--key-field", "number")
     assert result.exit_code == 1
     assert "no record has a value for the key field 'number'" in result.stderr
+
+
+def test_the_device_that_embeds_is_chosen(cli, rows, monkeypatch):
+    devices = []
+    load = stores.load_embedder
+
+    def remember(name, device=None):
+        devices.append(device)
+        return load(name)
+
+    monkeypatch.setattr(stores, "load_embedder", remember)
+    assert cli("ingest", str(rows), "--corpus", "facts", "--device", "cpu").exit_code == 0
+    assert devices == ["cpu"]

@@ -1,12 +1,14 @@
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from dpicl_rag.retrieval import Corpus
+from dpicl_rag.retrieval.vectors import VectorSource, Where
 
 
 class HashingEmbedder:
@@ -27,6 +29,26 @@ class HashingEmbedder:
                 vectors[row, digest[0] % self.dimension] += 1 if digest[1] % 2 else -1
         length = np.linalg.norm(vectors, axis=1, keepdims=True)
         return np.divide(vectors, length, out=vectors, where=length > 0)
+
+
+class Seen(NamedTuple):
+    """A passage as questions find it."""
+
+    unit: str
+    metadata: Mapping[str, str]
+    vector: npt.NDArray[np.float64]
+
+
+def seen(source: VectorSource, where: Where | None = None, dimension: int = 16) -> dict[str, Seen]:
+    """What questions find of a source, by text: a question along each axis gives a component."""
+    found: dict[str, Seen] = {}
+    for axis, question in enumerate(np.eye(dimension)):
+        near = source.scan(question, where=where)
+        for document, score in near.passages(range(len(near.units))):
+            vector = np.zeros(dimension) if axis == 0 else found[document.text].vector
+            vector[axis] = score
+            found[document.text] = Seen(document.unit, document.metadata, vector)
+    return found
 
 
 def units_of(corpus: Corpus) -> list[str]:

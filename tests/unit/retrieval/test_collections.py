@@ -98,7 +98,7 @@ def test_a_record_without_a_unit_or_a_text_stops_no_question(
     collection.add(["r4"], embeddings=np.ones((1, 16)), **fields)
     assert [retriever.search("a refund").units for retriever in retrievers] == before
     assert len(corpus.records()) == 3
-    assert len(corpus._snapshot({"thread": "thread 1"}).records) == 2
+    assert len(corpus.scan(np.ones(16), where={"thread": "thread 1"}).passages([0])) == 2
     assert corpus.check() == [Defect("r4", reason)]
     corpus.delete_unit("thread 2")
     assert units_of(corpus) == ["thread 1"]

@@ -16,7 +16,8 @@ from dpicl_rag.errors import ConfigurationError, CorpusError
 from dpicl_rag.retrieval import Corpus, ThresholdRetriever
 from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
 from dpicl_rag.retrieval.ingest import Ingested
-from tests.unit.retrieval.conftest import HashingEmbedder, units_of
+from dpicl_rag.retrieval.vectors import on_grid
+from tests.unit.retrieval.conftest import HashingEmbedder, seen, units_of
 
 SECRET = "plover-39"
 LONG = " ".join(f"Sentence number {number} is here." for number in range(100))
@@ -36,17 +37,18 @@ def texts(corpus: Corpus) -> dict[str, list[str]]:
 
 def sizes(corpus: Corpus) -> tuple[int, int, int]:
     """Number of units, documents and passages."""
-    whole = corpus._snapshot()
-    documents = {record.id.rpartition("-")[0] for record in whole.records}
-    return len(whole.units), len(documents), len(whole.records)
+    records = corpus.records()
+    documents = {record.id.rpartition("-")[0] for record in records}
+    return len(units_of(corpus)), len(documents), len(records)
 
 
-def test_what_is_added_is_what_a_snapshot_holds(corpus: Corpus, embedder: HashingEmbedder) -> None:
+def test_what_is_added_is_what_questions_find(corpus: Corpus, embedder: HashingEmbedder) -> None:
     assert corpus.add(NOTES) == Ingested(documents=2, empty=0, passages=2, known=0)
-    snapshot = corpus._snapshot()
     assert texts(corpus) == {note.unit: [note.text] for note in NOTES}
-    for record, vector in zip(snapshot.records, snapshot.vectors, strict=True):
-        np.testing.assert_allclose(vector, embedder.embed([record.text])[0], atol=1e-6)
+    found = seen(corpus)
+    assert found.keys() == {note.text for note in NOTES}
+    for text, passage in found.items():
+        assert np.array_equal(passage.vector, on_grid(embedder.embed([text]))[0])
     assert sizes(corpus) == (2, 2, 2)
 
 
@@ -128,7 +130,7 @@ def test_an_interrupted_ingest_goes_on_where_it_stopped(tmp_path: Path) -> None:
 
 def test_deleting_a_unit_removes_all_of_it_and_nothing_else(corpus: Corpus) -> None:
     corpus.add([*NOTES, Document(LONG, "thread 1")])
-    corpus._snapshot()
+    seen(corpus)
     corpus.delete_unit("thread 1")
     corpus.delete_unit("not there")
     assert texts(corpus) == {"thread 2": [NOTES[1].text]}

@@ -60,7 +60,7 @@ def test_a_shared_folder_keeps_its_mode_and_the_stores_files_do_not(
     other.write_text("for all to read")
     (store / "public").mkdir(mode=0o755)
     open_to_all(store)
-    Corpus.open("mail", store, embedder=embedder)._snapshot()
+    Corpus.open("mail", store, embedder=embedder).scan(np.ones(16))
     assert mode(store) == 0o755
     assert (mode(other), mode(store / "public")) == (0o644, 0o755)
     assert mode(store / "chroma.sqlite3") == mode(store / "dpicl-rag.lock") == 0o600
@@ -88,7 +88,8 @@ def test_a_new_store_in_a_shared_folder_is_private_from_its_first_byte(
     Corpus.create("mail", tmp_path, embedder=embedder).add([f"note {n}" for n in range(1100)])
     assert mode(tmp_path) == 0o755
     modes = {path.name: mode(path) for path in tmp_path.iterdir() if path.name != "report.txt"}
-    assert len(modes) == 3  # the database, the lock, and the folder of an index
+    # The database, the lock, the folder of an index, the vectors and what is known of them.
+    assert len(modes) == 5
     assert not any(bits & 0o077 for bits in modes.values())
 
 
@@ -110,7 +111,7 @@ def test_the_folder_of_a_client_is_its_programs_affair(
         collection = client.create_collection("theirs", embedding_function=None)
         collection.add(["r"], embeddings=np.ones((1, 16)), documents=["x"], metadatas=[{"u": "1"}])
         before = mode(tmp_path / "chroma.sqlite3")
-        Corpus.from_collection(collection, unit_field="u", embedder=embedder)._snapshot()
+        Corpus.from_collection(collection, unit_field="u", embedder=embedder).scan(np.ones(16))
         assert (mode(tmp_path), mode(tmp_path / "chroma.sqlite3")) == (0o755, before)
 
 

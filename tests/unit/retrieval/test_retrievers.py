@@ -148,8 +148,8 @@ def test_the_retriever_for_what_a_caller_set(corpus: Corpus) -> None:
 
 
 def test_an_approximate_search_is_refused_with_the_reason() -> None:
-    with pytest.raises(ConfigurationError, match=r"FAISS cannot .* approximate .*from_collection"):
-        refuse_approximate("FAISS")
+    with pytest.raises(ConfigurationError, match=r"Milvus cannot .* approximate .*flat FAISS are"):
+        refuse_approximate("Milvus")
 
 
 def test_representations_are_public(corpus: Corpus) -> None:

@@ -1,4 +1,4 @@
-"""A snapshot follows every write, whoever makes it."""
+"""What questions find follows every write, whoever makes it."""
 
 import multiprocessing
 import shutil
@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import chromadb
 import numpy as np
@@ -16,8 +17,9 @@ from filelock import FileLock
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import CorpusError
 from dpicl_rag.retrieval import Corpus, ThresholdRetriever
+from dpicl_rag.retrieval.local import LocalVectors
 from dpicl_rag.retrieval.vectors import on_grid
-from tests.unit.retrieval.conftest import HashingEmbedder
+from tests.unit.retrieval.conftest import HashingEmbedder, seen
 
 # Plain Chroma in a process of its own. Commands come on standard input, one a line; the client
 # stays open between them, as another program's would.
@@ -92,7 +94,7 @@ def test_writes_by_another_program_are_seen(tmp_path: Path) -> None:
     corpus = Corpus.create("mail", tmp_path, embedder=HashingEmbedder())
     other = Other(tmp_path)
     try:
-        before = corpus._snapshot()
+        assert seen(corpus) == {}
         for seed, (operation, first, last) in enumerate(
             [
                 ("add", 0, 20),
@@ -107,29 +109,46 @@ def test_writes_by_another_program_are_seen(tmp_path: Path) -> None:
             ]
         ):
             other.do(operation, first, last, seed)
-            after = corpus._snapshot()
-            assert after is not before, operation
-            found = {r.id: v for r, v in zip(after.records, after.vectors, strict=True)}
+            found = seen(corpus)
             assert found.keys() == other.rows.keys(), operation
-            for id, vector in found.items():
-                np.testing.assert_allclose(vector, other.rows[id], atol=2**-22)
-            seeds = {record.id: record.metadata["seed"] for record in after.records}
+            for id, passage in found.items():
+                np.testing.assert_allclose(passage.vector, other.rows[id], atol=2**-22)
+            seeds = {id: passage.metadata["seed"] for id, passage in found.items()}
             assert seeds == {id: other.seeds[id] for id in seeds}
-            before = after
+            assert sorted(record.text for record in corpus.records()) == sorted(found)
     finally:
         other.close()
 
 
-def test_reading_changes_nothing_and_reads_nothing_again(tmp_path: Path) -> None:
+@pytest.fixture
+def renewed(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """Grows whenever a file of vectors is compared with its store."""
+    calls: list[None] = []
+    renew = LocalVectors._renew
+
+    def count(self: LocalVectors, *args: Any, **options: Any) -> Any:
+        calls.append(None)
+        return renew(self, *args, **options)
+
+    monkeypatch.setattr(LocalVectors, "_renew", count)
+    return calls
+
+
+def test_reading_changes_nothing_and_reads_nothing_again(
+    tmp_path: Path, renewed: list[None]
+) -> None:
     corpus = Corpus.create("mail", tmp_path, embedder=HashingEmbedder())
     corpus.add([Document("a note", "unit", {"owner": "ann"})])
     other = Other(tmp_path)
     try:
-        before = corpus._snapshot()
+        seen(corpus)
+        renewed.clear()
         other.do("read", 0, 1, 0)
-        corpus._snapshot({"owner": "ann"})
+        seen(corpus, {"owner": "ann"})
         Corpus.names(tmp_path)
-        assert corpus._snapshot() is before
+        seen(corpus)
+        seen(Corpus.open("mail", tmp_path, embedder=HashingEmbedder()))
+        assert renewed == []
     finally:
         other.close()
 
@@ -140,9 +159,9 @@ def test_two_objects_on_one_database(tmp_path: Path) -> None:
     for number in range(3):
         first.add([f"first {number}"])
         second.add([f"second {number}"])
-        expected = [record.text for record in first.records()]
+        expected = list(seen(first))
         assert len(expected) == 2 * number + 2
-        assert [record.text for record in second.records()] == expected
+        assert list(seen(second)) == expected
 
 
 def test_a_users_own_client_in_this_process(tmp_path: Path) -> None:
@@ -156,8 +175,9 @@ def test_a_users_own_client_in_this_process(tmp_path: Path) -> None:
             ["plain"], embeddings=np.ones((1, 16)), documents=["two"],
             metadatas=[{"dpicl_unit": "u"}],
         )  # fmt: skip
-        assert {record.text for record in corpus.records()} == {"one", "two"}
+        assert seen(corpus).keys() == {"one", "two"}
         corpus.delete_unit("u")
+        assert seen(corpus).keys() == {"one"}
         assert len(collection.get(include=["embeddings"])["ids"]) == 1
 
 
@@ -176,11 +196,11 @@ def test_a_database_in_memory_is_read_anew_each_time() -> None:
 
 def test_a_collection_deleted_behind_the_corpus(tmp_path: Path) -> None:
     corpus = Corpus.create("mail", tmp_path, embedder=HashingEmbedder())
-    corpus._snapshot()
+    seen(corpus)
     with chromadb.PersistentClient(tmp_path) as client:
         client.delete_collection("mail")
     with pytest.raises(CorpusError, match="NotFoundError"):
-        corpus._snapshot()
+        seen(corpus)
 
 
 def test_a_database_held_by_another_process_is_waited_for_then_refused(
@@ -189,8 +209,24 @@ def test_a_database_held_by_another_process_is_waited_for_then_refused(
     corpus = Corpus.create("mail", tmp_path, embedder=HashingEmbedder())
     monkeypatch.setattr("dpicl_rag.retrieval.store._LOCK_TIMEOUT_S", 0.05)
     with FileLock(tmp_path / "dpicl-rag.lock"), pytest.raises(CorpusError, match="has held"):
-        corpus._snapshot()
-    assert corpus.records() == []
+        seen(corpus)
+    assert seen(corpus) == {}
+
+
+def test_a_question_does_not_wait_for_a_writer(tmp_path: Path) -> None:
+    corpus = Corpus.create("mail", tmp_path, embedder=HashingEmbedder())
+    corpus.add(["one"])
+    with FileLock(tmp_path / "dpicl-rag.lock"):
+        assert list(seen(corpus)) == ["one"]
+        with chromadb.PersistentClient(tmp_path) as client:
+            client.get_collection("mail", embedding_function=None).add(
+                ["2"], embeddings=np.ones((1, 16)), documents=["two"],
+                metadatas=[{"dpicl_unit": "u"}],
+            )  # fmt: skip
+        assert list(seen(corpus)) == ["one"]
+        corpus.close()
+        assert list(seen(corpus)) == ["one"]
+    assert sorted(seen(corpus)) == ["one", "two"]
 
 
 def test_threads_share_a_corpus(tmp_path: Path) -> None:
@@ -229,20 +265,20 @@ def test_processes_ingest_into_one_corpus(tmp_path: Path) -> None:
     for worker in workers:
         worker.start()
     while any(worker.is_alive() for worker in workers):
-        corpus._snapshot()
+        seen(corpus)
     assert [worker.exitcode for worker in workers] == [0] * 4
-    snapshot = corpus._snapshot()
-    assert len(snapshot.records) == 2400
-    embedder = HashingEmbedder()
-    expected = on_grid(embedder.embed([record.text for record in snapshot.records]))
-    np.testing.assert_allclose(snapshot.vectors, expected, atol=2**-22)
+    found = seen(corpus)
+    assert len(found) == 2400
+    expected = on_grid(HashingEmbedder().embed(list(found)))
+    vectors = np.stack([passage.vector for passage in found.values()])
+    np.testing.assert_allclose(vectors, expected, atol=2**-22)
 
 
 def test_closing_releases_and_a_closed_corpus_still_works(corpus: Corpus) -> None:
     corpus.add(["one"])
-    before = corpus._snapshot()
+    assert list(seen(corpus)) == ["one"]
     corpus.close()
-    assert corpus._snapshot() is not before
+    assert list(seen(corpus)) == ["one"]
     corpus.close()
 
 
@@ -259,7 +295,7 @@ def test_a_folder_that_was_removed_and_made_anew(tmp_path: Path, by_another_proc
     path = tmp_path / "store"
     corpus = Corpus.create("mail", path, embedder=HashingEmbedder())
     corpus.add([Document("text 0", "unit")])
-    assert [record.text for record in corpus.records()] == ["text 0"]
+    assert list(seen(corpus)) == ["text 0"]
     for text in ("text 1", "text 2"):
         if by_another_process:
             process = multiprocessing.get_context("spawn").Process(
@@ -270,29 +306,28 @@ def test_a_folder_that_was_removed_and_made_anew(tmp_path: Path, by_another_proc
             assert process.exitcode == 0
         else:
             make_anew(path, text)
-        before = corpus._snapshot()
-        assert [record.text for record in before.records] == [text]
-        assert corpus._snapshot() is before
+        assert list(seen(corpus)) == [text]
+        assert [record.text for record in corpus.records()] == [text]
 
 
 def test_another_store_moved_into_the_place(tmp_path: Path) -> None:
     for name in ("one", "two"):
         Corpus.create("mail", tmp_path / name, embedder=HashingEmbedder()).add([name])
     corpus = Corpus.open("mail", tmp_path / "one", embedder=HashingEmbedder())
-    assert [record.text for record in corpus.records()] == ["one"]
+    assert list(seen(corpus)) == ["one"]
     (tmp_path / "one").rename(tmp_path / "away")
     (tmp_path / "two").rename(tmp_path / "one")
-    assert [record.text for record in corpus.records()] == ["two"]
+    assert list(seen(corpus)) == ["two"]
 
 
 def test_a_folder_that_is_gone_is_an_error_and_stays_gone(tmp_path: Path) -> None:
     path = tmp_path / "store"
     corpus = Corpus.create("mail", path, embedder=HashingEmbedder())
     corpus.add(["text"])
-    corpus._snapshot()
+    seen(corpus)
     shutil.rmtree(path)
     with pytest.raises(CorpusError, match="there is no database in"):
-        corpus._snapshot()
+        seen(corpus)
     with pytest.raises(CorpusError, match="there is no database in"):
         corpus.add(["more"])
     assert not path.exists()

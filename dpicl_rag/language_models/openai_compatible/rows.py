@@ -1,0 +1,107 @@
+"""The public row and the experts of a server: lists of tokens here, everything else there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+
+from dpicl_rag.errors import ConfigurationError, ContextLengthError
+from dpicl_rag.language_models.copy_bias import CopyBias
+from dpicl_rag.language_models.openai_compatible.completions import Completions, Shown, Tokens
+from dpicl_rag.language_models.openai_compatible.distributions import expert_rows, public_row
+from dpicl_rag.mechanisms.step import DenseStep, Step
+
+Ask = Callable[[Sequence[Tokens]], list[Shown]]
+
+
+class ServerRows:
+    """The public row, then the experts. Nothing is sent before something is appended.
+
+    Args:
+        completions: Asks the server.
+        prompts: Token ids of each row, the public one first.
+        room: How many tokens will be appended at most.
+        size: Of the vocabulary.
+        copy_bias: Makes rows favour words of their own input; None leaves them as they are.
+    """
+
+    def __init__(
+        self,
+        completions: Completions,
+        prompts: Sequence[Tokens],
+        room: int,
+        size: int,
+        copy_bias: CopyBias | None = None,
+    ) -> None:
+        self._completions = completions
+        self._public, *self._experts = prompts
+        self._room = room
+        self._size = size
+        self._copy_bias = copy_bias
+        self._appended: Tokens = ()
+
+    def __repr__(self) -> str:
+        return "ServerRows(<private>)"
+
+    def extend(self, token_ids: Sequence[int]) -> Step:
+        """Append the same tokens to every row; log-probabilities in float32."""
+        return self.extend_each(token_ids, keep=1)[0]
+
+    def extend_each(self, token_ids: Sequence[int], keep: int) -> list[Step]:
+        """Append the same tokens to every row; a step after each of the last ``keep``.
+
+        Every place of a row is a prompt of its own.
+        """
+        appended = (*self._appended, *token_ids)
+        if len(appended) > self._room:
+            raise ContextLengthError("more tokens were appended than room was made for")
+        ends = [appended[: len(appended) - left] for left in reversed(range(keep))]
+        found = list(self._places(ends, self._completions.public, self._completions.experts))
+        self._appended = appended
+        return [DenseStep(rows[0], rows[1:]) for rows in found]
+
+    def rewind(self, tokens: int) -> None:
+        """Forget the last ``tokens`` appended tokens."""
+        self._appended = self._appended[: len(self._appended) - tokens]
+
+    def score(self, continuations: Sequence[Sequence[int]]) -> Step:
+        """Log-probabilities of continuations, normalised over them; rows stay as they were.
+
+        Exact where the server names tokens, up to 128 of them. Else a token that a row does not
+        show has what `expert_rows` gives it.
+        """
+        if not self._appended:
+            raise ConfigurationError("rows are scored after at least one call of extend")
+        labels = [tuple(ids) for ids in continuations]
+        asked = sorted({token for ids in labels for token in ids})
+        starts = sorted({ids[:at] for ids in labels for at in range(len(ids))})
+
+        def ask(prompts: Sequence[Tokens]) -> list[Shown]:
+            # A row that favours its own words is normalised over all of them.
+            if self._copy_bias is not None:
+                return self._completions.public(prompts)
+            return self._completions.named(prompts, asked)
+
+        found = self._places([(*self._appended, *start) for start in starts], ask, ask)
+        total = torch.zeros(1 + len(self._experts), len(labels), dtype=torch.float64)
+        for start, rows in zip(starts, found, strict=True):
+            for at, ids in enumerate(labels):
+                if len(ids) > len(start) and ids[: len(start)] == start:
+                    total[:, at] += rows[:, ids[len(start)]].double()
+        scores = torch.log_softmax(total, dim=-1)
+        return DenseStep(scores[0], scores[1:])
+
+    def _places(self, ends: Sequence[Tokens], public: Ask, experts: Ask) -> Iterator[torch.Tensor]:
+        """Log-probabilities after each end of every row, float32 [rows, size].
+
+        The public row is asked by itself and first, so that no expert is at work beside it.
+        """
+        bare = public([(*self._public, *end) for end in ends])
+        own = experts([(*prompt, *end) for prompt in self._experts for end in ends])
+        for at in range(len(ends)):
+            row = public_row(bare[at], self._size)
+            rows = torch.cat([row[None], expert_rows(own[at :: len(ends)], row)])
+            if self._copy_bias is not None:
+                self._copy_bias.apply(rows[:, None])
+            yield rows

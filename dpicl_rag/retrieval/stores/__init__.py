@@ -1,0 +1,1 @@
+"""Stores other than Chroma whose search can be exact, as sources of vectors."""

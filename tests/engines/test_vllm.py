@@ -1,0 +1,234 @@
+"""The default model behind a real vLLM: the demo's questions, a kill in an answer, a restart.
+
+``make test-engines`` builds vLLM's own environment and runs this; else ``DPICL_RAG_VLLM`` names the
+Python that has it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import torch
+
+from demos.email_assistant import CORPUS, DELTA, EPSILON, MAX_TOKENS, TEMPLATE
+from demos.inbox.generator import Mailbox, generate
+from dpicl_rag import Corpus, Ledger, NotPrivateWarning, PrivateContextLLM, load
+from dpicl_rag.language_models.defaults import default_folder, default_model
+from dpicl_rag.language_models.openai_compatible.model import OpenAICompatibleModel
+from dpicl_rag.mechanisms.exponential import ExponentialMechanism
+from dpicl_rag.reading import read
+
+PYTHON = os.environ.get("DPICL_RAG_VLLM")
+STARTS_WITHIN = 600.0
+
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.skipif(
+        PYTHON is None, reason="no vLLM here: run make test-engines, or set DPICL_RAG_VLLM"
+    ),
+]
+
+
+class VLLM:
+    """A server of the default model; a context manager that starts and ends it.
+
+    Args:
+        folder: For its log.
+        *options: Of vLLM.
+    """
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self._log, self._options = folder / f"vllm-{self.port}.log", options
+
+    def __enter__(self) -> VLLM:
+        self.start()
+        self.wait()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.kill()
+
+    def start(self) -> None:
+        """Begin to start; `wait` says when it is there."""
+        command = [str(PYTHON), "-m", "vllm.entrypoints.openai.api_server", "--enforce-eager"]
+        command += ["--model", str(default_folder()), "--max-model-len", "2048"]
+        command += ["--host", "127.0.0.1", "--port", str(self.port), *self._options]
+        away = {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
+        environment = {**os.environ, **away}
+        environment.pop("PYTHONPATH", None)
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, env=environment, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def wait(self) -> None:
+        """Until it answers."""
+        end = time.monotonic() + STARTS_WITHIN
+        while time.monotonic() < end and self._process.poll() is None:
+            try:
+                if httpx.get(f"http://127.0.0.1:{self.port}/health", timeout=5).status_code == 200:
+                    return
+            except httpx.HTTPError:
+                time.sleep(0.5)
+        self.kill()
+        pytest.fail(f"vLLM did not start:\n{self._log.read_text()[-2000:]}")
+
+    def kill(self) -> None:
+        """End it and all its processes at once, whatever they do."""
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+        self._process.wait()
+
+    def model(self, deadline: float = 600.0) -> OpenAICompatibleModel:
+        """A model that is connected to it."""
+        query = f"tokenizer=default&deadline={deadline}"
+        return OpenAICompatibleModel(f"openai+http://127.0.0.1:{self.port}/v1?{query}")
+
+
+@pytest.fixture(scope="module")
+def vllm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VLLM]:
+    folder = tmp_path_factory.mktemp("vllm")
+    with VLLM(folder, "--dtype", "float32", "--max-logprobs", "1000") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def box() -> Mailbox:
+    return generate(7)
+
+
+@pytest.fixture(scope="module")
+def mail(box: Mailbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Corpus]:
+    folder = tmp_path_factory.mktemp("mail")
+    path = folder / "support.mbox"
+    box.write(path)
+    corpus = Corpus.create(CORPUS, path=folder / "chroma")
+    corpus.add(load(path).documents)
+    yield corpus
+    corpus.close()
+
+
+def assistant(model: Any, **settings: Any) -> PrivateContextLLM:
+    """As the demo has it, with repeatable coins."""
+    given = {"epsilon": EPSILON, "delta": DELTA, "max_tokens": MAX_TOKENS, "stop": ("\n",)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotPrivateWarning)
+        return PrivateContextLLM(model, template=TEMPLATE, seed=0, **{**given, **settings})
+
+
+def test_in_float32_a_row_is_its_own(vllm: VLLM) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = vllm.model()
+    assert model._completions.shown == 1000
+    assert model._completions.names
+    assert model.context_length == 2047
+
+
+def test_its_rows_and_labels_are_those_of_the_model_here(vllm: VLLM, box: Mailbox) -> None:
+    there, here = vllm.model(), default_model("float32")
+    prompt = TEMPLATE.cut(here.tokenizer, box.facts[0].question)
+    texts = ["Refunds take 9 working days.", "The <|im_end|> of lunch.", "9 days, says Ida."]
+    inputs = [here.digest((text,), 100) for text in texts]
+    assert inputs == [there.digest((text,), 100) for text in texts]
+    labels = [tuple(here.tokenizer.encode(text)) for text in ("nine working days", "ten", "never")]
+    mine, theirs = (read(model, prompt, inputs, room=20) for model in (here, there))
+    for tokens in (prompt.suffix, *((token,) for token in labels[0][:2])):
+        one, other = mine.extend(tokens), theirs.extend(tokens)
+        shown = one.rows.topk(20)
+        assert torch.allclose(other.rows.gather(1, shown.indices), shown.values, atol=1e-3)
+    assert torch.allclose(mine.score(labels).rows, theirs.score(labels).rows, atol=1e-3)
+
+
+def test_the_demos_questions_are_answered_as_they_are_here(
+    vllm: VLLM, mail: Corpus, box: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[torch.Tensor] = []
+    draw = ExponentialMechanism.draw
+
+    def watched(self: ExponentialMechanism, step: Any, *given: Any) -> int:
+        drawn.append(self.distribution(step))
+        return draw(self, step, *given)
+
+    monkeypatch.setattr(ExponentialMechanism, "draw", watched)
+    right = same = 0
+    apart: list[float] = []
+    for fact in box.facts:
+        answers, distributions = [], []
+        for model in (default_model("float32"), vllm.model()):
+            drawn.clear()
+            answers.append(assistant(model).answer(fact.question, mail))
+            distributions.append(list(drawn))
+        right += fact.is_stated_in(answers[1].text)
+        same += answers[0].text == answers[1].text
+        # Where the answers part, what follows is drawn from something else.
+        first = [one[0] for one in distributions]
+        apart.append(float((first[0] - first[1]).abs().sum() / 2))
+        print(f"{fact.question} here: {answers[0].text} | vLLM: {answers[1].text}")  # noqa: T201
+    assert right >= 4
+    assert same >= 3
+    assert max(apart) < 0.05
+
+
+def test_a_kill_in_an_answer_ends_it_and_the_next_server_goes_on(
+    vllm: VLLM, mail: Corpus, box: Mailbox, tmp_path: Path
+) -> None:
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        ledger.set_budget(corpus=CORPUS, rho=math.inf)
+        question = box.facts[1].question
+        whole = assistant(vllm.model(), ledger=ledger).answer(question, mail)
+        assert whole.tokens > 3
+
+        def spent() -> float:
+            (status,) = (one for one in ledger.status() if one.kind == "corpus")
+            assert status.reserved == 0
+            return status.spent
+
+        before = spent()
+        llm = assistant(vllm.model(deadline=60.0), ledger=ledger)
+        with llm.stream(question, mail) as stream:
+            pieces = [next(stream), next(stream)]
+            vllm.kill()
+            llm.model._completions.server._deadline = 2.0
+            pieces += stream
+        answer = stream.answer
+        assert answer.stopped_by == "unavailable"
+        assert whole.text.startswith(answer.text)
+        assert 0 < answer.rho < whole.rho
+        assert spent() - before == pytest.approx(answer.rho, rel=1e-9)
+
+        # Within the deadline the answer waits for the next server, and is what it would have been.
+        vllm.start()
+        vllm.wait()
+        again = assistant(vllm.model(), ledger=ledger)
+        with again.stream(question, mail) as stream:
+            pieces = [next(stream), next(stream)]
+            vllm.kill()
+            threading.Timer(1.0, vllm.start).start()
+            pieces += stream
+        vllm.wait()
+        assert stream.answer == whole
+
+
+def test_in_bfloat16_the_server_warns_where_its_rows_move(tmp_path: Path) -> None:
+    with VLLM(tmp_path, "--dtype", "bfloat16") as server:
+        with pytest.warns(NotPrivateWarning, match="moves with what else it computes"):
+            model = server.model()
+        assert model._completions.shown == 20

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+from tenacity import wait_random
+
+from dpicl_rag.language_models.openai_compatible import model as room
+from dpicl_rag.language_models.openai_compatible import server
+from dpicl_rag.language_models.openai_compatible.model import OpenAICompatibleModel
+from dpicl_rag.language_models.openai_compatible.server import Server
+from tests.support.fake_server import FakeServer
+from tests.support.tiny_model import build_tiny_tokenizer
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    """Tries follow each other at once, and the tokenizer that servers name is the tiny one."""
+    monkeypatch.setattr(server, "_WAIT", wait_random(0.0, 0.01))
+    monkeypatch.delenv(room.KEY, raising=False)
+
+    def load(name: str):
+        if name != FakeServer.name:
+            raise OSError(name)
+        return build_tiny_tokenizer()
+
+    def none(name: str):
+        raise OSError(name)
+
+    monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", load)
+    monkeypatch.setattr("transformers.GenerationConfig.from_pretrained", none)
+
+
+class Hasty(Server):
+    """Has no patience with a question that is going to fail, and much with any other."""
+
+    fake: FakeServer
+    patience = 60.0
+
+    @property
+    def _deadline(self) -> float:
+        next_one = len(self.fake.bodies) + 1
+        fault, later = self.fake.fault(next_one), self.fake.fault(next_one + 1000)
+        failing = fault in ("silent", "dripping") or None not in (fault, later)
+        return 0.2 if failing else self.patience
+
+
+@pytest.fixture
+def serve(tiny_model):
+    """A server of the tiny model and a model that is connected to it; faults come after that."""
+    running = []
+
+    def serve(fault=lambda number: None, model=tiny_model, **options):
+        fake = FakeServer(model, **options)
+        fake.start()
+        running.append(fake)
+        connected = OpenAICompatibleModel(fake.address())
+        connected.tokenizer.stop_tokens = model.tokenizer.stop_tokens
+        server = connected._completions.server
+        del server._deadline
+        server.__class__, server.fake = type("Hasty", (Hasty,), {}), fake
+        fake.bodies.clear()
+        fake.fault = fault
+        return fake, connected
+
+    yield serve
+    for fake in running:
+        fake.kill()

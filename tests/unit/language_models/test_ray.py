@@ -1,0 +1,148 @@
+"""The Ray engine with Ray: real workers, really killed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+import traceback
+from pathlib import Path
+
+import pytest
+
+from dpicl_rag.errors import ModelError
+from dpicl_rag.language_models.ray import RayModel, crew
+from tests.support.answering import DOCUMENTS, answered
+from tests.support.quoting_model import SECRET, build_quoting_model
+
+pytestmark = pytest.mark.slow
+ray = pytest.importorskip("ray", reason="Ray is not installed")
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Ray in this machine, as the engine starts it."""
+    before = dict(os.environ)
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), before.get("PYTHONPATH", "")])
+    os.environ.pop("RAY_ADDRESS", None)
+    crew.connect(None, 6)  # four workers beside two
+    yield ray
+    ray.shutdown()
+    os.environ.clear()
+    os.environ.update(before)
+
+
+@pytest.fixture(scope="module")
+def spread(cluster):
+    with RayModel(build_quoting_model, 2) as model:
+        yield model
+
+
+def process_of(actor):
+    return ray.get(actor.__ray_call__.remote(lambda worker: os.getpid()))
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_answers_labels_and_charges_are_those_of_one_process(spread, tiny_model, tmp_path, workers):
+    with contextlib.ExitStack() as stack:
+        model = spread
+        if workers != 2:
+            model = stack.enter_context(RayModel(build_quoting_model, workers))
+        for settings in (
+            {"max_tokens": 8},
+            {"max_tokens": 8, "block_tokens": 4},
+            {"labels": (" red", " blue"), "method": "poe-prior"},
+        ):
+            found = answered(model, tmp_path, **settings)
+            assert found == answered(tiny_model, tmp_path, **settings)
+
+
+def test_a_killed_worker_is_replaced_and_the_answer_goes_on(
+    spread, tiny_model, tmp_path, monkeypatch
+):
+    settings = {"max_tokens": 10}
+    expected = answered(tiny_model, tmp_path, **settings)
+    send, sent = crew.Crew.send, []
+
+    def killing(own, write):
+        sent.append(1)
+        if len(sent) in (4, 9):
+            os.kill(process_of(own._actors[0]), signal.SIGKILL)
+        return send(own, write)
+
+    monkeypatch.setattr(crew.Crew, "send", killing)
+    first, second = spread._crew._actors
+    assert answered(spread, tmp_path, **settings) == expected
+    assert spread._crew._actors[0] is not first
+    assert spread._crew._actors[1] is second
+
+
+def test_a_worker_that_stands_still_ends_the_answer(spread, tmp_path, monkeypatch):
+    """As a machine that hangs would: nothing is drawn without it."""
+    whole, _ = answered(spread, tmp_path, max_tokens=3)
+    monkeypatch.setattr(spread._crew, "_patience", 2.0)
+    pid = process_of(spread._crew._actors[1])
+    try:
+        os.kill(pid, signal.SIGSTOP)
+        ended, charged = answered(spread, tmp_path, max_tokens=3)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert (ended.stopped_by, ended.tokens, ended.rho) == ("unavailable", 0, 0.0)
+    assert whole.tokens > 0
+    assert all(own == (0,) for own in charged[1:])
+
+
+def test_no_word_of_a_document_reaches_logs(spread, tmp_path, capfd):
+    documents = [*DOCUMENTS, f"The word is {SECRET}."]
+    with pytest.raises(ModelError, match="cannot compute what was asked") as caught:
+        answered(spread, tmp_path, documents=documents)
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+    time.sleep(1.0)  # Ray copies what workers print in the background
+    assert SECRET not in "".join(capfd.readouterr())
+    session = Path(ray._private.worker.global_worker.node.get_session_dir_path())
+    logs = [file for file in session.rglob("*") if file.is_file()]
+    assert any(file.name.startswith("worker-") for file in logs)
+    assert not [file.name for file in logs if SECRET.encode() in file.read_bytes()]
+
+
+def test_nothing_is_put_into_the_object_store(spread, tmp_path):
+    from ray._private.internal_api import memory_summary
+
+    answered(spread, tmp_path, documents=DOCUMENTS * 20, max_tokens=3, utility="log_prob")
+    assert "Plasma memory usage 0 MiB, 0 objects" in memory_summary(stats_only=True)
+
+
+def test_ray_is_started_with_a_token_and_without_what_is_not_needed(spread):
+    assert os.environ["RAY_AUTH_MODE"] == "token"
+    assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
+    assert not ray._private.worker.global_worker.node.address_info["webui_url"]
+    nice = [
+        ray.get(actor.__ray_call__.remote(lambda worker: os.nice(0)))
+        for actor in spread._crew._actors
+    ]
+    assert nice == [0, 0]
+
+
+@pytest.mark.model
+def test_the_questions_of_the_demo_are_answered_as_by_one_process(cluster, default_model, tmp_path):
+    from demos.email_assistant import TEMPLATE
+    from demos.inbox.generator import generate
+    from dpicl_rag import load
+
+    box = generate()
+    box.write(tmp_path / "mail.mbox")
+    mail = load(tmp_path / "mail.mbox").documents
+    settings = {"template": TEMPLATE, "stop": ("\n",), "max_tokens": 6}
+    with RayModel(workers=2) as model:
+        for fact in box.facts:
+            settings["question"] = fact.question
+            settings["documents"] = [
+                *[own for own in mail if fact.is_stated_in(own.text)][:5],
+                *[own for own in mail if not fact.is_stated_in(own.text)][:2],
+            ]
+            found = answered(model, tmp_path, **settings)
+            assert found == answered(default_model, tmp_path, **settings), fact.topic
+            assert found[0].tokens > 0

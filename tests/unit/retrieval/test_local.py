@@ -1,0 +1,291 @@
+"""A file of vectors beside a store: it follows the store, forgets at once, and outlives kills."""
+
+import hashlib
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from dpicl_rag.documents import Document
+from dpicl_rag.retrieval import Corpus, ThresholdRetriever, TopKRetriever, mapped
+from dpicl_rag.retrieval.vectors import on_grid
+from tests.unit.retrieval.conftest import HashingEmbedder, seen
+
+NOTES = [
+    Document(f"{word} note number {number}", f"the unit of {word}")
+    for word in ("amber", "birch", "cedar", "delta", "ember")
+    for number in range(3)
+]
+
+
+class TextEmbedder(HashingEmbedder):
+    """A random vector for each text, so that no two share one."""
+
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> npt.NDArray[np.float32]:
+        digests = [hashlib.sha256(text.encode()).digest() for text in texts]
+        rows = [np.random.default_rng(list(digest)).normal(size=16) for digest in digests]
+        return on_grid(np.reshape(rows, (-1, 16)))
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.iterdir() if p.name.endswith((".rows", ".vectors")))
+
+
+def made(folder: Path) -> Corpus:
+    corpus = Corpus.create("mail", folder, embedder=TextEmbedder())
+    corpus.add(NOTES)
+    return corpus
+
+
+def opened(folder: Path) -> Corpus:
+    return Corpus.open("mail", folder, embedder=TextEmbedder())
+
+
+def bytes_of(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in files(folder))
+
+
+def traces(folder: Path, unit: str) -> list[str]:
+    """What the files hold of a unit: its name, and which of its vectors."""
+    held = bytes_of(folder)
+    texts = [note.text for note in NOTES if note.unit == unit]
+    vectors = on_grid(TextEmbedder().embed(texts))
+    return [unit] * (unit.encode() in held) + [
+        text for text, vector in zip(texts, vectors, strict=True) if vector.tobytes() in held
+    ]
+
+
+def test_the_files_are_the_owners_alone(tmp_path: Path) -> None:
+    made(tmp_path)
+    assert len(files(tmp_path)) == 2
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files(tmp_path)} == {0o600}
+
+
+def test_a_forgotten_unit_is_in_the_files_no_more(tmp_path: Path) -> None:
+    corpus = made(tmp_path)
+    assert len(traces(tmp_path, "the unit of cedar")) == 4
+    before = corpus.scan(np.ones(16))
+    corpus.delete_unit("the unit of cedar")
+    assert traces(tmp_path, "the unit of cedar") == []
+    assert len(traces(tmp_path, "the unit of birch")) == 4
+    # Nor does a search that had begun find it.
+    assert "the unit of cedar" in before.units
+    found = before.passages(range(len(before.units)))
+    assert {document.unit for document, _ in found} == {note.unit for note in NOTES} - {
+        "the unit of cedar"
+    }
+
+
+def test_a_file_that_forgets_most_of_its_rows_is_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mapped, "_SPARE", 0)
+    corpus = made(tmp_path)
+    for word in ("amber", "birch", "cedar"):
+        corpus.delete_unit(f"the unit of {word}")
+    assert len(files(tmp_path)) == 2
+    assert files(tmp_path)[0].suffix == ".vectors" or files(tmp_path)[1].suffix == ".vectors"
+    (vectors,) = [path for path in files(tmp_path) if path.suffix == ".vectors"]
+    assert vectors.stat().st_size < len(NOTES) * 16 * 4
+    expected = {note.text for note in NOTES if note.unit[-5:] in ("delta", "ember")}
+    for source in (corpus, opened(tmp_path)):
+        found = seen(source)
+        assert found.keys() == expected
+        for text, passage in found.items():
+            assert np.array_equal(passage.vector, on_grid(TextEmbedder().embed([text]))[0])
+
+
+def flip(path: Path) -> None:
+    held = bytearray(path.read_bytes())
+    held[len(held) // 2] ^= 4
+    path.write_bytes(held)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-70])
+
+
+def blank(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+@pytest.mark.parametrize("damage", [flip, cut, blank, Path.unlink])
+@pytest.mark.parametrize("which", [".rows", ".vectors"])
+def test_a_damaged_file_is_mended(
+    tmp_path: Path, which: str, damage: Callable[[Path], None]
+) -> None:
+    corpus = made(tmp_path)
+    expected = seen(corpus)
+    corpus.close()
+    (path,) = [path for path in files(tmp_path) if path.suffix == which]
+    damage(path)
+    for _ in range(2):
+        found = seen(opened(tmp_path))
+        assert list(found) == list(expected)
+        for text, passage in found.items():
+            assert np.array_equal(passage.vector, expected[text].vector)
+
+
+def test_damage_that_no_checksum_showed_would_be_found_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The planted fault: checksums that always agree."""
+    corpus = made(tmp_path)
+    expected = seen(corpus)
+    corpus.close()
+    (path,) = [path for path in files(tmp_path) if path.suffix == ".vectors"]
+    blank(path)
+    monkeypatch.setattr(mapped.Mapped, "require_sound", lambda *_: None)
+    found = seen(opened(tmp_path))
+    assert any(not np.array_equal(found[text].vector, expected[text].vector) for text in found)
+
+
+class Killed(BaseException):
+    """Stands for the end of a process."""
+
+
+@contextmanager
+def killed_at(step: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """End whatever the file does at a step: before it opens, makes durable or replaces a file."""
+    steps = iter(range(step + 1))
+
+    def guarded(original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            if next(steps, None) is None:
+                raise Killed
+            return original(*args, **options)
+
+        return call
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mapped, "_private", guarded(mapped._private))
+        patch.setattr(mapped.os, "fsync", guarded(os.fsync))
+        patch.setattr(Path, "replace", guarded(Path.replace))
+        yield
+
+
+def work(corpus: Corpus, what: str) -> None:
+    if what == "add":
+        corpus.add([*NOTES, Document("a late note", "the unit of cedar"), "alone"])
+    elif what == "forget":
+        corpus.delete_unit("the unit of cedar")
+    else:
+        corpus.add(NOTES)
+
+
+@pytest.mark.parametrize("what", ["make", "add", "forget"])
+def test_a_kill_at_any_step_leaves_what_the_store_holds(
+    tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for step in range(40):
+        folder = tmp_path / str(step)
+        if what == "make":
+            corpus = Corpus.create("mail", folder, embedder=TextEmbedder())
+        else:
+            corpus = made(folder)
+        ended = False
+        with killed_at(step, monkeypatch):
+            try:
+                work(corpus, what)
+            except Killed:
+                ended = True
+        corpus.close()
+        again = opened(folder)
+        expected = {record.text for record in again.records()}
+        assert seen(again).keys() == expected
+        if what == "forget":
+            assert "the unit of cedar" not in {passage.unit for passage in seen(again).values()}
+            assert traces(folder, "the unit of cedar") == []
+        work(again, what)
+        assert seen(again).keys() == {record.text for record in again.records()}
+        if not ended:
+            break
+    else:
+        pytest.fail("there were more steps")
+    assert step > 2
+
+
+WRITER = """
+import sys
+from dpicl_rag import Corpus, Document
+from tests.unit.retrieval.conftest import HashingEmbedder
+corpus = Corpus.open("mail", sys.argv[1], embedder=HashingEmbedder())
+print("go", flush=True)
+for number in range(10**6):
+    corpus.add([Document(f"text {number} {part}", f"unit {number}") for part in range(20)])
+    if number > 2:
+        corpus.delete_unit(f"unit {number - 2}")
+"""
+
+
+@pytest.mark.stress
+def test_kills_at_random_instants(tmp_path: Path) -> None:
+    Corpus.create("mail", tmp_path, embedder=TextEmbedder()).close()
+    generator = np.random.default_rng(0)
+    for _ in range(12):
+        process = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "go\n"
+        time.sleep(generator.random() * 2)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        corpus = opened(tmp_path)
+        assert seen(corpus).keys() == {record.text for record in corpus.records()}
+        corpus.close()
+
+
+def test_filters_and_cuts_find_what_a_scan_of_everything_finds(tmp_path: Path) -> None:
+    generator = np.random.default_rng(3)
+    words = ["a", "b", "c", "d", "e", "f"]
+    documents = [
+        Document(
+            " ".join(generator.choice(words, size=4)) + f" {number % 3}",
+            f"unit {generator.integers(12)}",
+            {"owner": str(generator.choice(["ann", "bob"]))},
+        )
+        for number in range(60)
+    ]
+    corpus = Corpus.create("mail", tmp_path, embedder=HashingEmbedder())  # has ties
+    corpus.add(documents)
+    for where in (None, {"owner": "ann"}, {"owner": "nobody"}):
+        whole = corpus._snapshot(where)
+        question = corpus.embedder.embed(["a b c"], query=True)[0]
+        scores = whole.scores(question)
+        for threshold in sorted({*scores.tolist(), 0.3}):
+            for limit in (None, 1, 2):
+                retriever = ThresholdRetriever(
+                    corpus, float(np.clip(threshold, -1, 1)), where=where, passages_per_unit=limit
+                )
+                expected = whole.scan(question, retriever.threshold)
+                passages = expected.passages(range(len(expected.units)), limit)
+                assert retriever.retrieve("a b c") == [passage.document for passage in passages]
+        for top_k in (1, 3, 12, 50):
+            near = whole.scan(question)
+            best = np.sort(np.argsort(-near.scores, kind="stable")[:top_k])
+            assert TopKRetriever(corpus, top_k, where=where).retrieve("a b c") == [
+                passage.document for passage in near.passages(best.tolist())
+            ]
+
+
+def test_files_of_collections_that_are_gone_are_removed(tmp_path: Path) -> None:
+    import chromadb
+
+    made(tmp_path).close()
+    with chromadb.PersistentClient(tmp_path) as client:
+        client.delete_collection("mail")
+    Corpus.create("other", tmp_path, embedder=TextEmbedder()).add(["text"])
+    assert traces(tmp_path, "the unit of cedar") == []
+    assert len(files(tmp_path)) == 2
