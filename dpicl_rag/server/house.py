@@ -209,7 +209,11 @@ class House:
         if served is None:
             # No document is read, so there is nothing to charge and nothing to confirm.
             return PrivateContextLLM(
-                self._model, template=asked.shaped(template), unsupported="ignore", **settings
+                self._model,
+                template=asked.shaped(template),
+                unsupported="ignore",
+                **settings,
+                **self._options,
             )
         return PrivateContextLLM(
             self._model,

@@ -1,0 +1,226 @@
+"""Over HTTP neighbouring corpora differ in nothing but the answer, and no secret leaves.
+
+A whole day at a server is recorded: every status, header and body in their order, refusals, the
+end of a budget, metrics, the log, and all that the process logs, warns of and prints.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from dpicl_rag import Document, Ledger
+from dpicl_rag.auditing.channels import Channels, differences
+from dpicl_rag.auditing.observed import neighbours_by_channel
+from dpicl_rag.retrieval import Corpus, ThresholdRetriever
+from dpicl_rag.server import chat
+from dpicl_rag.server.app import create_app
+from dpicl_rag.server.house import House, Served
+from dpicl_rag.server.journal import Journal
+from dpicl_rag.server.keys import KeyFile
+from dpicl_rag.server.limits import Limits
+from tests.integrations.leak_probe import SECRET, LeakProbe, SpyModel
+from tests.integrations.test_neighbours import SameAnswer
+from tests.support.bucket_embedder import BucketEmbedder
+from tests.support.failing_engine import FailingEngine
+from tests.unit.server.conftest import running
+
+DOCUMENTS = [Document(f"The patient has zingpocket {n}.", f"unit {n}") for n in range(3)]
+QUESTION = "What is the disease?"
+
+# What differs from request to request: identifiers, moments, ports.
+_CHANCE = re.compile(
+    r"chatcmpl-[0-9a-f]{24}|(?<=\"created\":)\s?\d{10}|127\.0\.0\.1:\d+|(?<='127.0.0.1', )\d+"
+    r"|\bfd=\d+|\bdpk-[\w-]{43}"
+)
+
+
+class Comparison(Channels):
+    """Channels of a server; what the test's own client logs is left out."""
+
+    def see(self, place, value):
+        if place.startswith("log http"):
+            return
+        super().see(place, _CHANCE.sub("*", value if isinstance(value, str) else repr(value)))
+
+
+def day(server, key, others, channels):
+    """Ask a server all kinds of things, and record what it says in its order."""
+    said = []
+
+    def visit(method, path, who=key, **more):
+        headers = {"Authorization": f"Bearer {who}"} if who else {}
+        answer = server.client.request(method, path, headers=headers, **more)
+        given = {name: text for name, text in answer.headers.items() if name != "date"}
+        said.append(answer.status_code)
+        channels.see(f"{path} {len(said)}", f"{answer.status_code} {given} {answer.text}")
+        return answer
+
+    def ask(question=QUESTION, who=key, **more):
+        messages = [{"role": "user", "content": question}]
+        body = {"model": "notes", "messages": messages, **more}
+        return visit("POST", "/v1/chat/completions", who, json=body)
+
+    def look():
+        for path in ("/v1/models", "/v1/budget", "/v1/memory", "/v1/caller", "/ready", "/metrics"):
+            visit("GET", path)
+        visit("GET", "/v1/owner")
+
+    look()
+    ask()
+    ask(stream=True, stream_options={"include_usage": True})
+    ask("Who has zingpocket 1?", temperature=1, max_tokens=2)
+    ask(model="public")
+    ask(model="payroll")
+    ask(n=2)
+    ask("long " * 4000)
+    visit("POST", "/v1/chat/completions", content=b"{")
+    visit("GET", "/v1/models", None)
+    for number in range(3):  # the second key's budget ends, then its questions of the minute
+        ask(f"Who is patient {number}?", others[0], stream=number == 1)
+    look()
+    server.house._model.left = 3  # the engine stops answering
+    ask("Is it mended?")
+    ask("Is it mended?", stream=True)
+    look()
+    channels.see("order", said)
+    return said
+
+
+@contextmanager
+def opened(folder: Path, documents, model):
+    """A server over a stored corpus, with two keys."""
+    folder.mkdir(mode=0o700)
+    ledger = Ledger(folder / "ledger.sqlite")
+    ledger.set_budget(corpus="notes", rho=100.0)
+    ledger.set_budget(caller="bob", rho=2.0)
+    corpus = Corpus.create("notes", folder / "store", embedder=BucketEmbedder())
+    corpus.add(documents)
+    keys = KeyFile(folder / "keys.sqlite")
+    mine, others = keys.add("ann", role="owner"), [keys.add("bob")]
+    [token] = model.tokenizer.encode("e")
+    house = House(
+        FailingEngine(model, 10**9),
+        {"notes": Served(ThresholdRetriever(corpus, -1.0), {"max_tokens": 4})},
+        ledger,
+        memory=folder / "memory.sqlite",
+        embedder=BucketEmbedder(),
+        randomness=SameAnswer(token),
+    )
+    house.texts = [document.text for document in documents]  # for planted faults
+    log = Journal(sys.stderr, questions=True)
+    app = create_app(house, keys, Limits(a_minute=60), log)
+    house.count = app.state.metrics.request
+    try:
+        with running(app, house, False) as server:
+            yield server, mine, others
+    finally:
+        corpus.close()
+
+
+def told(folder: Path, documents, model) -> Comparison:
+    channels = Comparison(folder)
+    with channels.listening(), opened(folder, documents, model) as (server, key, others):
+        day(server, key, others, channels)
+    return channels
+
+
+def test_neighbours_differ_in_nothing_but_the_answer(tiny_model, tmp_path):
+    told(tmp_path / "first", DOCUMENTS, tiny_model)  # what is told once in the life of a process
+    base = told(tmp_path / "base", DOCUMENTS, tiny_model)
+    assert {"order", "stderr"} <= base.told.keys()
+    [said] = base.told["order"]
+    assert {"200", "400", "401", "404", "429"} <= set(re.findall(r"\d+", said)), said
+    for number, (kind, documents) in enumerate(neighbours_by_channel(DOCUMENTS)):
+        other = told(tmp_path / str(number), documents, tiny_model)
+        places = differences(base, other)
+        assert not {place: show(base, other, place) for place in places}, kind
+
+
+def show(one, other, place):
+    return [
+        [text[:600] for text in (a.told[place] - b.told[place])]
+        for a, b in ((one, other), (other, one))
+    ]
+
+
+def a_header_with_a_count(monkeypatch):
+    spent, begin, counts = chat.spent, House.stream, []
+
+    def stream(self, *asked):
+        counts.append(len(self.texts))
+        return begin(self, *asked)
+
+    monkeypatch.setattr(House, "stream", stream)
+    monkeypatch.setattr(chat, "spent", lambda answer: {**spent(answer), "X-Units": str(counts)})
+
+
+def a_log_line_with_the_documents(monkeypatch):
+    begin = House.stream
+
+    def stream(self, *asked):
+        logging.getLogger("some.library").debug("found %s", self.texts)
+        return begin(self, *asked)
+
+    monkeypatch.setattr(House, "stream", stream)
+
+
+def a_status_that_follows_the_documents(monkeypatch):
+    begin = House.stream
+
+    def stream(self, *asked):
+        if len(self.texts) > 3:
+            raise RuntimeError
+        return begin(self, *asked)
+
+    monkeypatch.setattr(House, "stream", stream)
+
+
+def a_metric_of_the_search(monkeypatch):
+    begin = House.stream
+
+    def stream(self, *asked):
+        self.count("notes", len(self.texts))
+        return begin(self, *asked)
+
+    monkeypatch.setattr(House, "stream", stream)
+
+
+@pytest.mark.parametrize(
+    ("fault", "place"),
+    [
+        (a_header_with_a_count, "/v1/chat/completions 8"),
+        (a_log_line_with_the_documents, "log some.library"),
+        (a_status_that_follows_the_documents, "order"),
+        (a_metric_of_the_search, "/metrics 25"),
+    ],
+)
+def test_the_comparison_sees_planted_faults(tiny_model, tmp_path, monkeypatch, fault, place):
+    fault(monkeypatch)
+    base = told(tmp_path / "base", DOCUMENTS, tiny_model)
+    more = [*DOCUMENTS, Document("The patient has zingpocket 4.", "one more")]
+    assert place in differences(base, told(tmp_path / "more", more, tiny_model))
+
+
+def probed(folder: Path, model):
+    probe = LeakProbe()
+    documents = [Document(f"The patient {SECRET} has zingpocket {n}.", f"{n}") for n in range(3)]
+    spy = SpyModel(model)
+    with probe.listening(), opened(folder, documents, spy) as (server, key, others):
+        assert 200 in day(server, key, others, probe)
+    assert any(SECRET in prompt for prompt in spy.prompts)
+    return probe
+
+
+def test_a_secret_reaches_the_model_and_nothing_else(tiny_model, tmp_path):
+    assert probed(tmp_path / "day", tiny_model).findings == []
+
+
+def test_the_probe_sees_a_log_line_with_the_documents(tiny_model, tmp_path, monkeypatch):
+    a_log_line_with_the_documents(monkeypatch)
+    assert "log some.library" in probed(tmp_path / "day", tiny_model).findings
