@@ -161,7 +161,8 @@ async function* stream(model, text, signal) {
     const events = (rest + value).split("\n\n");
     rest = events.pop();
     for (const event of events) {
-      const data = event.replace(/^data: /, "");
+      if (!event.startsWith("data: ")) continue;
+      const data = event.slice(6);
       if (data === "[DONE]") return;
       const found = JSON.parse(data);
       if (found.error) throw new Refused(500, found.error);
@@ -196,7 +197,7 @@ const ENDS = {
 };
 
 function notesOn(privacy) {
-  if (!privacy) return [];
+  if (!privacy) return [["bad", "The answer broke off. What was released is paid for."]];
   if (privacy.from_memory) {
     return [["good", "From memory: this was answered before, so it cost nothing now."]];
   }
