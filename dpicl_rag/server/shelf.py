@@ -6,12 +6,14 @@ import asyncio
 import os
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
+from filelock import FileLock, Timeout
 
 from dpicl_rag.answers import in_thread
 from dpicl_rag.errors import ConfigurationError, LoaderError
@@ -64,8 +66,12 @@ class Shelf:
     def __post_init__(self) -> None:
         store = local_path(self.path)
         self._uploads = store.with_name(f"{store.name}-uploads")
-        # What a killed server has left: whoever uploaded it does so again, and it goes on.
-        shutil.rmtree(self._uploads, ignore_errors=True)
+        self._lock = FileLock(f"{self._uploads}.lock", thread_local=False, mode=0o600)
+        self._uploads.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(Timeout):  # another server on the same store has uploads of its own here
+            self._lock.acquire(timeout=0)
+            # What a killed server has left: whoever uploaded it does so again, and it goes on.
+            shutil.rmtree(self._uploads, ignore_errors=True)
 
     def __repr__(self) -> str:
         return f"Shelf({str(self.path)!r})"
@@ -108,6 +114,7 @@ class Shelf:
         for corpus in self._opened:
             corpus.close()
         self._opened.clear()
+        self._lock.release()
 
     def _ingest(
         self, job: Job, house: House, embedder: Embedder, path: Path, unit: Unit

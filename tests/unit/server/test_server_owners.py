@@ -161,8 +161,14 @@ def test_what_a_killed_server_left_of_uploads_is_gone_at_the_next_start(tmp_path
     left = tmp_path / "store-uploads" / "house-mail" / "hours.csv"
     left.parent.mkdir(parents=True)
     left.write_text(TABLE)
-    Shelf(tmp_path / "store", BucketEmbedder())
+    first = Shelf(tmp_path / "store", BucketEmbedder())
     assert not left.exists()
+    left.parent.mkdir(parents=True)
+    left.write_text(TABLE)
+    second = Shelf(tmp_path / "store", BucketEmbedder())
+    assert left.exists()  # another server is at work
+    first.close()
+    second.close()
 
 
 @pytest.mark.parametrize(
