@@ -70,6 +70,10 @@ class Sent:
             parts.append(part)
         return b"".join(parts)
 
+    def read_some(self):
+        """What has come."""
+        return self._connection.recv(65536)
+
     def close(self):
         """Hang up."""
         self._connection.close()
