@@ -132,7 +132,8 @@ class House:
 
     def offer(self, name: str, served: Served) -> None:
         """Serve a corpus from now on, if none of this name is."""
-        self.corpora.setdefault(name, served)
+        # Another dictionary: requests may be reading this one.
+        self.corpora = {name: served, **self.corpora}
 
     def stream(self, name: str, caller: Caller, asked: Ask) -> PrivateStream:
         """Begin an answer. What it raises has spent nothing."""

@@ -87,7 +87,9 @@ class Shell:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message).update(_HEADERS)
+                headers = MutableHeaders(scope=message)
+                headers.update(_HEADERS)
+                headers.setdefault("Cache-Control", "no-store")
             async with asyncio.timeout(PATIENCE):
                 await send(message)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 import time
@@ -10,7 +9,9 @@ import time
 import pytest
 
 from dpicl_rag.retrieval import Corpus
+from dpicl_rag.server import views
 from dpicl_rag.server.audits import Auditor
+from dpicl_rag.server.keys import KeyFile
 from dpicl_rag.server.shelf import Shelf, file_name
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.scripted_model import ScriptedModel
@@ -309,8 +310,53 @@ def test_only_what_is_served_is_audited(serve, tmp_path):
     assert running.client.get("/v1/owner/audits/..%2f..%2fstore").status_code == 404
 
 
-def test_progress_is_an_owners_and_no_log_has_it(owned, caplog):
-    upload(owned)
-    ended(owned)
-    assert not [r for r in caplog.records if "80" in r.getMessage()]
-    assert "80" not in json.dumps(owned.client.get("/v1/budget").json())
+def seen_by_ann(running, ann):
+    """All that a caller may look at, but for the time."""
+    found = []
+    for method, path in [
+        ("GET", "/v1/models"),
+        ("GET", "/v1/budget"),
+        ("GET", "/v1/memory"),
+        ("GET", "/v1/caller"),
+        ("GET", "/metrics"),
+        ("GET", "/"),
+        *OWNERS,
+    ]:
+        answer = running.client.request(method, path, headers=ann)
+        headers = {name: value for name, value in answer.headers.items() if name != "date"}
+        found.append((path, answer.status_code, headers, answer.text))
+    return found
+
+
+def neighbours_seen(serve, keys, tmp_path):
+    """What a caller sees of a corpus, and of the same with a unit more."""
+    ann = {"Authorization": f"Bearer {keys.add('ann')}"}
+    owner = {"Authorization": f"Bearer {keys.add('olga', role='owner')}"}
+    seen = []
+    for folder, table in (("one", TABLE), ("more", f"{TABLE}80,the canteen is shut\n")):
+        shelf = Shelf(tmp_path / folder, BucketEmbedder())
+        running = serve(KeyFile(keys.path), model=CANTEEN, office={"shelf": shelf})
+        running.client.headers.update(owner)
+        upload(running, table)
+        assert ended(running)["state"] == "done"
+        seen.append(seen_by_ann(running, ann))
+    return seen
+
+
+def test_a_caller_sees_the_same_of_neighbouring_uploads(serve, keys, tmp_path):
+    one, more = neighbours_seen(serve, keys, tmp_path)
+    assert one == more
+    assert [status for _, status, _, _ in one][:4] == [200] * 4
+
+
+def test_a_count_on_a_callers_view_would_be_found(serve, keys, tmp_path, monkeypatch):
+    honest = views.budget
+
+    def counting(house, name, caller):
+        documents = house.corpora[name].documents
+        held = len(documents.corpus.records()) if name == "house-mail" else 0
+        return honest(house, name, caller) | {"passages": held}
+
+    monkeypatch.setattr(views, "budget", counting)
+    one, more = neighbours_seen(serve, keys, tmp_path)
+    assert one != more
