@@ -150,8 +150,8 @@ def test_the_questions_of_the_demo_are_answered_as_by_one_process(cluster, defau
         for fact in box.facts:
             settings["question"] = fact.question
             settings["documents"] = [
-                *[own for own in mail if fact.is_stated_in(own.text)][:5],
-                *[own for own in mail if not fact.is_stated_in(own.text)][:2],
+                *[own for own in mail if fact.is_stated_in(own.text)][:4],
+                *[own for own in mail if not fact.is_stated_in(own.text)][:1],
             ]
             found = answered(model, tmp_path, **settings)
             assert found == answered(default_model, tmp_path, **settings), fact.topic
