@@ -264,10 +264,15 @@ def plot(rows: Sequence[Row], file: Path) -> None:
 
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4), layout="constrained")
     sizes = [row["passages"] for row in rows]
-    for head in ("first question, s", "later question, s", "10000 found, s"):
+    names = {
+        "of it CPU, s": "first question of a process",
+        "its CPU, s": "later question",
+        "10000 found, CPU s": "later, 10,000 units found",
+    }
+    for head in names:
         known = [(row["passages"], row[head]) for row in rows if head in row]
-        left.plot(*zip(*known, strict=True), marker="o", label=head.removesuffix(", s"))
-    left.set_ylabel("seconds")
+        left.plot(*zip(*known, strict=True), marker="o", label=names[head])
+    left.set_ylabel("CPU seconds")
     for head in ("disk, GB", "of it vectors, GB", "peak of asking, GB"):
         right.plot(sizes, [row[head] for row in rows], marker="o", label=head.removesuffix(", GB"))
     right.set_ylabel("GB")
