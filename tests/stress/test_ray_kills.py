@@ -88,10 +88,14 @@ def test_random_kills_lose_no_charge_and_hang_no_answer(spread, tiny_model, tmp_
 def killing(model, delay, worker):
     """Kill a worker after a while; yields a list that holds its process once it is dead."""
     done: list[int] = []
-    pid = process_of(model._crew._actors[worker])
+    pid = 0
+    with contextlib.suppress(ray.exceptions.RayError):  # killed after the last answer
+        pid = process_of(model._crew._actors[worker])
 
     def kill():
         time.sleep(delay)
+        if not pid:
+            return
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
             done.append(pid)

@@ -259,10 +259,6 @@ class Sent:
         self._until = time.monotonic() + patience
         self._calls = [crew.tell(worker, write(worker, False)) for worker in range(crew.size)]
 
-    def receive(self) -> list[tuple[Answer, ...]]:
-        """What each worker answers; see `each`."""
-        return list(self.each())
-
     def each(self) -> Iterator[tuple[Answer, ...]]:
         """What one worker after the other answers.
 
@@ -299,6 +295,9 @@ class Sent:
                         "a worker cannot compute what was asked; see that all nodes of the Ray "
                         "cluster have the same version of this package and of the model"
                     )
+            if reply.code == "late":
+                # It stands still, or would have: the next answer meets another.
+                self._crew.replace(worker, call.actor)
             if reply.code == "late" or self._left() <= pause:
                 raise EngineUnavailableError
             time.sleep(pause)
@@ -313,11 +312,6 @@ class Sent:
 
     def _left(self) -> float:
         return max(0.0, self._until - time.monotonic())
-
-    def _wait(self, seconds: float) -> None:
-        if self._left() < seconds:
-            raise EngineUnavailableError
-        time.sleep(seconds)
 
 
 def _ray() -> Any:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpicl_rag._packaged import optional
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval.defects import NO_UNIT, Defect, record_of
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 Payload = Mapping[str, Any]
 _PAGE = 256  # points fetched with their vectors at a time: 2 MB at 1536 dimensions
 _FIRST = 1024  # points nominated at first
+_SLACK = 1e-3  # more than float32 and any length that servers take for 1 leave
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 _FRACTION = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?")
 
@@ -99,6 +102,19 @@ def _require_cosines(vectors: Any, name: str) -> None:
             "the Qdrant collection must hold one float32 vector for each point: how far its scores "
             "are from exact ones is not known of others"
         )
+
+
+def of_length_1(vector: Any) -> Any:
+    """A stored vector, or zeros where a server kept it shorter.
+
+    Servers divide vectors by their length, but for those shorter than about 0.0003, and score by
+    products: such a vector has a score that is no cosine, and no search finds it. So it scores 0,
+    as one without a direction does.
+    """
+    if not isinstance(vector, Sequence):
+        return vector
+    row = np.asarray(vector, dtype=np.float64)
+    return vector if abs(np.linalg.norm(row) - 1) < _SLACK else np.zeros_like(row)
 
 
 def _exactly(client: QdrantClient) -> models.SearchParams | None:
@@ -271,7 +287,7 @@ class _Reading:
 
     def _vector_of(self, point: Any) -> Any:
         vector = point.vector
-        return vector.get(self._vector) if isinstance(vector, Mapping) else vector
+        return of_length_1(vector.get(self._vector) if isinstance(vector, Mapping) else vector)
 
     def _unit(self, id: object, payload: Payload | None) -> str | None:
         record = self._points.record(id, payload)

@@ -31,6 +31,7 @@ from dpicl_rag.retrieval import TopKRetriever
 from dpicl_rag.retrieval.base import Priced
 from langchain_dpicl_rag import PrivateRetrievalChain
 from langchain_dpicl_rag.stores import private_retriever
+from tests.integrations.langchain.recorders import recording_handler
 from tests.integrations.langchain.support import (
     QUESTION,
     WordEmbeddings,
@@ -197,6 +198,22 @@ async def test_chains_answer_as_over_chroma(store: Any, chroma: Any, tiny_model:
     assert chain(store).invoke(QUESTION) == expected
     assert await chain(store).ainvoke(QUESTION) == expected
     assert "".join([piece async for piece in chain(store).astream(QUESTION)]) == expected
+
+
+def test_neither_callbacks_nor_logs_are_told(
+    store: Any, tiny_model: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[str] = []
+
+    probe = SimpleNamespace(see=lambda *what: told.append(repr(what)), see_error=None)
+    llm = make_llm(tiny_model)
+    chain = PrivateRetrievalChain(store, llm=llm, unit_field="patient", threshold=-1)
+    with caplog.at_level(logging.DEBUG):
+        chain.invoke(QUESTION, {"callbacks": [recording_handler(probe)]})
+    assert QUESTION in " ".join(told)
+    for secret in ("zingpocket", "cured", "dee"):
+        assert secret not in " ".join(told)
+        assert secret not in caplog.text
 
 
 def test_a_retriever_brings_its_k(store: Any) -> None:

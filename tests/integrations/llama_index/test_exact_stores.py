@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +30,7 @@ from tests.integrations.llama_index.support import (
     TEXTS,
     HashEmbedding,
     chroma_index,
+    instrumented,
     nodes_of,
     private_llm,
 )
@@ -139,6 +141,19 @@ async def test_engines_answer_as_over_chroma(
     expected = engine(chroma).query(QUESTION)
     assert engine(index).query(QUESTION) == expected
     assert await engine(index).aquery(QUESTION) == expected
+
+
+def test_neither_handlers_nor_logs_are_told(
+    index: VectorStoreIndex, tiny_model: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[str] = []
+    engine = PrivateQueryEngine(private_llm(tiny_model), index, threshold=-1)
+    with caplog.at_level(logging.DEBUG), instrumented(lambda *what: told.append(repr(what))):
+        engine.query(QUESTION)
+    assert any(QUESTION in each for each in told)
+    for secret in ("Elm", "Yew", "source-"):
+        assert secret not in " ".join(told)
+        assert secret not in caplog.text
 
 
 def test_an_index_that_is_opened_again(postgres: str) -> None:

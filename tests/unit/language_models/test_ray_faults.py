@@ -75,14 +75,11 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("way", WAYS)
-def test_an_answer_and_its_charges_are_those_of_one_process(
-    spread, tiny_model, tmp_path, workers, way
-):
+def test_an_answer_and_its_charges_are_those_of_one_process(spread, tiny_model, tmp_path, way):
     settings = {"max_tokens": 8, **WAYS[way]}
     expected = answered(tiny_model, tmp_path, **settings)
-    assert answered(spread(workers), tmp_path, **settings) == expected
+    assert answered(spread(3), tmp_path, **settings) == expected
 
 
 def test_no_documents_and_fewer_than_workers(spread, tiny_model, tmp_path):

@@ -265,7 +265,8 @@ def test_processes_ingest_into_one_corpus(tmp_path: Path) -> None:
     for worker in workers:
         worker.start()
     while any(worker.is_alive() for worker in workers):
-        seen(corpus)
+        for document in ThresholdRetriever(corpus, -1).retrieve("q"):
+            assert document.unit == f"unit {document.text.split()[1]}"
     assert [worker.exitcode for worker in workers] == [0] * 4
     found = seen(corpus)
     assert len(found) == 2400

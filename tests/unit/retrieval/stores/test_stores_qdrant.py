@@ -79,6 +79,34 @@ def test_a_damaged_point_stops_nothing_and_its_owner_learns_of_it() -> None:
     }
 
 
+def test_a_vector_that_a_server_kept_short_scores_nothing() -> None:
+    """Servers leave vectors shorter than 0.00034 as they are, and score them by the product."""
+    client = collection(at(1, payload({FIELD: "short"})), at(2, payload({FIELD: "whole"}), FAR))
+
+    class Short(Server):
+        def retrieve(self, *args: Any, **options: Any) -> Any:
+            return [self._kept(point) for point in self._local.retrieve(*args, **options)]
+
+        def query_points(self, *args: Any, **options: Any) -> Any:
+            found = super().query_points(*args, **options).points
+            return SimpleNamespace(points=[self._kept(point) for point in found])
+
+        def scroll(self, *args: Any, **options: Any) -> Any:
+            page, after = self._local.scroll(*args, **options)
+            return [self._kept(point) for point in page], after
+
+        def _kept(self, point: Any) -> Any:
+            if point.id == 1 and point.vector is not None:
+                point.vector = [1e-5 * value for value in point.vector]
+            return point
+
+    made = source(Short(client))
+    assert units(made, 0.1) == ["whole"]
+    assert units(made, 0.0) == ["short", "whole"]
+    assert [d.unit for d in TopKRetriever(made, 1).retrieve("q")] == ["whole"]
+    assert [(defect.id, defect.reason) for defect in made.check()] == [("1", NO_VECTOR)]
+
+
 def test_units_that_are_no_strings_come_whole() -> None:
     values = [7, "7", True, "True", 1.5, "1.5", 2.0, "x", "1e999", "-1e-7"]
     client = collection(*(at(n, payload({FIELD: value})) for n, value in enumerate(values)))
