@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from dpicl_rag.language_models.ray import RayModel, crew
 from tests.support.answering import DOCUMENTS, QUESTION, answered
@@ -38,9 +39,12 @@ def spread():
     before = dict(os.environ)
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), before.get("PYTHONPATH", "")])
     os.environ.pop("RAY_ADDRESS", None)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
     crew.connect(None, 2)
     with RayModel(build_tiny_model, 2, patience=PATIENCE) as model:
         yield model
+    torch.set_num_threads(threads)
     ray.shutdown()
     os.environ.clear()
     os.environ.update(before)

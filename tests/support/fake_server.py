@@ -6,6 +6,7 @@ Prompts are computed one at a time, so what it says of one follows from that one
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import math
 import random
@@ -154,6 +155,29 @@ def _row(model: TransformersModel, prompt: tuple[int, ...]) -> list[tuple[int, f
     found = torch.log_softmax(logits.float(), dim=-1)
     order = found.argsort(descending=True, stable=True)
     return list(zip(order.tolist(), found[order].tolist(), strict=True))
+
+
+class KeptRows:
+    """Rows of a larger model: each prompt goes on from where one without its last token was read.
+
+    Args:
+        model: The model.
+        shown: Log-probabilities of a row at most.
+    """
+
+    def __init__(self, model: TransformersModel, shown: int = 1000) -> None:
+        self._model, self._shown = model, shown
+        self._kept: dict[tuple[int, ...], Any] = {}
+
+    def __call__(self, prompt: tuple[int, ...]) -> list[tuple[int, float]]:
+        """Tokens and their log-probabilities, the likeliest first."""
+        with _COMPUTING, torch.inference_mode():
+            kept = copy.deepcopy(self._kept.pop(prompt[:-1], None))
+            ids = torch.tensor([prompt if kept is None else prompt[-1:]])
+            found = self._model._model(ids, past_key_values=kept, use_cache=True)
+            self._kept[prompt] = found.past_key_values
+            row = torch.log_softmax(found.logits[0, -1].float(), dim=-1).topk(self._shown)
+        return list(zip(row.indices.tolist(), row.values.tolist(), strict=True))
 
 
 class _Handler(BaseHTTPRequestHandler):

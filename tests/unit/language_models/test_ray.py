@@ -10,6 +10,7 @@ import traceback
 from pathlib import Path
 
 import pytest
+import torch
 
 from dpicl_rag.errors import ModelError
 from dpicl_rag.language_models.ray import RayModel, crew
@@ -25,12 +26,14 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture(scope="module")
 def cluster():
     """Ray in this machine, as the engine starts it."""
-    before = dict(os.environ)
+    before, threads = dict(os.environ), torch.get_num_threads()
+    torch.set_num_threads(1)  # of the workers too
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), before.get("PYTHONPATH", "")])
     os.environ.pop("RAY_ADDRESS", None)
     crew.connect(None, 6)  # four workers beside two
     yield ray
     ray.shutdown()
+    torch.set_num_threads(threads)
     os.environ.clear()
     os.environ.update(before)
 
