@@ -8,7 +8,7 @@ const PUBLIC = "public";
 let owner = null; // the owner's part, loaded for owners only
 let asking = null; // what ends the answer under way
 let question = ""; // the one that was asked last
-const usedUp = new Map(); // by model: the refusal
+const usedUp = new Set(); // models whose budget has refused
 
 // The key.
 
@@ -196,6 +196,11 @@ const ENDS = {
   unavailable: "It ended early: the language model did not answer.",
 };
 
+const USED_UP = [
+  ["bad", "This budget is used up. Nothing was drawn, and nothing was spent."],
+  ["", "What was answered before still comes from memory, at no cost."],
+];
+
 function notesOn(privacy) {
   if (!privacy) return [["bad", "The answer broke off. What was released is paid for."]];
   if (privacy.from_memory) {
@@ -235,8 +240,8 @@ async function ask(event) {
       return;
     }
     const quota = error.status === 429 && error.code === "budget_exceeded";
-    if (quota) usedUp.set(model, error);
-    note([["bad", quota ? `This budget is used up: ${error.message}.` : sentence(error.message)]]);
+    if (quota) usedUp.add(model);
+    note(quota ? USED_UP : [["bad", sentence(error.message)]]);
   });
   await refresh();
   if (ended && byId("beside").checked) await compare();
