@@ -1,7 +1,7 @@
 """An email assistant over a made-up support mailbox, asked with and without privacy.
 
-Run ``make demo-terminal``, ``dpicl-rag demo``, or ``python -m demos.email_assistant``. Whatever it prints is
-what the models said; nothing is picked or corrected.
+Run ``make demo-terminal``, ``dpicl-rag demo``, or ``python -m demos.email_assistant``. Whatever it
+prints is what the models said; nothing is picked or corrected.
 """
 
 from __future__ import annotations
