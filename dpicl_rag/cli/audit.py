@@ -13,6 +13,7 @@ import typer
 from dpicl_rag._packaged import optional
 from dpicl_rag.cli import console, options, stores
 from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 
 if TYPE_CHECKING:
@@ -86,6 +87,11 @@ def audit(
             asked = options.Source(corpus, threshold=threshold, path=path, embedder=embedder)
             with stores.open_retriever(asked) as retriever:
                 documents = _priced(retriever, config).search(question).choose().documents
+    if not documents:
+        raise ConfigurationError(
+            "no document was found for the question; give one that the documents answer with "
+            "--question, or a lower --threshold"
+        )
     sample, around = _sample(documents, units), _sample(documents, canary_units)
     from dpicl_rag import auditing
     from dpicl_rag.language_models.load import load_language_model

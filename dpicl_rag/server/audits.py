@@ -22,8 +22,8 @@ _RUN = "from dpicl_rag.cli import main; main()"
 _POLL = 0.5  # seconds
 _REPORT = ("audit.txt", "audit.png", "summary.json")
 
-Command = Callable[[str, Path, Mapping[str, Any]], Sequence[str]]
-"""From a corpus, a folder for the report and the settings served to a command line."""
+Command = Callable[[str, str, Path, Mapping[str, Any]], Sequence[str]]
+"""From a corpus, a question, a folder for the report and the settings served to a command line."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,13 @@ class Auditor:
     def __repr__(self) -> str:
         return "Auditor()"
 
-    def begin(self, corpus: str, settings: Mapping[str, Any]) -> list[str]:
-        """The command line for a corpus.
+    def begin(self, corpus: str, question: str, settings: Mapping[str, Any]) -> list[str]:
+        """The command line for a corpus, and a question that its documents answer.
 
         Raises:
             ConfigurationError: Its settings cannot be audited.
         """
-        return list(self.command(corpus, self._fresh(corpus), settings))
+        return list(self.command(corpus, question, self._fresh(corpus), settings))
 
     async def run(self, job: Job, command: Sequence[str]) -> dict[str, Any]:
         """Audit a corpus until it has ended or is stopped.
@@ -116,7 +116,7 @@ def audit_command(known: Sequence[str], *options: str) -> Command:
         options: Given in any case: store, model, embedder.
     """
 
-    def command(corpus: str, out: Path, settings: Mapping[str, Any]) -> list[str]:
+    def command(corpus: str, question: str, out: Path, settings: Mapping[str, Any]) -> list[str]:
         unknown = sorted(set(settings) - set(known))
         if unknown:
             raise ConfigurationError(
@@ -130,6 +130,7 @@ def audit_command(known: Sequence[str], *options: str) -> Command:
             for word in (f"--{name.replace('_', '-')}", str(value))
         ]
         start = [sys.executable, "-c", _RUN, "audit", "--corpus", corpus, "--out", str(out)]
-        return [*start, "--json", "--quiet", *options, *given]
+        # One word each: a question may look like an option.
+        return [*start, f"--question={question}", "--json", "--quiet", *options, *given]
 
     return command

@@ -73,9 +73,10 @@ class Budget(BaseModel):
 
 
 class AuditRequest(BaseModel):
-    """A corpus to audit."""
+    """A corpus to audit, and a question that its documents answer; both are public."""
 
     corpus: str = Field(min_length=1, max_length=512)
+    question: str = Field(min_length=1, max_length=1000, pattern=r"^[^\x00-\x1f]+$")
 
 
 @dataclass(frozen=True)
@@ -213,7 +214,8 @@ def owner_endpoints(
         auditor = auditor_for(body.corpus, owner)
         job = jobs.begin("audit", body.corpus)
         try:
-            command = auditor.begin(body.corpus, house.corpora[body.corpus].settings)
+            settings = house.corpora[body.corpus].settings
+            command = auditor.begin(body.corpus, body.question, settings)
             jobs.run(job, lambda job: auditor.run(job, command))
         except BaseException as error:
             jobs.fail(job, error)

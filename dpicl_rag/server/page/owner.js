@@ -186,7 +186,8 @@ submits("budgets", "budgets-error", async () => {
 // Audits.
 
 submits("audit", "audit-error", async () => {
-  await post("v1/owner/audits", { corpus: byId("audited").value });
+  const question = byId("audit-question").value;
+  await post("v1/owner/audits", { corpus: byId("audited").value, question });
   watch();
 });
 

@@ -8,9 +8,10 @@ import time
 
 import pytest
 
+from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval import Corpus
 from dpicl_rag.server import views
-from dpicl_rag.server.audits import Auditor
+from dpicl_rag.server.audits import Auditor, audit_command
 from dpicl_rag.server.keys import KeyFile
 from dpicl_rag.server.shelf import Shelf, file_name
 from tests.support.bucket_embedder import BucketEmbedder
@@ -224,6 +225,15 @@ def test_a_budget_of_nothing_or_of_no_number_is_refused(owned, change):
     assert owned.client.post("/v1/owner/budgets", json=body).status_code in (400, 404)
 
 
+def test_a_question_is_one_word_of_an_audits_command(tmp_path):
+    command = audit_command(["epsilon"], "--path", "store")
+    words = command("notes", "--runs=1 $(x)", tmp_path, {"epsilon": 4.0})
+    assert "--question=--runs=1 $(x)" in words
+    assert words[-2:] == ["--epsilon", "4.0"]
+    with pytest.raises(ConfigurationError, match="copy_bias"):
+        command("notes", "Where?", tmp_path, {"copy_bias": 2.0})
+
+
 OWNERS = [
     ("GET", "/v1/owner"),
     ("POST", "/v1/owner/documents"),
@@ -239,7 +249,7 @@ OWNERS = [
 @pytest.mark.parametrize(("method", "path"), OWNERS)
 def test_callers_are_no_owners(serve, keys, shelf, method, path):
     running = serve(keys, office={"shelf": shelf})
-    body = {"kind": "corpus", "name": "notes", "epsilon": 1, "corpus": "notes"}
+    body = {"kind": "corpus", "name": "notes", "epsilon": 1, **AUDIT}
     sent = {} if method == "GET" else {"json": body}
     assert running.client.request(method, path, **sent).status_code == 401
     headers = {"Authorization": f"Bearer {keys.add('ann')}"}
@@ -261,6 +271,7 @@ def test_an_owner_of_some_corpora_sees_no_others(serve, keys, shelf):
     assert ended(running)["state"] == "done"
 
 
+AUDIT = {"corpus": "notes", "question": "Where is the office?"}
 REPORT = """
 import json, pathlib, sys
 folder = pathlib.Path(sys.argv[1])
@@ -271,15 +282,16 @@ print(json.dumps({"holds": True}))
 
 
 def auditing(tmp_path, program):
-    return Auditor(
-        tmp_path / "audits", lambda corpus, out, settings: [sys.executable, "-c", program, str(out)]
-    )
+    def command(corpus, question, out, settings):
+        return [sys.executable, "-c", program, str(out)]
+
+    return Auditor(tmp_path / "audits", command)
 
 
 def test_an_audits_report_and_plot(serve, tmp_path):
     running = serve(office={"auditor": auditing(tmp_path, REPORT)})
     assert running.client.get("/v1/owner/audits/notes").json()["error"]["code"] == "no_audit"
-    assert running.client.post("/v1/owner/audits", json={"corpus": "notes"}).status_code == 202
+    assert running.client.post("/v1/owner/audits", json=AUDIT).status_code == 202
     assert ended(running)["result"] == {"holds": True}
     found = running.client.get("/v1/owner/audits/notes").json()
     assert found == {"summary": {"holds": True}, "text": "Privacy audit: within the claim"}
@@ -289,7 +301,7 @@ def test_an_audits_report_and_plot(serve, tmp_path):
 def test_an_audit_that_fails_says_why(serve, tmp_path):
     program = "import sys; sys.exit('error: no document was found')"
     running = serve(office={"auditor": auditing(tmp_path, program)})
-    running.client.post("/v1/owner/audits", json={"corpus": "notes"})
+    running.client.post("/v1/owner/audits", json=AUDIT)
     job = ended(running)
     assert job["state"] == "failed"
     assert job["error"].endswith("error: no document was found")
@@ -297,7 +309,7 @@ def test_an_audit_that_fails_says_why(serve, tmp_path):
 
 def test_a_stopped_audit_ends_its_process(serve, tmp_path):
     running = serve(office={"auditor": auditing(tmp_path, "import time; time.sleep(600)")})
-    running.client.post("/v1/owner/audits", json={"corpus": "notes"})
+    running.client.post("/v1/owner/audits", json=AUDIT)
     running.client.post("/v1/owner/job/stop")
     assert ended(running)["state"] == "stopped"
 
@@ -305,7 +317,7 @@ def test_a_stopped_audit_ends_its_process(serve, tmp_path):
 def test_only_what_is_served_is_audited(serve, tmp_path):
     running = serve(office={"auditor": auditing(tmp_path, REPORT)})
     for corpus in ("payroll", "public", "../notes"):
-        answer = running.client.post("/v1/owner/audits", json={"corpus": corpus})
+        answer = running.client.post("/v1/owner/audits", json=AUDIT | {"corpus": corpus})
         assert answer.status_code == 404
     assert running.client.get("/v1/owner/audits/..%2f..%2fstore").status_code == 404
 
