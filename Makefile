@@ -9,9 +9,9 @@ STAMP  := $(VENV)/.installed
 help:
 	@echo "make demo   serve a made-up mailbox: a page to ask it"
 	@echo "make demo-terminal   the same mailbox in the terminal, beside ordinary RAG"
-	@echo "make test   run every test"
+	@echo "make test   run the tests"
 	@echo "make check  lint, types and the fast tests"
-	@echo "make stress kill and race the ledger, fuzz ledger, loaders and rows"
+	@echo "make stress kill and race ledger, server and workers; fuzz ledger, loaders and rows"
 	@echo "make test-engines  answer through a real vLLM, which is installed beside (2.4 GB)"
 	@echo "make install build .venv and install everything"
 
@@ -32,12 +32,14 @@ demo: $(STAMP)
 demo-terminal: $(STAMP)
 	OMP_WAIT_POLICY=passive $(BIN)/python -m demos.email_assistant
 
-# Two at a time what needs no model; the rest one after the other, with every processor.
+# Two at a time what needs no model; the rest one after the other, with every processor. What takes
+# many minutes by itself is left to `make stress`.
 FAST   := not model and not slow and not stress
+LONG   := fuzz_rows server ray_kills
 
 test: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "$(FAST)"
-	$(BIN)/python -m pytest -m "not ($(FAST))"
+	$(BIN)/python -m pytest -m "not ($(FAST))" $(LONG:%=--ignore=tests/stress/test_%.py)
 
 check: $(STAMP)
 	$(BIN)/ruff check .
