@@ -114,7 +114,8 @@ def test_a_wrong_key_is_refused_and_a_right_one_opens_the_page(start, keys, visi
     assert page.inner_text("#who") == "ann"
     assert not page.is_visible("#owner")
     page.reload()
-    page.wait_for_selector("#room")
+    page.wait_for_selector("#memory li")
+    page.wait_for_load_state("networkidle")  # the page has shown all it has to show
     keys.remove("ann")
     ask(page)
     page.wait_for_selector("#door-error:has-text('not valid any more')")
