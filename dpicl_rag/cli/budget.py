@@ -171,6 +171,8 @@ def _rows(found: Sequence[ScopeStatus], epsilon: float, delta: float) -> list[di
 
 
 def _public(status: ScopeStatus, price: float, delta: float) -> dict[str, Any]:
+    from dpicl_rag.ledger.fixed_point import affordable
+
     amounts = {
         "budget": status.budget,
         "unit_budget": status.unit_budget,
@@ -184,21 +186,12 @@ def _public(status: ScopeStatus, price: float, delta: float) -> dict[str, Any]:
         "name": status.name,
         **{f"{name}_rho": rho for name, rho in amounts.items()},
         **{f"{name}_epsilon": options.epsilon_of(rho, delta) for name, rho in amounts.items()},
-        "answers_left": _affordable(status.unit_remaining, price),
-        "fixed_answers_left": _affordable(status.remaining, price),
+        "answers_left": affordable(status.unit_remaining, price),
+        "fixed_answers_left": affordable(status.remaining, price),
         "period": status.period.value,
         "renews_on": None if status.renews_on is None else status.renews_on.isoformat(),
         "questions": status.questions,
     }
-
-
-def _affordable(rho: float | None, price: float) -> int | None:
-    """How many answers ``rho`` pays for, as the ledger counts; None without a limit."""
-    from dpicl_rag.ledger.fixed_point import allowance, charge, exact
-
-    if rho is None:
-        return None
-    return allowance(exact("rho", rho)) // charge(exact("rho", price))
 
 
 def _print(found: Sequence[ScopeStatus], rows: Sequence[dict[str, Any]]) -> None:

@@ -60,6 +60,11 @@ def allowance(amount: int) -> int:
     return min((meant * NANO) >> _SCALE_BITS, round(MAX_RHO) * NANO)
 
 
+def affordable(rho: float | None, price: float) -> int | None:
+    """How many answers of a price ``rho`` pays for, as the ledger counts; None without a limit."""
+    return None if rho is None else allowance(exact("rho", rho)) // charge(exact("rho", price))
+
+
 def to_rho(nano: int) -> float:
     """Nano-rho as rho."""
     return nano / NANO

@@ -18,7 +18,7 @@ from dpicl_rag.knowledge.scope import Scope, part_of
 from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.ledger import Ledger, ScopeStatus
-from dpicl_rag.ledger.fixed_point import allowance, charge, exact
+from dpicl_rag.ledger.fixed_point import affordable
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.prompts import PromptTemplate
 from dpicl_rag.server.failures import Refusal
@@ -55,7 +55,6 @@ class Ask:
         system: In place of the template's instruction.
         max_tokens: Most tokens; the corpus's own if None.
         stop: Strings that end the answer.
-        fresh: Ask the documents again where the memory has the answer.
     """
 
     question: str
@@ -63,7 +62,6 @@ class Ask:
     system: str | None = None
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
-    fresh: bool = False
 
     def shaped(self, template: PromptTemplate) -> PromptTemplate:
         """The template with this conversation's instruction and earlier turns."""
@@ -79,7 +77,7 @@ class House:
         ledger: Of all corpora and callers.
         memory: File of released answers; None remembers nothing.
         embedder: Of remembered questions; the packaged one if None.
-        randomness: Arguments of ``PrivateContextLLM`` for tests.
+        **options: Arguments of ``PrivateContextLLM``, such as coins for tests.
     """
 
     def __init__(
@@ -140,7 +138,7 @@ class House:
         served = self.served(name, caller)
         llm = self._llm(name, served, caller, asked)
         documents: Any = [] if served is None else served.documents
-        return llm.stream(asked.question, documents, fresh=asked.fresh)
+        return llm.stream(asked.question, documents)
 
     def answer(self, name: str, stream: PrivateStream) -> PrivateAnswer:
         """What an ended stream released, with its guarantee: that of the public model is whole."""
@@ -193,10 +191,9 @@ class House:
 
     def answers_left(self, name: str, caller: Caller) -> int | None:
         """How many more answers the budgets pay for by the public bound; None without a limit."""
-        price = charge(exact("rho", self.price(name)))
-        left = [one.unit_remaining for one in self.budgets(name, caller)]
-        found = [allowance(exact("rho", rho)) // price for rho in left if rho is not None]
-        return min(found, default=None)
+        price = self.price(name)
+        left = [affordable(one.unit_remaining, price) for one in self.budgets(name, caller)]
+        return min((answers for answers in left if answers is not None), default=None)
 
     def _llm(
         self, name: str, served: Served | None, caller: Caller, asked: Ask

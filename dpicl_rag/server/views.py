@@ -7,7 +7,7 @@ from typing import Any
 from dpicl_rag.accounting import rho_to_epsilon
 from dpicl_rag.knowledge import Entry
 from dpicl_rag.ledger import ScopeStatus
-from dpicl_rag.ledger.fixed_point import allowance, charge, exact
+from dpicl_rag.ledger.fixed_point import affordable
 from dpicl_rag.server.house import House
 from dpicl_rag.server.keys import Caller
 
@@ -62,11 +62,8 @@ def remembered(entry: Entry) -> dict[str, Any]:
 def _answers(one: ScopeStatus, price: float) -> dict[str, Any]:
     """How many answers a budget pays for in a period and from now on, by the public bound."""
     budget = one.budget if one.unit_budget is None else one.unit_budget
-    return {"answers": _paid(budget, price), "answers_left": _paid(one.unit_remaining, price)}
-
-
-def _paid(rho: float | None, price: float) -> int | None:
-    return None if rho is None else allowance(exact("rho", rho)) // charge(exact("rho", price))
+    left = affordable(one.unit_remaining, price)
+    return {"answers": affordable(budget, price), "answers_left": left}
 
 
 def _epsilon(rho: float | None, delta: float) -> float | None:
