@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 import torch
 
 from dpicl_rag.language_models.base import Copying, LanguageModel
+from dpicl_rag.language_models.tokenizer import HuggingFaceTokenizer
 
 Tokens = Sequence[int]
 
@@ -79,3 +80,25 @@ class CopyBias:
                 shift = favoured.double().exp().sum().mul(gain).log1p()
                 place.sub_(shift)
                 place[own] = (favoured.double() + (self._bias - shift)).float()
+
+
+def copy_bias_of(
+    bias: float,
+    public: bool,
+    inputs: Sequence[Tokens],
+    tokenizer: HuggingFaceTokenizer,
+    device: torch.device,
+) -> CopyBias | None:
+    """What the rows of some inputs favour; None for a bias of 0.
+
+    Args:
+        bias: See ``Copying``.
+        public: Whether the first row, the public one, favours its words too.
+        inputs: What each row reads.
+        tokenizer: Knows spellings, and what ends an answer.
+        device: Where rows are.
+    """
+    if not bias:
+        return None
+    favoured = (inputs[0] if public else None, *inputs[1:])
+    return CopyBias(bias, favoured, tokenizer.other_spellings, tokenizer.stop_tokens, device)

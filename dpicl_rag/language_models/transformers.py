@@ -14,7 +14,7 @@ import torch
 from dpicl_rag.errors import ModelError
 from dpicl_rag.language_models import probe, token_inputs
 from dpicl_rag.language_models.base import Input, Progress
-from dpicl_rag.language_models.copy_bias import CopyBias
+from dpicl_rag.language_models.copy_bias import CopyBias, copy_bias_of
 from dpicl_rag.language_models.hardware import faster_dtype, machine
 from dpicl_rag.language_models.lone_rows import LoneRows
 from dpicl_rag.language_models.memory import NotEnoughMemoryError, enough_memory
@@ -159,11 +159,8 @@ class TransformersModel:
         token_inputs.require_room(head, own, room, self.context_length)
         advance = in_tenths(sum(map(len, own)), on_progress)
         kind = PackedRows if self._packs() else LoneRows
-        bias = None
-        if self._copy_bias:
-            words = self.tokenizer.other_spellings, self.tokenizer.stop_tokens
-            favoured = (own[0] if self._public_copies else None, *own[1:])
-            bias = CopyBias(self._copy_bias, favoured, *words, self._model.device)
+        way = self._copy_bias, self._public_copies
+        bias = copy_bias_of(*way, own, self.tokenizer, self._model.device)
         return self._read(kind, head, own, room, self.cache, advance, bias)
 
     def _read(

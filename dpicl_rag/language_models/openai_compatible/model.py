@@ -15,7 +15,7 @@ import torch
 from dpicl_rag.errors import ConfigurationError, ModelError
 from dpicl_rag.language_models import token_inputs
 from dpicl_rag.language_models.base import Input, Progress
-from dpicl_rag.language_models.copy_bias import CopyBias
+from dpicl_rag.language_models.copy_bias import copy_bias_of
 from dpicl_rag.language_models.openai_compatible import connection
 from dpicl_rag.language_models.openai_compatible.address import Address
 from dpicl_rag.language_models.openai_compatible.bits import MOVES
@@ -103,11 +103,8 @@ class OpenAICompatibleModel:
         """
         own = cast("Sequence[Tokens]", inputs)
         token_inputs.require_room(prefix, own, room, self.context_length)
-        bias = None
-        if self._copy_bias:
-            words = self.tokenizer.other_spellings, self.tokenizer.stop_tokens
-            favoured = (own[0] if self._public_copies else None, *own[1:])
-            bias = CopyBias(self._copy_bias, favoured, *words, torch.device("cpu"))
+        way = self._copy_bias, self._public_copies
+        bias = copy_bias_of(*way, own, self.tokenizer, torch.device("cpu"))
         if on_progress is not None:
             on_progress(1.0)
         prompts = [(*prefix, *one) for one in own]
