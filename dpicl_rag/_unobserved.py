@@ -8,8 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-# Chroma's client for servers logs by these, a line or more for each page that it reads.
-_LOGGERS = ("httpx", "httpcore.connection", "httpcore.http11", "httpcore.http2")
+# Chroma's client for servers logs by these, a line or more for each page that it reads, and Pillow
+# for each part of an image.
+_LOGGERS = (
+    *("httpx", "httpcore.connection", "httpcore.http11", "httpcore.http2"),
+    *("PIL.ImageFile", "PIL.PngImagePlugin", "PIL.TiffImagePlugin"),
+)
 _at_work: ContextVar[bool] = ContextVar("at_work", default=False)
 
 
@@ -23,7 +27,7 @@ _SILENCE = _Silence()
 
 @contextmanager
 def unobserved() -> Iterator[None]:
-    """Keep OpenTelemetry spans that begin here unsampled, and the HTTP client's logs quiet.
+    """Keep OpenTelemetry spans that begin here unsampled, and clients' logs quiet.
 
     Samplers follow a span's parent, which is not sampled here; ``always_on`` is the one that does
     not.

@@ -11,7 +11,13 @@ from typing import Protocol
 from dpicl_rag.errors import EngineUnavailableError
 from dpicl_rag.experts import Gathered
 from dpicl_rag.filters import Filter
-from dpicl_rag.language_models.base import BlockRows, Input, LanguageModel, Progress, Rows
+from dpicl_rag.language_models.base import (
+    BlockRows,
+    GrowingRows,
+    Input,
+    LanguageModel,
+    Progress,
+)
 from dpicl_rag.language_models.memory import enough_memory
 from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.randomness import Randomness
@@ -72,7 +78,7 @@ def generate(
 
 
 def decode(
-    rows: Rows,
+    rows: GrowingRows,
     suffix: Sequence[int],
     mechanism: Mechanism,
     spend: Filter,
@@ -138,7 +144,7 @@ def decode(
         pending = (released[-1],)
 
 
-def _steps(rows: Rows, pending: Sequence[int], block: Sequence[int]) -> Iterator[Step]:
+def _steps(rows: GrowingRows, pending: Sequence[int], block: Sequence[int]) -> Iterator[Step]:
     """What follows ``pending``, and each token of a block after it."""
     if not block:
         yield rows.extend(pending)

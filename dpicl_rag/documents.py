@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from dpicl_rag.errors import ConfigurationError
 
@@ -45,12 +46,16 @@ class Document:
         metadata: Fields from the source, such as ``subject`` or ``patient``. Never shown to a
             model and never returned beside an answer.
         origin: What its source says about its identity. Loaders set it.
+        image: An image, as bytes or the path of its file; ``text`` is then its label. Read by
+            `dpicl_rag.vision` alone: whatever reads texts reads the text, and a corpus keeps no
+            images.
     """
 
     text: str
     unit: str
     metadata: Mapping[str, str] = field(default_factory=dict)
     origin: Origin = Origin()
+    image: bytes | Path | None = None
 
     def __repr__(self) -> str:
         # Documents end up in logs and tracebacks; a private text must not.
@@ -118,7 +123,7 @@ def _placed(items: Iterable[object], privacy_unit: str) -> Iterator[Document | N
         elif privacy_unit == "document":
             yield item
         else:
-            yield Document(item.text, unit, item.metadata)
+            yield Document(item.text, unit, item.metadata, image=item.image)
 
 
 def unit_of(id: str, metadata: Mapping[str, object], field: str) -> str | None:

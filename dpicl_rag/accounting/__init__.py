@@ -39,6 +39,7 @@ from dpicl_rag.accounting.events import (
     SelfComposed,
     ZeroConcentrated,
 )
+from dpicl_rag.accounting.fixed_size import FixedSizeSubsampled
 from dpicl_rag.accounting.mixture_of_gaussians import SubsampledSum
 from dpicl_rag.accounting.pure_dp import zcdp
 from dpicl_rag.accounting.stability import (
@@ -60,6 +61,7 @@ __all__ = [
     "Budget",
     "Composed",
     "Event",
+    "FixedSizeSubsampled",
     "Gaussian",
     "PoissonSubsampled",
     "PrivacyLossAccountant",

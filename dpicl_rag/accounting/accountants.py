@@ -6,7 +6,7 @@ accountant                 what it composes                                 how 
 PureAccountant             pure DP, bounded range; Poisson-subsampled       sums of epsilon
 ZeroConcentratedAccountant pure DP, bounded range, zCDP, Gaussian           sums of rho
 RenyiAccountant            pure DP, bounded range, zCDP, Gaussian           exact Renyi curves
-PrivacyLossAccountant      pure DP, Gaussian; Gaussian on subsamples        exact distributions
+PrivacyLossAccountant      pure DP, Gaussian; Gaussian on samples           exact distributions
 =========================  ===============================================  =====================
 
 All hold under adaptive composition of events whose parameters are fixed beforehand.
@@ -30,6 +30,7 @@ from dpicl_rag.accounting.events import (
     ZeroConcentrated,
     leaves,
 )
+from dpicl_rag.accounting.fixed_size import FixedSizeSubsampled
 from dpicl_rag.accounting.mixture_of_gaussians import SubsampledSum
 from dpicl_rag.accounting.stability import Adjacency
 from dpicl_rag.errors import ConfigurationError
@@ -71,6 +72,8 @@ class Accountant(ABC):
         for leaf, _ in parts:
             if isinstance(leaf, PoissonSubsampled | SubsampledSum):
                 self._require_add_or_remove()
+            if isinstance(leaf, FixedSizeSubsampled):
+                self._require_replace()
             if not self._supports(leaf):
                 raise ConfigurationError(
                     f"{type(self).__name__} cannot compose {type(leaf).__name__}; RenyiAccountant "
@@ -105,6 +108,13 @@ class Accountant(ABC):
         if self._adjacency is not Adjacency.ADD_OR_REMOVE_ONE:
             raise ConfigurationError(
                 "Poisson subsampling amplifies under add-or-remove adjacency only"
+            )
+
+    def _require_replace(self) -> None:
+        if self._adjacency is not Adjacency.REPLACE_ONE:
+            raise ConfigurationError(
+                "samples of a fixed size amplify under replace-one adjacency only: where a unit "
+                "comes, the fraction changes"
             )
 
 
@@ -177,9 +187,9 @@ class RenyiAccountant(Accountant):
 class PrivacyLossAccountant(Accountant):
     """Privacy loss distributions, by dp_accounting, rounded to the safe side.
 
-    The tightest here for Gaussian noise with and without Poisson subsampling, and for many pure
-    DP mechanisms (optimal composition). Bounded-range mechanisms have no single worst
-    distribution, and zCDP has none at all.
+    The tightest here for Gaussian noise with and without sampling, and for many pure DP mechanisms
+    (optimal composition). Bounded-range mechanisms have no single worst distribution, and zCDP has
+    none at all.
 
     Args:
         adjacency: See `Accountant`.
@@ -212,7 +222,8 @@ class PrivacyLossAccountant(Accountant):
 
     def _supports(self, leaf: Event) -> bool:
         inner = leaf.event if isinstance(leaf, PoissonSubsampled) else leaf
-        return isinstance(leaf, PureDP | SubsampledSum) or gaussian_rho(inner) is not None
+        known = isinstance(leaf, PureDP | SubsampledSum | FixedSizeSubsampled)
+        return known or gaussian_rho(inner) is not None
 
     def _distribution(self) -> PrivacyLossDistribution:
         if self._composed is None:
@@ -231,6 +242,8 @@ class PrivacyLossAccountant(Accountant):
             return privacy_loss_distribution.from_privacy_parameters(
                 common.DifferentialPrivacyParameters(leaf.epsilon, 0.0), self._interval
             )
+        if isinstance(leaf, FixedSizeSubsampled):
+            return leaf.distribution(self._interval)
         if isinstance(leaf, SubsampledSum):
             return privacy_loss_distribution.from_mixture_gaussian_mechanism(
                 leaf.sigma, *leaf.mixture, value_discretization_interval=self._interval

@@ -23,6 +23,7 @@ from dpicl_rag.accounting.events import (
     PoissonSubsampled,
     PureDP,
 )
+from dpicl_rag.accounting.fixed_size import FixedSizeSubsampled
 from dpicl_rag.accounting.gaussian import gaussian_epsilon
 from dpicl_rag.accounting.mixture_of_gaussians import SubsampledSum, mixture_epsilon
 from dpicl_rag.accounting.stability import SQRT_2
@@ -30,6 +31,9 @@ from dpicl_rag.errors import ConfigurationError
 
 _INTERVAL = 1e-3
 """Privacy losses of many queries on subsamples are rounded up to multiples of it."""
+
+_LITTLE_NOISE = 0.1
+"""Noise multiplier with which the search for the least begins; less is never used."""
 
 _DOWN = 1 - 1e-12
 """Rounds to the safe side: a parameter found by a search, and a token's charge, so that up to
@@ -149,6 +153,21 @@ def gaussian_multiplier(budget: Budget, rate: float = 1.0) -> float:
         return 1 / (largest_strength(lambda inverse: spend(1 / inverse), budget.epsilon) * _DOWN)
     one = gaussian_multiplier(replace(budget, queries=1), rate)
     return least_noise(spend, budget.epsilon, one)
+
+
+@lru_cache(maxsize=256)
+def fixed_size_multiplier(budget: Budget, fraction: float) -> float:
+    """Smallest noise multiplier of Gaussian noise on samples of a fixed size, for replaced units.
+
+    Raises:
+        ConfigurationError: The budget is for units that come and go, or has a search.
+    """
+    _refuse_search(budget)
+
+    def spend(multiplier: float) -> float:
+        return epsilon_for(FixedSizeSubsampled(fraction, Gaussian(multiplier)), budget)
+
+    return least_noise(spend, budget.epsilon, _LITTLE_NOISE)
 
 
 @lru_cache(maxsize=64)

@@ -5,21 +5,30 @@ Balle, Wang 2018, "Improving the Gaussian Mechanism for Differential Privacy", T
 
 from __future__ import annotations
 
-import math
+from typing import TYPE_CHECKING
 
 from dpicl_rag import _validate
 from dpicl_rag.accounting import _search
 
+if TYPE_CHECKING:
+    import numpy as np
+
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
     """Exact delta of a Gaussian mechanism of sensitivity over noise ``mu``."""
+    return float(gaussian_deltas(mu, epsilon))
+
+
+def gaussian_deltas(mu: float, epsilons: np.ndarray | float) -> np.ndarray:
+    """`gaussian_delta` at many epsilons, float64 of their shape."""
+    import numpy as np
     from scipy.special import log_ndtr
 
     if mu == 0:
-        return 0.0
-    high = float(log_ndtr(mu / 2 - epsilon / mu))
-    low = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
-    return -math.exp(high) * math.expm1(min(0.0, low - high))
+        return np.zeros(np.shape(epsilons))
+    high = log_ndtr(mu / 2 - epsilons / mu)
+    low = epsilons + log_ndtr(-mu / 2 - epsilons / mu)
+    return np.asarray(-np.exp(high) * np.expm1(np.minimum(0.0, low - high)))
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:

@@ -7,7 +7,6 @@ dropped. The folder holds benchmark data and is no private store.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -16,12 +15,13 @@ from typing import Any, Literal
 
 import torch
 
+from dpicl_rag._run_files import alone_in, cut_tail, whole_lines, write_line, write_whole
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.evaluation.layouts import Coins, Rows
 from dpicl_rag.evaluation.scoring import Subset
 from dpicl_rag.methods.layouts import ContentFree
 
-Kind = Literal["accuracy", "membership"]
+Kind = Literal["accuracy", "membership", "images"]
 
 _VERSION = 1
 _DIGITS = 6  # decimals of a stored log-probability; far below what a prediction depends on
@@ -41,7 +41,7 @@ class Settings:
         text_tokens: Texts are cut to this many tokens.
         layouts: Keys of the rows, each with a number of experts.
         kind: ``accuracy``: queries are test items. ``membership``: they are the examples of the
-            context, and as many others from the pool.
+            context, and as many others from the pool. ``images``: they are pictures.
     """
 
     task: str
@@ -145,10 +145,7 @@ class Scores:
 
     def append(self, record: Record) -> None:
         """Write one record; it is on disk when this returns."""
-        with self._file.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(_to_json(record), separators=(",", ":")) + "\n")
-            stream.flush()
-            os.fsync(stream.fileno())
+        write_line(self._file, _to_json(record))
         self.done.add((record.seed, record.query))
 
 
@@ -160,17 +157,8 @@ def open_scores(folder: Path, settings: Settings, reporting: Reporting) -> Itera
         ConfigurationError: The folder holds a run with other settings, a damaged one, or one that
             another process is computing.
     """
-    from filelock import FileLock, Timeout
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigurationError(f"{folder}: no folder can be made there") from error
-    try:
-        with FileLock(folder / ".lock", timeout=0):
-            yield Scores(folder / "scores.jsonl", _resume(folder, settings, reporting))
-    except Timeout as error:
-        raise ConfigurationError(f"{folder}: another evaluation is running there") from error
+    with alone_in(folder, "another evaluation is running there"):
+        yield Scores(folder / "scores.jsonl", _resume(folder, settings, reporting))
 
 
 def _resume(folder: Path, settings: Settings, reporting: Reporting) -> list[Record]:
@@ -188,13 +176,9 @@ def _resume(folder: Path, settings: Settings, reporting: Reporting) -> list[Reco
             f"{folder}: holds scores without their run.json; give another --out"
         )
     text = {"version": _VERSION, "settings": asdict(settings), "reporting": asdict(reporting)}
-    work = folder / "run.json.new"
-    work.write_text(json.dumps(text, indent=2) + "\n", encoding="utf-8")
-    work.replace(folder / "run.json")
+    write_whole(folder / "run.json", (json.dumps(text, indent=2) + "\n").encode())
     records, whole = _read_records(file)
-    if file.exists() and file.stat().st_size != whole:
-        with file.open("r+b") as stream:
-            stream.truncate(whole)
+    cut_tail(file, whole)
     return records
 
 
@@ -216,19 +200,14 @@ def _read_settings(folder: Path) -> tuple[Settings, Reporting]:
 def _read_records(file: Path) -> tuple[list[Record], int]:
     """The records, and how many bytes of the file they take up."""
     records: list[Record] = []
-    whole = 0
-    if not file.exists():
-        return records, whole
-    for number, line in enumerate(file.read_bytes().splitlines(keepends=True), start=1):
-        if not line.endswith(b"\n"):
-            break  # the run was killed while it wrote this line
+    lines, whole = whole_lines(file)
+    for number, line in enumerate(lines, start=1):
         try:
             records.append(_from_json(json.loads(line)))
         except (ValueError, KeyError, TypeError) as error:
             raise ConfigurationError(
                 f"{file}, line {number}: damaged; give another --out"
             ) from error
-        whole += len(line)
     return records, whole
 
 

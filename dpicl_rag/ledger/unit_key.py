@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hmac
-import os
 import secrets
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
+from dpicl_rag._run_files import write_whole
 from dpicl_rag.errors import ConfigurationError, LedgerError
 
 _BYTES = 32
@@ -107,18 +107,5 @@ def _read(file: Path) -> UnitKey:
 def _make(file: Path) -> bytes:
     """A key in ``file``, whole and on the disk before the ledger depends on it."""
     key = secrets.token_bytes(_BYTES)
-    draft = file.with_name(file.name + ".new")
-    draft.unlink(missing_ok=True)  # left by a process that was killed here
-    descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(key)
-        stream.flush()
-        os.fsync(stream.fileno())
-    draft.replace(file)
-    if os.name == "posix":  # the name, too, must be on the disk
-        folder = os.open(file.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    write_whole(file, key, mode=0o600)
     return key

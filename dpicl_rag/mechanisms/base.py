@@ -59,13 +59,18 @@ class ChargedAlike(ABC):
         Raises:
             ConfigurationError: The filter charges each unit for its own range.
         """
-        spend.weigh(_no_ranges)
+        spend.weigh(no_ranges)
         log_probs = torch.log(self.distribution(step))
         spend.pay()
         return randomness.draw(log_probs)
 
 
-def _no_ranges() -> NoReturn:
+def no_ranges() -> NoReturn:
+    """What `Filter.weigh` is given by a mechanism that has no charge of a unit's own.
+
+    Raises:
+        ConfigurationError: The filter asks.
+    """
     raise ConfigurationError(
         "this mechanism is charged the same for every unit; use accounting='fixed'"
     )

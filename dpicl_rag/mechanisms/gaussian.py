@@ -12,6 +12,7 @@ import math
 from fractions import Fraction
 
 from dpicl_rag import _validate
+from dpicl_rag.mechanisms.laplace import bernoulli_exp, discrete_laplace
 from dpicl_rag.mechanisms.randomness import Randomness
 
 
@@ -51,32 +52,3 @@ class DiscreteGaussian:
             excess = abs(proposal) - self._variance / self._scale
             if bernoulli_exp(excess * excess / (2 * self._variance), randomness):
                 return proposal
-
-
-def discrete_laplace(scale: int, randomness: Randomness) -> int:
-    """Draw x with probability proportional to exp(-|x| / scale): Algorithm 2 with s = 1."""
-    while True:
-        remainder = randomness.below(scale)
-        if not bernoulli_exp(Fraction(remainder, scale), randomness):
-            continue
-        quotient = 0
-        while bernoulli_exp(Fraction(1), randomness):
-            quotient += 1
-        size = remainder + scale * quotient
-        negative = randomness.below(2) == 1
-        # Zero would come up under both signs.
-        if not (negative and size == 0):
-            return -size if negative else size
-
-
-def bernoulli_exp(exponent: Fraction, randomness: Randomness) -> bool:
-    """True with probability exp(-exponent), for an exponent of 0 or more: Algorithm 1."""
-    while exponent > 1:
-        if not bernoulli_exp(Fraction(1), randomness):
-            return False
-        exponent -= 1
-    round_ = 1
-    # The chance of getting past round n is exponent^n / n!; the series of exp(-exponent).
-    while randomness.below(exponent.denominator * round_) < exponent.numerator:
-        round_ += 1
-    return round_ % 2 == 1

@@ -192,6 +192,16 @@ class Vote(_PublicPower):
         return votes.scatter_(-1, experts.argmax(dim=-1, keepdim=True), 1.0)
 
 
+def likeliest(public: torch.Tensor, count: int) -> torch.Tensor:
+    """The ``count`` likeliest candidates of the public row, and of nothing else: int64 [K].
+
+    Args:
+        public: Log-probabilities of the public row [candidates].
+        count: K; all candidates where there are fewer.
+    """
+    return public.topk(min(count, len(public))).indices
+
+
 @dataclass(frozen=True, slots=True)
 class Likeliest:
     """Another utility among the ``count`` likeliest tokens of the public row.
@@ -225,7 +235,7 @@ class Likeliest:
 
     def _outside(self, public: torch.Tensor) -> torch.Tensor:
         outside = torch.ones_like(public, dtype=torch.bool)
-        outside[public.topk(min(self.count, len(public))).indices] = False
+        outside[likeliest(public, self.count)] = False
         return outside
 
 

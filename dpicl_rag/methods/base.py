@@ -157,12 +157,17 @@ class ExpertMethod(Method):
 
     def expert_rows(self, experts: int) -> OneEach | Groups:
         """One row per unit, or as many groups as hold ``group_size`` units on average."""
-        _validate.count("experts", experts)
-        return OneEach() if self.group_size == 1 else Groups(max(1, experts // self.group_size))
+        return one_or_groups(experts, self.group_size)
 
     def to_experts(self, budget: Budget) -> Budget:
         """The budget, whose stability then reaches to the experts."""
         return budget.then(DIRECT if self.group_size == 1 else RANDOM_GROUPS)
+
+
+def one_or_groups(experts: int, group_size: int) -> OneEach | Groups:
+    """One row per unit, or as many groups as hold ``group_size`` of them on average."""
+    _validate.count("experts", experts)
+    return OneEach() if group_size == 1 else Groups(max(1, experts // group_size))
 
 
 def exponential(

@@ -13,18 +13,11 @@ from dpicl_rag.accounting import Budget
 from dpicl_rag.mechanisms.base import ChargedAlike
 from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.mechanisms.utilities import LogProb, Utility
-from dpicl_rag.methods.base import Calibrated, Method, Parameters
-from dpicl_rag.methods.layouts import Layout, OneEach, Together, ZeroShot
+from dpicl_rag.methods.base import Calibrated, Method, Parameters, one_or_groups
+from dpicl_rag.methods.layouts import Layout, Together, ZeroShot
 from dpicl_rag.methods.votes import VOTE
 
 Kind = Literal["zero-shot", "k-shot", "soft", "hard"]
-
-_ROWS: dict[Kind, Layout] = {
-    "zero-shot": ZeroShot(),
-    "k-shot": Together(),
-    "soft": OneEach(),
-    "hard": OneEach(),
-}
 
 _UNCLIPPED = LogProb(1000.0)
 """Less likely than this is impossible; experts are added by a utility of finite range."""
@@ -63,26 +56,38 @@ class NotPrivate(Method):
             ``k-shot``: all examples in one prompt. ``soft``: the product of one expert per
             example, clipped only where a label is impossible. ``hard``: the most votes of one
             expert per example.
+        group_size: Examples of an expert of the last two on average; above 1, in random groups.
     """
 
     name: Kind
+    group_size: int = 1
 
     private = False
 
+    def __post_init__(self) -> None:
+        _validate.count("group_size", self.group_size)
+
     @property
     def parameters(self) -> Parameters:
-        """None."""
-        return {}
+        """Group size, where there are experts."""
+        return {"group_size": self.group_size} if self.name in ("soft", "hard") else {}
 
     @property
     def rows(self) -> type[Layout]:
         """One kind of row."""
-        return type(_ROWS[self.name])
+        return type(self._layout(1))
 
     def layouts(self, experts: int) -> tuple[Layout, ...]:
         """One kind of row."""
         _validate.count("experts", experts)
-        return (_ROWS[self.name],)
+        return (self._layout(experts),)
+
+    def _layout(self, experts: int) -> Layout:
+        if self.name == "zero-shot":
+            return ZeroShot()
+        if self.name == "k-shot":
+            return Together()
+        return one_or_groups(experts, self.group_size)
 
     def calibrate(self, budget: Budget) -> Calibrated:
         """No noise and no charge, whatever is asked for."""

@@ -3,7 +3,6 @@
 import math
 import random
 from collections import Counter
-from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
@@ -11,19 +10,10 @@ from scipy import stats
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms import gaussian, randomness
-from dpicl_rag.mechanisms.gaussian import DiscreteGaussian, bernoulli_exp, discrete_laplace
+from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness, SeededRandomness
 from tests.support.scored_units import Choose, distribution, gaussian_pmf
-
-
-class Tried(Randomness):
-    """Coins whose every outcome `distribution` tries."""
-
-    def __init__(self, choose: Choose) -> None:
-        self.choose = choose
-
-    def below(self, bound: int) -> int:
-        return self.choose([(value, 1 / bound) for value in range(bound)])
+from tests.support.tried_coins import Again, Tried, given_an_end, ideal_bernoulli, one_round
 
 
 def seeded() -> Randomness:
@@ -31,80 +21,17 @@ def seeded() -> Randomness:
         return SeededRandomness(7)
 
 
-@pytest.mark.parametrize(
-    "exponent", [Fraction(0), Fraction(1, 3), Fraction(1), Fraction(5, 4), Fraction(2)]
-)
-def test_bernoulli_exactly(exponent: Fraction) -> None:
-    found = distribution(lambda choose: bernoulli_exp(exponent, Tried(choose)), 1e-4)
-    missing = 1 - math.fsum(found.values())
-    assert missing < 0.02
-    assert -1e-12 <= math.exp(-exponent) - found[True] <= missing + 1e-12
-
-
-AGAIN = 10**9
-"""Stands for a round that ends without a number; the sampler then starts afresh."""
-
-
-class _Again(Exception):
-    pass
-
-
-def one_round(run: Callable[[Choose], int], choose: Choose) -> int:
-    try:
-        return run(choose)
-    except _Again:
-        return AGAIN
-
-
-def given_an_end(found: dict[int, float]) -> dict[int, float]:
-    """Distribution of a sampler that repeats rounds, from that of one round."""
-    ends = 1 - found[AGAIN]
-    return {value: chance / ends for value, chance in found.items() if value != AGAIN}
-
-
-def ideal_bernoulli(monkeypatch: pytest.MonkeyPatch, choose: Choose) -> None:
-    """Replace the Bernoulli draws, tested above, by single choices of the right probability."""
-
-    def bernoulli(exponent: Fraction, randomness: Randomness) -> bool:
-        chance = math.exp(-exponent)
-        return bool(choose([(1, chance), (0, 1 - chance)]))
-
-    monkeypatch.setattr(gaussian, "bernoulli_exp", bernoulli)
-
-
-@pytest.mark.parametrize("scale", [1, 3, 4])
-def test_laplace_exactly(scale: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(choose: Choose) -> int:
-        ideal_bernoulli(monkeypatch, choose)
-        rounds = 0
-
-        class OneRound(Tried):
-            def below(self, bound: int) -> int:
-                nonlocal rounds
-                rounds += bound == scale
-                if rounds > 1:
-                    raise _Again
-                return super().below(bound)
-
-        return discrete_laplace(scale, OneRound(choose))
-
-    found = given_an_end(distribution(lambda choose: one_round(run, choose), 1e-13))
-    weight = math.tanh(1 / (2 * scale))
-    for x in range(-5 * scale, 5 * scale + 1):
-        assert found[x] == pytest.approx(weight * math.exp(-abs(x) / scale), abs=1e-11)
-
-
 @pytest.mark.parametrize("sigma", [0.3, 0.7, 1.0, 2.5, 3.0])
 def test_gaussian_exactly(sigma: float, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(choose: Choose) -> int:
-        ideal_bernoulli(monkeypatch, choose)
+        ideal_bernoulli(monkeypatch, gaussian, choose)
         rounds = 0
 
         def laplace(scale: int, randomness: Randomness) -> int:
             nonlocal rounds
             rounds += 1
             if rounds > 1:
-                raise _Again
+                raise Again
             weight = math.tanh(1 / (2 * scale))
             return choose(
                 [(x, weight * math.exp(-abs(x) / scale)) for x in range(-40 * scale, 40 * scale)]

@@ -15,7 +15,8 @@ from dpicl_rag.accounting.gaussian import gaussian_delta
 from dpicl_rag.accounting.mixture_of_gaussians import mixture_delta
 from dpicl_rag.auditing.neighbours import realised_range
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.report_noisy_max import ReportNoisyMax, distribution
+from dpicl_rag.mechanisms.noisy_argmax import distribution
+from dpicl_rag.mechanisms.report_noisy_max import ReportNoisyMax
 from dpicl_rag.mechanisms.utilities import Probability
 from dpicl_rag.methods import (
     METHODS,

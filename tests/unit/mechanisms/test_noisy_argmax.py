@@ -7,7 +7,7 @@ import torch
 from scipy import integrate, stats
 from scipy.special import ndtr
 
-from dpicl_rag.mechanisms.report_noisy_max import distribution
+from dpicl_rag.mechanisms.noisy_argmax import distribution
 
 
 def sums_of(*values: float) -> torch.Tensor:
