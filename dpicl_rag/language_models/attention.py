@@ -34,8 +34,6 @@ IMPLEMENTATION = "dpicl_rag_rows"
 # Rows of a product with shared keys, of single tokens and of several.
 _TILE, _WIDE_TILE = 64, 512
 
-_SLOTS = 32  # own slots are attended in multiples: kernels are made once for each shape
-
 _current: ContextVar[Pass | None] = ContextVar("dpicl_rag_pass", default=None)
 
 
@@ -254,7 +252,7 @@ class Stepping(Pass):
 
     def _attended_slots(self, part: Part) -> int:
         """The same and some more, which hold nothing yet and lie behind every query."""
-        return min(-(-self._slots(part) // _SLOTS) * _SLOTS, part.cache.slots)
+        return part.cache.in_use(self._slots(part))
 
     def _mask(self, pattern: Pattern, part: Part) -> torch.Tensor | None:
         """[rows of the part, 1, width, shared and own slots]."""
@@ -274,6 +272,42 @@ class Stepping(Pass):
                 dim=-1,
             )
         return self._masks[key]
+
+
+class Joint(Pass):
+    """Rows of several answers, one answer behind the other, in one pass.
+
+    Each answer's rows are attended as in a pass of its own: what the answers share is the rest of
+    the model, whose weights are read once.
+
+    Args:
+        answers: Passes by themselves, and their places in this one.
+    """
+
+    def __init__(self, answers: Sequence[tuple[slice, Stepping]]) -> None:
+        super().__init__([])
+        self._answers = answers
+
+    def store(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """See `Pass.store`."""
+        for rows, answer in self._answers:
+            answer.store(layer, keys[rows], values[rows])
+
+    def attend(
+        self,
+        module: torch.nn.Module,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        pattern: Pattern,
+        options: dict[str, Any],
+    ) -> torch.Tensor:
+        """See `Pass.attend`."""
+        found = [
+            answer.attend(module, query[rows], key[rows], value[rows], pattern, options)
+            for rows, answer in self._answers
+        ]
+        return torch.cat(found)
 
 
 def _one_document(

@@ -18,7 +18,7 @@ Input = Hashable
 Opaque to the core; falsy where there is nothing to read."""
 
 
-class Rows(Protocol):
+class GrowingRows(Protocol):
     """The public row and the experts; all grow by the same tokens.
 
     Where rows are computed elsewhere, every method may raise ``EngineUnavailableError`` after a
@@ -35,6 +35,10 @@ class Rows(Protocol):
             Log-probabilities of the next token.
         """
         ...
+
+
+class Rows(GrowingRows, Protocol):
+    """Rows that can say, too, how likely whole continuations are."""
 
     def score(self, continuations: Sequence[Sequence[int]]) -> Step:
         """How likely each continuation is in each row; the rows stay as they were.

@@ -1,4 +1,4 @@
-"""Preallocated keys and values of rows that take the same number of slots.
+"""Keys and values of rows that take the same number of slots.
 
 Keys carry their own position (rotary or learned), so the slot they stand in says nothing about it.
 """
@@ -10,9 +10,14 @@ import torch
 Layers = list[tuple[torch.Tensor, torch.Tensor]]
 """Per layer keys and values of one sequence, each [heads, tokens, head size]."""
 
+_STEP = 32  # slots that are added at a time: kernels are made once for each shape
+
 
 class KeyValueCache:
     """Keys and values of ``rows`` sequences of at most ``slots`` tokens.
+
+    Tensors grow as tokens are appended, so that a step attends to whole ones: a product with a
+    part of them would copy it first.
 
     Args:
         rows: How many sequences.
@@ -20,8 +25,8 @@ class KeyValueCache:
         room: Slots of what will be appended.
 
     Attributes:
-        layers: Per layer a pair of tensors [rows, heads, slots, head size], made on first use in
-            the dtype and on the device of the model.
+        layers: Per layer a pair of tensors [rows, heads, slots in use, head size], made on first
+            use in the dtype and on the device of the model.
     """
 
     def __init__(self, rows: int, width: int, room: int) -> None:
@@ -30,16 +35,32 @@ class KeyValueCache:
         self.slots = width + room
         self.layers: Layers = []
 
+    def in_use(self, slots: int) -> int:
+        """The slots in use when the first ``slots`` are: a multiple, or all there will be."""
+        return min(-(-slots // _STEP) * _STEP, self.slots)
+
     def place(
         self, rows: slice, slots: slice, layer: int, keys: torch.Tensor, values: torch.Tensor
     ) -> None:
         """Write keys and values [rows, heads, slots, head size] of one layer."""
         if layer == len(self.layers):
             # Zeros, not empty: a masked slot has weight zero, and zero times NaN is NaN.
-            self.layers.append((self._empty(keys), self._empty(values)))
+            # With room for the first tokens that will be appended.
+            size = self.in_use(self.slots - self.room + _STEP)
+            self.layers.append((self._empty(keys, size), self._empty(values, size)))
         own_keys, own_values = self.layers[layer]
+        if slots.stop > own_keys.shape[2]:
+            own_keys, own_values = (
+                self._grown(own, self.in_use(slots.stop)) for own in (own_keys, own_values)
+            )
+            self.layers[layer] = own_keys, own_values
         own_keys[rows, :, slots] = keys
         own_values[rows, :, slots] = values
 
-    def _empty(self, like: torch.Tensor) -> torch.Tensor:
-        return like.new_zeros(self.rows, like.shape[-3], self.slots, like.shape[-1])
+    def _empty(self, like: torch.Tensor, slots: int) -> torch.Tensor:
+        return like.new_zeros(self.rows, like.shape[-3], slots, like.shape[-1])
+
+    def _grown(self, own: torch.Tensor, slots: int) -> torch.Tensor:
+        found = self._empty(own, slots)
+        found[:, :, : own.shape[2]] = own
+        return found

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from dpicl_rag.errors import ContextLengthError
-from dpicl_rag.language_models.attention import Part, Pass, Reading, Stepping, installed
+from dpicl_rag.language_models.attention import Joint, Part, Pass, Reading, Stepping, installed
 from dpicl_rag.language_models.key_value_cache import KeyValueCache, Layers
 from dpicl_rag.language_models.memory import enough_memory, is_out_of_memory
 from dpicl_rag.language_models.rows import Shelf, Tokens, normalised
@@ -83,33 +84,19 @@ class PackedRows:
 
     def forward(self, token_ids: Tokens, keep: int) -> torch.Tensor:
         """See `Batch.forward`."""
-        width, device = len(token_ids), self._passes.device
-        if self._used + width > self._room:
-            raise ContextLengthError("more tokens were appended than room was made for")
-        ids = torch.tensor(list(token_ids), device=device)
-        steps = torch.arange(self._used, self._used + width, device=device)
-        places = torch.tensor(self._order, device=device)
-        found: torch.Tensor | None = None
+        return forward_each([self], [token_ids], keep)[0]
 
-        def run(rows: slice) -> None:
-            nonlocal found
-            logits = self._passes.run(
-                Stepping(self._passes.shared, self._parts(rows), self._used, width),
-                wide=width >= _WIDE,
-                input_ids=ids.expand(rows.stop - rows.start, -1),
-                position_ids=self._positions[rows, None] + steps,
-                logits_to_keep=keep,
-            ).logits
-            log_probs = normalised(logits.float())
-            if found is None:
-                # Filled pass by pass, so that there is no second copy of everything.
-                found = log_probs.new_empty(len(places), *log_probs.shape[1:])
-            found[places[rows]] = log_probs
+    def shares_passes(self, other: PackedRows) -> bool:
+        """Whether `forward_each` takes both: they are of one model."""
+        return self._passes.model is other._passes.model
 
-        # The log-probabilities of a place take memory too: it counts as two more tokens.
-        self._passes.over([width + 2 * keep] * len(places), run)
-        assert found is not None
-        return found
+    def _stepping(self, rows: slice, width: int) -> Stepping:
+        return Stepping(self._passes.shared, self._parts(rows), self._used, width)
+
+    def _position_ids(self, rows: slice, width: int) -> torch.Tensor:
+        """[rows, width]."""
+        steps = torch.arange(self._used, self._used + width, device=self._passes.device)
+        return self._positions[rows, None] + steps
 
     def _parts(self, rows: slice) -> list[Part]:
         """What a slice of rows has in each group."""
@@ -162,11 +149,70 @@ class PackedRows:
             cache.place(slice(place, place + 1), slots, i, keys[None], values[None])
 
 
+def forward_each(
+    batches: Sequence[PackedRows], token_ids: Sequence[Tokens], keep: int
+) -> list[torch.Tensor]:
+    """`Batch.forward` for the rows of several answers at once, in passes that they share.
+
+    Every row has the bits that it has in a pass of its answer alone.
+
+    Args:
+        batches: Of one model.
+        token_ids: New tokens of each batch, the same number for all.
+        keep: How many of the last of them are asked for.
+
+    Returns:
+        Of each batch float32 [rows, keep, vocabulary].
+
+    Raises:
+        ContextLengthError: No room was made for so many tokens.
+    """
+    width, passes = len(token_ids[0]), batches[0]._passes
+    if any(batch._used + width > batch._room for batch in batches):
+        raise ContextLengthError("more tokens were appended than room was made for")
+    ids = torch.tensor([list(own) for own in token_ids], device=passes.device)
+    places = [torch.tensor(batch._order, device=passes.device) for batch in batches]
+    firsts = list(accumulate(map(len, places), initial=0))
+    found: list[torch.Tensor | None] = [None] * len(batches)
+
+    def run(rows: slice) -> None:
+        # Of each answer that has rows here: which one, which rows of it, and where they are.
+        inside = []
+        for answer, first in enumerate(firsts[:-1]):
+            start, stop = max(rows.start, first), min(rows.stop, firsts[answer + 1])
+            if start < stop:
+                own = slice(start - first, stop - first)
+                inside.append((answer, own, slice(start - rows.start, stop - rows.start)))
+        steppings = [(here, batches[answer]._stepping(own, width)) for answer, own, here in inside]
+        logits = passes.run(
+            steppings[0][1] if len(steppings) == 1 else Joint(steppings),
+            wide=width >= _WIDE,
+            input_ids=torch.cat(
+                [ids[answer].expand(own.stop - own.start, -1) for answer, own, _ in inside]
+            ),
+            position_ids=torch.cat(
+                [batches[answer]._position_ids(own, width) for answer, own, _ in inside]
+            ),
+            logits_to_keep=keep,
+        ).logits
+        log_probs = normalised(logits.float())
+        for answer, own, here in inside:
+            if (into := found[answer]) is None:
+                # Filled pass by pass, so that there is no second copy of everything.
+                into = log_probs.new_empty(len(places[answer]), *log_probs.shape[1:])
+                found[answer] = into
+            into[places[answer][own]] = log_probs[here]
+
+    # The log-probabilities of a place take memory too: it counts as two more tokens.
+    passes.over([width + 2 * keep] * firsts[-1], run)
+    return [one for one in found if one is not None]
+
+
 class _Passes:
     """Forward passes over rows that begin with one shared prefix."""
 
     def __init__(self, model: PreTrainedModel, depth: int) -> None:
-        self._model = model
+        self.model = model
         self._depth = depth
         self.shared: Layers = []
         self.device = model.device
@@ -200,10 +246,10 @@ class _Passes:
         Raises:
             NotInvariantError: An attention layer did not take part.
         """
-        called = self._model.base_model if body else self._model
+        called = self.model.base_model if body else self.model
         layers = [_Layer(current, index) for index in range(self._depth)]
         with (
-            installed(self._model),
+            installed(self.model),
             current.running(),
             Tiles(wide),
             torch.autocast(self.device.type, enabled=False),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Protocol
 
 import torch
@@ -47,6 +48,13 @@ class Batch(Protocol):
         ...
 
 
+Company = Callable[[Batch, Tokens, int], torch.Tensor | None]
+"""`Batch.forward` in a pass that other answers share; None where there is nobody to share it."""
+
+in_company: ContextVar[Company | None] = ContextVar("dpicl_rag_in_company", default=None)
+"""Asked before a batch runs a pass by itself."""
+
+
 class TransformersRows:
     """The public row, then the experts.
 
@@ -67,8 +75,11 @@ class TransformersRows:
     def extend_each(self, token_ids: Tokens, keep: int) -> list[Step]:
         """Append the same tokens to every row; a step after each of the last ``keep``."""
         self._next = None  # frees its memory
+        company = in_company.get()
+        # Not in inference mode, which belongs to the thread: others go on meanwhile.
+        shared = None if company is None else company(self._batch, token_ids, keep)
         with enough_memory(), torch.inference_mode():
-            found = self._forward(token_ids, keep)
+            found = self._forward(token_ids, keep, shared)
         self._batch.move(len(token_ids))
         self._next = found[:, -1]
         return [_step(found[:, at]) for at in range(keep)]
@@ -104,8 +115,11 @@ class TransformersRows:
         other._batch = copy.copy(self._batch)
         return other
 
-    def _forward(self, token_ids: Tokens, keep: int) -> torch.Tensor:
-        found = self._batch.forward(token_ids, keep)
+    def _forward(
+        self, token_ids: Tokens, keep: int, found: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        if found is None:
+            found = self._batch.forward(token_ids, keep)
         if self._copy_bias is not None:
             self._copy_bias.apply(found)
         return found

@@ -69,7 +69,7 @@ class TransformersModel:
         self._vocabulary = int(config.vocab_size)
         self._verdicts = Verdicts()
         self._copy_bias, self._public_copies = 0.0, False
-        self.context_length = _context_length(config)
+        self.context_length = context_length_of(config)
 
     def with_cache(self, cache: PrefixCache) -> TransformersModel:
         """The same weights and tokenizer beside another cache."""
@@ -219,7 +219,7 @@ class TransformersModel:
             return False
 
 
-def _context_length(config: PretrainedConfig) -> int:
+def context_length_of(config: PretrainedConfig) -> int:
     """Most tokens of a row whose rotary factors do not follow from other rows.
 
     Some models change the factors of all tokens of a pass when the longest row passes a limit
