@@ -6,8 +6,9 @@ import math
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +21,15 @@ from dpicl_rag.identity import name_key
 from dpicl_rag.retrieval.chunking import split_text
 from dpicl_rag.retrieval.defects import Defect, find_defects, record_of
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
-from dpicl_rag.retrieval.ingest import Embedded, Ingested, Progress, cut_up, delete_replaced
+from dpicl_rag.retrieval.ingest import Embedded, Ingested, Progress, Stored, cut_up, delete_replaced
 from dpicl_rag.retrieval.local import LocalVectors
+from dpicl_rag.retrieval.mapped import remove_files
 from dpicl_rag.retrieval.passages import UNIT_FIELD, Record, stored_unit
 from dpicl_rag.retrieval.placing import place, record_unit, require_unit
-from dpicl_rag.retrieval.register import PREFIX, Register, pages
-from dpicl_rag.retrieval.server import REFRESH_S, ServerVectors
+from dpicl_rag.retrieval.register import PREFIX, Register, pages, refill, register_name
+from dpicl_rag.retrieval.server import REFRESH_S, ServerVectors, cache_folder
 from dpicl_rag.retrieval.store import Store
+from dpicl_rag.retrieval.synthetic import SyntheticOrigin
 from dpicl_rag.retrieval.vectors import Found, Snapshot, Where
 
 if TYPE_CHECKING:
@@ -40,16 +43,22 @@ _EMBEDDER, _SIZE, _OVERLAP = "dpicl_embedder", "dpicl_chunk_size", "dpicl_chunk_
 _PUBLIC = "dpicl_public"
 _BATCH = 64  # passages embedded at a time
 _PAGE = 1000  # records read at a time
-_HELD_S = 20.0  # how long a store is held for writing passages
-# Chroma's own index is never searched, so it is kept as poor as it may be: building it costs most
-# of what storing costs. Vectors keep their bits in a space that does not scale them.
-_INDEX = {"space": "l2", "max_neighbors": 2, "ef_construction": 2, "sync_threshold": 20_000}
+_HELD_S = 40.0  # how long a store is held for writing: each time its index is loaded anew
+# Chroma's own index is never searched, so it is kept poor: building it costs most of what storing
+# costs. Not as poor as it may be: with 2 neighbours the index crashes the process where units are
+# forgotten and added again. Vectors keep their bits in a space that does not scale them.
+_INDEX = {"space": "l2", "max_neighbors": 8, "ef_construction": 8, "sync_threshold": 20_000}
 
 
 class Corpus:
     """Passages, their embeddings and their privacy units; make one with `create` or `open`.
 
     Retrieval scores every vector (`scan`), because Chroma's own search is approximate.
+
+    Attributes:
+        name: Of the collection. Public.
+        embedder: What passages and questions are embedded with.
+        synthetic: The synthesis that drew its texts; None for texts that somebody wrote.
     """
 
     def __init__(
@@ -62,9 +71,11 @@ class Corpus:
         chunking: tuple[int, int] | None = None,
         collection: Collection | None = None,
         public: bool = False,
+        synthetic: SyntheticOrigin | None = None,
         refresh: float = REFRESH_S,
     ) -> None:
         self.name = name
+        self.synthetic = synthetic
         self.embedder = embedder
         self._public = public
         self._store = store
@@ -73,7 +84,12 @@ class Corpus:
         self._given = collection
         self._file: LocalVectors | ServerVectors | None = None  # a database in memory has none
         if store.path is not None:
-            self._file = LocalVectors(store, name, unit_field)
+            self._file = local = LocalVectors(store, name, unit_field)
+            if chunking is not None:  # else its vectors are another's, and perhaps not gridded
+                store.menders = {
+                    name: partial(local.refill, embedder=embedder),
+                    register_name(name): refill,
+                }
         elif store.server is not None:
             self._file = ServerVectors(store, name, unit_field, refresh=refresh, given=collection)
 
@@ -102,14 +118,15 @@ class Corpus:
 
         Args:
             name: 3 to 512 letters, digits, dots, underscores and hyphens. Public.
-            path: Folder of a local Chroma database; the user's data folder if None.
-            client: Chroma client to use in place of ``path``, for example an ``HttpClient``.
+            path: Folder of a local Chroma database, or the address of a Chroma server such as
+                ``"http://localhost:8000"``; the user's data folder if None.
+            client: Chroma client to use in place of ``path``.
             embedder: Embedding model; the packaged one if None.
             chunk_size: Longest passage, in characters.
             chunk_overlap: Characters repeated between neighbouring passages.
             public: That every text put there is public: it may then inform answers at no cost
                 (``PrivateContextLLM(knowledge=...)``). Chosen once.
-            refresh: For a ``client`` of a server: seconds after which what other programs wrote
+            refresh: For a server: seconds after which what other programs wrote
                 is read. What this library writes or forgets, and what changes the number of
                 passages, is seen by the next question. Public.
 
@@ -120,31 +137,30 @@ class Corpus:
         """
         require_corpus_name(name)
         split_text("", chunk_size, chunk_overlap)  # for its checks
-        store = Store.at(path, client)
         embedder = embedder or SentenceTransformerEmbedder()
         metadata = {
-            _EMBEDDER: embedder.fingerprint,
+            **collection_metadata(embedder, public=public),
             _SIZE: chunk_size,
             _OVERLAP: chunk_overlap,
-            **({_PUBLIC: True} if public else {}),
         }
-        if name not in store.names():
-            with store.writing() as chroma:
-                chroma.create_collection(
-                    name,
-                    metadata=metadata,
-                    embedding_function=None,
-                    configuration={"hnsw": _INDEX},
-                    get_or_create=True,
+        with Store.at(path, client).kept() as store:
+            if name not in store.names():
+                with store.writing() as chroma:
+                    chroma.create_collection(
+                        name,
+                        metadata=metadata,
+                        embedding_function=None,
+                        configuration={"hnsw": _INDEX},
+                        get_or_create=True,
+                    )
+            corpus = cls._opened(store, name, embedder, refresh)
+            if corpus.public != public:
+                kinds = ("private", "public") if public else ("public", "private")
+                raise CorpusError(
+                    f"corpus {name!r} was made {kinds[0]} and stays so; put {kinds[1]} texts into "
+                    "another corpus"
                 )
-        corpus = cls._opened(store, name, embedder, refresh)
-        if corpus.public != public:
-            kinds = ("private", "public") if public else ("public", "private")
-            raise CorpusError(
-                f"corpus {name!r} was made {kinds[0]} and stays so; put {kinds[1]} texts into "
-                "another corpus"
-            )
-        return corpus
+            return corpus
 
     @classmethod
     def open(
@@ -164,7 +180,8 @@ class Corpus:
         """
         require_corpus_name(name)
         embedder = embedder or SentenceTransformerEmbedder()
-        return cls._opened(Store.at(path, client), name, embedder, refresh)
+        with Store.at(path, client).kept() as store:
+            return cls._opened(store, name, embedder, refresh)
 
     @classmethod
     def _opened(cls, store: Store, name: str, embedder: Embedder, refresh: float) -> Corpus:
@@ -188,12 +205,16 @@ class Corpus:
                 f"{embedder.fingerprint}; open it with that embedder, or ingest the documents "
                 "into a new corpus"
             )
+        # What others fill is not cut into passages here, and each record is by itself.
+        synthetic = SyntheticOrigin.of(metadata)
         return cls(
             store,
             name,
             embedder,
-            chunking=(metadata[_SIZE], metadata[_OVERLAP]),
+            unit_field=UNIT_FIELD if synthetic is None else "document",
+            chunking=(metadata[_SIZE], metadata[_OVERLAP]) if synthetic is None else None,
             public=metadata.get(_PUBLIC) is True,
+            synthetic=synthetic,
             refresh=refresh,
         )
 
@@ -247,7 +268,35 @@ class Corpus:
     @staticmethod
     def names(path: str | Path | None = None, *, client: ClientAPI | None = None) -> list[str]:
         """Names of the corpora in a database, sorted; none if there is no database."""
-        return Store.at(path, client).names()
+        with closing(Store.at(path, client)) as store:
+            return store.names()
+
+    @staticmethod
+    def delete(
+        name: str, path: str | Path | None = None, *, client: ClientAPI | None = None
+    ) -> None:
+        """Delete a corpus, and the vectors of it that this machine keeps.
+
+        By which keys its units were known is kept: a unit that comes back is who it was. What was
+        spent is the ledger's.
+
+        Args:
+            name: Of the corpus.
+            path: As for `create`.
+            client: As for `create`.
+
+        Raises:
+            CorpusError: There is none of this name.
+        """
+        with closing(Store.at(path, client)) as store:
+            if name not in store.names():
+                raise CorpusError(f"no corpus named {name!r}; `dpicl-rag corpora list` names them")
+            with store.writing() as chroma:
+                collection = chroma.get_collection(name, embedding_function=None)
+                chroma.delete_collection(name)
+                folder = store.path if store.server is None else cache_folder()
+                if folder is not None:  # one in memory has no files
+                    remove_files(folder, str(collection.id))
 
     def add(
         self,
@@ -400,7 +449,12 @@ class Corpus:
             pass  # reading makes no folder where the corpus's is gone, as writing would
         with self._writing() as (client, collection):
             register = Register(client, self.name)
-            named = [replace(document, unit=stored_unit(document.unit)) for document in documents]
+            named = [
+                document
+                if (unit := stored_unit(document.unit)) == document.unit
+                else replace(document, unit=unit)
+                for document in documents
+            ]
             return place(named, collection, register, join), register.former_names()
 
     def _ids_of(self, unit: str, collection: Collection) -> list[str]:
@@ -415,19 +469,22 @@ class Corpus:
             if unit_of(id, fields or {}, self._unit_field) == unit
         ]
 
-    def _store_passages(self, passages: Sequence[tuple[Record, npt.NDArray[np.float32]]]) -> None:
+    def _store_passages(self, passages: Sequence[Stored]) -> None:
         while passages:
             # Others wait for the store only so long at a time.
-            with self._writing() as (client, collection):
+            written: list[Stored] = []
+            with self._writing(written) as (client, collection):
                 size, ends = client.get_max_batch_size(), time.monotonic() + _HELD_S
                 while passages and time.monotonic() < ends:
                     batch, passages = passages[:size], passages[size:]
+                    self._store.note_written()
                     collection.upsert(
                         [record.id for record, _ in batch],
                         embeddings=np.stack([vector for _, vector in batch]),
                         documents=[record.text for record, _ in batch],
                         metadatas=[dict(record.metadata) for record, _ in batch],
                     )
+                    written.extend(batch)
 
     def _snapshot(self, where: Where | None = None) -> Snapshot:
         """All passages as they are now, in memory."""
@@ -470,18 +527,35 @@ class Corpus:
             yield self._collection(client, given=self._store.path is None)
 
     @contextmanager
-    def _writing(self, *, forgets: bool = False) -> Iterator[tuple[ClientAPI, Collection]]:
-        """The store for writing; what was written is found from then on."""
+    def _writing(
+        self, written: Sequence[Stored] = (), *, forgets: bool = False
+    ) -> Iterator[tuple[ClientAPI, Collection]]:
+        """The store for writing; what was written is found from then on.
+
+        Args:
+            written: Filled with all that is written meanwhile, if nothing else is.
+            forgets: Whether something is deleted.
+        """
         with self._store.writing() as client:
             collection = self._collection(client, given=True)
             yield client, collection
             if self._file is not None:
-                self._file.wrote(client, collection, forgot=forgets)
+                self._file.wrote(client, collection, forgot=forgets, written=written)
 
     def _collection(self, client: ClientAPI, *, given: bool) -> Collection:
         if given and self._given is not None:
             return self._given
         return client.get_collection(self.name, embedding_function=None)
+
+
+def collection_metadata(embedder: Embedder, *, public: bool) -> dict[str, Any]:
+    """What the collection of every corpus says of itself.
+
+    Args:
+        embedder: What its passages are embedded with.
+        public: Whether its texts are public.
+    """
+    return {_EMBEDDER: embedder.fingerprint, **({_PUBLIC: True} if public else {})}
 
 
 def require_corpus_name(name: str) -> None:

@@ -12,9 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpicl_rag.documents import unit_of
 from dpicl_rag.errors import CorpusError
+from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.found import FoundInFile
+from dpicl_rag.retrieval.ingest import Stored
 from dpicl_rag.retrieval.mapped import Change, DamagedError, Mapped, Mask, VectorFile
+from dpicl_rag.retrieval.mending import fill
 from dpicl_rag.retrieval.passages import Record
 from dpicl_rag.retrieval.private_folder import DATABASE_FILE
 from dpicl_rag.retrieval.register import pages
@@ -82,9 +86,24 @@ class LocalVectors:
 
         return FoundInFile(mapped, near, allowed, question, fetch)
 
-    def wrote(self, client: ClientAPI, collection: Collection, *, forgot: bool) -> None:
-        """Bring the file up to date, after a write and before the store's lock is released."""
-        self._renew(collection)
+    def wrote(
+        self,
+        client: ClientAPI,
+        collection: Collection,
+        *,
+        forgot: bool,
+        written: Sequence[Stored] = (),
+    ) -> None:
+        """Bring the file up to date, after a write and before the store's lock is released.
+
+        Args:
+            client: Of the store.
+            collection: That was written to.
+            forgot: Whether something was deleted.
+            written: All that was written under the lock, in the order of its writes, if that is
+                known: it need not be read back.
+        """
+        self._renew(collection, written=written)
 
     def ids_of(self, unit: str, collection: Collection) -> list[str]:
         """Identifiers of the records of a unit, under the store's lock."""
@@ -103,6 +122,13 @@ class LocalVectors:
             with self._store.reading() as client:
                 listing, _ = self._renew(self._collection(client))
         return {row.id: row.fields for row in tables.rows(listing, tables.numbers(listing, ids))}
+
+    def refill(self, collection: Collection, embedder: Embedder) -> None:
+        """Give the collection's index, which was removed, all vectors again; see `fill`."""
+        tables = self._tables()
+        listing = tables.listing()
+        kept = None if listing is None else self._file(listing).load()
+        fill(collection, tables, kept, embedder, self._store.note_written)
 
     def close(self) -> None:
         """Forget what is mapped."""
@@ -166,7 +192,9 @@ class LocalVectors:
     def _collection(self, client: ClientAPI) -> Collection:
         return client.get_collection(self._name, embedding_function=None)
 
-    def _renew(self, collection: Collection, *, anew: bool = False) -> tuple[Listing, Mapped]:
+    def _renew(
+        self, collection: Collection, *, anew: bool = False, written: Sequence[Stored] = ()
+    ) -> tuple[Listing, Mapped]:
         # The version first: what is written by another program meanwhile makes it another.
         version = self._store.version(self._name)
         tables = self._tables()
@@ -183,10 +211,51 @@ class LocalVectors:
         if before is None:
             file.clear_away_others(tables.collections())
         if before is None or before.version != _text(version):
-            before = self._changed(tables, listing, file, before, collection, _text(version))
+            grown = None
+            if before is not None and written and _keeps_bits(collection):
+                grown = self._grown(tables, listing, file, before, written, _text(version))
+            before = grown or self._changed(
+                tables, listing, file, before, collection, _text(version)
+            )
         with self._lock:
             self._loaded = listing, before
         return listing, before
+
+    def _grown(
+        self,
+        tables: Tables,
+        listing: Listing,
+        file: VectorFile,
+        before: Mapped,
+        written: Sequence[Stored],
+        version: str,
+    ) -> Mapped | None:
+        """Write what was written since ``before``; None if that is not all that happened."""
+        (_, first, *_), (_, last, *_) = json.loads(before.version), json.loads(version)
+        if first is None or last is None or last - first != len(written):
+            return None  # somebody else wrote, too
+        there = tables.stamped(listing, [record.id for record, _ in written])
+        # Chroma numbers writes one by one, so each record must bear the number of its own.
+        numbers = [number for number, stamp in there]
+        if [stamp for _, stamp in there] != list(range(first + 1, last + 1)):
+            return None
+        gone = before.live & np.isin(before.number, numbers)
+        if (before.live & ~gone).sum() + len(numbers) != tables.count(listing):
+            return None
+        change = file.change(before)
+        change.remove(gone)
+        for begin in range(0, len(written), _PAGE):
+            page = slice(begin, begin + _PAGE)
+            change.append(
+                numbers[page],
+                range(first + 1, last + 1)[page],
+                [
+                    unit_of(record.id, record.metadata, self._unit_field)
+                    for record, _ in written[page]
+                ],
+                on_grid(np.stack([vector for _, vector in written[page]])),
+            )
+        return change.commit(version)
 
     def _changed(
         self,
@@ -237,6 +306,12 @@ def _append(change: Change, rows: Sequence[Row], vectors: Mapping[str, npt.Array
 def _vectors(collection: Collection, rows: Sequence[Row]) -> Mapping[str, npt.ArrayLike]:
     found = collection.get(ids=[row.id for row in rows], include=["embeddings"])
     return dict(zip(found["ids"], np.asarray(found["embeddings"]), strict=True))
+
+
+def _keeps_bits(collection: Collection) -> bool:
+    """Whether the vectors that are read back are those that were written."""
+    index = collection.configuration_json.get("hnsw")
+    return bool(index and index.get("space") == "l2")
 
 
 def _text(version: Version | None) -> str:

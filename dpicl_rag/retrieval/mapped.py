@@ -314,6 +314,18 @@ class VectorFile:
         return np.frombuffer(mapped, dtype=np.float32).reshape(count, width)
 
 
+def keys_of(folder: Path, collection: str) -> set[str]:
+    """Keys of the files of a collection, which begin with its identifier and a dot."""
+    found = (path.name.removeprefix(FILES) for path in folder.glob(f"{FILES}{collection}.*"))
+    return {".".join(name.split(".")[:2]) for name in found}
+
+
+def remove_files(folder: Path, key: str) -> None:
+    """Remove the files of a key, or of all that begin with a collection's identifier."""
+    for path in folder.glob(f"{FILES}{key}.*"):
+        path.unlink(missing_ok=True)
+
+
 class Change:
     """A change of a file: rows that go, rows that come, then `commit`. Use it under a lock.
 

@@ -18,6 +18,10 @@ RECORD_FIELD = "dpicl_record"
 OWN_FIELDS = frozenset({UNIT_FIELD, DOCUMENT_FIELD, POSITION_FIELD, RECORD_FIELD})
 """Metadata fields of a stored passage that are not its document's."""
 
+LONGEST_FIELD = 1000
+MOST_FIELDS = 16_000
+"""Letters of one field of a document, and of all of them, that its passages keep."""
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Record:
@@ -27,7 +31,7 @@ class Record:
         id: Identifier of the passage in its store.
         unit: Privacy unit.
         text: The passage.
-        metadata: Fields of the document it is from.
+        metadata: Fields of the document it is from, as far as `labels` keeps them.
     """
 
     id: str
@@ -59,7 +63,7 @@ def passages_of(document: Document, size: int, overlap: int) -> list[Record]:
     text, unit = _storable(document.text), stored_unit(document.unit)
     digest = hashlib.sha256(json.dumps([unit, text]).encode()).hexdigest()
     record = document.origin.record
-    metadata = {_storable(key): _storable(str(value)) for key, value in document.metadata.items()}
+    metadata = labels(document.metadata)
     return [
         Record(
             id=f"{digest}-{position}",
@@ -75,6 +79,27 @@ def passages_of(document: Document, size: int, overlap: int) -> list[Record]:
         )
         for position, passage in enumerate(split_text(text, size, overlap))
     ]
+
+
+def labels(metadata: Mapping[str, object]) -> dict[str, str]:
+    """Fields of a document that each of its passages keeps, for filters.
+
+    What is long is content and no label. A table's text is a field too: kept with each passage, it
+    would be stored as often as it has passages, and a file of 2 MB would fill the memory.
+
+    Args:
+        metadata: Fields by name.
+
+    Returns:
+        Those of at most `LONGEST_FIELD` letters, in their order, until they are `MOST_FIELDS`.
+    """
+    kept, left = {}, MOST_FIELDS
+    for key, value in metadata.items():
+        name, text = _storable(key), _storable(str(value))
+        if max(len(name), len(text)) <= LONGEST_FIELD and len(name) + len(text) <= left:
+            kept[name] = text
+            left -= len(name) + len(text)
+    return kept
 
 
 def stored_unit(unit: str) -> str:

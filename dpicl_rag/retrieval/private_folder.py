@@ -55,9 +55,12 @@ def _create_database(folder: Path) -> None:
 def _is_stores(entry: os.DirEntry[str]) -> bool:
     if entry.is_symlink():
         return False
-    if entry.is_dir():
-        return _is_uuid(entry.name)  # an index of vectors
-    return entry.name.startswith((DATABASE_FILE, FILES))
+    return is_index(entry) or (not entry.is_dir() and entry.name.startswith((DATABASE_FILE, FILES)))
+
+
+def is_index(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry of the folder is one of Chroma's indexes of vectors."""
+    return entry.is_dir(follow_symlinks=False) and _is_uuid(entry.name)
 
 
 def _is_uuid(name: str) -> bool:

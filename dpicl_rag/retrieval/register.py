@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 import numpy as np
+import numpy.typing as npt
 
 from dpicl_rag.identity import name_key
 
@@ -40,7 +41,7 @@ class Register:
 
     def __init__(self, client: ClientAPI, corpus: str) -> None:
         self._keys: Collection = client.get_or_create_collection(
-            _collection_name(corpus), embedding_function=None
+            register_name(corpus), embedding_function=None
         )
 
     @staticmethod
@@ -49,7 +50,7 @@ class Register:
         from chromadb.errors import NotFoundError
 
         try:
-            keys = client.get_collection(_collection_name(corpus), embedding_function=None)
+            keys = client.get_collection(register_name(corpus), embedding_function=None)
         except NotFoundError:
             return None
         found = keys.get(ids=[_VERSION], include=["metadatas"])["metadatas"]
@@ -96,10 +97,9 @@ class Register:
 
     def _write(self, records: Mapping[str, Mapping[str, Any]]) -> None:
         for page in pages(list(records), _PAGE):
-            # A collection has vectors; nobody searches these.
             self._keys.upsert(
                 list(page),
-                embeddings=np.ones((len(page), 1), dtype=np.float32),
+                embeddings=_vectors(page),
                 metadatas=[dict(records[id]) for id in page],
             )
 
@@ -110,9 +110,21 @@ def pages(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
         yield items[first : first + size]
 
 
-def _collection_name(corpus: str) -> str:
+def refill(keys: Collection) -> None:
+    """Give the index of a register, which was removed, all its vectors again."""
+    for page in pages(keys.get(include=[])["ids"], _PAGE):
+        keys.upsert(list(page), embeddings=_vectors(page))
+
+
+def register_name(corpus: str) -> str:
+    """Name of the collection that is the register of a corpus."""
     # Hashed, for a name with anything before it may be longer than the database takes.
     return PREFIX + hashlib.sha256(corpus.encode()).hexdigest()[:32]
+
+
+def _vectors(ids: Sequence[str]) -> npt.NDArray[np.float32]:
+    # A collection has vectors; nobody searches these.
+    return np.ones((len(ids), 1), dtype=np.float32)
 
 
 def _hash(key: str) -> str:

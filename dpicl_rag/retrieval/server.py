@@ -27,7 +27,15 @@ from dpicl_rag.documents import unit_of
 from dpicl_rag.errors import CorpusError
 from dpicl_rag.retrieval.defects import record_of
 from dpicl_rag.retrieval.found import FoundInFile
-from dpicl_rag.retrieval.mapped import DamagedError, Mapped, Mask, VectorFile
+from dpicl_rag.retrieval.ingest import Stored
+from dpicl_rag.retrieval.mapped import (
+    DamagedError,
+    Mapped,
+    Mask,
+    VectorFile,
+    keys_of,
+    remove_files,
+)
 from dpicl_rag.retrieval.passages import Record
 from dpicl_rag.retrieval.register import Register, pages
 from dpicl_rag.retrieval.store import Store
@@ -101,12 +109,23 @@ class ServerVectors:
 
         return FoundInFile(mapped, near, allowed, question, fetch)
 
-    def wrote(self, client: ClientAPI, collection: Collection, *, forgot: bool) -> None:
+    def wrote(
+        self,
+        client: ClientAPI,
+        collection: Collection,
+        *,
+        forgot: bool,
+        written: Sequence[Stored] = (),
+    ) -> None:
         """Let every process see a write; where something was forgotten, forget it here, too."""
         if self._given is None:
             Register(client, self._name).renew()
-        if forgot and self._file(collection).state() is not None:
+        if not forgot:
+            return
+        file = self._file(collection)
+        if file.state() is not None:
             self._current(client, collection)
+        _remove_others(file, str(collection.id))
 
     def ids_of(self, unit: str, collection: Collection) -> list[str]:
         """Identifiers of all records of a unit."""
@@ -140,7 +159,7 @@ class ServerVectors:
     def _file(self, collection: Collection) -> VectorFile:
         where = json.dumps([self._store.server, self._unit_field])
         key = f"{collection.id}.{hashlib.sha256(where.encode()).hexdigest()[:16]}"
-        return VectorFile(_cache_folder(), key)
+        return VectorFile(cache_folder(), key)
 
     def _current(
         self, client: ClientAPI, collection: Collection, *, damaged: Mapped | None = None
@@ -271,6 +290,16 @@ def _allowed(collection: Collection, mapped: Mapped, where: Where) -> Mask:
     return np.fromiter((id in ids for id in mapped.ids), dtype=bool, count=len(mapped.ids))
 
 
+def _remove_others(file: VectorFile, collection: str) -> None:
+    """Remove what this user keeps of a collection under another spelling of its server's address.
+
+    Whoever goes by that spelling reads anew.
+    """
+    for key in keys_of(file.folder, collection) - {file.key}:
+        with FileLock(file.folder / f"{key}.lock", timeout=_LOCK_TIMEOUT_S, mode=0o600):
+            remove_files(file.folder, key)
+
+
 def _is_damaged(mapped: Mapped) -> bool:
     try:
         mapped.require_all_sound()
@@ -279,8 +308,8 @@ def _is_damaged(mapped: Mapped) -> bool:
     return False
 
 
-def _cache_folder() -> Path:
-    """The owner's alone: what is kept there is as private as the corpora."""
+def cache_folder() -> Path:
+    """Where vectors of servers are kept. It is the owner's alone, as the corpora are."""
     folder = Path(user_cache_dir("dpicl-rag", appauthor=False)) / "servers"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

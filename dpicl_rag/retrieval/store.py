@@ -9,9 +9,10 @@ time across threads and processes.
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,11 +22,14 @@ from platformdirs import user_data_dir
 
 from dpicl_rag._unobserved import unobserved
 from dpicl_rag.errors import CorpusError, DPICLError
+from dpicl_rag.retrieval.address import NO_TELEMETRY, Address, disconnect
 from dpicl_rag.retrieval.private_folder import DATABASE_FILE, LOCK_FILE, make_private
 from dpicl_rag.retrieval.register import PREFIX
+from dpicl_rag.retrieval.torn import Note
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
+    from chromadb.api.models.Collection import Collection
 
 _LOCK_TIMEOUT_S = 120.0
 _PAGE = 100  # collections named at a time
@@ -38,8 +42,6 @@ LEFT JOIN max_seq_id ON max_seq_id.segment_id = segments.id
 WHERE collections.name = ?
 ORDER BY segments.id
 """
-
-_NO_TELEMETRY = "chromadb.telemetry.product.posthog.Posthog"  # Chroma's default, which is idle
 
 Version = tuple[object, ...]
 _File = tuple[int, int]
@@ -55,8 +57,22 @@ def local_path(path: str | Path | None) -> Path:
     return (default_path() if path is None else Path(path)).expanduser().resolve()
 
 
+def beside(place: str | Path | None, what: str) -> Path:
+    """A folder of this library's own for what is no part of a store but follows from it.
+
+    It lies next to a local store. What follows from a server's lies in the user's data folder.
+
+    Args:
+        place: A folder, the default one if None, or the address of a Chroma server.
+        what: What is kept there.
+    """
+    address = Address.of(place)
+    store = local_path(place) if address is None else default_path().with_name(address.name)
+    return store.parent / f"{store.name}-{what}"
+
+
 class Store:
-    """A Chroma database: a local folder, or a client that the caller made.
+    """A Chroma database: a local folder, or a server, or a client that the caller made.
 
     A folder is kept private; see `make_private`. That of a client is as the client's program made
     it.
@@ -66,6 +82,14 @@ class Store:
         client: Client to use for writing, and for reading too where there is no folder.
         tenant: Chroma tenant.
         database: Chroma database of the tenant.
+        address: Of a server, in place of the two.
+
+    Attributes:
+        menders: By the name of a collection, what gives its index all vectors again. An index that
+            a killed process may have left torn is removed, and its mender called.
+
+    Raises:
+        CorpusError: No server answers there.
     """
 
     def __init__(
@@ -74,23 +98,35 @@ class Store:
         client: ClientAPI | None = None,
         tenant: str = "default_tenant",
         database: str = "default_database",
+        *,
+        address: Address | None = None,
     ) -> None:
         self.path = None if path is None else local_path(path)
+        self._own: ClientAPI | None = None  # made here, so closed here
+        if address is not None:
+            with _guarded():
+                client = self._own = address.connect(tenant, database)
         self._client = client
         self._tenant = tenant
         self._database = database
+        self.menders: Mapping[str, Callable[[Collection], None]] = {}
         self._watch: tuple[sqlite3.Connection, _File] | None = None
         self._watch_lock = threading.Lock()
 
     @classmethod
     def at(cls, path: str | Path | None, client: ClientAPI | None) -> Store:
-        """The store in a folder, the user's own if None, or behind a client.
+        """The store at a place, or behind a client.
+
+        Args:
+            path: A folder, the user's own if None, or the address of a Chroma server.
+            client: In its place.
 
         Raises:
-            CorpusError: Both are given.
+            CorpusError: Both are given, or no server answers.
         """
         if client is None:
-            return cls(local_path(path))
+            address = Address.of(path)
+            return cls(local_path(path)) if address is None else cls(None, address=address)
         if path is not None:
             raise CorpusError("give a path or a client, not both")
         return cls.of_client(client, client.tenant, client.database)
@@ -103,7 +139,7 @@ class Store:
             CorpusError: The client has telemetry of its own.
         """
         settings = client.get_settings()
-        if settings.chroma_product_telemetry_impl != _NO_TELEMETRY:
+        if settings.chroma_product_telemetry_impl != NO_TELEMETRY:
             raise CorpusError(
                 "the client's telemetry would be told how many records are read; leave "
                 "chroma_product_telemetry_impl out of its settings"
@@ -140,7 +176,9 @@ class Store:
 
     @contextmanager
     def try_reading(self) -> Iterator[ClientAPI | None]:
-        """`reading`, or None at once where somebody else reads or writes.
+        """`reading`, or None at once where that would take long.
+
+        Somebody else reads or writes, or was killed while an index was written.
 
         Raises:
             CorpusError: As `reading`.
@@ -160,11 +198,19 @@ class Store:
         except OSError as error:
             raise _closed(self.path, error) from error
         try:
+            if self._torn(Note(self.path)):
+                yield None
+                return
             with _guarded(), self._fresh(self.path) as client:
                 yield client
             self._keep_private(self.path)
         finally:
             lock.release()
+
+    def note_written(self) -> None:
+        """Call it between writes: what was written until now is whole, whatever comes after."""
+        if self.path is not None and self._client is None:
+            Note(self.path).renew()
 
     @contextmanager
     def writing(self) -> Iterator[ClientAPI]:
@@ -209,9 +255,20 @@ class Store:
         return (file, logged, *segments) if segments else None
 
     def close(self) -> None:
-        """Release the file."""
+        """Release the file, or the connection."""
         with self._watch_lock:
             self._unwatch()
+        if self._own is not None:
+            disconnect(self._own)
+
+    @contextmanager
+    def kept(self) -> Iterator[Store]:
+        """This store, which is closed if the block fails."""
+        try:
+            yield self
+        except BaseException:
+            self.close()
+            raise
 
     def _watching(self, database: Path) -> tuple[sqlite3.Connection, _File]:
         """A connection to the file that has this name now, and which file that is.
@@ -285,6 +342,32 @@ class Store:
 
     @contextmanager
     def _fresh(self, path: Path) -> Iterator[ClientAPI]:
+        from chromadb.errors import InternalError
+
+        note = Note(path)
+        note.take()
+        try:
+            with self._opened(path) as client:
+                for index, name in self._torn(note).items():
+                    if (path / index).is_dir():  # not where a mender was killed
+                        shutil.rmtree(path / index)
+                    self.menders[name](client.get_collection(name, embedding_function=None))
+                    note.mended(index)
+                yield client
+        except InternalError:
+            raise  # the note stays: it may have failed at writing an index
+        except BaseException:
+            note.drop()
+            raise
+        note.drop()
+
+    def _torn(self, note: Note) -> dict[str, str]:
+        """The torn indexes that can be mended here, each with the name of its collection."""
+        named = ((index, note.collection(index, self.place)) for index in note.torn())
+        return {index: name for index, name in named if name is not None and name in self.menders}
+
+    @contextmanager
+    def _opened(self, path: Path) -> Iterator[ClientAPI]:
         import chromadb
         from chromadb.config import Settings
 
@@ -293,7 +376,7 @@ class Store:
         with chromadb.PersistentClient(
             str(path) + os.sep + os.curdir,
             settings=Settings(
-                anonymized_telemetry=False, chroma_product_telemetry_impl=_NO_TELEMETRY
+                anonymized_telemetry=False, chroma_product_telemetry_impl=NO_TELEMETRY
             ),
             tenant=self._tenant,
             database=self._database,

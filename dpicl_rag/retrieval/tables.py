@@ -55,6 +55,10 @@ FROM embeddings WHERE segment_id = ? AND id IN ({})
 """
 _OF_SEGMENT = "SELECT id FROM embeddings WHERE segment_id = ?"
 _NUMBERS = "SELECT id FROM embeddings WHERE segment_id = ? AND embedding_id IN ({})"
+_STAMPED = """
+SELECT embedding_id, id, CASE typeof(seq_id) WHEN 'blob' THEN 0 ELSE seq_id END
+FROM embeddings WHERE segment_id = ? AND embedding_id IN ({})
+"""
 _FIELDS = """
 SELECT id, key, string_value, int_value, float_value, bool_value
 FROM embedding_metadata WHERE id IN ({})
@@ -158,6 +162,15 @@ class Tables:
                 rows = connection.execute(statement, (listing.segment, *page))
                 found.extend(number for (number,) in rows)
         return found
+
+    def stamped(self, listing: Listing, ids: Sequence[str]) -> list[tuple[int, int]]:
+        """Number and stamp of each record that is there, in the order of the identifiers."""
+        found: dict[str, tuple[int, int]] = {}
+        with self._reading() as connection:
+            for page in pages(ids, _PAGE):
+                rows = connection.execute(_STAMPED.format(_marks(page)), (listing.segment, *page))
+                found.update((id, (number, stamp)) for id, number, stamp in rows)
+        return [found[id] for id in ids if id in found]
 
     def matching(self, listing: Listing, where: Where) -> Numbers | None:
         """Numbers of the records that pass a filter; None where only Chroma can tell."""

@@ -7,8 +7,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from dpicl_rag.documents import Document
 from dpicl_rag.retrieval import Corpus
-from dpicl_rag.retrieval.vectors import VectorSource, Where
+from dpicl_rag.retrieval.vectors import VectorSource, Where, on_grid
 
 
 class HashingEmbedder:
@@ -29,6 +30,36 @@ class HashingEmbedder:
                 vectors[row, digest[0] % self.dimension] += 1 if digest[1] % 2 else -1
         length = np.linalg.norm(vectors, axis=1, keepdims=True)
         return np.divide(vectors, length, out=vectors, where=length > 0)
+
+
+class TextEmbedder(HashingEmbedder):
+    """A random vector for each text, so that no two share one."""
+
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> npt.NDArray[np.float32]:
+        digests = [hashlib.sha256(text.encode()).digest() for text in texts]
+        rows = [np.random.default_rng(list(digest)).normal(size=16) for digest in digests]
+        return on_grid(np.reshape(rows, (-1, 16)))
+
+
+class Killed(BaseException):
+    """Stands for the end of a process."""
+
+
+def filled(folder: Path, documents: Sequence[Document]) -> Corpus:
+    """A corpus in a folder, with a vector for each text."""
+    corpus = Corpus.create("mail", folder, embedder=TextEmbedder())
+    corpus.add(documents)
+    return corpus
+
+
+def opened(folder: Path) -> Corpus:
+    """The same corpus, as a program opens it that comes later."""
+    return Corpus.open("mail", folder, embedder=TextEmbedder())
+
+
+def blank(path: Path) -> None:
+    """Overwrite a file with zeros."""
+    path.write_bytes(bytes(path.stat().st_size))
 
 
 class Seen(NamedTuple):

@@ -1,8 +1,5 @@
 """A Chroma server: questions read it once, and see what this library writes at once."""
 
-import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,16 +14,12 @@ from chromadb.api.fastapi import FastAPI
 from chromadb.config import Settings
 
 from dpicl_rag.documents import Document
+from dpicl_rag.errors import CorpusError
 from dpicl_rag.retrieval import Corpus, ThresholdRetriever
+from tests.support.chroma_server import chroma_server
 from tests.unit.retrieval.conftest import HashingEmbedder, seen
 
 NOTES = [Document(f"note {number} about refunds", f"the unit {number % 7}") for number in range(30)]
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def connected(port: int) -> ClientAPI:
@@ -36,28 +29,8 @@ def connected(port: int) -> ClientAPI:
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """A server in a process of its own."""
-    number = free_port()
-    process = subprocess.Popen(
-        [
-            sys.executable, "-c", "from chromadb.cli.cli import app; app()", "run",
-            "--path", str(tmp_path_factory.mktemp("server")), "--port", str(number),
-        ],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        for _ in range(600):
-            try:
-                connected(number).heartbeat()
-                break
-            except Exception:
-                time.sleep(0.1)
-        else:
-            pytest.skip("chroma run does not start here")
+    with chroma_server(tmp_path_factory.mktemp("server")) as number:
         yield number
-    finally:
-        process.terminate()
-        process.wait(30)
 
 
 @pytest.fixture
@@ -68,7 +41,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def corpus(port: int, cache: Path, request: pytest.FixtureRequest) -> Corpus:
-    name = request.node.name
+    name = request.node.name.replace("[", "-").strip("]")
     made = Corpus.create(name, client=connected(port), embedder=HashingEmbedder())
     made.add(NOTES)
     return made
@@ -198,3 +171,31 @@ def test_a_damaged_file_is_read_anew(corpus: Corpus, cache: Path) -> None:
         path.write_bytes(bytes(path.stat().st_size))
         assert seen(corpus).keys() == expected
         corpus.close()
+
+
+@pytest.mark.parametrize("fault", [False, True])
+def test_what_is_forgotten_goes_under_every_spelling_of_the_address(
+    corpus: Corpus, port: int, cache: Path, monkeypatch: pytest.MonkeyPatch, fault: bool
+) -> None:
+    if fault:
+        monkeypatch.setattr("dpicl_rag.retrieval.server._remove_others", lambda *_: None)
+    assert corpus.name is not None
+    spelled = {"embedder": HashingEmbedder()}
+    other = Corpus.open(corpus.name, f"http://localhost:{port}", **spelled)
+    assert len(seen(corpus)) == len(seen(other)) == len(NOTES)
+    assert len(list(cache.glob("*.rows"))) == 2
+    corpus.delete_unit("the unit 3")
+    held = b"".join(path.read_bytes() for path in cache.iterdir())
+    assert (b"the unit 3" in held) is fault
+    assert b"the unit 4" in held
+    assert seen(other).keys() == seen(corpus).keys()
+    other.close()
+
+
+def test_a_corpus_that_is_deleted_leaves_no_file(corpus: Corpus, port: int, cache: Path) -> None:
+    assert corpus.name is not None
+    seen(corpus)
+    Corpus.delete(corpus.name, f"http://127.0.0.1:{port}")
+    assert not [path for path in cache.iterdir() if path.suffix != ".lock"]
+    with pytest.raises(CorpusError, match="no corpus named"):
+        Corpus.delete(corpus.name, f"http://127.0.0.1:{port}")

@@ -286,3 +286,20 @@ def test_metadata_of_the_collection_is_public(tmp_path: Path, embedder: HashingE
     assert json.dumps(metadata, sort_keys=True) == (
         '{"dpicl_chunk_overlap": 80, "dpicl_chunk_size": 800, "dpicl_embedder": "hashing"}'
     )
+
+
+def test_passages_keep_short_fields_alone(corpus: Corpus) -> None:
+    # Else a table's long text is stored as often as it has passages.
+    words = "word " * 10_000
+    fields = {"owner": "ann", "text": words, "n" * 2_000: "x"}
+    many = {f"field {number:04}": "x" * 90 for number in range(1_000)}
+    corpus.add([Document(words, "one", fields), Document("a note", "two", many)])
+    kept = {record.unit: record.metadata for record in corpus.records()}
+    assert kept["one"] == {"owner": "ann"}
+    assert sorted(kept["two"]) == [*many][:160]
+
+
+def test_a_field_that_grew_long_is_forgotten(corpus: Corpus) -> None:
+    corpus.add([Document("a note", "one", {"owner": "ann"})])
+    corpus.add([Document("a note", "one", {"owner": "ann " * 1_000})])
+    assert [record.metadata for record in corpus.records()] == [{}]

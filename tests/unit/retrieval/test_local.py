@@ -1,25 +1,33 @@
 """A file of vectors beside a store: it follows the store, forgets at once, and outlives kills."""
 
-import hashlib
 import os
 import signal
 import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
+from chromadb.api.models.Collection import Collection
 
 from dpicl_rag.documents import Document
 from dpicl_rag.retrieval import Corpus, ThresholdRetriever, TopKRetriever, mapped
+from dpicl_rag.retrieval.torn import Note
 from dpicl_rag.retrieval.vectors import on_grid
-from tests.unit.retrieval.conftest import HashingEmbedder, seen
+from tests.unit.retrieval.conftest import (
+    HashingEmbedder,
+    Killed,
+    TextEmbedder,
+    blank,
+    filled,
+    opened,
+    seen,
+)
 
 NOTES = [
     Document(f"{word} note number {number}", f"the unit of {word}")
@@ -28,27 +36,12 @@ NOTES = [
 ]
 
 
-class TextEmbedder(HashingEmbedder):
-    """A random vector for each text, so that no two share one."""
-
-    def embed(self, texts: Sequence[str], *, query: bool = False) -> npt.NDArray[np.float32]:
-        digests = [hashlib.sha256(text.encode()).digest() for text in texts]
-        rows = [np.random.default_rng(list(digest)).normal(size=16) for digest in digests]
-        return on_grid(np.reshape(rows, (-1, 16)))
-
-
 def files(folder: Path) -> list[Path]:
     return sorted(p for p in folder.iterdir() if p.name.endswith((".rows", ".vectors")))
 
 
 def made(folder: Path) -> Corpus:
-    corpus = Corpus.create("mail", folder, embedder=TextEmbedder())
-    corpus.add(NOTES)
-    return corpus
-
-
-def opened(folder: Path) -> Corpus:
-    return Corpus.open("mail", folder, embedder=TextEmbedder())
+    return filled(folder, NOTES)
 
 
 def bytes_of(folder: Path) -> bytes:
@@ -115,10 +108,6 @@ def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-70])
 
 
-def blank(path: Path) -> None:
-    path.write_bytes(bytes(path.stat().st_size))
-
-
 @pytest.mark.parametrize("damage", [flip, cut, blank, Path.unlink])
 @pytest.mark.parametrize("which", [".rows", ".vectors"])
 def test_a_damaged_file_is_mended(
@@ -148,10 +137,6 @@ def test_damage_that_no_checksum_showed_would_be_found_wrong(
     monkeypatch.setattr(mapped.Mapped, "require_sound", lambda *_: None)
     found = seen(opened(tmp_path))
     assert any(not np.array_equal(found[text].vector, expected[text].vector) for text in found)
-
-
-class Killed(BaseException):
-    """Stands for the end of a process."""
 
 
 @contextmanager
@@ -242,9 +227,39 @@ def test_kills_at_random_instants(tmp_path: Path) -> None:
         process.send_signal(signal.SIGKILL)
         process.wait()
         process.stdout.close()
+        torn = Note(tmp_path).torn()  # a question then finds what was there before the last write
         corpus = opened(tmp_path)
-        assert seen(corpus).keys() == {record.text for record in corpus.records()}
+        found = seen(corpus).keys()
+        records = {record.text for record in corpus.records()}
+        assert torn or found == records
+        assert seen(corpus).keys() == records
         corpus.close()
+
+
+COMES_AND_GOES = """
+import sys
+import numpy as np
+from dpicl_rag import Corpus, Document
+from tests.unit.retrieval.conftest import HashingEmbedder
+generator = np.random.default_rng(int(sys.argv[2]))
+corpus = Corpus.create("mail", sys.argv[1], embedder=HashingEmbedder())
+there = set()
+for unit in generator.integers(5, size=60).tolist():
+    if unit in there:
+        corpus.delete_unit(f"unit {unit}")
+    else:
+        corpus.add([Document(f"word{unit} " * number, f"unit {unit}") for number in range(1, 61)])
+    there ^= {unit}
+assert len(corpus.records()) == 60 * len(there)
+"""
+
+
+@pytest.mark.stress
+def test_units_alike_may_come_and_go(tmp_path: Path) -> None:
+    """Chroma's index takes in a vector among deleted ones, or ends the process where it cannot."""
+    for seed in range(5):
+        arguments = [sys.executable, "-c", COMES_AND_GOES, str(tmp_path / str(seed)), str(seed)]
+        assert subprocess.run(arguments).returncode == 0
 
 
 def test_filters_and_cuts_find_what_a_scan_of_everything_finds(tmp_path: Path) -> None:
@@ -289,3 +304,47 @@ def test_files_of_collections_that_are_gone_are_removed(tmp_path: Path) -> None:
     Corpus.create("other", tmp_path, embedder=TextEmbedder()).add(["text"])
     assert traces(tmp_path, "the unit of cedar") == []
     assert len(files(tmp_path)) == 2
+
+
+def test_what_was_written_is_not_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = made(tmp_path)
+    more = [Document(f"fir note number {n}", "the unit of fir") for n in range(3)]
+    fewer = [Document("a longer note of cedar", "the unit of cedar")]
+    monkeypatch.setattr("dpicl_rag.retrieval.local._vectors", None)
+    corpus.add([*NOTES[:2], *more, *fewer])
+    monkeypatch.undo()
+    grown = corpus._file._loaded[1]
+    with corpus._store.reading() as client:
+        anew = corpus._file._renew(client.get_collection("mail"), anew=True)[1]
+
+    def rows(held: mapped.Mapped) -> dict[int, tuple[Any, ...]]:
+        return {
+            number: (held.stamp[at], held.names[held.unit[at]], held.vectors[at].tobytes())
+            for at, number in enumerate(held.number.tolist())
+            if number >= 0
+        }
+
+    assert rows(grown) == rows(anew)
+    assert len(rows(anew)) == len(NOTES) + 4
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_what_another_program_writes_meanwhile_is_read_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    corpus = made(tmp_path)
+    upsert = Collection.upsert
+    other = np.full((1, 16), 0.25, dtype=np.float32)
+
+    def disturbed(self: Collection, ids: list[str], **more: Any) -> None:
+        upsert(self, ids, **more)
+        theirs = ids[:1] if again else ["another"]
+        fields = {key: value[:1] for key, value in more.items() if key != "embeddings"}
+        upsert(self, theirs, embeddings=other, **fields)
+
+    monkeypatch.setattr(Collection, "upsert", disturbed)
+    corpus.add([Document("gale note", "the unit of gale"), Document("hail note", "the unit of h")])
+    grown = corpus._file._loaded[1]
+    theirs = on_grid(other)[0].tobytes()
+    assert [row[:16].tobytes() for row in grown.vectors].count(theirs) == 1
+    assert len(grown.live.nonzero()[0]) == len(NOTES) + (2 if again else 3)

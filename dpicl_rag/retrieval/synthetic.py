@@ -1,0 +1,36 @@
+"""How a collection says of itself that it is synthetic, and under which budget it was drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_RUN, _EPSILON, _DELTA = "dpicl_run", "dpicl_epsilon", "dpicl_delta"
+
+
+@dataclass(frozen=True, slots=True)
+class SyntheticOrigin:
+    """The synthesis that a corpus is from. All of it is public.
+
+    Attributes:
+        run: Names it.
+        epsilon: All records together are (epsilon, delta)-DP for the units of the private corpus.
+        delta: See ``epsilon``.
+    """
+
+    run: str
+    epsilon: float
+    delta: float
+
+    @property
+    def metadata(self) -> dict[str, str | float]:
+        """What the collection keeps of it."""
+        return {_RUN: self.run, _EPSILON: self.epsilon, _DELTA: self.delta}
+
+    @staticmethod
+    def of(metadata: Mapping[str, Any]) -> SyntheticOrigin | None:
+        """Read back from a collection; None where it is not synthetic."""
+        if _RUN not in metadata:
+            return None
+        return SyntheticOrigin(metadata[_RUN], metadata[_EPSILON], metadata[_DELTA])
