@@ -1,4 +1,6 @@
-# The server. Volumes: /data holds corpora, ledger, memory and keys; /models what was downloaded.
+# The server. /data holds ledger, memory, keys, uploads and, without a Chroma server, corpora, all of
+# them private; /models holds what was downloaded. tests/end_to_end/test_container.py takes these
+# steps where nothing runs containers.
 FROM python:3.12-slim AS build
 RUN python -m venv /venv
 ENV PATH=/venv/bin:$PATH
@@ -12,12 +14,13 @@ RUN pip install --no-cache-dir '/src[server]' \
 
 FROM python:3.12-slim
 COPY --from=build /venv /venv
-RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin dpicl \
- && install -d -o dpicl -g dpicl -m 0700 /data /models
-USER dpicl
+RUN install -d -o 10001 -g 10001 -m 0700 /data /models
+# By number, so that an orchestrator sees that it is not root.
+USER 10001:10001
 ENV PATH=/venv/bin:$PATH \
+    HOME=/data \
     XDG_DATA_HOME=/data \
-    XDG_CACHE_HOME=/models \
+    XDG_CACHE_HOME=/data/cache \
     HF_HOME=/models/huggingface \
     PYTHONDONTWRITEBYTECODE=1
 VOLUME ["/data", "/models"]

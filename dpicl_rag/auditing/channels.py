@@ -9,6 +9,7 @@ import re
 import stat
 import sys
 import tempfile
+import threading
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -37,6 +38,7 @@ class Channels:
     def __init__(self, folder: Path | None = None) -> None:
         self.told: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._folder = folder
+        self._lock = threading.Lock()  # frameworks tell from several threads at once
 
     def __repr__(self) -> str:
         return "Channels(<private>)"
@@ -46,7 +48,8 @@ class Channels:
         text = _CHANCE.sub("*", value if isinstance(value, str) else repr(value))
         if self._folder is not None:
             text = text.replace(str(self._folder), "*")
-        self.told[place][text] += 1
+        with self._lock:
+            self.told[place][text] += 1
 
     def see_error(self, place: str, error: BaseException) -> None:
         """Record an error and those that led to it."""
@@ -143,14 +146,20 @@ def differences(one: Channels, other: Channels) -> list[str]:
     return [place for place in places if one.told[place] != other.told[place]]
 
 
+# How often a lock was tried follows from time, which is not compared.
+_WAITING = ("Attempting to acquire lock", "not acquired on")
+
+
 class _LogHandler(logging.Handler):
     def __init__(self, channels: Channels) -> None:
         super().__init__(1)
         self._channels = channels
 
     def emit(self, record: logging.LogRecord) -> None:
-        place = f"log {record.name}"
-        self._channels.see(place, f"{record.levelname} {record.getMessage()}")
+        place, message = f"log {record.name}", record.getMessage()
+        if record.name == "filelock" and any(words in message for words in _WAITING):
+            return
+        self._channels.see(place, f"{record.levelname} {message}")
         if record.exc_info and record.exc_info[1] is not None:
             self._channels.see_error(place, record.exc_info[1])
 

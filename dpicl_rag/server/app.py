@@ -9,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
-from dpicl_rag.server import chat, views
+from dpicl_rag.server import chat, protocol, views
 from dpicl_rag.server.audits import Auditor
 from dpicl_rag.server.failures import Failure, Refusal
 from dpicl_rag.server.house import PUBLIC, Ask, House
@@ -139,10 +139,13 @@ def create_app(
     def models(caller: Asking) -> dict[str, Any]:
         """Corpora as models, and the one that reads no documents."""
         names = [*house.open_to(caller), PUBLIC]
-        data = [
-            {"id": name, "object": "model", "created": 0, "owned_by": "dpicl-rag"} for name in names
-        ]
-        return {"object": "list", "data": data}
+        return {"object": "list", "data": [protocol.model(name) for name in names]}
+
+    @app.get("/v1/models/{id}")
+    def model(id: str, caller: Asking) -> dict[str, Any]:
+        """One of them. What the key may not ask is not there."""
+        house.served(id, caller)
+        return protocol.model(id)
 
     @app.post(
         "/v1/chat/completions",
@@ -153,7 +156,7 @@ def create_app(
         exchange = request.state.exchange = Exchange(caller=caller.name)
         ignored = body.ignored()
         system, before, question = body.conversation()
-        asked = Ask(question, before, system, body.most_tokens, body.stops)
+        asked = Ask(question, before, system, body.most_tokens, body.stops, fresh=body.dpicl.fresh)
         house.served(body.model, caller)
         exchange.corpus, exchange.question = body.model, question
         headers = {"X-DPICL-Ignored": ", ".join(ignored)} if ignored else {}
@@ -194,14 +197,18 @@ def create_app(
         """Whether it takes questions."""
         if turns.draining:
             raise busy(GOING_DOWN)
-        house.ledger.status()
+        house.ledger.settle_stale()  # a write, if only of nothing: what cannot pay is not ready
         return {"status": "ready"}
 
     @app.get("/metrics", responses={200: {"content": {"text/plain": {}}}})
     def counted(caller: Asking) -> Response:
-        """For Prometheus, with an owner's key: it names every corpus."""
-        if caller.role != "owner":
-            raise Refusal(403, "this is for owners; use a key made with --owner", code="not_owner")
+        """For Prometheus, with the key of an owner of all corpora: it names every one."""
+        if caller.role != "owner" or caller.corpora is not None:
+            raise Refusal(
+                403,
+                "this is for owners of all corpora; use a key made with --owner alone",
+                code="not_owner",
+            )
         return Response(metrics.text(), media_type="text/plain; version=0.0.4")
 
     return app

@@ -11,19 +11,23 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dpicl_rag.errors import ConfigurationError, DPICLError
-from dpicl_rag.server.jobs import Job, Stopped
+from dpicl_rag.server.jobs import Job
 
-_RUN = "from dpicl_rag.cli import main; main()"
+_RUN = "from dpicl_rag.cli import console, main; console.tell_progress(); main()"
 _POLL = 0.5  # seconds
+_LONGEST_LINE = 2**20
+_NEW = "new"
 _REPORT = ("audit.txt", "audit.png", "summary.json")
 
-Command = Callable[[str, str, Path, Mapping[str, Any]], Sequence[str]]
-"""From a corpus, a question, a folder for the report and the settings served to a command line."""
+Command = Callable[[str, str, int, Path, Mapping[str, Any]], Sequence[str]]
+"""A command line, from a corpus, a question, the number of runs, a folder for the report and the
+settings served."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +45,21 @@ class Auditor:
     def __repr__(self) -> str:
         return "Auditor()"
 
-    def begin(self, corpus: str, question: str, settings: Mapping[str, Any]) -> list[str]:
+    def begin(
+        self, corpus: str, question: str, runs: int, settings: Mapping[str, Any]
+    ) -> list[str]:
         """The command line for a corpus, and a question that its documents answer.
 
+        Args:
+            corpus: Its name.
+            question: What is asked.
+            runs: Answers drawn with a canary, and as many without.
+            settings: Those that it is served with.
+
         Raises:
-            ConfigurationError: Its settings cannot be audited.
+            ConfigurationError: They cannot be audited.
         """
-        return list(self.command(corpus, question, self._fresh(corpus), settings))
+        return list(self.command(corpus, question, runs, self._fresh(corpus), settings))
 
     async def run(self, job: Job, command: Sequence[str]) -> dict[str, Any]:
         """Audit a corpus until it has ended or is stopped.
@@ -55,21 +67,27 @@ class Auditor:
         Raises:
             DPICLError: No report came out.
         """
-        job.at("Auditing; this takes minutes")
-        # What it says of an error is its own last line, for the owner.
+        job.at("Reading the documents")
         process = await asyncio.create_subprocess_exec(
-            *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+            *command,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            limit=_LONGEST_LINE,
         )
-        ended = asyncio.ensure_future(process.communicate())
+        ended = asyncio.ensure_future(_followed(process, job))
         try:
             while not ended.done():
                 await asyncio.wait([ended], timeout=_POLL)
-                job.at(job.stage)
+                job.at(job.stage, job.done, job.total)
             told, said = await ended
-        except (Stopped, asyncio.CancelledError):
-            process.kill()
-            await ended
-            raise
+        finally:
+            if process.returncode is None:
+                process.kill()
+            ended.cancel()
+            await asyncio.wait([ended])
+            if not ended.cancelled():
+                ended.exception()  # seen: nothing of it reaches a log
+            await process.wait()
         return self._keep(job.corpus, told, said)
 
     def report(self, corpus: str) -> dict[str, Any] | None:
@@ -80,32 +98,55 @@ class Auditor:
         figures = json.loads(summary.read_text(encoding="utf-8"))
         return {"summary": figures, "text": text.read_text(encoding="utf-8")}
 
-    def plot(self, corpus: str) -> Path | None:
+    def plot(self, corpus: str) -> bytes | None:
         """The plot of the last audit; None if there was none."""
         _, plot, _ = self._files(corpus)
-        return plot if plot.exists() else None
+        return plot.read_bytes() if plot.exists() else None
 
-    def _keep(self, corpus: str, told: bytes, said: bytes) -> dict[str, Any]:
-        text, _, summary = self._files(corpus)
+    def _keep(self, corpus: str, told: bytes, said: str) -> dict[str, Any]:
+        new = self.folder / corpus / _NEW
+        text, _, summary = (new / name for name in _REPORT)
         try:
             figures = json.loads(told)
         except ValueError:
             figures = None
         if not isinstance(figures, dict) or not text.exists():
-            lines = said.decode("utf-8", "replace").strip().splitlines()
-            why = f": {lines[-1].strip()}" if lines else ""
-            raise DPICLError(f"the audit ended without a report{why}")
+            raise DPICLError(f"the audit ended without a report{': ' * bool(said)}{said}")
         summary.write_text(json.dumps(figures), encoding="utf-8")
+        for file in self._files(corpus):
+            file.unlink(missing_ok=True)
+        for name in _REPORT:
+            with suppress(FileNotFoundError):
+                (new / name).replace(self.folder / corpus / name)
         return {"holds": figures.get("holds")}
 
     def _files(self, corpus: str) -> list[Path]:
         return [self.folder / corpus / name for name in _REPORT]
 
     def _fresh(self, corpus: str) -> Path:
-        folder = self.folder / corpus
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True, mode=0o700)
-        return folder
+        """A folder for a report; the last one is kept until there is another."""
+        new = self.folder / corpus / _NEW
+        shutil.rmtree(new, ignore_errors=True)
+        for part in (self.folder, new.parent, new):
+            part.mkdir(exist_ok=True, mode=0o700)
+        return new
+
+
+async def _followed(process: asyncio.subprocess.Process, job: Job) -> tuple[bytes, str]:
+    """What it wrote, and the last line that it said, which is for the owner; progress is noted."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    writing, said = asyncio.ensure_future(process.stdout.read()), ""
+    async for line in process.stderr:
+        text = line.decode("utf-8", "replace").strip()
+        try:
+            part = json.loads(text)
+            job.at(str(part["progress"]), int(part["percent"]), 100)
+        except (ValueError, TypeError, KeyError):
+            said = text or said
+    told = await writing
+    await process.wait()
+    return told, said
 
 
 def audit_command(known: Sequence[str], *options: str) -> Command:
@@ -116,7 +157,9 @@ def audit_command(known: Sequence[str], *options: str) -> Command:
         options: Given in any case: store, model, embedder.
     """
 
-    def command(corpus: str, question: str, out: Path, settings: Mapping[str, Any]) -> list[str]:
+    def command(
+        corpus: str, question: str, runs: int, out: Path, settings: Mapping[str, Any]
+    ) -> list[str]:
         unknown = sorted(set(settings) - set(known))
         if unknown:
             raise ConfigurationError(
@@ -131,6 +174,7 @@ def audit_command(known: Sequence[str], *options: str) -> Command:
         ]
         start = [sys.executable, "-c", _RUN, "audit", "--corpus", corpus, "--out", str(out)]
         # One word each: a question may look like an option.
-        return [*start, f"--question={question}", "--json", "--quiet", *options, *given]
+        asked = [f"--question={question}", f"--runs={runs}"]
+        return [*start, *asked, "--json", "--quiet", *options, *given]
 
     return command

@@ -69,19 +69,19 @@ class Answering:
             DPICLError: Nothing is spent.
             Refusal: The same.
         """
-        async with self.turns.place(self.caller.name):
+        async with self.turns.place(self.caller):
             self._until = self.turns.clock() + self.turns.limits.seconds
             try:
-                await self.turns.take(self._begin)
+                await self.turns.take(self._begin, of=self.id, more=True)
                 yield
             finally:
-                # In the order of the thread it comes after a beginning that nobody waited for.
-                await self.turns.settle(self._close)
+                # In the answer's order it comes after a beginning that nobody waited for.
+                await self.turns.settle(self._close, of=self.id)
 
     async def pieces(self) -> AsyncGenerator[str, None]:
         """Text as it is drawn, until the end, the limit of time, or the server's going down."""
         while not self.turns.draining and self.turns.clock() < self._until:
-            piece = await self.turns.take(self._step)
+            piece = await self.turns.take(self._step, of=self.id, more=True)
             if piece is None:
                 return
             if piece:
@@ -96,7 +96,7 @@ class Answering:
             self._stream.close()
             return self.house.answer(self.name, self._stream)
 
-        return await self.turns.take(end)
+        return await self.turns.take(end, of=self.id)
 
     def _begin(self) -> None:
         self._stream = self.house.stream(self.name, self.caller, self.asked)

@@ -8,9 +8,16 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dpicl_rag.server.failures import Refusal
+from dpicl_rag.server.limits import busy
 
 SECONDS = 20.0
 """For a client to say what it wants, from when it may speak."""
+
+
+MOST = 2048
+"""Connections at once."""
+
+_CROWDED = busy("too many connections are open; ask again in a few seconds").response()
 
 
 class Connection(H11Protocol):
@@ -25,6 +32,8 @@ class Connection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """See asyncio."""
+        crowded = len(self.connections) > MOST
+        self.app = _CROWDED if crowded else self.config.loaded_app
         super().data_received(data)
         self._watch()
 

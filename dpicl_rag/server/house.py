@@ -12,6 +12,7 @@ from typing import Any
 from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.answers import PrivateAnswer, PrivateStream
 from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.knowledge import AnswerMemory, Entry
 from dpicl_rag.knowledge.answer_file import AnswerFile
 from dpicl_rag.knowledge.scope import Scope, part_of
@@ -55,6 +56,7 @@ class Ask:
         system: In place of the template's instruction.
         max_tokens: Most tokens; the corpus's own if None.
         stop: Strings that end the answer.
+        fresh: Ask the documents again where the memory has the answer.
     """
 
     question: str
@@ -62,6 +64,7 @@ class Ask:
     system: str | None = None
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
+    fresh: bool = False
 
     def shaped(self, template: PromptTemplate) -> PromptTemplate:
         """The template with this conversation's instruction and earlier turns."""
@@ -78,6 +81,9 @@ class House:
         memory: File of released answers; None remembers nothing.
         embedder: Of remembered questions; the packaged one if None.
         **options: Arguments of ``PrivateContextLLM``, such as coins for tests.
+
+    Raises:
+        ConfigurationError: A corpus has the name of the model that reads no documents.
     """
 
     def __init__(
@@ -90,6 +96,11 @@ class House:
         embedder: Any = None,
         **options: Any,
     ) -> None:
+        if PUBLIC in corpora:
+            raise ConfigurationError(
+                f"a corpus cannot be served as {PUBLIC!r}, the model that reads no documents; name "
+                "those to serve with --corpus"
+            )
         self.corpora = dict(corpora)
         self.ledger = ledger
         self._model = model
@@ -138,7 +149,7 @@ class House:
         served = self.served(name, caller)
         llm = self._llm(name, served, caller, asked)
         documents: Any = [] if served is None else served.documents
-        return llm.stream(asked.question, documents)
+        return llm.stream(asked.question, documents, fresh=asked.fresh)
 
     def answer(self, name: str, stream: PrivateStream) -> PrivateAnswer:
         """What an ended stream released, with its guarantee: that of the public model is whole."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import secrets
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -32,6 +34,7 @@ class Job:
         state: Whether it has ended, and how.
         result: What came of it.
         error: Why it failed, in one sentence.
+        seconds_left: For what is done now, by its pace so far; None where that is not known.
     """
 
     kind: Kind
@@ -44,6 +47,8 @@ class Job:
     error: str | None = None
     id: str = field(default_factory=lambda: f"job-{secrets.token_hex(8)}")
     stopping: bool = False
+    seconds_left: int | None = None
+    _since: float = field(default_factory=time.monotonic)
 
     def at(self, stage: str, done: int = 0, total: int | None = None) -> None:
         """Note how far the job has come; may be called from any thread.
@@ -53,6 +58,11 @@ class Job:
         """
         if self.stopping:
             raise Stopped
+        now = time.monotonic()
+        if stage != self.stage:
+            self._since, self.seconds_left = now, None
+        elif total is not None and 0 < done > self.done:
+            self.seconds_left = math.ceil((now - self._since) / done * (total - done))
         self.stage, self.done, self.total = stage, done, total
 
     def view(self) -> dict[str, Any]:
@@ -65,6 +75,7 @@ class Job:
             "stage": self.stage,
             "done": self.done,
             "total": self.total,
+            "seconds_left": self.seconds_left,
             "result": self.result,
             "error": self.error,
         }
@@ -104,7 +115,7 @@ class Jobs:
 
         Owners are told what the library says on purpose: of their own file, to them alone.
         """
-        if isinstance(error, Stopped | asyncio.CancelledError):
+        if job.stopping or isinstance(error, Stopped | asyncio.CancelledError):
             job.state, job.error = "stopped", None
         else:
             job.state = "failed"

@@ -20,8 +20,9 @@ class Limits:
     Attributes:
         together: Answers under way at once. Each holds its documents in memory.
         waiting: Questions that may wait.
-        each: Questions of one key, under way or waiting.
-        a_minute: Questions of one key a minute; as many may come at once after a rest.
+        each: Questions of one key, under way or waiting, if the key says nothing else.
+        a_minute: Questions of one key a minute, if the key says nothing else; as many may come at
+            once after a rest.
         seconds: An answer ends at its next token after that.
 
     Raises:
@@ -45,27 +46,29 @@ class Rate:
     """A token bucket for each caller.
 
     Args:
-        a_minute: What flows in, and what the bucket holds.
         clock: Seconds; for tests.
     """
 
-    def __init__(self, a_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._most = a_minute
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._buckets: dict[str, tuple[float, float]] = {}  # by caller: what is left, and when
 
-    def take(self, caller: str) -> None:
+    def take(self, caller: str, a_minute: int) -> None:
         """Take one question.
+
+        Args:
+            caller: Whose bucket.
+            a_minute: What flows in, and what the bucket holds.
 
         Raises:
             Refusal: There were too many.
         """
-        now, a_second = self._clock(), self._most / 60
-        left, then = self._buckets.get(caller, (float(self._most), now))
-        left = min(self._most, left + (now - then) * a_second)
+        now, a_second = self._clock(), a_minute / 60
+        left, then = self._buckets.get(caller, (float(a_minute), now))
+        left = min(a_minute, left + (now - then) * a_second)
         if left < 1:
             raise limited(
-                f"a key has {self._most} questions a minute; ask again later",
+                f"this key has {a_minute} questions a minute; ask again later",
                 seconds=math.ceil((1 - left) / a_second),
             )
         self._buckets[caller] = left - 1, now

@@ -3,17 +3,19 @@
 What is told here may follow from the documents: it is for their owner.
 """
 
+import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Depends, Request
-from fastapi.responses import FileResponse, JSONResponse
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
+from starlette.requests import ClientDisconnect
 
 from dpicl_rag.answers import in_thread
 from dpicl_rag.errors import ConfigurationError, CorpusError
@@ -23,14 +25,18 @@ from dpicl_rag.server import views
 from dpicl_rag.server.audits import Auditor
 from dpicl_rag.server.failures import Refusal
 from dpicl_rag.server.house import PUBLIC, House
-from dpicl_rag.server.jobs import Job, Jobs
+from dpicl_rag.server.jobs import Job, Jobs, Stopped
 from dpicl_rag.server.keys import Caller, KeyFile
+from dpicl_rag.server.limits import GOING_DOWN, busy
 from dpicl_rag.server.shelf import Shelf, Unit
 from dpicl_rag.server.turns import Turns
 
 UPLOAD_PATH = "/v1/owner/documents"
 _FORM_BYTES = 64 * 1024  # beside the file
 _FIELD_LETTERS = 256
+_POLL = 0.2  # seconds
+
+T = TypeVar("T")
 
 _UPLOAD_FORM = {
     "requestBody": {
@@ -73,10 +79,17 @@ class Budget(BaseModel):
 
 
 class AuditRequest(BaseModel):
-    """A corpus to audit, and a question that its documents answer; both are public."""
+    """A corpus to audit, a question that its documents answer, and how long it may take.
+
+    Attributes:
+        corpus: Its name.
+        question: What is asked. Public.
+        runs: Answers drawn with a canary, and as many without. Public.
+    """
 
     corpus: str = Field(min_length=1, max_length=512)
     question: str = Field(min_length=1, max_length=1000, pattern=r"^[^\x00-\x1f]+$")
+    runs: int = Field(100, ge=4, le=2000)
 
 
 @dataclass(frozen=True)
@@ -164,7 +177,8 @@ def owner_endpoints(
         job = jobs.begin("ingest", "")
         try:
             job.at("Receiving the file")
-            path, unit = await _received(request, job, owner, shelf)
+            receiving = _received(request, job, owner, shelf)
+            path, unit = await _unless_stopped(receiving, job, turns)
             jobs.run(job, lambda job: shelf.ingest(job, house, turns, path, unit))
         except BaseException as error:
             jobs.fail(job, error)
@@ -215,7 +229,7 @@ def owner_endpoints(
         job = jobs.begin("audit", body.corpus)
         try:
             settings = house.corpora[body.corpus].settings
-            command = auditor.begin(body.corpus, body.question, settings)
+            command = auditor.begin(body.corpus, body.question, body.runs, settings)
             jobs.run(job, lambda job: auditor.run(job, command))
         except BaseException as error:
             jobs.fail(job, error)
@@ -230,15 +244,42 @@ def owner_endpoints(
             raise Refusal(404, "this corpus was not audited here yet", code="no_audit")
         return JSONResponse(found)
 
-    @router.get("/audits/{corpus}/plot", response_class=FileResponse)
-    def plot(corpus: str, owner: Owning) -> FileResponse:
+    @router.get(
+        "/audits/{corpus}/plot",
+        response_class=Response,
+        responses={200: {"content": {"image/png": {}}}},
+    )
+    def plot(corpus: str, owner: Owning) -> Response:
         """The plot of the last audit."""
         found = auditor_for(corpus, owner).plot(corpus)
         if found is None:
             raise Refusal(404, "this corpus was not audited here yet", code="no_audit")
-        return FileResponse(found, media_type="image/png")
+        return Response(found, media_type="image/png")
 
     return router
+
+
+async def _unless_stopped(work: Coroutine[Any, Any, T], job: Job, turns: Turns) -> T:
+    """What the work gives; it ends when the job is stopped or the server goes down.
+
+    Raises:
+        Refusal: It was ended.
+    """
+    working = asyncio.ensure_future(work)
+    try:
+        while not working.done():
+            await asyncio.wait([working], timeout=_POLL)
+            if turns.draining:
+                raise busy(GOING_DOWN)
+            job.at(job.stage)
+        return working.result()
+    except Stopped:
+        raise Refusal(409, "the upload was stopped", code="job_stopped") from None
+    finally:
+        working.cancel()
+        await asyncio.wait([working])
+        if not working.cancelled():
+            working.exception()  # seen: nothing of it reaches a log
 
 
 async def _received(request: Request, job: Job, owner: Caller, shelf: Shelf) -> tuple[Any, Unit]:
@@ -257,10 +298,20 @@ async def _received(request: Request, job: Job, owner: Caller, shelf: Shelf) -> 
                 name: _short(name, form.get(name))
                 for name in ("corpus", "unit", "text_field", "key_field")
             }
-            job.corpus = _corpus(fields.pop("corpus"), owner)
+            job.corpus = _corpus(fields.pop("corpus"), owner, shelf.closed)
             # The form's own file is read in a worker thread, so that answers go on.
             path = await in_thread(shelf.keep, job.corpus, file.filename or "", file.file)
-    except (HTTPException, MultiPartException) as error:
+    except ClientDisconnect:
+        raise Refusal(400, "the upload broke off; send it again") from None
+    except OSError as error:
+        # Of this very file, to its owner.
+        raise Refusal(
+            507,
+            f"the upload cannot be stored ({error.strerror}); see that the server has space for it",
+            kind="server_error",
+            code="no_space",
+        ) from None
+    except (HTTPException, MultiPartException, UnicodeError) as error:
         status = error.status_code if isinstance(error, HTTPException) else 400
         if status == 413:
             raise Refusal(413, f"an upload has at most {shelf.most_bytes:,} bytes") from None
@@ -270,7 +321,7 @@ async def _received(request: Request, job: Job, owner: Caller, shelf: Shelf) -> 
     return path, Unit(**fields)
 
 
-def _corpus(name: str | None, owner: Caller) -> str:
+def _corpus(name: str | None, owner: Caller, closed: Collection[str]) -> str:
     if name is None:
         raise _wrong("name the corpus", "corpus")
     try:
@@ -282,6 +333,13 @@ def _corpus(name: str | None, owner: Caller) -> str:
         raise _wrong(f"{PUBLIC!r} is the model without documents; choose another name", "corpus")
     if not owner.may_ask(name):
         raise Refusal(403, "this key is not for that corpus", param="corpus")
+    if name in closed:
+        raise Refusal(
+            403,
+            "a corpus of this name is not served here; choose another name, or have it served with "
+            "--corpus",
+            param="corpus",
+        )
     return name
 
 

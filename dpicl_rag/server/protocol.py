@@ -76,6 +76,18 @@ class StreamOptions(BaseModel):
     include_usage: bool = False
 
 
+class Extension(BaseModel):
+    """What OpenAI's API has no field for: the object ``dpicl`` of a request.
+
+    Attributes:
+        fresh: Ask the documents again where the memory has the answer to the same question.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    fresh: bool = False
+
+
 def _with_other_fields(schema: dict[str, Any]) -> None:
     """Say in the OpenAPI document which fields beside these may be there."""
     known = {name: {"enum": [*values]} for name, values in _REFUSED.items()}
@@ -96,6 +108,7 @@ class ChatRequest(BaseModel):
     max_tokens: int | None = Field(None, ge=1)
     max_completion_tokens: int | None = Field(None, ge=1)
     stop: str | list[str] | None = None
+    dpicl: Extension = Field(default_factory=Extension)
 
     @property
     def most_tokens(self) -> int | None:
@@ -150,6 +163,11 @@ class ChatRequest(BaseModel):
 def _plain(text: str) -> str:
     """Text without control characters, which mark places of a prompt, and without half ones."""
     return "".join(c for c in text if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cs"))
+
+
+def model(name: str) -> dict[str, Any]:
+    """A model of the list: a corpus, or the public one."""
+    return {"id": name, "object": "model", "created": 0, "owned_by": "dpicl-rag"}
 
 
 def finish_reason(stopped: StoppedBy) -> str:

@@ -15,7 +15,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.server.connection import SECONDS, Connection
+from dpicl_rag.server.connection import MOST, SECONDS, Connection
 from dpicl_rag.server.shell import LOOPBACK
 from dpicl_rag.server.turns import Turns
 
@@ -24,8 +24,6 @@ if sys.platform != "win32":
 
 GRACE = 60
 """Seconds that answers have to end: more than a token takes."""
-
-_CONNECTIONS = 2048
 
 
 class DrainingServer(uvicorn.Server):
@@ -99,7 +97,7 @@ def make_server(app: FastAPI, *, host: str, port: int, open_to_all: bool) -> Dra
             f"without keys the server listens on this machine only, not on {host}; make a key "
             "with `dpicl-rag keys add NAME`"
         )
-    _allow_connections(_CONNECTIONS + 256)
+    _allow_connections(MOST + 256)
     config = uvicorn.Config(
         app,
         host=host,
@@ -113,7 +111,6 @@ def make_server(app: FastAPI, *, host: str, port: int, open_to_all: bool) -> Dra
         server_header=False,
         timeout_graceful_shutdown=GRACE,
         timeout_keep_alive=int(SECONDS),
-        limit_concurrency=_CONNECTIONS,
     )
     return DrainingServer(config, app.state.turns)
 

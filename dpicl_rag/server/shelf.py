@@ -21,7 +21,7 @@ from dpicl_rag.loaders import LoadReport, load
 from dpicl_rag.retrieval import Corpus
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.ingest import Ingested
-from dpicl_rag.retrieval.store import local_path
+from dpicl_rag.retrieval.store import beside
 from dpicl_rag.server.house import House
 from dpicl_rag.server.jobs import Job
 from dpicl_rag.server.settings import CorpusSettings
@@ -51,21 +51,23 @@ class Shelf:
     """The store that uploads are put into.
 
     Attributes:
-        path: Folder of the Chroma database; the user's data folder if None.
+        path: Folder of the Chroma database or address of its server; the user's data folder if
+            None.
         embedder: Of all corpora that are made here.
         settings: Of these corpora.
         most_bytes: Of an upload. Public.
+        closed: Corpora of the store that are not served: an upload does not open them.
     """
 
-    path: Path | None
+    path: str | Path | None
     embedder: Embedder
     settings: CorpusSettings = field(default_factory=CorpusSettings)
     most_bytes: int = 200 * 2**20
+    closed: frozenset[str] = frozenset()
     _opened: list[Corpus] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        store = local_path(self.path)
-        self._uploads = store.with_name(f"{store.name}-uploads")
+        self._uploads = beside(self.path, "uploads")
         self._lock = FileLock(f"{self._uploads}.lock", thread_local=False, mode=0o600)
         self._uploads.parent.mkdir(parents=True, exist_ok=True)
         with suppress(Timeout):  # another server on the same store has uploads of its own here
@@ -88,10 +90,16 @@ class Shelf:
             content: Its bytes.
         """
         folder = self._uploads / corpus
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for part in (self._uploads, folder):  # the names of corpora are nobody else's business
+            part.mkdir(exist_ok=True, mode=0o700)
         path = folder / file_name(name)
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as kept:
-            shutil.copyfileobj(content, kept, 2**20)
+        made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            with os.fdopen(made, "wb") as kept:
+                shutil.copyfileobj(content, kept, 2**20)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
         return path
 
     async def ingest(

@@ -26,10 +26,14 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "connect-src 'self'; img-src 'self'; form-action 'none'; base-uri 'none'; "
     "frame-ancestors 'none'",
 }
+
+_FORWARDED = ("Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP")
 
 
 class Shell:
@@ -108,10 +112,17 @@ class Shell:
             return
         host, origin = headers.get("Host", ""), headers.get("Origin")
         foreign = origin is not None and origin.partition("://")[2] != host
+        # A link to the page may stand anywhere; what another page loads may not come from here.
+        foreign |= headers.get("Sec-Fetch-Site") in ("cross-site", "same-site") and (
+            headers.get("Sec-Fetch-Mode") != "navigate"
+        )
+        # A proxy asks under this machine's name for whoever asked it.
+        foreign |= any(name in headers for name in _FORWARDED)
         if foreign or _name(host) not in self._hosts:
             raise Refusal(
                 403,
-                "without keys the server answers to this machine only, under its own name",
+                "without keys the server answers to this machine only, under its own name and not "
+                "through a proxy; make a key with `dpicl-rag keys add NAME`",
                 code="host_not_allowed",
             )
 

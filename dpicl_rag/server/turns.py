@@ -1,4 +1,4 @@
-"""Who draws when: answers share one model, token by token, in the order of asking."""
+"""Who may ask, and when: places for answers, and the engine that they share."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
+from dpicl_rag.server.engine import Engine
+from dpicl_rag.server.keys import Caller
 from dpicl_rag.server.limits import GOING_DOWN, Limits, Rate, busy, limited
 
 T = TypeVar("T")
 
 
 class Turns:
-    """Places for answers, and one thread in which all of them begin, draw and end.
+    """Places for answers, and one engine in which all of them begin, draw and end.
 
-    The thread does one thing after the other in the order of asking, so answers under way take
-    turns, and what ends an answer comes after its last draw, whatever was cancelled meanwhile.
+    The engine does what an answer has to do in its order, so what ends an answer comes after its
+    last draw, whatever was cancelled meanwhile.
 
     Args:
         limits: Public.
@@ -32,18 +33,18 @@ class Turns:
         self.inside = 0
         self.draining = False
         self._places = asyncio.Semaphore(limits.together)
-        self._rate = Rate(limits.a_minute, clock)
+        self._rate = Rate(clock)
         self._of: Counter[str] = Counter()
-        self._engine = ThreadPoolExecutor(1, thread_name_prefix="dpicl-engine")
+        self._engine = Engine()
         self._empty = asyncio.Event()
         self._empty.set()
 
     @asynccontextmanager
-    async def place(self, caller: str | None) -> AsyncIterator[None]:
+    async def place(self, caller: Caller) -> AsyncIterator[None]:
         """Wait for a place and hold it.
 
         Args:
-            caller: Whose limits count; None where no keys are in use.
+            caller: Whose limits count; none do where no keys are in use.
 
         Raises:
             Refusal: The caller has too many, too many wait, or the server is going down.
@@ -51,39 +52,46 @@ class Turns:
         self._admit(caller)
         self.inside += 1
         self._empty.clear()
-        if caller is not None:
-            self._of[caller] += 1
+        if caller.name is not None:
+            self._of[caller.name] += 1
         try:
             async with self._places:
                 if self.draining:
                     raise busy(GOING_DOWN)
                 yield
         finally:
-            if caller is not None:
-                self._of[caller] -= 1
+            if caller.name is not None:
+                self._of[caller.name] -= 1
             self.inside -= 1
             if not self.inside:
                 self._empty.set()
 
-    def _admit(self, caller: str | None) -> None:
+    def _admit(self, caller: Caller) -> None:
         if self.draining:
             raise busy(GOING_DOWN)
-        if caller is not None and self._of[caller] >= self.limits.each:
+        each = caller.each or self.limits.each
+        if caller.name is not None and self._of[caller.name] >= each:
             raise limited(
-                f"a key has {self.limits.each} questions at a time; wait for one to end", seconds=1
+                f"this key has {each} questions at a time; wait for one to end", seconds=1
             )
         if self.inside >= self.limits.together + self.limits.waiting:
             raise busy("too many questions are waiting; ask again in a few seconds")
-        if caller is not None:
-            self._rate.take(caller)
+        if caller.name is not None:
+            self._rate.take(caller.name, caller.a_minute or self.limits.a_minute)
 
-    async def take(self, work: Callable[[], T]) -> T:
-        """Run something in the thread. Cancelled before its turn, it does not run."""
-        return await asyncio.wrap_future(self._engine.submit(work))
+    async def take(self, work: Callable[[], T], *, of: str | None = None, more: bool = False) -> T:
+        """Run something in the engine. Cancelled before its turn, it does not run.
 
-    async def settle(self, work: Callable[[], None]) -> None:
-        """Run something in the thread, whatever is cancelled."""
-        await asyncio.shield(asyncio.wrap_future(self._engine.submit(work)))
+        Args:
+            work: What is run.
+            of: The answer that it belongs to.
+            more: Whether the answer will ask for more as soon as it is done.
+        """
+        return await asyncio.wrap_future(self._engine.submit(work, of=of, more=more))
+
+    async def settle(self, work: Callable[[], None], *, of: str | None = None) -> None:
+        """Run something in the engine, whatever is cancelled."""
+        await asyncio.shield(asyncio.wrap_future(self._engine.submit(work, of=of)))
 
     def drain(self) -> None:
         """Let no more in; answers under way end at their next token."""
@@ -97,4 +105,4 @@ class Turns:
         """
         await self._empty.wait()
         await self.settle(last)
-        self._engine.shutdown(wait=False)
+        self._engine.shutdown()

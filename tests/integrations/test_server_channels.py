@@ -74,9 +74,12 @@ def day(server, key, others, channels):
     look()
     ask()
     ask(stream=True, stream_options={"include_usage": True})
+    ask(dpicl={"fresh": True})
     ask("Who has zingpocket 1?", temperature=1, max_tokens=2)
     ask(model="public")
     ask(model="payroll")
+    visit("GET", "/v1/models/notes")
+    visit("GET", "/v1/models/payroll")
     ask(n=2)
     ask("long " * 4000)
     visit("POST", "/v1/chat/completions", content=b"{")
@@ -197,7 +200,7 @@ def a_metric_of_the_search(monkeypatch):
         (a_header_with_a_count, "/v1/chat/completions 8"),
         (a_log_line_with_the_documents, "log some.library"),
         (a_status_that_follows_the_documents, "order"),
-        (a_metric_of_the_search, "/metrics 25"),
+        (a_metric_of_the_search, "/metrics 28"),
     ],
 )
 def test_the_comparison_sees_planted_faults(tiny_model, tmp_path, monkeypatch, fault, place):

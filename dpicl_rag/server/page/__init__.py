@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fastapi import APIRouter
-from fastapi.responses import FileResponse
+from fastapi.responses import Response
 
 _FOLDER = Path(__file__).parent
 _FILES = {
@@ -27,8 +27,11 @@ def static_page() -> APIRouter:
     return router
 
 
-def _sender(name: str, kind: str) -> Callable[[], FileResponse]:
-    def send() -> FileResponse:
-        return FileResponse(_FOLDER / name, media_type=kind, headers={"Cache-Control": "no-cache"})
+def _sender(name: str, kind: str) -> Callable[[], Response]:
+    # Whole, and not in ranges, which have errors of their own.
+    content = (_FOLDER / name).read_bytes()
+
+    def send() -> Response:
+        return Response(content, media_type=kind, headers={"Cache-Control": "no-cache"})
 
     return send

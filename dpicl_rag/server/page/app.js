@@ -8,6 +8,7 @@ const PUBLIC = "public";
 let owner = null; // the owner's part, loaded for owners only
 let asking = null; // what ends the answer under way
 let question = ""; // the one that was asked last
+let asked = ""; // the model it was asked of
 const usedUp = new Set(); // models whose budget has refused
 
 // The key.
@@ -133,10 +134,12 @@ async function showMemory() {
       const item = element("li");
       const cost = entry.edited ? "corrected by the owner" : `cost ε ${few(entry.epsilon)}`;
       item.append(
-        element("p", entry.question, "hint"),
-        element("p", entry.answer, "said"),
+        element("p", entry.question, "hint words"),
+        element("p", entry.answer, "said words"),
         element("p", `${entry.model}, ${day(entry.time)}, ${cost}`, "hint"),
       );
+      // Each in the direction of its own language.
+      item.querySelectorAll(".words").forEach((words) => (words.dir = "auto"));
       return item;
     }),
   );
@@ -148,10 +151,10 @@ byId("model").addEventListener("change", () => showBudget().catch(showTrouble));
 // Asking.
 
 /** Pieces of text and the last event's fields, as they come. */
-async function* stream(model, text, signal) {
+async function* stream(model, text, signal, fresh = false) {
   const headers = { "Content-Type": "application/json" };
   const messages = [{ role: "user", content: text }];
-  const body = JSON.stringify({ model, messages, stream: true });
+  const body = JSON.stringify({ model, messages, stream: true, dpicl: { fresh } });
   const answer = await request("v1/chat/completions", { method: "POST", headers, body, signal });
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
@@ -172,13 +175,13 @@ async function* stream(model, text, signal) {
 }
 
 /** One answer into its place; returns what travelled with it. */
-async function answer(model, text, place, signal) {
+async function answer(model, text, place, signal, fresh) {
   place.textContent = "";
   // A screen reader reads the whole answer once it is there.
   place.setAttribute("aria-busy", "true");
   let privacy = null;
   try {
-    for await (const event of stream(model, text, signal)) {
+    for await (const event of stream(model, text, signal, fresh)) {
       const [choice] = event.choices;
       if (choice && choice.delta.content) place.append(choice.delta.content);
       if (event.privacy) privacy = event.privacy;
@@ -220,20 +223,35 @@ function notesOn(privacy) {
 
 async function ask(event) {
   event.preventDefault();
-  question = byId("question").value.trim();
-  if (!question || asking || byId("send").disabled) return;
-  const model = byId("model").value;
+  const text = byId("question").value.trim();
+  if (!text || asking || byId("send").disabled) return;
+  question = text;
+  asked = byId("model").value;
   byId("answers").hidden = false;
   byId("answers").scrollIntoView({ block: "nearest" });
   byId("asked").textContent = question;
-  byId("private-notes").replaceChildren();
   byId("public-text").textContent = "";
   byId("public-note").textContent = "";
   byId("compare").hidden = false;
+  if ((await askDocuments(false)) && byId("beside").checked) await compare();
+}
+
+async function askAnew() {
+  if (asking || !question) return;
+  byId("send").focus(); // the button is about to go
+  await askDocuments(true);
+}
+
+/** The question to the documents; whether its answer came to an end. */
+async function askDocuments(fresh) {
+  const model = asked;
+  byId("private-notes").replaceChildren();
+  offerAnew(false);
   const ended = await during(async (signal) => {
-    const privacy = await answer(model, question, byId("private-text"), signal);
+    const privacy = await answer(model, question, byId("private-text"), signal, fresh);
     usedUp.delete(model);
     note(notesOn(privacy));
+    offerAnew(privacy?.from_memory);
   }, (error) => {
     if (error.name === "AbortError") {
       note([["", "You stopped it. What was drawn until then is paid for, the rest given back."]]);
@@ -244,7 +262,11 @@ async function ask(event) {
     note(quota ? USED_UP : [["bad", sentence(error.message)]]);
   });
   await refresh();
-  if (ended && byId("beside").checked) await compare();
+  return ended;
+}
+
+function offerAnew(offered) {
+  byId("anew").hidden = byId("anew-hint").hidden = !offered;
 }
 
 async function compare() {
@@ -265,8 +287,8 @@ async function compare() {
 /** Work that the stop button ends; whether it came to its end. */
 async function during(work, failed) {
   asking = new AbortController();
-  byId("send").disabled = true;
   byId("stop").disabled = false;
+  swap("send", "stop");
   try {
     await work(asking.signal);
     return true;
@@ -280,8 +302,14 @@ async function during(work, failed) {
   } finally {
     asking = null;
     byId("send").disabled = false;
-    byId("stop").disabled = true;
+    swap("stop", "send");
   }
+}
+
+/** Disable a button; who stands on it is led to the other one, not to the top of the page. */
+function swap(from, to) {
+  if (document.activeElement === byId(from)) byId(to).focus();
+  byId(from).disabled = true;
 }
 
 function note(notes) {
@@ -293,6 +321,7 @@ function note(notes) {
 byId("ask").addEventListener("submit", ask);
 byId("stop").addEventListener("click", () => asking?.abort());
 byId("compare").addEventListener("click", compare);
+byId("anew").addEventListener("click", askAnew);
 byId("question").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
     event.preventDefault();

@@ -141,9 +141,17 @@ function tell(job) {
   } else {
     bar.removeAttribute("value");
   }
-  const far = job.total ? `: ${job.done} of ${job.total}` : job.done ? `: ${job.done}` : "";
-  byId("job-words").textContent = running ? `${job.stage}${far}` : outcome(job);
+  byId("job-words").textContent = running ? `${job.stage}${far(job)}` : outcome(job);
   byId("job-notes").replaceChildren(...accountOf(job).map((text) => element("li", text)));
+}
+
+/** How far it is, and how long that still takes by its pace so far. */
+function far({ kind, done, total, seconds_left: left }) {
+  if (!total) return done ? `: ${done}` : "";
+  const part = kind === "audit" ? `${done} %` : `${done} of ${total}`;
+  if (!left || done === total) return `: ${part}`;
+  const words = left < 90 ? `${left} seconds` : `${Math.round(left / 60)} minutes`;
+  return `: ${part}, about ${words} left`;
 }
 
 function outcome(job) {
@@ -187,7 +195,8 @@ submits("budgets", "budgets-error", async () => {
 
 submits("audit", "audit-error", async () => {
   const question = byId("audit-question").value;
-  await post("v1/owner/audits", { corpus: byId("audited").value, question });
+  const runs = Number(byId("runs").value);
+  await post("v1/owner/audits", { corpus: byId("audited").value, question, runs });
   watch();
 });
 

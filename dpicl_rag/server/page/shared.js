@@ -65,6 +65,6 @@ export function day(iso) {
 }
 
 /** A number in a few digits, without noise behind the point. */
-export const few = (number) => String(Number(number.toPrecision(3)));
+export const few = (number) => number.toLocaleString("en", { maximumSignificantDigits: 3 });
 
 export const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);

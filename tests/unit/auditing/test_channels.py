@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -103,3 +105,20 @@ def test_what_chance_and_the_clock_decide_is_left_out():
     assert differences(one, other) == []
     other.see("place", "4 texts")
     assert differences(one, other) == ["place"]
+
+
+def test_what_several_threads_tell_at_once_is_all_recorded():
+    channels = Channels()
+
+    class Slow(int):
+        """A count that takes its time: without a lock, another thread's word comes between."""
+
+        def __add__(self, other: int) -> Slow:
+            time.sleep(0.01)
+            return Slow(int(self) + other)
+
+    channels.told["place"]["word"] = Slow(0)
+    with ThreadPoolExecutor(4) as threads:
+        for _ in range(8):
+            threads.submit(channels.see, "place", "word")
+    assert channels.told["place"]["word"] == 8

@@ -9,7 +9,9 @@ from contextlib import suppress
 
 import pytest
 
+from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.server import connection, shell
+from dpicl_rag.server.house import House
 from tests.support.paced_model import PacedModel
 
 MESSAGES = [{"role": "user", "content": "Where is the office?"}]
@@ -238,6 +240,11 @@ def test_an_upgrade_is_not_made(running):
         {"Host": "[::1"},
         {"Origin": "http://swordfish.example"},
         {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"},
+        {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"},
+        {"X-Forwarded-For": "203.0.113.7"},
+        {"Forwarded": "for=203.0.113.7"},
+        {"Via": "1.1 proxy"},
     ],
 )
 def test_without_keys_no_page_of_another_name_may_ask(running, headers):
@@ -247,6 +254,13 @@ def test_without_keys_no_page_of_another_name_may_ask(running, headers):
     sent = {"Content-Type": "application/json", **headers}
     answer = running.client.post("/v1/chat/completions", json=GOOD, headers=sent)
     assert answer.status_code == 403
+
+
+def test_a_link_to_the_page_may_stand_anywhere(running):
+    headers = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    answer = running.client.get("/", headers=headers)
+    assert answer.status_code == 200
+    assert answer.headers["cross-origin-resource-policy"] == "same-origin"
 
 
 def test_its_own_page_may_ask(running):
@@ -314,6 +328,23 @@ def test_a_thousand_connections_that_say_nothing_leave_the_server_answering(runn
             sent.close()
 
 
+def test_one_connection_too_many_is_told_so_in_the_same_form(running, monkeypatch):
+    assert running.client.get("/health").status_code == 200
+    monkeypatch.setattr(connection, "MOST", 0)
+    answer = running.client.get("/health")
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+    assert answer.json()["error"]["code"] == "busy"
+    monkeypatch.undo()
+    assert running.client.get("/health").status_code == 200
+
+
+@pytest.mark.parametrize("wanted", ["bytes=a-b", "bytes=9999999-", "bytes=0-1,3-4", "lines=1"])
+def test_a_part_of_a_file_is_the_whole(running, wanted):
+    answer = running.client.get("/page/app.js", headers={"Range": wanted})
+    assert answer.status_code == 200
+    assert answer.content == running.client.get("/page/app.js").content
+
+
 def test_who_says_nothing_for_long_is_hung_up_on(serve, monkeypatch):
     monkeypatch.setattr(connection, "SECONDS", 0.3)
     running = serve(model=PacedModel(open=True))
@@ -367,3 +398,9 @@ async def test_who_does_not_read_is_not_waited_for(monkeypatch):
     inside = shell.Shell(app, lambda _: 10, lambda state, status: told.append(status))
     await inside({"type": "http", "path": "/", "headers": []}, None, send)
     assert (ended, told) == ([True], [200])
+
+
+def test_no_corpus_takes_the_name_of_the_model_without_documents(serve):
+    house = serve(model=PacedModel(open=True)).house
+    with pytest.raises(ConfigurationError, match="--corpus"):
+        House(PacedModel(), {"public": house.corpora["notes"]}, house.ledger)

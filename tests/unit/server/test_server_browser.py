@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import mailbox
 import os
-import shutil
+import sys
 import time
 from email.message import EmailMessage
 from pathlib import Path
@@ -16,30 +16,30 @@ from pathlib import Path
 import pytest
 
 from dpicl_rag import Document
+from dpicl_rag.server.audits import Auditor
 from dpicl_rag.server.shelf import Shelf
 from tests.support.bucket_embedder import BucketEmbedder
+from tests.support.chromium import browsing, require_browser
 from tests.support.scripted_model import ScriptedModel
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-if CHROMIUM is None:
-    pytest.skip("no chromium here: apt-get install chromium", allow_module_level=True)
+require_browser()
 
 PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 800}
 QUESTION = "When does the canteen open?"
 ANSWER = "The canteen opens at half past eleven."
 ALONE = "The canteen opens at a time that I do not know."
 MARKUP = "<img src=x onerror='window.pwned=1'><script>window.pwned=1</script>"
+PICTURE = (  # one white point
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGP4DwABAQEAsTj2FAAAAABJRU5ErkJggg=="
+)
 NOTES = [Document(f"The canteen opens at half past eleven. {n}", f"unit-{n}") for n in range(60)]
 MODEL = ScriptedModel({"canteen": ANSWER, "": ALONE})
 
 
 @pytest.fixture(scope="module")
 def chromium():
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with browsing() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -152,6 +152,12 @@ def test_an_answer_streams_in_the_meter_moves_and_the_budget_ends(start, keys, v
     assert page.evaluate("meter.value") == 1
     assert page.inner_text("#memory .said") == ANSWER
     page.uncheck("#beside")
+    page.click("text=Ask anew")
+    page.wait_for_selector("#private-notes:has-text('It spent at most')")
+    page.wait_for_selector("#stop:disabled")
+    assert not page.is_visible("#anew")
+    assert page.inner_text("#private-text") == ANSWER
+    page.wait_for_selector("#budget-words:has-text('Nothing is left by the safe count')")
     running.house.ledger.set_budget(caller="ann", rho=0.5 * budget, period="month")
     ask(page, "What is served in the canteen?")
     page.wait_for_selector("#private-notes:has-text('This budget is used up')")
@@ -240,6 +246,52 @@ def test_the_page_is_used_by_keyboard_alone(start, visit):
     page.keyboard.press("Enter")
     settled(page)
     assert page.inner_text("#private-text") == ANSWER
+    page.focus("#send")  # who asks by the button stands on it afterwards
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#private-notes:has-text('From memory')")
+    settled(page)
+    assert page.evaluate("document.activeElement.id") == "send"
+
+
+def test_words_stand_in_the_direction_of_their_language(start, visit):
+    arabic = "يفتح المقصف في الحادية عشرة"
+    page = visit(start(model=ScriptedModel({"": arabic})).url)
+    ask(page, f"متى يفتح المقصف؟ {'W' * 300}")
+    page.wait_for_selector("#public-note:not(:empty)")
+    for place in ("question", "asked", "private-text", "public-text"):
+        found = page.evaluate(f"getComputedStyle(document.getElementById('{place}')).direction")
+        assert found == "rtl", place
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_an_owner_audits_and_sees_how_far_it_is(serve, visit, tmp_path):
+    go = tmp_path / "go"
+    program = f"""
+import base64, json, pathlib, sys, time
+print(json.dumps({{"progress": "Canary", "percent": 34}}), file=sys.stderr, flush=True)
+while not pathlib.Path({str(go)!r}).exists():
+    time.sleep(0.01)
+folder = pathlib.Path(sys.argv[1])
+(folder / "audit.txt").write_text("Privacy audit: within the claim")
+(folder / "audit.png").write_bytes(base64.b64decode("{PICTURE}"))
+print(json.dumps({{"holds": True}}))
+"""
+    asked = []
+
+    def command(corpus, question, runs, out, settings):
+        asked.append((corpus, question, runs))
+        return [sys.executable, "-c", program, str(out)]
+
+    auditor = Auditor(tmp_path / "audits", command)
+    page = visit(serve(model=MODEL, documents=NOTES, office={"auditor": auditor}).url)
+    page.fill("#audit-question", QUESTION)
+    page.select_option("#runs", "20")
+    page.click("#audit button[type=submit]")
+    page.wait_for_selector("#job-words:has-text('Canary: 34 %')")
+    go.touch()
+    page.wait_for_selector("#plot")
+    assert "within the claim" in page.inner_text("#report-text")
+    assert asked == [("notes", QUESTION, 20)]
 
 
 def test_without_documents_an_owner_is_told_what_to_do(serve, visit, tmp_path):
@@ -294,6 +346,9 @@ def test_axe_finds_nothing(start, keys, visit, tmp_path, scheme):
     page.wait_for_selector("#owner")
     ask(page)
     settled(page)
+    ask(page)  # and now from memory
+    settled(page)
+    assert page.is_visible("#anew")
     page.click("summary")
     page.select_option("#unit", "*")
     page.set_input_files("#file", mail(tmp_path / "canteen.mbox"))

@@ -7,6 +7,9 @@ import json
 import openai
 import pytest
 
+from dpicl_rag import Document
+from tests.support.paced_model import PacedModel
+from tests.support.scripted_model import ScriptedModel
 from tests.unit.server.conftest import SECRET
 
 
@@ -18,6 +21,23 @@ def client(serve):
 
 def test_models_are_corpora_and_the_public_one(client):
     assert [model.id for model in client.models.list()] == ["notes", "public"]
+
+
+def test_one_model_is_told_as_in_the_list(client):
+    assert client.models.retrieve("notes") == next(iter(client.models.list()))
+    assert client.models.retrieve("public").id == "public"
+
+
+def test_a_model_that_the_key_may_not_ask_looks_like_one_that_is_not_there(serve, keys):
+    running = serve(keys)
+    headers = {"Authorization": f"Bearer {keys.add('ann', corpora=['letters'])}"}
+    closed, absent = (
+        running.client.get(f"/v1/models/{name}", headers=headers) for name in ("notes", "letters")
+    )
+    assert closed.status_code == absent.status_code == 404
+    assert closed.json() == absent.json()
+    assert closed.json()["error"]["code"] == "model_not_found"
+    assert running.client.get("/v1/models/notes").status_code == 401
 
 
 def test_an_answer_comes_with_its_guarantee(serve):
@@ -36,6 +56,33 @@ def test_a_stream_is_the_answer_in_pieces(client):
     assert chunks[0].choices[0].delta.role == "assistant"
     assert chunks[-1].choices[0].finish_reason in ("stop", "length")
     assert chunks[-1].privacy["epsilon"] == 8.0
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_from_memory_is_drawn_anew_where_that_is_asked_for(serve, stream):
+    notes = [Document(f"The office is in Elm Lane. {n}", f"unit-{n}") for n in range(60)]
+    model = ScriptedModel({"Elm": "It is in Elm Lane.", "": "I do not know."})
+    running = serve(model=model, documents=notes, max_tokens=32)
+
+    def ask(**more):
+        answer = running.ask(stream=stream, **more)
+        found = json.loads(answer.text.split("data: ")[-2]) if stream else answer.json()
+        (status,) = running.house.ledger.status()
+        return found["privacy"]["from_memory"], status.questions
+
+    assert ask() == (False, 1)
+    assert ask() == (True, 1)
+    assert ask(dpicl={"fresh": False}) == (True, 1)
+    assert ask(dpicl={"fresh": True}) == (False, 2)
+
+
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [({"fresh": "yes"}, "dpicl.fresh"), ({"new": True}, "dpicl.new"), (True, "dpicl")],
+)
+def test_another_extension_is_refused_by_name(serve, given, place):
+    answer = serve().ask(dpicl=given)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, place)
 
 
 def test_the_public_model_reads_nothing_and_spends_nothing(serve):
@@ -104,3 +151,11 @@ def test_what_goes_wrong_inside_is_told_in_one_sentence(serve, monkeypatch):
         assert answer.status_code == 500
         assert SECRET not in answer.text
         assert json.loads(answer.text)["error"]["code"] == "unavailable"
+
+
+def test_a_client_asks_for_fewer_tokens_and_not_for_more(serve):
+    running = serve(model=PacedModel(open=True))
+    for field in ("max_tokens", "max_completion_tokens"):
+        for wanted, given in ((3, 3), (10_000, 8)):
+            answer = running.ask(f"Where? {field} {wanted}", **{field: wanted})
+            assert answer.json()["usage"]["completion_tokens"] == given

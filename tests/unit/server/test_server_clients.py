@@ -55,18 +55,16 @@ async def test_openai_async(running):
 
 
 def test_langchain(running):
-    langchain_openai = pytest.importorskip("langchain_openai", reason="it is not installed")
-    model = langchain_openai.ChatOpenAI(
-        base_url=f"{running.url}/v1", api_key=running.key, model="notes"
-    )
+    from langchain_openai import ChatOpenAI
+
+    model = ChatOpenAI(base_url=f"{running.url}/v1", api_key=running.key, model="notes")
     assert streamed(chunk.content for chunk in model.stream(QUESTION)) == SAID
     assert model.invoke(QUESTION).content == SAID
 
 
 def test_llama_index(running):
-    like = pytest.importorskip(
-        "llama_index.llms.openai_like", reason="llama-index-llms-openai-like is not installed"
-    )
+    from llama_index.llms import openai_like as like
+
     model = like.OpenAILike(
         api_base=f"{running.url}/v1", api_key=running.key, model="notes", is_chat_model=True
     )

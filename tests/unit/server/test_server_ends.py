@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import threading
 import time
 from contextlib import closing
@@ -219,4 +220,23 @@ def test_a_draw_that_fails_ends_the_stream_with_an_error_and_pays_nothing_more(p
         assert '"code": "unavailable"' in answer.text
     assert answer.status_code == 500
     until(lambda: running.turns.inside == 0)
+    assert spent(running)[1] == 0
+
+
+def test_a_server_whose_ledger_cannot_be_written_is_not_ready_and_answers_nothing(paced):
+    running, model = paced()
+    model.open = True
+    ledger = running.house.ledger
+    ledger._database.read(lambda connection: connection.execute("PRAGMA busy_timeout = 50"))
+    assert running.client.get("/ready").status_code == 200
+    with closing(sqlite3.connect(ledger._database.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        refused = running.ask()
+        assert (refused.status_code, running.client.get("/ready").status_code) == (503, 503)
+        assert str(ledger._database.path) not in refused.text
+        assert running.client.get("/health").status_code == 200
+        other.execute("ROLLBACK")
+    assert running.client.get("/ready").status_code == 200
+    assert running.ask().status_code == 200
+    assert len(model.drawn) == 8
     assert spent(running)[1] == 0

@@ -40,21 +40,21 @@ def test_a_key_has_so_many_questions_a_minute(serve, keys):
 
 def test_what_is_left_of_a_minute_comes_back_by_and_by():
     now = [0.0]
-    rate = Rate(6, lambda: now[0])
+    rate = Rate(lambda: now[0])
     for _ in range(6):
-        rate.take("ann")
+        rate.take("ann", 6)
     with pytest.raises(Refusal) as refused:
-        rate.take("ann")
+        rate.take("ann", 6)
     assert refused.value.headers["Retry-After"] == "10"
     now[0] = 10.0
-    rate.take("ann")
+    rate.take("ann", 6)
     with pytest.raises(Refusal):
-        rate.take("ann")
+        rate.take("ann", 6)
     now[0] = 1e6  # no more than a minute's worth is kept
     for _ in range(6):
-        rate.take("ann")
+        rate.take("ann", 6)
     with pytest.raises(Refusal):
-        rate.take("ann")
+        rate.take("ann", 6)
 
 
 def test_a_key_has_so_many_questions_at_a_time(serve, keys):

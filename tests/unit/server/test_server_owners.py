@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import threading
 import time
+from contextlib import closing
 
 import pytest
 
+from dpicl_rag import Document
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval import Corpus
 from dpicl_rag.server import views
@@ -16,6 +19,7 @@ from dpicl_rag.server.keys import KeyFile
 from dpicl_rag.server.shelf import Shelf, file_name
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.scripted_model import ScriptedModel
+from tests.unit.server.test_server_ends import until
 
 CANTEEN = ScriptedModel({"canteen": "The canteen opens at noon.", "": "I cannot know that."})
 TABLE = "id,text\n" + "".join(
@@ -123,6 +127,76 @@ def test_a_form_without_a_file_is_refused(owned):
         assert answer.json()["error"]["message"]
 
 
+HEAD = "Content-Type: multipart/form-data; boundary=x\r\nContent-Length: 90000\r\n"
+PART = '--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\nhello'
+
+
+def half_an_upload(running):
+    """A connection on which a file has begun to come."""
+    sent = running.connect()
+    host = running.url.rpartition("/")[2]
+    head = f"POST /v1/owner/documents HTTP/1.1\r\nHost: {host}\r\n{HEAD}\r\n{PART}"
+    sent.sendall(head.encode())
+    until(lambda: running.client.get("/v1/owner/job").status_code == 200)
+    return sent
+
+
+def test_an_upload_that_breaks_off_gives_the_place_back(owned):
+    half_an_upload(owned).close()
+    job = ended(owned)
+    assert (job["state"], job["error"]) == ("failed", "the upload broke off; send it again")
+    assert upload(owned).status_code == 202
+    assert ended(owned)["state"] == "done"
+
+
+def test_an_upload_that_does_not_come_can_be_stopped(owned):
+    with closing(half_an_upload(owned)) as sent:
+        owned.client.post("/v1/owner/job/stop")
+        assert b" 409 " in sent.recv(65536)
+    assert ended(owned)["state"] == "stopped"
+    assert upload(owned).status_code == 202
+    assert ended(owned)["state"] == "done"
+
+
+def test_the_end_of_the_server_does_not_wait_for_an_upload(owned):
+    with closing(half_an_upload(owned)) as sent:
+        owned.server.handle_exit(15, None)
+        assert b" 503 " in sent.recv(65536)
+    owned.thread.join(10)
+    assert not owned.thread.is_alive()
+
+
+def test_a_full_disk_is_told_and_keeps_nothing(owned, tmp_path, monkeypatch):
+    def full(content, kept, size):
+        kept.write(b"swordfish")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("shutil.copyfileobj", full)
+    answer = upload(owned)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (507, "no_space")
+    assert "No space left" in ended(owned)["error"]
+    assert not [path for path in tmp_path.glob("store-uploads/**/*") if path.is_file()]
+
+
+@pytest.mark.parametrize("charset", ["undefined", "punycode", "idna", "rot13", "no-such"])
+def test_a_form_in_an_odd_alphabet_is_refused(owned, charset):
+    name = b'--x\r\nContent-Disposition: form-data; name="corpus"\r\n\r\nm\xff\xfe\r\n'
+    headers = {"Content-Type": f"multipart/form-data; boundary=x; charset={charset}"}
+    content = name + PART.encode() + b"\r\n--x--\r\n"
+    answer = owned.client.post("/v1/owner/documents", content=content, headers=headers)
+    assert answer.status_code == 400
+
+
+def test_an_upload_opens_no_corpus_that_is_not_served(serve, tmp_path):
+    with closing(Corpus.create("payroll", tmp_path / "store", embedder=BucketEmbedder())) as corpus:
+        corpus.add([Document("a salary", "one")])
+    closed = frozenset({"payroll"})
+    shelf = Shelf(tmp_path / "store", BucketEmbedder(), closed=closed)
+    running = serve(model=CANTEEN, office={"shelf": shelf})
+    assert upload(running, corpus="payroll").status_code == 403
+    assert "payroll" not in running.client.get("/v1/models").text
+
+
 class Held(BucketEmbedder):
     """Waits until it is let go."""
 
@@ -227,11 +301,12 @@ def test_a_budget_of_nothing_or_of_no_number_is_refused(owned, change):
 
 def test_a_question_is_one_word_of_an_audits_command(tmp_path):
     command = audit_command(["epsilon"], "--path", "store")
-    words = command("notes", "--runs=1 $(x)", tmp_path, {"epsilon": 4.0})
+    words = command("notes", "--runs=1 $(x)", 20, tmp_path, {"epsilon": 4.0})
     assert "--question=--runs=1 $(x)" in words
+    assert "--runs=20" in words
     assert words[-2:] == ["--epsilon", "4.0"]
     with pytest.raises(ConfigurationError, match="copy_bias"):
-        command("notes", "Where?", tmp_path, {"copy_bias": 2.0})
+        command("notes", "Where?", 20, tmp_path, {"copy_bias": 2.0})
 
 
 OWNERS = [
@@ -267,6 +342,8 @@ def test_an_owner_of_some_corpora_sees_no_others(serve, keys, shelf):
     for kind, name in (("corpus", "notes"), ("caller", "olga")):
         body = {"kind": kind, "name": name, "epsilon": 4.0}
         assert running.client.post("/v1/owner/budgets", json=body).status_code in (403, 404)
+    answer = running.client.get("/metrics")
+    assert (answer.status_code, "notes" in answer.text) == (403, False)
     assert upload(running).status_code == 202
     assert ended(running)["state"] == "done"
 
@@ -282,7 +359,7 @@ print(json.dumps({"holds": True}))
 
 
 def auditing(tmp_path, program):
-    def command(corpus, question, out, settings):
+    def command(corpus, question, runs, out, settings):
         return [sys.executable, "-c", program, str(out)]
 
     return Auditor(tmp_path / "audits", command)
@@ -305,6 +382,47 @@ def test_an_audit_that_fails_says_why(serve, tmp_path):
     job = ended(running)
     assert job["state"] == "failed"
     assert job["error"].endswith("error: no document was found")
+
+
+def test_an_audit_that_fails_leaves_the_last_report(serve, tmp_path):
+    whole = tmp_path / "whole"
+    program = f"import os\nos.path.exists({str(whole)!r}) and exit('error: no')\n"
+    running = serve(office={"auditor": auditing(tmp_path, program + REPORT)})
+    running.client.post("/v1/owner/audits", json=AUDIT)
+    ended(running)
+    before = running.client.get("/v1/owner/audits/notes").json()
+    whole.touch()
+    running.client.post("/v1/owner/audits", json=AUDIT)
+    assert ended(running)["state"] == "failed"
+    assert running.client.get("/v1/owner/audits/notes").json() == before
+
+
+def test_an_audit_tells_how_far_it_is_and_how_long_it_takes(serve, tmp_path):
+    program = """
+import json, pathlib, sys, time
+go = pathlib.Path(sys.argv[1]).parents[2] / "go"
+for percent in (0, 25):
+    print(json.dumps({"progress": "Canary", "percent": percent}), file=sys.stderr, flush=True)
+    time.sleep(0.5)
+while not go.exists():
+    time.sleep(0.01)
+"""
+    running = serve(office={"auditor": auditing(tmp_path, program + REPORT)})
+    answer = running.client.post("/v1/owner/audits", json=AUDIT | {"runs": 20})
+    assert answer.status_code == 202
+    until(lambda: running.client.get("/v1/owner/job").json()["done"] == 25)
+    job = running.client.get("/v1/owner/job").json()
+    assert (job["stage"], job["total"]) == ("Canary", 100)
+    assert 1 <= job["seconds_left"] < 60
+    (tmp_path / "go").touch()
+    assert ended(running)["state"] == "done"
+
+
+@pytest.mark.parametrize("runs", [0, 3, 2001, "many", 5.5])
+def test_an_audit_of_no_number_of_runs_is_refused(serve, tmp_path, runs):
+    running = serve(office={"auditor": auditing(tmp_path, REPORT)})
+    answer = running.client.post("/v1/owner/audits", json=AUDIT | {"runs": runs})
+    assert answer.status_code == 400
 
 
 def test_a_stopped_audit_ends_its_process(serve, tmp_path):

@@ -28,9 +28,7 @@ def test_the_document_is_open_and_names_no_corpus(running):
 
 @pytest.mark.filterwarnings("default")
 def test_no_request_made_from_it_finds_a_5xx_or_an_answer_that_it_does_not_promise(running):
-    schemathesis = pytest.importorskip(
-        "schemathesis", reason="schemathesis is not installed; it is in no extra"
-    )
+    import schemathesis
     from hypothesis import HealthCheck, given, settings
     from hypothesis import strategies as st
     from schemathesis.specs.openapi import checks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dpicl_rag.knowledge import AnswerMemory
 from tests.support.scripted_model import ScriptedModel
 
 OFFICE = ScriptedModel({"office": "The office is in Elm Lane.", "": "I cannot know that."})
@@ -24,7 +25,14 @@ def test_the_page_comes_with_its_policy(serve, path, kind):
     answer = serve().client.get(path)
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith(kind)
-    assert "script-src 'self'" in answer.headers["content-security-policy"]
+    policy = dict(
+        part.strip().split(" ", 1) for part in answer.headers["content-security-policy"].split(";")
+    )
+    assert set(policy) == {
+        *("default-src", "script-src", "style-src", "connect-src", "img-src", "form-action"),
+        *("base-uri", "frame-ancestors"),
+    }
+    assert set(policy.values()) == {"'self'", "'none'"}
 
 
 def test_no_other_file_of_the_page_is_sent(serve):
@@ -71,6 +79,20 @@ def test_a_budget_without_a_limit_says_so(serve):
     assert found["scopes"][0]["budget_epsilon"] is None
 
 
+def test_a_caller_sees_its_own_budget_and_that_of_its_corpora_and_no_others(serve, keys):
+    key = keys.add("ann", corpora=["notes"])
+    running = serve(keys, model=OFFICE)
+    for name in ("ann", "bob"):
+        running.house.ledger.set_budget(caller=name, rho=5.0)
+    running.house.ledger.set_budget(corpus="payroll", rho=5.0)
+    answer = running.client.get("/v1/budget", headers={"Authorization": f"Bearer {key}"})
+    (found,) = answer.json()["data"]
+    assert {(scope["kind"], scope["name"]) for scope in found["scopes"]} == {
+        ("corpus", "notes"),
+        ("caller", "ann"),
+    }
+
+
 def test_earlier_answers_are_those_of_the_caller(serve, keys):
     ann, bob = ({"Authorization": f"Bearer {keys.add(name)}"} for name in ("ann", "bob"))
     running = serve(keys, model=OFFICE)
@@ -83,6 +105,24 @@ def test_earlier_answers_are_those_of_the_caller(serve, keys):
     assert running.ask().json()["privacy"]["from_memory"]
     running.client.headers.update(bob)
     assert running.client.get("/v1/memory").json() == {"data": []}
+    assert not running.ask().json()["privacy"]["from_memory"]  # what ann was told is ann's
+
+
+def test_an_answer_to_another_caller_changes_nothing_of_ones_own(serve, keys, monkeypatch):
+    seen, remembered = [], AnswerMemory.nearest
+
+    def nearest(self, question):
+        seen.append((self.caller, found := remembered(self, question)))
+        return found
+
+    monkeypatch.setattr(AnswerMemory, "nearest", nearest)
+    ann, bob = ({"Authorization": f"Bearer {keys.add(name)}"} for name in ("ann", "bob"))
+    running = serve(keys, model=OFFICE)
+    for who, question in ((ann, "Where is the office?"), (bob, "Where is the office then?")):
+        running.client.headers.update(who)
+        assert running.ask(question).status_code == 200
+    assert ("bob", []) in seen
+    assert [caller for caller, found in seen if found] == []
 
 
 def test_earlier_answers_of_another_corpus_are_not_found(serve):
