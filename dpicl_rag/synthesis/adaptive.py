@@ -1,0 +1,161 @@
+"""AdaDPSyn in a sound form: a noisy mean of the experts' probabilities, projected and taken again.
+
+Gao et al., ICLR 2025, "Data-adaptive Differentially Private Prompt Synthesis for In-Context
+Learning". A token takes a radius (`good_radius`), a first mean, and up to ``rounds`` refined means:
+points are cut to a smaller ball around the mean before, where a noisy count says that enough of
+them lie in it. What is added up are differences from the centre, so the charge also holds where
+a unit comes or goes, and the public number of experts stands in place of the one there are.
+
+**Charge.** Radius, means and counts are released, for the analysis; every token pays for all
+rounds, also where it stops early. As one Gaussian release, in squared sensitivities over noise:
+``6 / sigma_radius^2 + (rounds + 1) / sigma_mean^2 + rounds / sigma_count^2``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.filters import Filter
+from dpicl_rag.mechanisms.base import no_ranges
+from dpicl_rag.mechanisms.good_radius import LARGEST, NOISY_VALUES, good_radius
+from dpicl_rag.mechanisms.points import GRID, points, public_point
+from dpicl_rag.mechanisms.projected_mean import clipped_sum, distribution_on, noise, within
+from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.mechanisms.step import Step
+from dpicl_rag.mechanisms.utilities import likeliest
+
+CAPTURED, ENOUGH = 0.8, 0.55
+"""Shares of the experts: that the target radius is to hold, and that a smaller ball must hold."""
+
+_SHARES = {"radius": 0.04, "mean": 0.9, "count": 0.06}
+"""Of a token's charge, near what the paper's settings come to."""
+
+
+def multiplier_of(radius: float, mean: float, count: float, rounds: int) -> float:
+    """Noise over sensitivity of all releases of a token, as of one Gaussian release.
+
+    Args:
+        radius: Of each value that the radius takes.
+        mean: Of each mean.
+        count: Of each count.
+        rounds: Most refined means.
+    """
+    squares = NOISY_VALUES / radius**2 + (rounds + 1) / mean**2 + rounds / count**2
+    return 1 / math.sqrt(squares)
+
+
+@dataclass(frozen=True, slots=True)
+class Noises:
+    """Noise over sensitivity of a token's releases; see `multiplier_of`."""
+
+    radius: float
+    mean: float
+    count: float
+    rounds: int = 1
+
+    @staticmethod
+    def within(multiplier: float, rounds: int = 1) -> Noises:
+        """Noise whose releases together cost what one of ``multiplier`` costs."""
+        parts = {"radius": NOISY_VALUES, "mean": rounds + 1, "count": rounds}
+        found = {k: multiplier * math.sqrt(n / _SHARES[k]) for k, n in parts.items()}
+        return Noises(**found, rounds=rounds)
+
+    @property
+    def multiplier(self) -> float:
+        """Of all of them together."""
+        return multiplier_of(self.radius, self.mean, self.count, self.rounds)
+
+
+@dataclass(frozen=True, slots=True)
+class Adaptive:
+    """The largest candidate of the last noisy mean.
+
+    Attributes:
+        candidates: K, how many of the public row's likeliest tokens can be drawn.
+        experts: M, how many experts are expected. Public: never the number that there are.
+        noises: Of the releases.
+        moved: How many times its length a difference moves: 1 where experts come and go, 2 where
+            they change.
+        rho: Rho of zCDP of one draw, without the sampling of experts.
+        delta: See ``Mechanism``.
+        slack: Lambda of the paper: how much of the noise's length is added to the target radius.
+    """
+
+    candidates: int
+    experts: int
+    noises: Noises
+    moved: int
+    rho: float
+    delta: float
+    slack: float = 0.25
+
+    def draw(self, step: Step, spend: Filter, randomness: Randomness) -> int:
+        """See ``Mechanism``.
+
+        Raises:
+            ConfigurationError: The filter charges each unit for its own range.
+        """
+        spend.weigh(no_ranges)
+        at = likeliest(step.public, self.candidates)
+        own, centre = points(step, at), public_point(step, at)
+        spend.pay()
+        return int(at[self.last_mean(own, centre, randomness).argmax()])
+
+    def distribution(self, step: Step) -> torch.Tensor:
+        """Not there: the mean is drawn as a vector.
+
+        Raises:
+            ConfigurationError: Always.
+        """
+        raise ConfigurationError("the adaptive method has no closed form of what it draws")
+
+    def last_mean(
+        self, own: torch.Tensor, centre: torch.Tensor, randomness: Randomness
+    ) -> torch.Tensor:
+        """The last noisy mean, float64 [K].
+
+        Args:
+            own: Points of the experts, int64 [n, K].
+            centre: The public row's, int64 [K].
+            randomness: Where the coins come from.
+        """
+        most = max(1, round(CAPTURED * self.experts))
+        target = good_radius(own, most, self.noises.radius, randomness)
+        radius = LARGEST
+        mean = self.mean(own, centre, radius, randomness)
+        for _ in range(self.noises.rounds):
+            centre = distribution_on(mean)
+            smaller = self.smaller(target, radius, len(centre))
+            if radius < smaller or randomness.uniform() >= self.chance(own, centre, smaller):
+                break
+            radius = smaller
+            mean = self.mean(own, centre, radius, randomness)
+        return mean
+
+    def mean(
+        self, own: torch.Tensor, centre: torch.Tensor, radius: float, randomness: Randomness
+    ) -> torch.Tensor:
+        """Centre plus the noisy sum of differences over the public number of experts."""
+        drawn = noise(len(centre), self.sigma(radius), randomness)
+        moved = clipped_sum(own, centre, radius).double() / GRID + drawn.to(own.device)
+        return centre.double() / GRID + moved / self.experts
+
+    def sigma(self, radius: float) -> float:
+        """Standard deviation of the noise on a sum of differences of length ``radius``."""
+        return self.moved * radius * self.noises.mean
+
+    def smaller(self, target: float, radius: float, candidates: int) -> float:
+        """The next radius: the target, and some of what noise adds to a mean."""
+        spread = self.sigma(radius) * math.sqrt(candidates) / self.experts
+        return target + self.slack * spread
+
+    def chance(self, own: torch.Tensor, centre: torch.Tensor, radius: float) -> float:
+        """Chance that the noisy count of points in a ball reaches its share: one coin draws it."""
+        from scipy.special import ndtr
+
+        inside = int(within(own, centre, radius).sum())
+        return float(ndtr((inside - ENOUGH * self.experts) / self.noises.count))

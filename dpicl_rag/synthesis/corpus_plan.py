@@ -1,0 +1,174 @@
+"""What a synthetic corpus costs, and how it is drawn: fixed before any document is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal, get_args
+
+from dpicl_rag import _validate
+from dpicl_rag.accounting import DIRECT, epsilon_to_rho, rho_to_epsilon
+from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.plan import Plan, answer_plan
+from dpicl_rag.synthesis import run_folder
+from dpicl_rag.synthesis.keys import LEVELS, Trie, WordList, noise_for
+from dpicl_rag.synthesis.template import RecordTemplate
+
+Keys = Literal["both", "list", "trie"]
+
+_KEYS_SHARE = 0.1
+_LIST_SHARE = 0.3  # of the keys' share, where both are counted; the trie has more levels to pay
+
+# Seconds of the packaged model on two processor cores (benchmarks/README.md): to read a document,
+# and to read one token in one row.
+_READ_S, _TOKEN_S = 0.14, 0.0068
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusPlan:
+    """Public settings of a synthetic corpus.
+
+    Attributes:
+        epsilon: All records and keys together are (epsilon, delta)-DP for every privacy unit.
+        delta: See ``epsilon``.
+        topics: Most keys that records are written about, the rarest first.
+        topics_per_unit: Most topics that one unit joins, and so records that it is in.
+        words_per_unit: Most words of a unit that are counted, in the list and in the trie each.
+        batch: Units that a record aims to read.
+        records_per_topic: Most records of one topic.
+        keys: Where key words come from: the public list, the trie or both.
+        template: Of a record.
+        unit_tokens: Most tokens that one expert reads.
+        copy_bias: See ``PrivacyConfig``.
+    """
+
+    epsilon: float
+    delta: float = 1e-5
+    topics: int = 100
+    topics_per_unit: int = 3
+    words_per_unit: int = 3
+    batch: int = 32
+    records_per_topic: int = 3
+    keys: Keys = "both"
+    template: RecordTemplate = field(default_factory=RecordTemplate)
+    unit_tokens: int = 256
+    copy_bias: float = 1.0
+
+    @classmethod
+    def create(cls, **settings: Any) -> CorpusPlan:
+        """A plan from settings by name.
+
+        Raises:
+            ConfigurationError: One is unknown, or outside its range.
+        """
+        unknown = sorted(set(settings) - {field.name for field in fields(cls)})
+        if unknown:
+            raise ConfigurationError(f"{unknown[0]}: no such setting of a synthetic corpus")
+        return cls(**settings)
+
+    def __post_init__(self) -> None:
+        for name in ("topics", "topics_per_unit", "words_per_unit", "batch", "records_per_topic"):
+            _validate.count(name, getattr(self, name))
+        if self.keys not in get_args(Keys):
+            raise ConfigurationError("keys must be 'both', 'list' or 'trie'")
+        self._config()  # for its checks
+
+    @property
+    def rho(self) -> float:
+        """Rho of zCDP of the whole: no unit loses more."""
+        return epsilon_to_rho(self.epsilon, self.delta)
+
+    @property
+    def list_rho(self) -> float:
+        """The part that counts of the list cost a unit at most."""
+        share = {"both": _LIST_SHARE, "list": 1.0, "trie": 0.0}[self.keys]
+        return _KEYS_SHARE * self.rho * share
+
+    @property
+    def trie_rho(self) -> float:
+        """The part that counts of the trie cost a unit at most."""
+        share = {"both": 1 - _LIST_SHARE, "list": 0.0, "trie": 1.0}[self.keys]
+        return _KEYS_SHARE * self.rho * share
+
+    @property
+    def keys_rho(self) -> float:
+        """The part that keys cost a unit at most."""
+        return self.list_rho + self.trie_rho
+
+    @property
+    def record_rho(self) -> float:
+        """What one record costs a unit at most; it is in ``topics_per_unit`` of them."""
+        return (self.rho - self.keys_rho) / self.topics_per_unit
+
+    @property
+    def records(self) -> int:
+        """Most records. How many there are follows from noisy counts."""
+        return self.topics * self.records_per_topic
+
+    @property
+    def seconds(self) -> float:
+        """About how long that takes with the packaged model on two processor cores."""
+        one = self.batch * (_READ_S + self.template.tokens * _TOKEN_S)
+        return self.records * one
+
+    def word_list(self, words: Sequence[str]) -> WordList | None:
+        """The counts of public words, or None where they are not asked for.
+
+        Raises:
+            ConfigurationError: There are no words.
+        """
+        if self.keys == "trie":
+            return None
+        if not words:
+            raise ConfigurationError(
+                "the model's tokenizer lists no words; set keys='trie', or take another model"
+            )
+        return WordList(words, noise_for(self.list_rho, self.words_per_unit))
+
+    def trie(self) -> Trie | None:
+        """The counts of beginnings of words, or None where they are not asked for."""
+        if self.keys == "list":
+            return None
+        return Trie(noise_for(self.trie_rho, self.words_per_unit * LEVELS), LEVELS)
+
+    def rounds(self) -> list[str]:
+        """Names of the rounds of counts."""
+        trie = self.trie()
+        of_list = [] if self.keys == "trie" else [WordList.round]
+        return [*of_list, *(trie.rounds if trie is not None else ())]
+
+    def record(self) -> Plan:
+        """How a record is drawn."""
+        return answer_plan(self._config(), DIRECT, 0.0)
+
+    def run_plan(self, source: str, model: str) -> run_folder.Plan:
+        """What a folder keeps of it.
+
+        Args:
+            source: Name of the corpus.
+            model: Fingerprint of the model.
+        """
+        named: dict[str, Any] = {"kind": "corpus", "source": source, "model": model}
+        # As JSON has it, so that what is read back is equal.
+        settings = json.loads(json.dumps({**named, **asdict(self)}, allow_nan=False))
+        charges = {
+            "rho": self.rho,
+            "list": self.list_rho,
+            "trie": self.trie_rho,
+            "text": self.rho - self.keys_rho,
+            "record": self.record_rho,
+        }
+        return run_folder.Plan(settings, charges)
+
+    def _config(self) -> PrivacyConfig:
+        return PrivacyConfig.create(
+            epsilon=rho_to_epsilon(self.record_rho, self.delta),
+            delta=self.delta,
+            max_tokens=self.template.tokens,
+            unsupported="ignore",
+            accounting="individual",
+            unit_tokens=self.unit_tokens,
+            copy_bias=self.copy_bias,
+        )

@@ -1,0 +1,391 @@
+"""Private examples, written once: labelled texts for any number of prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpicl_rag.accounting import Adjacency
+from dpicl_rag.decoding import decode
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.filters import Filter
+from dpicl_rag.language_models.base import GrowingRows, Input, LanguageModel
+from dpicl_rag.language_models.load import load_language_model
+from dpicl_rag.language_models.memory import enough_memory
+from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.prompts import Prompt
+from dpicl_rag.reading import read
+from dpicl_rag.synthesis.example_template import ExampleTemplate, ended, written
+from dpicl_rag.synthesis.examples_plan import ExamplesMethod, ExamplesPlan, examples_plan
+from dpicl_rag.synthesis.exponential import Batches, units_of
+from dpicl_rag.synthesis.fresh_sample import FreshSampleRows
+from dpicl_rag.synthesis.label_charge import LabelCharge, TextFilter
+from dpicl_rag.synthesis.pools import (
+    LabelledDocument,
+    Pool,
+    pools,
+    public_labels,
+    public_rate,
+)
+from dpicl_rag.synthesis.records import StoppedBy, Synthesis, SyntheticRecord
+from dpicl_rag.synthesis.run_folder import Plan, Run, open_run
+
+if TYPE_CHECKING:
+    from dpicl_rag.ledger import Ledger, Reservation
+
+Progress = Callable[[int, int, int], None]
+"""Told texts done, texts of the plan, and tokens drawn: public numbers."""
+
+
+def synthesise_examples(
+    examples: Iterable[LabelledDocument],
+    labels: Sequence[str],
+    *,
+    method: ExamplesMethod = "exponential",
+    epsilon: float,
+    delta: float = 1e-5,
+    texts_per_label: int = 1,
+    max_tokens: int = 40,
+    experts: int = 20,
+    per_expert: int = 1,
+    rate: float | None = None,
+    candidates: int = 100,
+    template: ExampleTemplate | None = None,
+    unit_tokens: int = 128,
+    model: Any = None,
+    adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE,
+    labels_per_unit: int = 1,
+    ledger: Ledger | None = None,
+    corpus: str = "default",
+    folder: Path | None = None,
+    randomness: Randomness | None = None,
+    on_progress: Progress | None = None,
+) -> Synthesis:
+    """Write labelled examples from private ones, under one budget.
+
+    All texts together are (epsilon, delta)-DP for every privacy unit. A label whose pool is small
+    or empty is written all the same, by what the public model says: anything else would tell.
+
+    Args:
+        examples: Private texts with labels.
+        labels: The public list of labels.
+        method: ``exponential``: units are experts of the exponential mechanism, in fixed batches,
+            and each pays for what it reveals. ``few-shot`` (Tang et al. 2024, and its
+            ``few-shot-permute-and-flip``), ``adaptive`` (AdaDPSyn) and ``difference`` add noise to
+            sums over experts, a fresh secret sample of them for every token.
+        epsilon: See above.
+        delta: See above.
+        texts_per_label: How many texts each label gets.
+        max_tokens: Most tokens of a text.
+        experts: How many experts are expected at a token. Public: not how many there are.
+        per_expert: Examples of one expert; above 1, units join random groups. Not for
+            ``exponential``.
+        rate: Public probability with which a unit joins a token's sample; for ``exponential``,
+            with which it takes part at all. Fixed beforehand, never computed from the examples.
+            None takes all of them, and reads them once for a text.
+        candidates: The public row's likeliest tokens, which alone can be drawn. Not for
+            ``exponential``.
+        template: Of prompts.
+        unit_tokens: Most tokens of an example that are read.
+        model: As for ``PrivateContextLLM``.
+        adjacency: What makes two sets of examples neighbours. A replaced unit may have other
+            labels; its samples have a fixed size of ``experts * per_expert``.
+        labels_per_unit: How many labels a unit may have examples of. The texts of as many labels
+            are charged to it; with more it keeps its first ones in the order of ``labels``.
+        ledger: Keeps the budget of ``corpus``, in zCDP: not for samples (``rate`` below 1), which
+            have no charge in it.
+        corpus: Whose budget.
+        folder: Where the run is kept, so that a kill loses nothing.
+        randomness: Where coins and noise come from.
+        on_progress: See `Progress`.
+
+    Raises:
+        BudgetExceededError: The ledger has not as much left as the run may cost.
+        ConfigurationError: A setting is outside its range or does not fit another, or the folder
+            holds another plan.
+        EngineUnavailableError: The engine does not answer. Started again, the run goes on.
+        ModelError: The model cannot be loaded, or there is not enough memory.
+    """
+    names, public = public_labels(labels), public_rate(rate)
+    plan = examples_plan(
+        method,
+        len(names),
+        epsilon=epsilon,
+        delta=delta,
+        texts_per_label=texts_per_label,
+        max_tokens=max_tokens,
+        experts=experts,
+        per_expert=per_expert,
+        rate=public,
+        candidates=candidates,
+        adjacency=adjacency,
+        labels_per_unit=labels_per_unit,
+        in_rho=ledger is not None,
+    )
+    if ledger is not None and plan.rho is None:
+        raise ConfigurationError(
+            "a ledger counts zCDP, which has no charge for samples: leave rate out (all examples "
+            "are read once for a text), use method='exponential', or keep the account yourself"
+        )
+    loaded = load_language_model(model)
+    shown = template or ExampleTemplate()
+    settings: dict[str, Any] = {
+        "kind": "examples",
+        "method": method,
+        "labels": list(names),
+        "epsilon": float(epsilon),
+        "delta": float(delta),
+        "adjacency": str(adjacency),
+        "texts_per_label": texts_per_label,
+        "max_tokens": max_tokens,
+        "experts": experts,
+        "per_expert": per_expert,
+        "rate": public,
+        "candidates": candidates,
+        "labels_per_unit": labels_per_unit,
+        "unit_tokens": unit_tokens,
+        "template": asdict(shown),
+        "corpus": corpus if ledger is not None else None,
+        "model": loaded.fingerprint,
+    }
+    prompts = {label: shown.prompt(loaded.tokenizer, label) for label in names}
+    room = min(p.allowance(loaded, unit_tokens * per_expert, max_tokens) for p in prompts.values())
+    charges = {"epsilon": plan.true_epsilon, "delta": plan.delta}
+    with open_run(folder, Plan(settings, charges)) as run:
+        own = pools(examples, names, labels_per_unit)
+        coins = randomness or Randomness()
+        todo = _Todo.of(run, names, texts_per_label)
+        booked = ledger is not None
+        charge = LabelCharge(todo.drawn, plan.pools, plan.token_rho, in_ledger=booked)
+        more = {label: texts * max_tokens for label, texts in todo.texts.items()}
+        left = charge.left(more)
+        with _reserved(ledger, corpus, plan, own, left, todo.interrupted) as reservation:
+            charge.reservation = reservation
+            spend: LabelCharge | Batches = charge
+            if plan.rho is not None and plan.sampler is None:
+                spend = Batches(
+                    own,
+                    texts=texts_per_label,
+                    rate=public,
+                    rho=plan.rho,
+                    labels_per_unit=plan.pools,
+                    worst=plan.mechanism.rho,
+                    key=run.key,
+                    reservation=reservation,
+                )
+            writer = _Writer(plan, loaded, prompts, shown, own, max_tokens, room, coins)
+            writer.write(run, todo.numbers, texts_per_label, spend, on_progress)
+        records = tuple(_records(run, names, texts_per_label, loaded))
+    return Synthesis(records, plan.epsilon, plan.delta, plan.rho, settings)
+
+
+class _Writer:
+    """Draws the texts that a run still lacks."""
+
+    def __init__(
+        self,
+        plan: ExamplesPlan,
+        model: LanguageModel,
+        prompts: Mapping[str, Prompt],
+        template: ExampleTemplate,
+        own: Mapping[str, Pool],
+        max_tokens: int,
+        allowance: int,
+        randomness: Randomness,
+    ) -> None:
+        self._plan = plan
+        self._model = model
+        self._prompts = prompts
+        self._template = template
+        self._pools = own
+        self._max_tokens = max_tokens
+        self._allowance = allowance
+        self._randomness = randomness
+
+    def write(
+        self,
+        run: Run,
+        numbers: Sequence[int],
+        texts: int,
+        spend: LabelCharge | Batches,
+        on_progress: Progress | None,
+    ) -> None:
+        """Draw texts: the first of every label, then the second.
+
+        Args:
+            run: Keeps them.
+            numbers: Those that were not begun yet.
+            texts: How many each label gets.
+            spend: What they cost; with batches, whose they are.
+            on_progress: See `Progress`.
+        """
+        labels = list(self._prompts)
+        drawn = sum(len(record.tokens) for record in run.records.values())
+
+        def tell(finished: int) -> None:
+            if on_progress is not None:
+                on_progress(finished, texts * len(labels), drawn)
+
+        done = texts * len(labels) - len(numbers)
+        tell(done)
+        for number in numbers:
+            text, place = divmod(number, len(labels))
+            label = labels[place]
+            if isinstance(spend, LabelCharge):
+                writing = self._sampled(run, number, label, spend)
+            else:
+                writing = self._batch(run, number, label, text, spend)
+            for _ in writing:
+                drawn += 1
+                tell(done)
+            done += 1
+            tell(done)
+
+    def _sampled(self, run: Run, number: int, label: str, charge: LabelCharge) -> Iterator[int]:
+        """Draw a text over fresh samples, or over all units once."""
+        sampler, pool = self._plan.sampler, self._pools[label]
+        assert sampler is not None
+
+        def sample() -> list[Input]:
+            return self._inputs(label, sampler(pool, self._randomness))
+
+        reading = partial(self._read, label)
+        rows = FreshSampleRows(sample, reading) if self._plan.fresh else reading(sample())
+        yield from self._text(run, number, label, rows, TextFilter(charge, label, self._max_tokens))
+
+    def _batch(
+        self, run: Run, number: int, label: str, text: int, batches: Batches
+    ) -> Iterator[int]:
+        """Draw a text over its own batch."""
+        members = batches.members(label, text)
+        digested = zip(members, self._digests(label, members.values()), strict=True)
+        experts = [(unit, own) for unit, own in digested if own]
+        units = [unit for unit, _ in experts]
+        spend = batches.filter(units)
+        rows = self._read(label, [own for _, own in experts])
+        yield from self._text(run, number, label, rows, spend)
+        batches.settle(units, spend)
+
+    def _text(
+        self, run: Run, number: int, label: str, rows: GrowingRows, spend: Filter
+    ) -> Iterator[int]:
+        """Draw one text; a yielded token is on the disk."""
+        tokenizer = self._model.tokenizer
+        tokens: list[int] = []
+        run.begin(number)
+        with enough_memory():
+            for token in decode(
+                rows,
+                self._prompts[label].suffix,
+                self._plan.mechanism,
+                spend,
+                self._randomness,
+                max_tokens=self._max_tokens,
+                stop_tokens=tokenizer.stop_tokens,
+            ):
+                run.add(number, token)
+                tokens.append(token)
+                yield token
+                if ended(tokenizer, tokens):
+                    break
+        stopped_by: StoppedBy = "length" if len(tokens) == self._max_tokens else "budget"
+        run.close(number, "end" if ended(tokenizer, tokens) else stopped_by)
+
+    def _read(self, label: str, inputs: list[Input]) -> GrowingRows:
+        return read(self._model, self._prompts[label], inputs, room=self._max_tokens)
+
+    def _inputs(self, label: str, members: Iterable[Sequence[str]]) -> list[Input]:
+        """What experts read. One that has nothing to read has nothing to say."""
+        return [own for own in self._digests(label, members) if own]
+
+    def _digests(self, label: str, members: Iterable[Sequence[str]]) -> list[Input]:
+        shown = ([self._template.shown(label, text) for text in texts] for texts in members)
+        return [self._model.digest(passages, self._allowance) for passages in shown]
+
+
+@dataclass(frozen=True, slots=True)
+class _Todo:
+    """What a run still lacks. Public.
+
+    Attributes:
+        numbers: Of texts that were not begun.
+        texts: How many of them each label has.
+        drawn: Tokens that each label has.
+        interrupted: Texts that a kill ended. Each may have paid for a token that nobody saw.
+    """
+
+    numbers: tuple[int, ...]
+    texts: Mapping[str, int]
+    drawn: Mapping[str, int]
+    interrupted: int
+
+    @staticmethod
+    def of(run: Run, labels: Sequence[str], texts_per_label: int) -> _Todo:
+        begun = run.records
+        numbers = [n for n in range(texts_per_label * len(labels)) if n not in begun]
+        texts, drawn = dict.fromkeys(labels, 0), dict.fromkeys(labels, 0)
+        for number in numbers:
+            texts[labels[number % len(labels)]] += 1
+        for number, record in begun.items():
+            drawn[labels[number % len(labels)]] += len(record.tokens)
+        interrupted = sum(record.stopped_by == "interrupted" for record in begun.values())
+        return _Todo(tuple(numbers), texts, drawn, interrupted)
+
+
+@contextmanager
+def _reserved(
+    ledger: Ledger | None,
+    corpus: str,
+    plan: ExamplesPlan,
+    own: Mapping[str, Pool],
+    left: float,
+    unseen: int,
+) -> Iterator[Reservation | None]:
+    """The ledger's hold on what is left to draw; what is not used goes back.
+
+    Args:
+        ledger: The ledger, if there is one.
+        corpus: Whose budget.
+        plan: What the run costs.
+        own: Units by label.
+        left: Rho that tokens may still cost.
+        unseen: Tokens that were paid for and not seen, at most; so much less is enough.
+    """
+    if ledger is None or plan.rho is None:
+        yield None
+        return
+    # Under individual accounting a unit is in one text of a label, and pays for no other.
+    if plan.sampler is None:
+        held = ledger.reserve(corpus=corpus, rho=plan.rho, units=units_of(own))
+    else:
+        least = max(0.0, left - unseen * (plan.token_rho or 0.0))
+        if not least:  # a kill or two may have taken what is left
+            scopes = {(scope.kind, scope.name): scope.remaining for scope in ledger.status()}
+            room = scopes.get(("corpus", corpus))
+            left = left if room is None else min(left, room)
+        if not left:
+            yield None
+            return
+        held = ledger.reserve(corpus=corpus, rho=left, at_least=least or None)
+    with held as reservation:
+        yield reservation
+
+
+def _records(
+    run: Run, labels: Sequence[str], texts: int, model: LanguageModel
+) -> Iterator[SyntheticRecord]:
+    """The texts of the journal."""
+    for number in range(texts * len(labels)):
+        drawn = run.records[number]
+        assert drawn.stopped_by is not None
+        yield SyntheticRecord(
+            text=written(model.tokenizer, drawn.tokens),
+            label=labels[number % len(labels)],
+            key=None,
+            tokens=len(drawn.tokens),
+            stopped_by=drawn.stopped_by,
+        )

@@ -1,0 +1,284 @@
+"""What a synthesis of examples costs and how tokens are drawn: public, before any data is read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, get_args
+
+from dpicl_rag import _validate
+from dpicl_rag.accounting import (
+    SQRT_2,
+    Adjacency,
+    Budget,
+    Event,
+    FixedSizeSubsampled,
+    Gaussian,
+    PoissonSubsampled,
+    PureDP,
+    ZeroConcentrated,
+    epsilon_for,
+    epsilon_to_rho,
+    gaussian_multiplier,
+    largest_strength,
+    strength_for,
+    zcdp,
+)
+from dpicl_rag.accounting.calibration import fixed_size_multiplier
+from dpicl_rag.accounting.conversion import NANO
+from dpicl_rag.accounting.pure_dp import amplified_epsilon
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.filters import rounded_up
+from dpicl_rag.mechanisms.base import Mechanism
+from dpicl_rag.mechanisms.exponential import ExponentialMechanism
+from dpicl_rag.mechanisms.utilities import Surplus
+from dpicl_rag.synthesis.adaptive import Adaptive, Noises
+from dpicl_rag.synthesis.difference import Difference
+from dpicl_rag.synthesis.few_shot import FewShot, FewShotPermuteAndFlip
+from dpicl_rag.synthesis.fresh_sample import Sampler, fixed_size, poisson
+
+ExamplesMethod = Literal[
+    "exponential", "few-shot", "few-shot-permute-and-flip", "adaptive", "difference"
+]
+METHODS: tuple[ExamplesMethod, ...] = get_args(ExamplesMethod)
+
+RADIUS = 0.5
+"""Length to which `difference` cuts, of at most sqrt(2)."""
+
+_PIVOTAL_TOKENS = 12
+"""Full-range tokens that a unit pays for under individual accounting; see `plan.py`."""
+
+_ROUNDING = 1 + 1e-9
+"""Noise beyond the charge's, for the last bits of a point's length."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExamplesPlan:
+    """Public numbers of one synthesis of examples.
+
+    Attributes:
+        method: How tokens are drawn.
+        mechanism: Draws a token.
+        sampler: Draws experts; None where units are cut into batches, one for each text.
+        fresh: Whether every token has experts of its own; else a text keeps those it has.
+        event: What one token costs a unit of its pool; of `exponential`, what all of them do.
+        draws: How many such events one unit pays for at most.
+        pools: How many labels' pools one unit, or its replacement, changes.
+        epsilon: What is promised, at ``delta``.
+        true_epsilon: What the noise gives: the promise, but for a search's last thousandth.
+        delta: See ``epsilon``.
+        token_rho: zCDP rho of a token for a unit of its pool; None where samples have none.
+        rho: zCDP rho of the whole run, for every unit; None where samples have none.
+    """
+
+    method: ExamplesMethod
+    mechanism: Mechanism
+    sampler: Sampler | None
+    fresh: bool
+    event: Event
+    draws: int
+    pools: int
+    epsilon: float
+    true_epsilon: float
+    delta: float
+    token_rho: float | None
+    rho: float | None
+
+
+def examples_plan(
+    method: str,
+    labels: int,
+    *,
+    epsilon: float,
+    delta: float,
+    texts_per_label: int,
+    max_tokens: int,
+    experts: int,
+    per_expert: int,
+    rate: float | None,
+    candidates: int,
+    adjacency: Adjacency,
+    labels_per_unit: int,
+    in_rho: bool = False,
+) -> ExamplesPlan:
+    """The plan of `synthesise_examples`, whose arguments these are.
+
+    ``labels`` is how many there are, and ``in_rho`` whether the charge is to fit a ledger's zCDP
+    budget of this epsilon.
+
+    Raises:
+        ConfigurationError: A number is outside its range, or settings do not fit each other.
+    """
+    for name, value in (
+        ("the number of labels", labels),
+        ("texts_per_label", texts_per_label),
+        ("max_tokens", max_tokens),
+        ("experts", experts),
+        ("per_expert", per_expert),
+        ("candidates", candidates),
+        ("labels_per_unit", labels_per_unit),
+    ):
+        _validate.count(name, value)
+    if method not in METHODS:
+        raise ConfigurationError(f"method must be one of {', '.join(METHODS)}")
+    if method == "adaptive" and rate is None:
+        raise ConfigurationError(
+            "the adaptive method takes a sample for every token; give its public rate"
+        )
+    replaced = adjacency is Adjacency.REPLACE_ONE
+    if replaced and rate is None and method != "exponential":
+        raise ConfigurationError(
+            "under replace-one adjacency a sample has a fixed size; give its public rate"
+        )
+    pools = min(labels, labels_per_unit * (2 if replaced else 1))
+    draws = pools * texts_per_label * max_tokens
+    budget = Budget(epsilon, delta, adjacency, queries=draws)
+    if method == "exponential":
+        return _exponential(budget, pools, per_expert)
+    sampled = _Sampled(budget, experts, per_expert, 1.0 if rate is None else rate, in_rho)
+    mechanism, event = sampled.made(method, candidates)
+    token_rho = mechanism.rho if sampled.rate == 1 else None
+    whole = None if token_rho is None else rounded_up(Fraction(token_rho) * draws)
+    return ExamplesPlan(
+        method=_known(method),
+        mechanism=mechanism,
+        sampler=sampled.sampler,
+        fresh=sampled.rate < 1,
+        event=event,
+        draws=draws,
+        pools=pools,
+        epsilon=epsilon,
+        true_epsilon=epsilon_for(event, budget),
+        delta=delta,
+        token_rho=token_rho,
+        rho=whole,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Sampled:
+    """Noise on sums over a fresh sample for every token."""
+
+    budget: Budget
+    experts: int
+    per_expert: int
+    rate: float
+    in_rho: bool
+
+    @property
+    def _replaced(self) -> bool:
+        return self.budget.adjacency is Adjacency.REPLACE_ONE
+
+    @property
+    def _changed(self) -> bool:
+        """Whether an expert changes, in place of coming or going."""
+        return self._replaced or self.per_expert > 1
+
+    @property
+    def _sums_l2(self) -> float:
+        """How far probability vectors' sum moves."""
+        return SQRT_2 if self._changed else 1.0
+
+    @property
+    def _nano_share(self) -> float:
+        """A token's share of the budget in whole nano-rho: a ledger rounds up what is paid.
+
+        Raises:
+            ConfigurationError: There is none.
+        """
+        whole = Fraction(epsilon_to_rho(self.budget.epsilon, self.budget.delta))
+        share = math.floor(whole * NANO / self.budget.queries)
+        if not share:
+            raise ConfigurationError(
+                "epsilon is too small for a ledger to charge so many tokens; ask for fewer of them"
+            )
+        return share / NANO
+
+    @property
+    def sampler(self) -> Sampler:
+        groups = None if self.per_expert == 1 else self.experts
+        if self._replaced:
+            return fixed_size(self.experts * self.per_expert, self.rate, groups)
+        return poisson(self.rate, groups)
+
+    def made(self, method: str, candidates: int) -> tuple[Mechanism, Event]:
+        """The mechanism and what one token costs."""
+        delta = self.budget.delta
+        if method == "few-shot-permute-and-flip":
+            strength, event = self._flips()
+            rho = zcdp(strength * (2 if self._changed else 1))
+            return FewShotPermuteAndFlip(candidates, strength, rho, delta), event
+        multiplier, event = self._gaussian()
+        rho = 1 / (2 * multiplier**2)
+        noise, moved = multiplier * _ROUNDING, 2 if self._changed else 1
+        if method == "few-shot":
+            sigma = noise * self._sums_l2
+            return FewShot(candidates, sigma, rho, delta), event
+        if method == "difference":
+            sigma = noise * moved * RADIUS
+            return Difference(candidates, self.experts, RADIUS, sigma, rho, delta), event
+        noises = Noises.within(noise)
+        return Adaptive(candidates, self.experts, noises, moved, rho, delta), event
+
+    def _gaussian(self) -> tuple[float, Event]:
+        if self.rate == 1:
+            if self.in_rho:
+                multiplier = math.sqrt(1 / (2 * self._nano_share)) * _ROUNDING
+            else:
+                multiplier = gaussian_multiplier(self.budget)
+            return multiplier, Gaussian(multiplier)
+        if self._replaced:
+            multiplier = fixed_size_multiplier(self.budget, self.rate)
+            return multiplier, FixedSizeSubsampled(self.rate, Gaussian(multiplier))
+        multiplier = gaussian_multiplier(self.budget, self.rate)
+        return multiplier, PoissonSubsampled(self.rate, Gaussian(multiplier))
+
+    def _flips(self) -> tuple[float, Event]:
+        if self._replaced and self.rate < 1:
+            raise ConfigurationError(
+                "permute-and-flip has no charge for samples of a fixed size; use add-or-remove "
+                "adjacency"
+            )
+        factor = 2 if self._changed else 1
+
+        def event(strength: float) -> PureDP:
+            return PureDP(amplified_epsilon(strength * factor, self.rate))
+
+        budget = self.budget
+        if self.in_rho and self.rate == 1:
+            strength = largest_strength(lambda s: zcdp(s * factor), self._nano_share)
+        else:
+            strength = largest_strength(lambda s: epsilon_for(event(s), budget), budget.epsilon)
+        return strength, event(strength)
+
+
+def _exponential(budget: Budget, pools: int, per_expert: int) -> ExamplesPlan:
+    """Experts that keep their text: each unit pays for what it reveals, in one text per label."""
+    if per_expert > 1 or budget.adjacency is Adjacency.REPLACE_ONE:
+        raise ConfigurationError(
+            "the exponential method charges each unit for what it reveals: it needs add-or-remove "
+            "adjacency and per_expert=1"
+        )
+    rho = epsilon_to_rho(budget.epsilon, budget.delta)
+    share = Budget(budget.epsilon, budget.delta)
+    utility = Surplus()
+    strength = strength_for(share, _PIVOTAL_TOKENS * pools, utility.range)
+    return ExamplesPlan(
+        method="exponential",
+        mechanism=ExponentialMechanism(utility, strength),
+        sampler=None,
+        fresh=False,
+        event=ZeroConcentrated(rho),
+        draws=1,
+        pools=pools,
+        epsilon=budget.epsilon,
+        true_epsilon=budget.epsilon,
+        delta=budget.delta,
+        token_rho=None,
+        rho=rho,
+    )
+
+
+def _known(method: str) -> ExamplesMethod:
+    return next(name for name in METHODS if name == method)

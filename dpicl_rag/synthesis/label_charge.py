@@ -1,0 +1,120 @@
+"""What texts of several labels cost one unit: side by side where it has one label, else added."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import NoReturn
+
+import torch
+
+from dpicl_rag.errors import DPICLError
+from dpicl_rag.filters import rounded_up
+from dpicl_rag.ledger import Reservation
+
+
+class LabelCharge:
+    """Counts the tokens of every label. A unit pays for the ``pools`` labels that have the most.
+
+    Args:
+        tokens: Drawn before, by label.
+        pools: How many labels' pools one unit, or its replacement, changes.
+        token_rho: zCDP rho of a token for a unit of its pool; None where samples have none.
+        in_ledger: Whether a ledger pays.
+
+    Attributes:
+        reservation: The ledger's hold, once there is one.
+    """
+
+    def __init__(
+        self, tokens: Mapping[str, int], pools: int, token_rho: float | None, *, in_ledger: bool
+    ) -> None:
+        self._in_ledger = in_ledger
+        self._tokens = dict(tokens)
+        self._pools = pools
+        self._token_rho = token_rho
+        self._paid = self._owed()
+        self.reservation: Reservation | None = None
+
+    def left(self, tokens: Mapping[str, int]) -> float:
+        """Rho that more tokens of each label may still cost a unit, at most."""
+        whole = {label: self._tokens[label] + more for label, more in tokens.items()}
+        return rounded_up(Fraction(self._token_rho or 0.0) * (self._most(whole) - self._paid))
+
+    def can_pay(self, label: str) -> bool:
+        """Whether the ledger's hold covers a token of a label: after a kill it may lack one."""
+        grown = {**self._tokens, label: self._tokens[label] + 1}
+        more = self._most(grown) - self._paid
+        if not (more and self._in_ledger):
+            return True
+        left = 0.0 if self.reservation is None else self.reservation.remaining
+        return left >= more * (self._token_rho or 0.0)
+
+    def pay(self, label: str) -> None:
+        """Charge a token of a label, durably. Call it before the draw."""
+        self._tokens[label] += 1
+        more, self._paid = self._owed() - self._paid, self._owed()
+        if more and self.reservation is not None:
+            assert self._token_rho is not None
+            self.reservation.commit(self._token_rho)
+
+    @property
+    def rho(self) -> float:
+        """Rho of zCDP charged so far to any one unit at most. Public."""
+        return rounded_up(Fraction(self._token_rho or 0.0) * self._paid)
+
+    def _owed(self) -> int:
+        return self._most(self._tokens)
+
+    def _most(self, tokens: Mapping[str, int]) -> int:
+        return sum(sorted(tokens.values(), reverse=True)[: self._pools])
+
+
+class TextFilter:
+    """Pays for the tokens of one text: see ``Filter``.
+
+    Args:
+        charge: Of all labels.
+        label: That of the text.
+        tokens: Most of the text.
+    """
+
+    def __init__(self, charge: LabelCharge, label: str, tokens: int) -> None:
+        self._charge = charge
+        self._label = label
+        self._left = tokens
+
+    def __repr__(self) -> str:
+        return "TextFilter()"
+
+    @property
+    def rho(self) -> float:
+        """See ``Filter``."""
+        return self._charge.rho
+
+    def can_pay(self) -> bool:
+        """Whether the plan has another token, and the ledger pays for it."""
+        return self._left > 0 and self._charge.can_pay(self._label)
+
+    def weigh(self, ranges: Callable[[], torch.Tensor]) -> torch.Tensor | None:
+        """None: every expert counts in full."""
+        return None
+
+    def pay(self) -> None:
+        """Charge one token.
+
+        Raises:
+            DPICLError: The plan has none left; nothing may be released.
+        """
+        if not self.can_pay():
+            raise DPICLError("internal error: a charge passed its budget; nothing was released")
+        self._left -= 1
+        self._charge.pay(self._label)
+
+    def pay_aside(self, rho: float, counted: torch.Tensor) -> NoReturn:
+        """Nothing is set aside.
+
+        Raises:
+            DPICLError: Always.
+        """
+        raise DPICLError("internal error: nothing was set aside; nothing was released")

@@ -1,0 +1,130 @@
+"""Settings that papers and their code use, and what they truly cost. For comparison, not for use.
+
+``few-shot``: Tang et al., ICLR 2024, "Privacy-Preserving In-Context Learning with Differentially
+Private Few-Shot Generation". ``adaptive``: Gao et al., ICLR 2025, "Data-adaptive Differentially
+Private Prompt Synthesis for In-Context Learning" (AdaDPSyn). Both draw a sample of fixed size and
+mean replaced units that keep their label.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from dpicl_rag.accounting import (
+    Adjacency,
+    Event,
+    FixedSizeSubsampled,
+    Gaussian,
+    PrivacyLossAccountant,
+    rho_to_epsilon,
+)
+from dpicl_rag.accounting.pure_dp import amplified_epsilon
+from dpicl_rag.synthesis.adaptive import multiplier_of
+
+_INTERVAL = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One published run: texts of one label.
+
+    Attributes:
+        task: Data set.
+        claimed: Epsilon that the paper states.
+        sample: Examples of a token.
+        pool: Examples of the label, or of the whole set.
+        tokens: Of all texts of one label.
+        delta: Of the claim.
+        multiplier: Noise over sensitivity of one token, for a replaced unit.
+    """
+
+    task: str
+    claimed: float
+    sample: int
+    pool: int
+    tokens: int
+    delta: float
+    multiplier: float
+
+    def epsilon(self, *, labels_change: bool = False) -> float:
+        """What it costs where every token has a sample of its own, by the exact profile.
+
+        Args:
+            labels_change: Whether a replaced unit may have another label: two pools change then.
+        """
+        event = FixedSizeSubsampled(self.sample / self.pool, Gaussian(self.multiplier))
+        return _composed(event, self.tokens * (2 if labels_change else 1), self.delta)
+
+    def epsilon_of_one_sample(self) -> float:
+        """A bound where all tokens read one sample: their noise composed, then amplified once.
+
+        That is how AdaDPSyn's code samples. It also draws the same noise for all tokens, from a
+        public seed, which no epsilon covers.
+        """
+        fraction = self.sample / self.pool
+        rho = self.tokens / (2 * self.multiplier**2)
+        return amplified_epsilon(rho_to_epsilon(rho, self.delta / fraction), fraction)
+
+
+def _few_shot(
+    task: str, sample: int, pool: int, tokens: int, sigmas: tuple[float, ...]
+) -> tuple[Run, ...]:
+    # Noise of sqrt(2) sigma on each sum, which a replaced group moves by sqrt(2).
+    return tuple(
+        Run(task, claimed, sample, pool, tokens, 1 / pool, sigma)
+        for claimed, sigma in zip((1, 2, 4, 8), sigmas, strict=True)
+    )
+
+
+def _adaptive(
+    task: str,
+    sample: int,
+    pool: int,
+    tokens: int,
+    size: int,
+    noise: tuple[tuple[float, float, float, int], ...],
+) -> tuple[Run, ...]:
+    return tuple(
+        Run(task, claimed, sample, pool, tokens, 1 / size, multiplier_of(*own))
+        for claimed, own in zip((1, 2, 4, 8), noise, strict=True)
+    )
+
+
+FEW_SHOT = (
+    *_few_shot("agnews", 20, 30_000, 100, (0.51, 0.46, 0.39, 0.31)),
+    *_few_shot("dbpedia", 80, 40_000, 100, (0.63, 0.54, 0.45, 0.36)),
+    *_few_shot("mitg", 80, 2_953, 80, (1.08, 0.81, 0.64, 0.50)),
+    *_few_shot("mitd", 80, 1_561, 80, (1.52, 1.04, 0.77, 0.58)),
+)
+"""Tang et al.: 1 text of 100 tokens for each label, or 4 of 20."""
+
+ADAPTIVE = (
+    *_adaptive(
+        *("agnews", 20, 30_000, 100, 120_000),
+        ((10, 1.23, 3, 1), (10, 0.92, 3, 1), (10, 0.71, 3, 1), (10, 0.58, 3, 1)),
+    ),
+    *_adaptive(
+        *("dbpedia", 20, 3_558, 100, 49_999),
+        ((10, 1.54, 3, 1), (10, 1.14, 3, 1), (10, 0.89, 3, 1), (10, 0.73, 3, 1)),
+    ),
+    *_adaptive(
+        *("trec", 40, 835, 15, 5_452),
+        ((17.5, 2.52, 6, 1), (15, 1.95, 5, 1), (10, 1.15, 5, 1), (15, 1.09, 5, 2)),
+    ),
+    *_adaptive(
+        *("mitg", 40, 2_953, 80, 2_953),
+        ((15, 1.59, 6, 1), (10, 1.17, 6, 1), (10, 1.12, 6, 2), (10, 0.90, 5, 2)),
+    ),
+    *_adaptive(
+        *("mitd", 40, 1_561, 80, 1_561),
+        ((17.5, 2.57, 6, 1), (17.5, 1.49, 6, 1), (15, 1.07, 6, 1), (15, 0.83, 5, 1)),
+    ),
+)
+"""Gao et al.: noise of radius, mean and count, and the number of refined means."""
+
+
+@lru_cache(maxsize=128)
+def _composed(event: Event, count: int, delta: float) -> float:
+    accountant = PrivacyLossAccountant(Adjacency.REPLACE_ONE, _INTERVAL)
+    return accountant.compose(event, count).epsilon(delta)

@@ -1,0 +1,202 @@
+"""Templates of records: public words, and fields between them that are drawn.
+
+Public words cost nothing, and they lead a small model to copy a short field where it would
+rephrase a long text.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from dpicl_rag import _validate
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.language_models.tokenizer import Tokenizer
+from dpicl_rag.prompts import Example, Prompt, PromptTemplate
+
+_KEY = "{key}"
+_STRICT = ConfigDict(extra="forbid")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordField:
+    """One drawn part of a record.
+
+    Attributes:
+        lead: Public words before it.
+        tokens: Most tokens drawn.
+        stop: It ends before any of these strings.
+        after: Public words behind it.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+
+    lead: str
+    tokens: int = 16
+    stop: tuple[str, ...] = (". ", "\n")
+    after: str = "."
+
+    def __post_init__(self) -> None:
+        _validate.count("tokens of a field", self.tokens)
+        if not all(self.stop):
+            raise ConfigurationError("a stop string of a field is empty")
+
+    def value(self, tokenizer: Tokenizer, drawn: Sequence[int]) -> str:
+        """Text of the field so far, cut at the first stop string."""
+        text = tokenizer.decode(drawn)
+        return text[: min([at for s in self.stop if (at := text.find(s)) >= 0], default=len(text))]
+
+    def ended(self, tokenizer: Tokenizer, drawn: Sequence[int]) -> bool:
+        """Whether its end was drawn: a function of what was released."""
+        if drawn and drawn[-1] in tokenizer.stop_tokens:
+            return True
+        text = tokenizer.decode(drawn)
+        return any(s in text for s in self.stop)
+
+    def kept(self, tokenizer: Tokenizer, drawn: Sequence[int]) -> int:
+        """How many of the tokens stand before the end."""
+        if not self.ended(tokenizer, drawn):
+            return len(drawn)
+        value = self.value(tokenizer, drawn)
+        most = len(drawn) - 1  # the last one is of the end
+        fits = (n for n in range(most, 0, -1) if len(tokenizer.decode(drawn[:n])) <= len(value))
+        return next(fits, 0)
+
+    def written(self, tokenizer: Tokenizer, drawn: Sequence[int]) -> str:
+        """The field with its public words."""
+        value = self.value(tokenizer, drawn).strip()
+        return f"{self.lead} {value}".strip().removesuffix(self.after) + self.after
+
+
+@dataclass(frozen=True, slots=True)
+class RecordExample:
+    """A public worked example. It must not come from the private documents.
+
+    Attributes:
+        document: What is read.
+        key: The key that the record is about.
+        record: The whole record, leads included.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+
+    document: str
+    key: str
+    record: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordTemplate:
+    """How a record is asked for and put together. Everything in it is public.
+
+    Attributes:
+        fields: In order.
+        instruction: To the model.
+        request: What is asked after the document; holds ``{key}`` where the key word is named.
+        examples: Shown as earlier turns.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+
+    fields: tuple[RecordField, ...] = (RecordField("In short:", tokens=40, stop=("\n",), after=""),)
+    instruction: str = "You write down what the document says, in its own words."
+    request: str = "Write down what it says about {key}."
+    examples: tuple[RecordExample, ...] = (
+        RecordExample(
+            "Note to self: the snail in the hall eats only moss. Ask Ida about the jar.",
+            "snail",
+            "In short: The snail in the hall eats only moss.",
+        ),
+        RecordExample(
+            "From: Lou\nSubject: Choir\nHello all, the kite that Oskar painted is teal with a "
+            "yellow tail. Best, Lou",
+            "kite",
+            "In short: The kite that Oskar painted is teal with a yellow tail.",
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        if not self.fields:
+            raise ConfigurationError("a template of records needs a field that is drawn")
+
+    @property
+    def tokens(self) -> int:
+        """Most tokens that a record draws."""
+        return sum(field.tokens for field in self.fields)
+
+    def prompt(self, tokenizer: Tokenizer, key: str) -> Prompt:
+        """Public tokens around a document, up to the first field.
+
+        Args:
+            tokenizer: Of the model.
+            key: A released word.
+        """
+        shown = tuple(
+            Example(example.document, self._asked(example.key), example.record)
+            for example in self.examples
+        )
+        template = PromptTemplate(
+            system=self.instruction,
+            user="Document:\n{document}\n\n{question}",
+            examples=shown,
+            answer_prefix=self.fields[0].lead,
+        )
+        return template.cut(tokenizer, self._asked(key))
+
+    def between(self, tokenizer: Tokenizer, field: int) -> list[int]:
+        """Public tokens from the end of a field to the beginning of the next one."""
+        following = self.fields[field + 1]
+        return tokenizer.encode(f"{self.fields[field].after} {following.lead}")
+
+    def room(self, tokenizer: Tokenizer) -> int:
+        """Tokens of the longest record, behind its first public words."""
+        public = (len(self.between(tokenizer, at)) for at in range(len(self.fields) - 1))
+        return self.tokens + sum(public)
+
+    def parts(self, tokenizer: Tokenizer, tokens: Sequence[int]) -> list[list[int]]:
+        """Released tokens by field: where one ends follows from them alone."""
+        parts: list[list[int]] = [[]]
+        for token in tokens:
+            field = self.fields[len(parts) - 1]
+            if len(parts[-1]) == field.tokens or field.ended(tokenizer, parts[-1]):
+                parts.append([])
+            parts[-1].append(token)
+        return parts
+
+    def text(self, tokenizer: Tokenizer, tokens: Sequence[int]) -> str:
+        """The record that released tokens make."""
+        if not tokens:
+            return ""
+        parts = zip(self.fields, self.parts(tokenizer, tokens), strict=False)
+        return " ".join(field.written(tokenizer, drawn) for field, drawn in parts)
+
+    def _asked(self, key: str) -> str:
+        return self.request.replace(_KEY, key)
+
+    @staticmethod
+    def read(path: str | Path) -> RecordTemplate:
+        """A template from a TOML file; see docs/synthesis.md.
+
+        Raises:
+            ConfigurationError: The file cannot be read, or is no template.
+        """
+        try:
+            found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(f"{path}: no TOML file that can be read") from error
+        for many, one in (("fields", "field"), ("examples", "example")):
+            found[many] = found.pop(one, [])
+        try:
+            return TypeAdapter(RecordTemplate).validate_python(found)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            place = ".".join(str(part) for part in first["loc"])
+            raise ConfigurationError(
+                f"{path}: {place}: {first['msg']}; a template has instruction, request, [[field]] "
+                "with lead, tokens, stop and after, and [[example]] with document, key and record"
+            ) from None
