@@ -12,6 +12,9 @@ from dpicl_rag.loaders.report import Skipped
 #: text. Parsers take up to 50 times as much memory.
 MAX_RECORD_BYTES = 16 * 2**20
 
+#: A row of more fields is skipped: each is stored with every passage, and databases refuse them.
+MAX_FIELDS = 1000
+
 BINARY = "binary data"
 BROKEN_MESSAGE = "the message cannot be parsed"
 DAMAGED = "the file cannot be read from here on"
@@ -27,6 +30,7 @@ NOT_AN_OBJECT = "not a JSON object"
 NOT_CSV = "not valid CSV"
 NOT_JSON = "not valid JSON"
 TOO_LARGE = "larger than 16 MiB"
+TOO_MANY_COLUMNS = "more than 1,000 fields"
 TOO_MANY_FIELDS = "more fields than the header has columns"
 UNCLOSED_QUOTE = "an unclosed quote reaches the end of the file"
 UNSUPPORTED = "not a supported kind of file"

@@ -9,12 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from dpicl_rag.loaders.records import (
     EMPTY,
+    MAX_FIELDS,
     MAX_RECORD_BYTES,
     NESTED,
     NOT_AN_OBJECT,
     NOT_CSV,
     NOT_JSON,
     TOO_LARGE,
+    TOO_MANY_COLUMNS,
     TOO_MANY_FIELDS,
     UNCLOSED_QUOTE,
     Entry,
@@ -72,7 +74,7 @@ def read_jsonl(stream: Stream, prefix: str, options: Options) -> Iterator[Entry]
             if not isinstance(row, dict):
                 yield Skipped(position, NOT_AN_OBJECT)
                 continue
-            fields = {clean(name).strip(): _as_text(value) for name, value in row.items()}
+            fields = dict(zip(_names(row), map(_as_text, row.values()), strict=True))
         except ValueError:
             yield Skipped(position, NOT_JSON)
             continue
@@ -98,7 +100,7 @@ def _csv_rows(lines: _Lines, prefix: str, options: Options) -> Iterator[Entry]:
             yield Skipped(f"{prefix}row {number} (line {lines.row_start})", reason)
             continue
         if not columns:
-            columns = [clean(name).strip() for name in row]
+            columns = _names(row)
             continue
         if not row:
             continue
@@ -116,6 +118,8 @@ def _csv_rows(lines: _Lines, prefix: str, options: Options) -> Iterator[Entry]:
 def _record(fields: Mapping[str, str], position: str, options: Options) -> Entry:
     if not any(fields.values()):
         return Skipped(position, EMPTY)
+    if len(fields) > MAX_FIELDS:
+        return Skipped(position, TOO_MANY_COLUMNS)
     name = options.text_field or _first(fields, _TEXT_FIELDS)
     key_field = options.key_field or _first(fields, _KEY_FIELDS)
     key = f"{key_field.lower()} {fields[key_field]}" if key_field and fields.get(key_field) else ""
@@ -125,6 +129,11 @@ def _record(fields: Mapping[str, str], position: str, options: Options) -> Entry
         # Without its text, a row still tells the loader which names there are.
         text = fields.get(name, "")
     return Record(position, text, fields, key=key)
+
+
+def _names(columns: Iterable[str]) -> list[str]:
+    """Names of columns. One without gets a number: no database takes an empty name."""
+    return [clean(name).strip() or f"column {at}" for at, name in enumerate(columns, 1)]
 
 
 def _first(fields: Mapping[str, str], names: Iterable[str]) -> str | None:

@@ -210,3 +210,19 @@ def test_a_record_is_named_by_its_file_and_key(tmp_path: Path) -> None:
     assert again[0].origin.record == records[0]
     (tmp_path / "other").mkdir()
     assert load_csv(tmp_path / "other", "id,b\n1,x\n").documents[0].origin.record != records[0]
+
+
+def test_a_row_of_very_many_fields_is_skipped(tmp_path: Path) -> None:
+    wide = {f"field {number}": "x" for number in range(1_001)}
+    found = load_lines(tmp_path, {"text": "one"}, wide)
+    assert [document.text for document in found.documents] == ["one"]
+    assert found.report.skipped == (Skipped("line 2", "more than 1,000 fields"),)
+
+
+def test_a_column_without_a_name_gets_a_number(tmp_path: Path) -> None:
+    found = load_csv(tmp_path, ",text\n0,hello\n")
+    assert [document.metadata for document in found.documents] == [
+        {"column 1": "0", "text": "hello"}
+    ]
+    found = load_lines(tmp_path, {"text": "hello", "": 1})
+    assert found.documents[0].metadata == {"text": "hello", "column 2": "1"}

@@ -1,0 +1,126 @@
+"""What a release from a table costs, and the noise that it pays for: public, before rows are read.
+
+One row is one privacy unit, and moves a few whole numbers by at most a public amount each. Every
+number gets noise of its own. ``touched`` counts the moves: under add-or-remove a row comes or goes;
+under replace-one it goes from some numbers and comes to others, twice as many.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, TypeVar
+
+from dpicl_rag import _validate
+from dpicl_rag.accounting import Adjacency, epsilon_to_rho, zcdp
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.laplace import DiscreteLaplace
+from dpicl_rag.tabular.schema import Row
+
+if TYPE_CHECKING:
+    from dpicl_rag.ledger import Ledger
+
+Noise = DiscreteLaplace | DiscreteGaussian
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What one release costs every privacy unit.
+
+    Attributes:
+        epsilon: The release is (epsilon, delta)-DP.
+        delta: 0 is pure DP, with Laplace noise; above 0 zCDP, with Gaussian noise.
+        touched: How many numbers a row moves, each by 1 in its own unit of measure.
+        adjacency: What makes two tables neighbours.
+
+    Raises:
+        ConfigurationError: A number is outside its range.
+    """
+
+    epsilon: float
+    delta: float
+    touched: int
+    adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE
+
+    def __post_init__(self) -> None:
+        _validate.positive("epsilon", self.epsilon)
+        if self.delta:
+            _validate.probability("delta", self.delta)
+        if not isinstance(self.adjacency, Adjacency):
+            raise ConfigurationError("adjacency must be an Adjacency")
+
+    @property
+    def moves(self) -> int:
+        """How many numbers differ between neighbours, each by 1."""
+        return self.touched * (2 if self.adjacency is Adjacency.REPLACE_ONE else 1)
+
+    @property
+    def share(self) -> Fraction:
+        """Pure epsilon of one move; they add up to epsilon exactly."""
+        return Fraction(self.epsilon) / self.moves
+
+    @property
+    def rho(self) -> float:
+        """What a ledger is charged, zCDP rho.
+
+        Pure shares are moves of numbers with noise of their own, so their rhos add up; that is
+        less than the rho of epsilon taken as a whole.
+        """
+        if self.delta:
+            return epsilon_to_rho(self.epsilon, self.delta)
+        return self.moves * zcdp(float(self.share))
+
+    @property
+    def noise(self) -> Noise:
+        """On every number."""
+        if not self.delta:
+            return DiscreteLaplace(self.share)
+        # Rounded up, so that the price is not above rho.
+        return DiscreteGaussian(math.sqrt(self.moves / (2 * self.rho)) * (1 + 1e-12))
+
+
+def one_each(rows: Iterable[Row], units: Sequence[str] | None) -> list[Row]:
+    """One row for each privacy unit: its first one, whatever rows others have.
+
+    Args:
+        rows: Private.
+        units: Whose each row is; None makes each a unit by itself.
+
+    Raises:
+        ConfigurationError: There are not as many units as rows.
+    """
+    every = list(rows)
+    if units is None:
+        return every
+    if len(units) != len(every):
+        raise ConfigurationError("give a unit for each row")
+    first: dict[str, Row] = {}
+    for unit, row in zip(units, every, strict=True):
+        first.setdefault(unit, row)
+    return list(first.values())
+
+
+def paid(ledger: Ledger | None, corpus: str, rho: float, draw: Callable[[], T]) -> T:
+    """Draw a release. It is charged before anybody sees it.
+
+    Args:
+        ledger: Keeps the budget, if there is one.
+        corpus: Whose budget.
+        rho: Of the release.
+        draw: Draws it. Done first, as it takes longest: a kill seldom falls between the charge
+            and the release.
+
+    Raises:
+        BudgetExceededError: The budget has not as much left; nothing was drawn.
+    """
+    if ledger is None:
+        return draw()
+    with ledger.reserve(corpus=corpus, rho=rho) as reservation:
+        drawn = draw()
+        reservation.commit(rho)
+    return drawn
