@@ -14,6 +14,7 @@ from dpicl_rag.cli import (
     ask,
     audit,
     budget,
+    classify_image,
     console,
     corpora,
     demo,
@@ -22,6 +23,8 @@ from dpicl_rag.cli import (
     keys,
     memory,
     serve,
+    synthesise,
+    tabular,
 )
 
 app = typer.Typer(
@@ -50,6 +53,7 @@ def _settings(
 app.command("ingest")(ingest.ingest)
 app.command("ask")(ask.ask)
 app.command("classify")(ask.classify)
+app.command("classify-image")(classify_image.classify_image)
 app.command("serve")(serve.serve)
 app.command("audit")(audit.audit)
 app.command("demo")(demo.demo)
@@ -58,6 +62,8 @@ app.add_typer(corpora.app, name="corpora")
 app.add_typer(memory.app, name="memory")
 app.add_typer(keys.app, name="keys")
 app.add_typer(evaluate.app, name="evaluate")
+app.add_typer(synthesise.app, name="synthesise")
+app.add_typer(tabular.app, name="tabular")
 
 
 def main() -> None:

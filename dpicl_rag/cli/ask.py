@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dpicl_rag.knowledge import AnswerMemory
     from dpicl_rag.private_context_llm import PrivateContextLLM
     from dpicl_rag.retrieval import Corpus, Retriever
+    from dpicl_rag.retrieval.synthetic import SyntheticOrigin
 
 _RELEASED = "interrupted; what was released is paid for"
 _UNSUPPORTED = "not supported by the documents: what the model says by itself"
@@ -42,8 +43,20 @@ def ask(
 
     Answers that the documents support are remembered, for the one who asked (or, with --shared,
     for all). The same question again costs nothing, and a similar one less.
+
+    A synthetic corpus was paid for when it was written: its answers are ordinary ones and free.
     """
-    with _asking(source, settings, answering, quiet) as (llm, retriever):
+    with ExitStack() as stack:
+        corpus = stack.enter_context(_opened(source, quiet))
+        if corpus.synthetic is not None:
+            _ask_synthetic(
+                *(question, corpus, corpus.synthetic, source, settings, answering),
+                as_json=as_json,
+                quiet=quiet,
+            )
+            return
+        asking = _asking(corpus, source, settings, answering, quiet)
+        llm, retriever = stack.enter_context(asking)
         from dpicl_rag.knowledge import NotRememberedWarning
 
         with console.Bar("Reading the documents", quiet=quiet) as bar:
@@ -100,7 +113,8 @@ def classify(
     if len(label) < 2:
         raise typer.BadParameter("give at least two labels", param_hint="--label")
     with (
-        _asking(source, settings, answering, quiet) as (llm, retriever),
+        _opened(source, quiet) as corpus,
+        _asking(corpus, source, settings, answering, quiet) as (llm, retriever),
         console.Bar("Reading the documents", quiet=quiet) as bar,
     ):
         chosen = llm.classify(question, retriever, label, method=method, on_progress=bar.update)
@@ -112,19 +126,71 @@ def classify(
 
 
 @contextmanager
+def _opened(source: options.Source, quiet: bool) -> Iterator[Corpus]:
+    """The corpus that is asked."""
+    with ExitStack() as stack:
+        with console.status("Opening the corpus", quiet=quiet):
+            opened = stores.open_corpus(source.corpus, source.path, source.embedder)
+            corpus = stack.enter_context(opened)
+        yield corpus
+
+
+def _ask_synthetic(
+    question: str,
+    corpus: Corpus,
+    origin: SyntheticOrigin,
+    source: options.Source,
+    settings: options.AnswerSettings,
+    answering: options.Answering,
+    *,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Answer by ordinary RAG: nothing is charged, remembered or drawn."""
+    from dpicl_rag.language_models.load import load_language_model
+    from dpicl_rag.prompts import PromptTemplate
+    from dpicl_rag.synthesis.answering import RECORDS, ordinary_answer
+
+    with stores.spread_model(answering.model, answering.workers) as named:
+        with console.status("Loading the language model", quiet=quiet):
+            model = load_language_model(named)
+        with console.status("Reading the synthetic records", quiet=quiet):
+            text = ordinary_answer(
+                *(corpus, question, model),
+                template=PromptTemplate(answer_prefix=answering.prefix),
+                records=source.top_k or source.units or RECORDS,
+                max_tokens=settings.max_tokens,
+            )
+    if as_json:
+        synthetic = {"epsilon": origin.epsilon, "delta": origin.delta, "run": origin.run}
+        free = {"epsilon": 0.0, "delta": 0.0, "rho": 0.0}
+        console.write_json({"answer": text, **free, "synthetic": synthetic})
+        return
+    console.stdout().print(console.printable(text), soft_wrap=True)
+    line = (
+        f"from synthetic records, written once for epsilon {origin.epsilon:g}, delta "
+        f"{origin.delta:g}: an ordinary answer, at no cost"
+    )
+    console.stdout().print(line, style="dim", soft_wrap=True)
+
+
+@contextmanager
 def _asking(
-    source: options.Source, settings: options.Settings, answering: options.Answering, quiet: bool
+    corpus: Corpus,
+    source: options.Source,
+    settings: options.Settings,
+    answering: options.Answering,
+    quiet: bool,
 ) -> Iterator[tuple[PrivateContextLLM, Retriever]]:
     """Everything a question needs, the quick checks before the slow steps."""
     from dpicl_rag.prompts import PromptTemplate
 
     PrivacyConfig.create(**asdict(settings))
+    retriever = stores.retriever_of(corpus, source)
     with ExitStack() as stack:
-        with console.status("Opening the corpus", quiet=quiet):
-            retriever = stack.enter_context(stores.open_retriever(source))
-            ledger = None
-            if not answering.no_ledger:
-                ledger = stack.enter_context(stores.open_ledger(answering.ledger))
+        ledger = None
+        if not answering.no_ledger:
+            ledger = stack.enter_context(stores.open_ledger(answering.ledger))
         loading = console.status("Loading the language model", quiet=quiet)
         with console.told(NotPrivateWarning), loading:
             from dpicl_rag.private_context_llm import PrivateContextLLM

@@ -6,12 +6,13 @@ import contextlib
 import functools
 import json
 import logging
+import math
 import os
 import sys
 import traceback
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, TextIO, TypeVar
 
 import typer
@@ -22,17 +23,26 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
+    from dpicl_rag.evaluation.report import Table
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 _tracebacks = False
+_progress_lines = False
 
 
 def show_tracebacks(wanted: bool) -> None:
     """Whether an error is followed by the places in the code that it came through."""
     global _tracebacks
     _tracebacks = wanted
+
+
+def tell_progress() -> None:
+    """Write progress as JSON lines to stderr, for a program that started this one."""
+    global _progress_lines
+    _progress_lines = True
 
 
 def quiet_libraries() -> None:
@@ -126,6 +136,19 @@ def stdout() -> Console:
     return Console(file=sys.stdout, highlight=False, emoji=False, markup=False)
 
 
+def show_tables(tables: Iterable[Table]) -> None:
+    """Print tables of an evaluation as results."""
+    from rich import table
+
+    for words in tables:
+        shown = table.Table(title=words.title, title_justify="left")
+        for number, column in enumerate(words.columns):
+            shown.add_column(column, overflow="fold", no_wrap=number == 0)
+        for row in words.rows:
+            shown.add_row(*row)
+        stdout().print(shown)
+
+
 @contextlib.contextmanager
 def status(message: str, *, quiet: bool) -> Iterator[None]:
     """Show that something slow is going on, if somebody watches."""
@@ -162,9 +185,12 @@ class Bar:
         self._counts = counts
         self._shown = _watched(sys.stderr, quiet)
         self._progress: Progress | None = None
+        self._percent = -1
 
     def update(self, done: float, total: float | None = 1.0) -> None:
         """Move the bar; ``total`` is None where it is not known."""
+        if _progress_lines and total:
+            self._tell(math.floor(100 * done / total))
         if not self._shown:
             return
         if self._progress is None:
@@ -185,6 +211,11 @@ class Bar:
 
     def __exit__(self, *error: object) -> None:
         self.stop()
+
+    def _tell(self, percent: int) -> None:
+        if percent != self._percent:
+            self._percent = percent
+            typer.echo(json.dumps({"progress": self._label, "percent": percent}), err=True)
 
     def _made(self) -> Progress:
         from rich.progress import (

@@ -40,19 +40,13 @@ def delete(
 ) -> None:
     """Delete a corpus. What its answers have spent stays in the ledger, and so do the answers."""
     from dpicl_rag.retrieval import Corpus
-    from dpicl_rag.retrieval.store import Store
 
     if name not in Corpus.names(path):
         raise CorpusError(f"no corpus named {name!r}; `dpicl-rag corpora list` names them")
     if not yes:
         typer.confirm(f"Delete the corpus {name} and all its texts?", abort=True)
     stores.forget_prefixes(name, path)
-    store = Store.at(path, None)
-    try:
-        with store.writing() as client:
-            client.delete_collection(name)
-    finally:
-        store.close()
+    Corpus.delete(name, path)
     typer.echo(
         f"deleted corpus {name}; its budget and what was spent stay in the ledger, and its "
         f"released answers in the memory (`dpicl-rag memory clear --corpus {name}`)"

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from dpicl_rag._packaged import optional
-from dpicl_rag.cli import console, options, stores
+from dpicl_rag.cli import (
+    console,
+    evaluate_images,
+    evaluate_synthetic,
+    evaluate_tabular,
+    options,
+    stores,
+)
+from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 
 if TYPE_CHECKING:
@@ -111,7 +119,7 @@ def run(
     from dpicl_rag.evaluation.protocol import wanted_layouts
 
     chosen = _methods(methods)
-    numbers = _numbers(experts)
+    numbers = options.numbers(experts, "--experts", int)
     wanted = list(wanted_layouts(chosen, numbers))
     if leave_one_out:
         wanted.append((LeaveOneOut(), max(numbers)))
@@ -264,6 +272,11 @@ def _reported(
     from dpicl_rag.evaluation.run_folder import load_run
 
     run = load_run(folder)
+    if run.settings.kind == "images":
+        raise ConfigurationError(
+            f"{folder}: a run of `dpicl-rag evaluate images`, which shows its own tables; give it "
+            "the same settings and --out again"
+        )
     budget = Budget(
         run.reporting.epsilon if epsilon is None else epsilon,
         run.reporting.delta if delta is None else delta,
@@ -286,30 +299,16 @@ def _methods(names: str) -> list[Method]:
     return [make(name) for name in dict.fromkeys(n.strip() for n in names.split(",") if n.strip())]
 
 
-def _numbers(text: str) -> list[int]:
-    try:
-        numbers = sorted({int(part) for part in text.split(",")})
-    except ValueError:
-        numbers = [0]
-    if numbers[0] < 1:
-        raise typer.BadParameter("give whole numbers above 0, such as 4,8", param_hint="--experts")
-    return numbers
-
-
 def _show(reports: Sequence[EvaluationReport | MembershipReport], as_json: bool) -> None:
     if as_json:
         found = [report.summary() for report in reports]
         console.write_json(found[0] if len(found) == 1 else {"reports": found})
         return
-    from rich.table import Table
-
-    screen = console.stdout()
     for report in reports:
-        screen.print(f"\n{report.heading()}", style="bold")
-        for words in report.tables():
-            table = Table(title=words.title, title_justify="left")
-            for number, column in enumerate(words.columns):
-                table.add_column(column, overflow="fold", no_wrap=number == 0)
-            for row in words.rows:
-                table.add_row(*row)
-            screen.print(table)
+        console.stdout().print(f"\n{report.heading()}", style="bold")
+        console.show_tables(report.tables())
+
+
+app.command("synthetic")(evaluate_synthetic.synthetic)
+app.command("images")(evaluate_images.images)
+app.command("tabular")(evaluate_tabular.tabular)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpicl_rag.cli import console, options, stores
+from dpicl_rag.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -86,6 +87,14 @@ def ingest(
     options.at_most_one({"--ledger": ledger, "--no-ledger": no_ledger})
     from dpicl_rag.loaders import load
     from dpicl_rag.retrieval import Corpus
+    from dpicl_rag.retrieval.address import Address
+
+    if warm and Address.of(path) is not None:
+        # A unit may be forgotten from another machine, which could not delete what lies on this.
+        raise ConfigurationError(
+            "--warm needs a store in a folder: of a server's corpus no machine keeps what it has "
+            "read; leave --warm out"
+        )
 
     with console.Bar("Reading", quiet=quiet, counts=True) as bar:
         loaded = load(
@@ -115,7 +124,7 @@ def ingest(
     _print_skipped(loaded.report, every=verbose)
 
 
-def _warm(target: Corpus, corpus: str, path: Path | None, model: str | None, *, quiet: bool) -> int:
+def _warm(target: Corpus, corpus: str, path: str | None, model: str | None, *, quiet: bool) -> int:
     from dpicl_rag.documents import Document
     from dpicl_rag.language_models.prefix_cache import PrefixCache
     from dpicl_rag.private_context_llm import PrivateContextLLM

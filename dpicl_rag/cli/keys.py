@@ -48,16 +48,34 @@ def add(
         Literal["lifetime", "day", "month", "year"],
         typer.Option(help="How often that budget renews (UTC)."),
     ] = "lifetime",
+    each: Annotated[
+        int | None,
+        typer.Option(min=1, help="Questions at a time; the server's --each by default."),
+    ] = None,
+    a_minute: Annotated[
+        int | None,
+        typer.Option(min=1, help="Questions a minute; the server's --a-minute by default."),
+    ] = None,
     keys: KeysPath = None,
     ledger: options.LedgerPath = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Make a key and show it, this once. Only its hash is kept."""
     with open_keys(keys) as file:
-        key = file.add(name, role="owner" if owner else "caller", corpora=corpus)
-    if epsilon is not None:
-        with stores.open_ledger(ledger) as book:
-            book.set_budget(caller=name, epsilon=epsilon, delta=delta, period=period)
+        key = file.add(
+            name,
+            role="owner" if owner else "caller",
+            corpora=corpus,
+            each=each,
+            a_minute=a_minute,
+        )
+        try:
+            if epsilon is not None:
+                with stores.open_ledger(ledger) as book:
+                    book.set_budget(caller=name, epsilon=epsilon, delta=delta, period=period)
+        except BaseException:
+            file.remove(name)  # no key goes without the budget that it was to have
+            raise
     if as_json:
         console.write_json({"name": name, "key": key})
         return
@@ -79,6 +97,8 @@ def list_keys(keys: KeysPath = None, as_json: options.AsJson = False) -> None:
             "name": one.name,
             "role": one.role,
             "corpora": one.corpora,
+            "each": one.each,
+            "a_minute": one.a_minute,
             "made": None if one.made is None else one.made.isoformat(),
         }
         for one in found
@@ -86,11 +106,13 @@ def list_keys(keys: KeysPath = None, as_json: options.AsJson = False) -> None:
     if as_json:
         console.write_json({"keys": rows})
         return
-    table = Table("Name", "Role", "Corpora", "Made (UTC)", box=box.SIMPLE)
+    table = Table("Name", "Role", "Corpora", "Each", "A minute", "Made (UTC)", box=box.SIMPLE)
     for one in found:
         made = "" if one.made is None else one.made.strftime("%Y-%m-%d %H:%M")
         corpora = "all" if one.corpora is None else ", ".join(one.corpora)
-        table.add_row(*map(console.printable, (one.name or "", one.role, corpora, made)))
+        limits = [str(limit or "") for limit in (one.each, one.a_minute)]
+        row = (one.name or "", one.role, corpora, *limits, made)
+        table.add_row(*map(console.printable, row))
     if found:
         console.stdout().print(table)
     else:
@@ -99,10 +121,13 @@ def list_keys(keys: KeysPath = None, as_json: options.AsJson = False) -> None:
 
 @app.command()
 @console.reported()
-def remove(name: Name, keys: KeysPath = None) -> None:
+def remove(name: Name, keys: KeysPath = None, as_json: options.AsJson = False) -> None:
     """Take a key back; it is refused from now on. What was spent stays in the ledger."""
     with open_keys(keys) as file:
         file.remove(name)
+    if as_json:
+        console.write_json({"removed": name})
+        return
     typer.echo(f"the key of {name} is taken back")
 
 

@@ -14,6 +14,7 @@ import typer
 from dpicl_rag import configuration
 
 T = TypeVar("T")
+N = TypeVar("N", int, float)
 
 DELTA = 1e-5
 
@@ -28,12 +29,13 @@ TextField = Annotated[
     str | None, typer.Option(metavar="FIELD", help="Column of PATH that holds the text.")
 ]
 StorePath = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--path",
         metavar="STORE",
         envvar="DPICL_RAG_STORE",
-        help="Folder of the Chroma database; your data folder by default.",
+        help="Folder of the Chroma database, or address of a Chroma server, http://HOST:PORT; your "
+        "data folder by default.",
     ),
 ]
 Embedding = Annotated[
@@ -295,3 +297,24 @@ def expanded(command: Callable[..., T]) -> Callable[..., T]:
 
 def _parameters(maker: Callable[..., Any]) -> list[inspect.Parameter]:
     return list(inspect.signature(maker, eval_str=True).parameters.values())
+
+
+def numbers(text: str, option: str, kind: type[N]) -> list[N]:
+    """The numbers of an option such as ``4,8``: all above 0, each once, the smallest first.
+
+    Args:
+        text: Given on the command line.
+        option: Its name.
+        kind: ``int`` or ``float``.
+
+    Raises:
+        BadParameter: Something in it is no such number.
+    """
+    try:
+        found = sorted({kind(part) for part in text.split(",")})
+    except ValueError:
+        found = []
+    if not found or not all(0 < number < float("inf") for number in found):
+        what = "whole numbers" if kind is int else "numbers"
+        raise typer.BadParameter(f"give {what} above 0, such as 4,8", param_hint=option)
+    return found

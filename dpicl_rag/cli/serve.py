@@ -14,6 +14,7 @@ from dpicl_rag._packaged import optional
 from dpicl_rag.cli import console, options, stores
 from dpicl_rag.cli.keys import KeysPath
 from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.errors import KeyFileError
 
 if TYPE_CHECKING:
     from dpicl_rag.server.audits import Auditor
@@ -71,6 +72,7 @@ def serve(
     PrivacyConfig.create(**asdict(settings))
     for module in ("fastapi", "uvicorn", "prometheus_client"):
         optional(module, "server")
+    from dpicl_rag.retrieval import Corpus
     from dpicl_rag.server.app import create_app
     from dpicl_rag.server.house import House
     from dpicl_rag.server.journal import Journal
@@ -87,7 +89,12 @@ def serve(
                 name: one.served(stack.enter_context(stores.open_corpus(name, path, embedder)))
                 for name, one in chosen.items()
             }
-            shelf = Shelf(path, stores.load_embedder(embedder), CorpusSettings(asdict(settings)))
+            shelf = Shelf(
+                path,
+                stores.load_embedder(embedder),
+                CorpusSettings(asdict(settings)),
+                closed=frozenset(Corpus.names(path)) - served.keys(),
+            )
             stack.callback(shelf.close)
         with console.status("Loading the language model", quiet=quiet):
             from dpicl_rag.language_models.load import load_language_model
@@ -112,30 +119,41 @@ def serve(
         server.run_until_stopped(lambda url: typer.echo(f"serving at {url}"))
 
 
-def _auditor(model: str | None, path: Path | None, embedder: str | None) -> Auditor:
+def _auditor(model: str | None, path: str | None, embedder: str | None) -> Auditor:
     """Audits with this server's model and store."""
-    from dpicl_rag.retrieval.store import local_path
+    from dpicl_rag.retrieval.store import beside
     from dpicl_rag.server.audits import Auditor, audit_command
 
-    store = local_path(path)
-    given = {"--path": str(store), "--model": model, "--embedder": embedder}
+    given = {"--path": path, "--model": model, "--embedder": embedder}
     words = [word for name, value in given.items() if value for word in (name, value)]
     known = [field.name for field in fields(options.AnswerSettings)]
-    return Auditor(store.with_name(f"{store.name}-audits"), audit_command(known, *words))
+    return Auditor(beside(path, "audits"), audit_command(known, *words))
 
 
 def _keys(path: Path | None) -> KeyFile | None:
-    """The keys, if any were made."""
+    """The keys, if any were made. A file that is named must be there: without, anybody may ask."""
     from dpicl_rag.server.keys import KeyFile
 
     file = path or stores.default_keys()
-    return KeyFile(file) if file.exists() else None
+    try:
+        file.stat()
+    except FileNotFoundError:
+        if path is None:
+            return None
+        raise KeyFileError(
+            f"there is no key file {path}; make a key with `dpicl-rag keys add NAME --keys {path}`"
+        ) from None
+    except OSError:
+        raise KeyFileError(
+            f"the key file {file} cannot be reached; check its permissions"
+        ) from None
+    return KeyFile(file)
 
 
 def _settings(
     names: list[str] | None,
     config: Path | None,
-    path: Path | None,
+    path: str | None,
     settings: options.AnswerSettings,
 ) -> dict[str, CorpusSettings]:
     from dpicl_rag.retrieval import Corpus

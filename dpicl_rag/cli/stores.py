@@ -35,15 +35,14 @@ def default_keys() -> Path:
     return default_ledger().with_name("keys.sqlite")
 
 
-def prefix_folder(corpus: str, path: Path | None) -> Path:
+def prefix_folder(corpus: str, path: str | None) -> Path:
     """Where `ingest --warm` keeps what the model has read of a corpus."""
-    from dpicl_rag.retrieval.store import local_path
+    from dpicl_rag.retrieval.store import beside
 
-    store = local_path(path)
-    return store.parent / f"{store.name}-read" / corpus
+    return beside(path, "read") / corpus
 
 
-def open_prefixes(corpus: str, path: Path | None) -> PrefixCache | None:
+def open_prefixes(corpus: str, path: str | None) -> PrefixCache | None:
     """What was read ahead of a corpus, if anything was."""
     from dpicl_rag.language_models.prefix_cache import PrefixCache
 
@@ -51,7 +50,7 @@ def open_prefixes(corpus: str, path: Path | None) -> PrefixCache | None:
     return PrefixCache(folder=folder) if folder.is_dir() else None
 
 
-def forget_prefixes(corpus: str, path: Path | None) -> None:
+def forget_prefixes(corpus: str, path: str | None) -> None:
     """Delete what the model has read of a corpus."""
     shutil.rmtree(prefix_folder(corpus, path), ignore_errors=True)
 
@@ -133,7 +132,7 @@ def load_embedder(model: str | None, device: str | None = None) -> Embedder:
 
 
 @contextmanager
-def open_corpus(name: str, path: Path | None, embedder: str | None) -> Iterator[Corpus]:
+def open_corpus(name: str, path: str | None, embedder: str | None) -> Iterator[Corpus]:
     """Open an existing corpus."""
     from dpicl_rag.retrieval import Corpus
 
@@ -147,19 +146,24 @@ def open_corpus(name: str, path: Path | None, embedder: str | None) -> Iterator[
 @contextmanager
 def open_retriever(source: Source) -> Iterator[Retriever]:
     """Open a corpus with the search that was asked for."""
+    with open_corpus(source.corpus, source.path, source.embedder) as corpus:
+        yield retriever_of(corpus, source)
+
+
+def retriever_of(corpus: Corpus, source: Source) -> Retriever:
+    """The search that was asked for, over an open corpus."""
     from dpicl_rag import retrieval
 
-    with open_corpus(source.corpus, source.path, source.embedder) as corpus:
-        found: Retriever
-        if source.private_threshold is not None:
-            found = retrieval.PrivateThresholdRetriever(corpus, source.private_threshold)
-        elif source.private_top_k is not None:
-            found = retrieval.PrivateTopKRetriever(corpus, source.private_top_k)
-        else:
-            units = source.units or retrieval.UNITS
-            found = retrieval.retriever_over(
-                corpus, units=units, threshold=source.threshold, top_k=source.top_k
-            )
-        if source.sample is not None:
-            found = retrieval.PoissonSampledRetriever(found, source.sample)
-        yield found
+    found: Retriever
+    if source.private_threshold is not None:
+        found = retrieval.PrivateThresholdRetriever(corpus, source.private_threshold)
+    elif source.private_top_k is not None:
+        found = retrieval.PrivateTopKRetriever(corpus, source.private_top_k)
+    else:
+        units = source.units or retrieval.UNITS
+        found = retrieval.retriever_over(
+            corpus, units=units, threshold=source.threshold, top_k=source.top_k
+        )
+    if source.sample is not None:
+        found = retrieval.PoissonSampledRetriever(found, source.sample)
+    return found

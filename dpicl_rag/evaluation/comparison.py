@@ -50,15 +50,19 @@ class Estimate:
     mean: float
     error: float | None
 
+    @staticmethod
+    def of(values: Sequence[float]) -> Estimate:
+        """From one value of each seed."""
+        error = stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
+        return Estimate(fmean(values), error)
+
 
 def over_seeds(run: Run, value: Callable[[Record], float]) -> Estimate:
     """Mean over queries, then over seeds, with the standard error over seeds."""
     by_seed: dict[int, list[float]] = defaultdict(list)
     for record in run.records:
         by_seed[record.seed].append(value(record))
-    means = [fmean(values) for values in by_seed.values()]
-    error = stdev(means) / math.sqrt(len(means)) if len(means) > 1 else None
-    return Estimate(fmean(means), error)
+    return Estimate.of([fmean(values) for values in by_seed.values()])
 
 
 def compare(

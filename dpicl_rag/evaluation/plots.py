@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.evaluation.comparison import Line
 from dpicl_rag.evaluation.membership import MembershipReport
 from dpicl_rag.evaluation.report import EvaluationReport
+from dpicl_rag.evaluation.synthetic import Line as SyntheticLine
 
 Points = dict[str, list[tuple[float, Line]]]
 
@@ -39,6 +40,59 @@ def save(report: EvaluationReport | MembershipReport, folder: Path) -> list[Path
     except OSError as error:
         raise ConfigurationError(f"{folder}: the report cannot be written there") from error
     return files
+
+
+def save_synthetic(settings: Mapping[str, Any], lines: Sequence[SyntheticLine], file: Path) -> None:
+    """Write a plot of synthetic shots: accuracy by true epsilon, with standard errors.
+
+    Args:
+        settings: Of the run.
+        lines: Its lines. Those to compare with are drawn across the panel.
+        file: Its suffix says the format.
+
+    Raises:
+        MissingDependencyError: matplotlib is not installed.
+        ConfigurationError: The file cannot be written.
+    """
+    optional("matplotlib", "eval")
+    figure = _figure(2)
+    panels = figure.subplots(1, 2, sharey=True)
+    _synthetic(panels[0], [(n.arm, n.true_epsilon, n.accuracy, n.error) for n in lines])
+    _synthetic(panels[1], [(n.arm, n.true_epsilon, n.corrected, n.corrected_error) for n in lines])
+    panels[0].set_title("as it is", fontsize=9)
+    panels[1].set_title("with the prompt's prior taken out", fontsize=9)
+    panels[0].set_ylabel("accuracy (%)")
+    handles = {line.get_label(): line for line in panels[0].lines}
+    figure.legend(handles.values(), handles.keys(), loc="outside right upper", fontsize=7)
+    figure.suptitle(f"{settings['task']}: {settings['shots']} shots, true epsilon")
+    try:
+        figure.savefig(file, dpi=120)
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{file}: the plot cannot be written there") from error
+
+
+Found = tuple[str, float | None, float, float | None]
+"""Arm, true epsilon, and a share with its error."""
+
+
+def _synthetic(axis: Any, found: Sequence[Found]) -> None:
+    for number, arm in enumerate(dict.fromkeys(arm for arm, *_ in found)):
+        own = sorted(
+            (e or 0.0, 100 * share, 100 * (error or 0.0))
+            for a, e, share, error in found
+            if a == arm
+        )
+        look = {"color": f"C{number}", "label": arm}
+        if not own[0][0]:
+            axis.axhline(own[0][1], linestyle=":", **look)
+            continue
+        at, shares, errors = zip(*own, strict=True)
+        axis.errorbar(
+            at, shares, yerr=errors, marker="o", markersize=3, linewidth=1, color=f"C{number}"
+        )
+        axis.lines[-1].set_label(arm)
+    axis.set_xscale("log", base=2)
+    axis.set_xlabel("epsilon")
 
 
 def _accuracy(report: EvaluationReport) -> Any:

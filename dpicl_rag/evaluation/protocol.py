@@ -86,7 +86,7 @@ def run(
         )
     settings = Settings(
         task=task.name,
-        data=_digest(task),
+        data=data_digest(task),
         model=model.fingerprint,
         experts=experts,
         seeds=seeds,
@@ -103,14 +103,14 @@ def run(
 
 def context_of(task: Task, seed: int, size: int) -> tuple[Item, ...]:
     """The examples of a seed. Those for fewer experts are the first of those for more."""
-    return tuple(task.pool[i] for i in _shuffled(f"{seed}/context", len(task.pool))[:size])
+    return tuple(task.pool[i] for i in shuffled(f"{seed}/context", len(task.pool))[:size])
 
 
 def queries_of(task: Task, seed: int, number: int, kind: Kind) -> tuple[Item, ...]:
     """The queries of a seed. For ``membership``, the first half of them is the context."""
     if kind == "membership":
         return context_of(task, seed, number)
-    return tuple(task.test[i] for i in _shuffled(f"{seed}/queries", len(task.test))[:number])
+    return tuple(task.test[i] for i in shuffled(f"{seed}/queries", len(task.test))[:number])
 
 
 def _run_seed(
@@ -149,13 +149,15 @@ def _run_seed(
             on_progress(len(scores.done), settings.seeds * settings.queries)
 
 
-def _shuffled(name: str, number: int) -> list[int]:
+def shuffled(name: str, number: int) -> list[int]:
+    """The numbers below ``number`` in an order that follows from a name."""
     order = list(range(number))
     random.Random(name).shuffle(order)  # noqa: S311
     return order
 
 
-def _digest(task: Task) -> str:
+def data_digest(task: Task) -> str:
+    """A hash of a task's prompts and items."""
     digest = hashlib.sha256(repr((task.template, task.labels)).encode())
     for item in (*task.pool, *task.test):
         digest.update(repr(item).encode())

@@ -43,7 +43,7 @@ def read_rows(path: Path) -> list[Mapping[str, object]]:
             f"{path}: the task file cannot be read ({type(error).__name__})"
         ) from error
     if not rows:
-        raise ConfigurationError(f"{path}: the task file has no rows")
+        raise ConfigurationError(f"{path} has no rows")
     return rows
 
 

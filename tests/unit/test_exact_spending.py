@@ -193,6 +193,25 @@ def test_a_proposal_that_units_confirm_is_paid_for(dear_counts):
     assert len({view[-1] for view, _ in found}) == 3
 
 
+class HalfSaid(Read):
+    """A planted fault: the search costs a unit twice what it says."""
+
+    def __init__(self, units):
+        super().__init__(units)
+        self.rho = lambda adjacency: self.own.rho(adjacency) / 2
+
+
+def most_unsaid(kind=Read):
+    """How much more the unit paid, at most, than the answer says that any unit may have."""
+    found = views({**ONE, "u": [0.95]}, kind=kind, **PROPOSED)
+    return max(paid - view[-1] for view, paid in found)
+
+
+def test_an_answer_says_at_least_what_a_unit_paid(dear_counts):
+    assert most_unsaid() <= 1e-9
+    assert most_unsaid(HalfSaid) > 1e-3
+
+
 @pytest.mark.parametrize("part", [0.0, 0.5])
 def test_a_proposal_that_is_paid_in_part_or_not_at_all_is_seen(dear_counts, monkeypatch, part):
     paid = IndividualFilter.pay_aside

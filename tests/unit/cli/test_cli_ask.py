@@ -473,3 +473,17 @@ def test_an_engine_that_stops_answering_is_one_line_after_the_answer(cli, mail, 
     assert "2 tokens, stopped by unavailable" in result.stdout
     assert result.stderr == f"error: {EngineUnavailableError()}\n"
     assert ask(0, *PLAIN).exit_code == 1
+
+
+def test_a_question_opens_its_corpus_once(cli, mail, endless, monkeypatch):
+    opened = []
+    right = stores.open_corpus
+
+    def counted(*given):
+        opened.append(given)
+        return right(*given)
+
+    monkeypatch.setattr(stores, "open_corpus", counted)
+    result = cli("ask", "What is the code?", "--corpus", mail, "--max-tokens", "2", *PLAIN)
+    assert result.exit_code == 0
+    assert len(opened) == 1

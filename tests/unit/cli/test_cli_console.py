@@ -19,6 +19,7 @@ COMMANDS = [
     ["ingest"],
     ["ask"],
     ["classify"],
+    ["classify-image"],
     ["serve"],
     ["audit"],
     ["demo"],
@@ -39,6 +40,19 @@ COMMANDS = [
     ["evaluate", "run"],
     ["evaluate", "membership"],
     ["evaluate", "report"],
+    ["evaluate", "synthetic"],
+    ["evaluate", "images"],
+    ["evaluate", "tabular"],
+    ["synthesise", "examples"],
+    ["synthesise", "corpus"],
+    ["synthesise", "plan"],
+    ["synthesise", "show"],
+    ["tabular", "tables"],
+    ["tabular", "aggregates"],
+    ["tabular", "local"],
+    ["tabular", "collect"],
+    ["tabular", "serialise"],
+    ["tabular", "schema"],
 ]
 
 

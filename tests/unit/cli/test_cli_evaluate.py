@@ -165,3 +165,31 @@ def test_membership_attacks_both_paths(cli, home, source):
     again = cli("evaluate", "report", str(home / "attack"))
     assert "AUROC" in again.stdout
     assert cli("evaluate", "membership", *words, "--examples", "5").exit_code == 2
+
+
+def test_synthetic_shots_end_with_a_table_or_json(cli, home, source):
+    base = ("--task", str(source), "--method", "exponential,few-shot", "--epsilon", "2", "--rate")
+    sizes = ("--seeds", "1", "--queries", "2", "--shots", "2", "--max-tokens", "2", "--experts")
+    words = (*base, "0.5", *sizes, "3", "--delta", "1e-2", "--out", str(home / "synthetic"))
+    result = cli("evaluate", "synthetic", *words)
+    assert result.exit_code == 0, result.output
+    for name in ("zero-shot", "real", "data-free", "exponential", "few-shot", "not private"):
+        assert name in result.stdout
+    picture = home / "synthetic.png"
+    found = json.loads(
+        cli("evaluate", "synthetic", *words, "--json", "--plot", str(picture)).stdout
+    )
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    refused = cli("evaluate", "synthetic", *words, "--quiet", "--plot", str(home / "no" / "p.png"))
+    assert refused.exit_code == 1
+    assert "the plot cannot be written there" in refused.stderr
+    assert [line["arm"] for line in found["lines"]] == [
+        *("zero-shot", "real", "data-free"),
+        *("exponential", "few-shot"),
+    ]
+
+
+@pytest.mark.parametrize("epsilon", ["0", "x", "1,-2", "inf"])
+def test_an_epsilon_that_is_none_is_refused(cli, source, epsilon):
+    result = cli("evaluate", "synthetic", "--task", str(source), "--epsilon", epsilon)
+    assert result.exit_code == 2

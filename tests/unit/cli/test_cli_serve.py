@@ -29,7 +29,7 @@ def served(folder: Path, *options: str):
         corpus.add([Document(f"The office is in Elm Lane {n}.", f"unit {n}") for n in range(30)])
     with Ledger(folder / "ledger.sqlite") as ledger:
         ledger.set_budget(corpus="notes", rho=1e6)
-    places = {"--path": "store", "--ledger": "ledger.sqlite", "--keys": "keys.sqlite"}
+    places = {"--path": "store", "--ledger": "ledger.sqlite"}
     words = [word for name, file in places.items() for word in (name, str(folder / file))]
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.support.small_cli", "serve", "--port", "0", *words, *options],
@@ -37,7 +37,7 @@ def served(folder: Path, *options: str):
         stderr=subprocess.PIPE,
         text=True,
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "XDG_DATA_HOME": str(folder)},
     )
     with process:
         try:
@@ -75,8 +75,9 @@ def test_sigterm_lets_an_answer_end_at_its_next_token(tmp_path):
     assert status.reserved == 0
 
 
-def test_what_cannot_be_listened_on_is_said_in_one_line(tmp_path):
-    command = ["serve", "--port", "0", "--host", "0.0.0.0", "--path", str(tmp_path / "none")]
+def refused(tmp_path, *options):
+    """What a server that does not start says."""
+    command = ["serve", "--port", "0", "--path", str(tmp_path / "none"), *options]
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.small_cli", *command],
         capture_output=True,
@@ -87,4 +88,13 @@ def test_what_cannot_be_listened_on_is_said_in_one_line(tmp_path):
     )
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
-    assert "without keys the server listens on this machine only" in done.stderr
+    return done.stderr
+
+
+def test_what_cannot_be_listened_on_is_said_in_one_line(tmp_path):
+    said = refused(tmp_path, "--host", "0.0.0.0")
+    assert "without keys the server listens on this machine only" in said
+
+
+def test_a_file_of_keys_that_is_named_and_not_there_opens_nothing_to_all(tmp_path):
+    assert "there is no key file" in refused(tmp_path, "--keys", str(tmp_path / "kyes.sqlite"))

@@ -1,0 +1,94 @@
+"""``evaluate images``: made-up names for pictures, with and without noise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpicl_rag.cli import console, options
+
+
+@console.reported("interrupted; the same command goes on where it stopped")
+def images(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FOLDER]",
+            help="Pictures: a folder for each class, or two halves called train and test; or a "
+            "tar file of these. The benchmark's groceries by default.",
+        ),
+    ] = None,
+    model: Annotated[
+        str,
+        typer.Option(
+            metavar="MODEL",
+            help="vision-prototype or vision-words, which stand in for a vision-language model; "
+            "or the folder or Hugging Face id of one.",
+        ),
+    ] = "vision-prototype",
+    language_model: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="What reads the words of vision-words."),
+    ] = None,
+    methods: Annotated[
+        str,
+        typer.Option(metavar="NAMES", help="Methods separated by commas; see docs/methods.md."),
+    ] = "zero-shot,k-shot,soft,hard,poe,votes,votes-gaussian,permute-and-flip",
+    pairs: Annotated[
+        str, typer.Option(metavar="N,...", help="Pictures with names in the context.")
+    ] = "4,8,20",
+    group_sizes: Annotated[
+        str, typer.Option(metavar="N,...", help="Pairs that one expert reads, on average.")
+    ] = "1,2",
+    epsilon: Annotated[str, typer.Option(metavar="N,...", help="Privacy of one label.")] = "1,4,8",
+    delta: options.Delta = options.DELTA,
+    seeds: Annotated[int, typer.Option(min=1, help="Contexts, with one query each.")] = 200,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder of the run; one that was interrupted goes on. runs/TASK-MODEL by default.",
+        ),
+    ] = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Learn made-up names for classes of pictures, and name one picture for each seed."""
+    from dpicl_rag.accounting import Budget
+    from dpicl_rag.evaluation import images as evaluation
+    from dpicl_rag.evaluation.image_tasks import load_image_task
+    from dpicl_rag.evaluation.run_folder import load_run
+    from dpicl_rag.vision.load import load_vision_model
+
+    names = list(dict.fromkeys(name.strip() for name in methods.split(",") if name.strip()))
+    arms = evaluation.arms(names, options.numbers(group_sizes, "--group-sizes", int))
+    epsilons = options.numbers(epsilon, "--epsilon", float)
+    sizes = options.numbers(pairs, "--pairs", int)
+    for each in epsilons:
+        Budget(each, delta)  # checks them
+    with console.status("Reading the pictures", quiet=quiet):
+        task = load_image_task(folder)
+    with console.status("Loading the model", quiet=quiet):
+        loaded = load_vision_model(model, language_model)
+    into = out or Path("runs") / f"{task.name}-{Path(model).name}"
+    with console.Bar("Seeds", quiet=quiet, counts=True) as bar:
+        evaluation.run(
+            loaded,
+            task,
+            arms,
+            into,
+            pairs=sizes,
+            seeds=seeds,
+            epsilon=epsilons[0],
+            delta=delta,
+            on_progress=bar.update,
+        )
+    with console.Bar("Methods", quiet=quiet, counts=True) as bar:
+        report = evaluation.build_images_report(load_run(into), arms, epsilons, delta, bar.update)
+    if as_json:
+        console.write_json(report.summary())
+        return
+    console.stdout().print(f"\n{report.heading()}", style="bold")
+    console.show_tables(report.tables())

@@ -1,0 +1,225 @@
+"""``synthesise``: write a synthetic corpus once, under one budget, for any program to read."""
+
+from __future__ import annotations
+
+import math
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from dpicl_rag.cli import console, options, stores, synthesise_examples
+from dpicl_rag.synthesis.keys import BAR
+
+if TYPE_CHECKING:
+    from dpicl_rag.synthesis.corpus_plan import CorpusPlan
+
+app = typer.Typer(
+    help="Write a synthetic corpus once; every later question to it is free.",
+    no_args_is_help=True,
+)
+
+app.command("examples")(synthesise_examples.examples)
+
+_KEPT = "interrupted; what was drawn is kept, and the same command goes on with it"
+
+SourceName = Annotated[str, typer.Argument(metavar="CORPUS", help="The private corpus.")]
+RunFolder = Annotated[
+    Path,
+    typer.Option("--out", metavar="DIR", help="Folder of the run, so that a kill loses nothing."),
+]
+
+
+@dataclass(frozen=True)
+class Writing:
+    """What a synthetic corpus costs, and how it is drawn."""
+
+    epsilon: Annotated[
+        float, typer.Option(help="Privacy of all records together; less is more private.")
+    ]
+    delta: options.Delta = options.DELTA
+    topics: Annotated[
+        int, typer.Option(min=1, help="Most key words that records are written about.")
+    ] = 100
+    topics_per_unit: Annotated[
+        int, typer.Option(min=1, help="Most records that one unit is in; each gets as much less.")
+    ] = 3
+    words_per_unit: Annotated[
+        int, typer.Option(min=1, help="Most words of a unit that are counted.")
+    ] = 3
+    batch: Annotated[int, typer.Option(min=1, help="Units that a record aims to read.")] = 32
+    records_per_topic: Annotated[int, typer.Option(min=1, help="Most records of one key word.")] = 3
+    keys: Annotated[
+        Literal["both", "list", "trie"],
+        typer.Option(help="Key words from a public list, spelled out by letters, or both."),
+    ] = "both"
+    template: Annotated[
+        Path | None,
+        typer.Option(metavar="TOML", help="Fields of a record, and the public words around them."),
+    ] = None
+    unit_tokens: Annotated[int, typer.Option(help="Most tokens read of each unit.")] = 256
+
+    def plan(self) -> CorpusPlan:
+        """The plan, checked.
+
+        Raises:
+            ConfigurationError: A setting is outside its range, or the template is none.
+        """
+        from dpicl_rag.synthesis.corpus_plan import CorpusPlan
+
+        return CorpusPlan.create(**self.settings())
+
+    def settings(self) -> dict[str, Any]:
+        """Fields of a plan, the template read."""
+        from dpicl_rag.synthesis.template import RecordTemplate
+
+        given = self.template
+        shape = RecordTemplate() if given is None else RecordTemplate.read(given)
+        return {**vars(self), "template": shape}
+
+
+@app.command("corpus")
+@console.reported(_KEPT)
+@options.expanded
+def corpus(
+    source: SourceName,
+    into: Annotated[
+        str, typer.Option("--into", metavar="NAME", help="Name of the synthetic corpus.")
+    ],
+    out: RunFolder,
+    writing: Writing,
+    keep: Annotated[
+        str | None,
+        typer.Option(metavar="REGEX", help="Keep records in which this is found."),
+    ] = None,
+    into_path: Annotated[
+        str | None,
+        typer.Option(metavar="STORE", help="Another store for the synthetic corpus than --path."),
+    ] = None,
+    model: options.Model = None,
+    path: options.StorePath = None,
+    embedder: options.Embedding = None,
+    ledger: options.LedgerPath = None,
+    no_ledger: Annotated[
+        bool, typer.Option("--no-ledger", help="Record nothing, keep to no budget.")
+    ] = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Write records from a private corpus. Started again, it goes on where it stopped."""
+    options.at_most_one({"--ledger": ledger, "--no-ledger": no_ledger})
+    settings = writing.settings()
+    writing.plan()  # for its checks, before anything slow
+    with ExitStack() as stack:
+        with console.status("Opening the corpus", quiet=quiet):
+            private = stack.enter_context(stores.open_corpus(source, path, embedder))
+            book = None if no_ledger else stack.enter_context(stores.open_ledger(ledger))
+        from dpicl_rag.ledger import NoBudgetWarning
+        from dpicl_rag.synthesis.corpus import synthesise_corpus
+        from dpicl_rag.synthesis.filters import matching
+
+        wanted = None if keep is None else matching(keep)
+        bar = stack.enter_context(console.Bar("Writing records", quiet=quiet, counts=True))
+        with console.told(NoBudgetWarning):
+            made = synthesise_corpus(
+                private,
+                into,
+                **settings,
+                keep=wanted,
+                model=model,
+                ledger=book,
+                path=into_path or path,
+                folder=out,
+                on_progress=lambda done, records, tokens: bar.update(done, records),
+            )
+    spent = {"epsilon": made.epsilon, "delta": made.delta, "rho": made.rho}
+    counted = {"records": len(made.records), "tokens": sum(r.tokens for r in made.records)}
+    if as_json:
+        console.write_json({"corpus": into, **counted, **spent})
+        return
+    typer.echo(f"{len(made.records)} records in corpus {into}; ask it as often as you like")
+    line = f"spent: epsilon {made.epsilon:g}, delta {made.delta:g}, rho {made.rho:.4g}"
+    console.stdout().print(line + (" (not recorded)" if no_ledger else ""), style="dim")
+
+
+@app.command("plan")
+@console.reported()
+@options.expanded
+def plan(writing: Writing, as_json: options.AsJson = False) -> None:
+    """Say what a synthetic corpus would cost and how long it takes. No data are touched."""
+    made = writing.plan()
+    rows = _numbers(made)
+    if as_json:
+        console.write_json(rows)
+        return
+    from rich.table import Table
+
+    table = Table(show_header=False)
+    for name, number in rows.items():
+        shown = f"{number:.4g}" if isinstance(number, float) else str(number)
+        table.add_row(name.replace("_", " "), shown)
+    console.stdout().print(table)
+
+
+@app.command("show")
+@console.reported()
+def show(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.")],
+    as_json: options.AsJson = False,
+) -> None:
+    """Show what a run has released: its keys, and its records once it is done."""
+    from dpicl_rag.synthesis.corpus import RECORDS
+    from dpicl_rag.synthesis.records import Synthesis
+    from dpicl_rag.synthesis.run_folder import read_run
+
+    run = read_run(folder)
+    ended = [drawn for drawn in run.records.values() if drawn.stopped_by is not None]
+    found = {
+        "records_begun": len(run.records),
+        "records_ended": len(ended),
+        "tokens": sum(len(drawn.tokens) for drawn in run.records.values()),
+        "charges": dict(run.charges),
+    }
+    file = folder / RECORDS
+    records = Synthesis.read(file).records if file.exists() else ()
+    if as_json:
+        texts = [{"key": r.key, "label": r.label, "text": r.text} for r in records]
+        console.write_json({**found, "finished": file.exists(), "records": texts})
+        return
+    state = "finished" if file.exists() else "under way, or stopped: the same command goes on"
+    typer.echo(
+        f"{state}; {len(ended)} of {len(run.records)} records begun have ended, "
+        f"{found['tokens']} tokens drawn"
+    )
+    for record in records:
+        about = record.key or record.label or ""
+        console.stdout().print(console.printable(f"{about}: {record.text}"), soft_wrap=True)
+
+
+def _numbers(plan: CorpusPlan) -> dict[str, float | int]:
+    """Charges, noise and hours: all that a plan says before any data are read."""
+    word_list, trie = plan.word_list(("a",)), plan.trie()
+    noise = {
+        name: counted.noise.sigma
+        for name, counted in (("list_sigma", word_list), ("trie_sigma", trie))
+        if counted is not None
+    }
+    least = {
+        name.replace("sigma", "finds_words_from_units"): math.ceil(BAR * sigma)
+        for name, sigma in noise.items()
+    }
+    return {
+        "epsilon": plan.epsilon,
+        "delta": plan.delta,
+        "rho": plan.rho,
+        "keys_rho": plan.keys_rho,
+        "text_rho": plan.rho - plan.keys_rho,
+        "record_rho": plan.record_rho,
+        **noise,
+        **least,
+        "records_at_most": plan.records,
+        "tokens_of_a_record_at_most": plan.template.tokens,
+        "hours_at_most": plan.seconds / 3600,
+    }

@@ -1,0 +1,195 @@
+"""``synthesise examples``: labelled texts for prompts, written once from a private table."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpicl_rag.cli import console, options, stores
+from dpicl_rag.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from dpicl_rag.accounting import Adjacency
+    from dpicl_rag.synthesis.examples_plan import ExamplesPlan
+    from dpicl_rag.synthesis.pools import LabelledDocument
+    from dpicl_rag.synthesis.records import Synthesis
+
+
+@dataclass(frozen=True)
+class Writing:
+    """What the texts cost, and how they are drawn."""
+
+    labels: Annotated[
+        str,
+        typer.Option(metavar="A,B,...", help="The public list of labels; others are left out."),
+    ]
+    epsilon: Annotated[float, typer.Option(help="Of all texts together; less is more private.")]
+    delta: options.Delta = options.DELTA
+    shots: Annotated[int, typer.Option(min=1, help="Texts of each label.")] = 1
+    method: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="exponential, few-shot, few-shot-permute-and-flip, adaptive or difference.",
+        ),
+    ] = "exponential"
+    max_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of a text.")] = 40
+    experts: Annotated[int, typer.Option(min=1, help="Experts expected at a token.")] = 20
+    per_expert: Annotated[int, typer.Option(min=1, help="Examples that an expert reads.")] = 1
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            help="Public rate of samples, fixed beforehand; all examples are read where there is "
+            "none."
+        ),
+    ] = None
+    candidates: Annotated[int, typer.Option(min=1, help="Candidates of noisy sums.")] = 100
+    labels_per_unit: Annotated[
+        int, typer.Option(min=1, help="Labels of one unit; so many labels are charged to it.")
+    ] = 1
+    adjacency: Annotated[
+        str, typer.Option(metavar="add_or_remove_one|replace_one", help="What neighbours are.")
+    ] = "add_or_remove_one"
+
+    def settings(self) -> dict[str, Any]:
+        """Arguments of `synthesise_examples`.
+
+        Raises:
+            ConfigurationError: The adjacency is unknown.
+        """
+        given = dict(vars(self))
+        return {
+            "labels": [label.strip() for label in given.pop("labels").split(",")],
+            "texts_per_label": given.pop("shots"),
+            "adjacency": _adjacency(given.pop("adjacency")),
+            **given,
+        }
+
+
+@console.reported("interrupted; what was drawn is kept, and the same command goes on with it")
+@options.expanded
+def examples(
+    source: Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or JSON Lines.")],
+    writing: Writing,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Folder of the run, so a kill loses nothing."),
+    ] = None,
+    text_column: Annotated[str, typer.Option(help="Column with the text.")] = "text",
+    label_column: Annotated[str, typer.Option(help="Column with the label.")] = "label",
+    unit: Annotated[
+        str, typer.Option(metavar="NAME", help="Column that is protected as a whole; or each row.")
+    ] = "document",
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Say what it would cost; read nothing.")
+    ] = False,
+    corpus: Annotated[
+        str | None,
+        typer.Option(help="Charge the ledger's budget of this corpus; otherwise nothing is kept."),
+    ] = None,
+    model: options.Model = None,
+    ledger: options.LedgerPath = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Write examples from a private table. With --out, the same command goes on."""
+    settings = writing.settings()
+    planned = _plan(settings, in_ledger=corpus is not None)
+    if plan:
+        _show_plan(planned, as_json)
+        return
+    if out is None:
+        raise ConfigurationError("give the folder of the run with --out, so a kill loses nothing")
+    private = _read(source, text_column, label_column, unit, quiet)
+    from dpicl_rag.synthesis.corpus import RECORDS
+    from dpicl_rag.synthesis.examples import synthesise_examples
+
+    with ExitStack() as stack:
+        book = None if corpus is None else stack.enter_context(stores.open_ledger(ledger))
+        bar = stack.enter_context(console.Bar("Writing texts", quiet=quiet, counts=True))
+        made = synthesise_examples(
+            private,
+            **settings,
+            model=model,
+            ledger=book,
+            corpus=corpus or "default",
+            folder=out,
+            on_progress=lambda done, texts, _tokens: bar.update(done, texts),
+        )
+    made.write(out / RECORDS)
+    _show(made, as_json, recorded=book is not None)
+
+
+def _plan(settings: dict[str, Any], *, in_ledger: bool) -> ExamplesPlan:
+    from dpicl_rag.synthesis.examples_plan import examples_plan
+
+    numbers = {name: value for name, value in settings.items() if name not in ("labels", "method")}
+    labels = len(settings["labels"])
+    return examples_plan(settings["method"], labels, in_rho=in_ledger, **numbers)
+
+
+def _read(
+    source: Path, text_column: str, label_column: str, unit: str, quiet: bool
+) -> list[LabelledDocument]:
+    from dpicl_rag.loaders import load
+    from dpicl_rag.synthesis.pools import LabelledDocument
+
+    with console.status("Reading", quiet=quiet):
+        loaded = load(source, unit=unit, text_field=text_column)
+    if not any(label_column in document.metadata for document in loaded.documents):
+        raise ConfigurationError(
+            f"the table has no column {label_column!r}; name the one of labels with --label-column"
+        )
+    return [
+        LabelledDocument(document.text, document.metadata.get(label_column, ""), document.unit)
+        for document in loaded.documents
+    ]
+
+
+def _show_plan(planned: ExamplesPlan, as_json: bool) -> None:
+    mechanism = planned.mechanism
+    names = ("sigma", "strength", "radius", "noises")
+    noise = {name: getattr(mechanism, name) for name in names if hasattr(mechanism, name)}
+    rows = {
+        "method": planned.method,
+        "epsilon": planned.epsilon,
+        "true_epsilon": planned.true_epsilon,
+        "delta": planned.delta,
+        "rho": planned.rho,
+        "tokens_that_a_unit_pays_for": planned.draws if planned.fresh else None,
+        **{
+            name: value if isinstance(value, float) else str(value) for name, value in noise.items()
+        },
+    }
+    if as_json:
+        console.write_json(rows)
+        return
+    for name, value in rows.items():
+        if value is not None:
+            shown = f"{value:.4g}" if isinstance(value, float) else str(value)
+            typer.echo(f"{name.replace('_', ' ')}: {shown}")
+
+
+def _show(made: Synthesis, as_json: bool, *, recorded: bool) -> None:
+    numbers = {"epsilon": made.epsilon, "delta": made.delta, "rho": made.rho}
+    if as_json:
+        texts = [{"label": r.label, "text": r.text, "tokens": r.tokens} for r in made.records]
+        console.write_json({"texts": texts, **numbers})
+        return
+    for record in made.records:
+        console.stdout().print(console.printable(f"{record.label}: {record.text}"), soft_wrap=True)
+    line = f"spent: epsilon {made.epsilon:g}, delta {made.delta:g}"
+    console.stdout().print(line + ("" if recorded else " (not recorded)"), style="dim")
+
+
+def _adjacency(name: str) -> Adjacency:
+    from dpicl_rag.accounting import Adjacency
+
+    try:
+        return Adjacency(name)
+    except ValueError:
+        raise ConfigurationError("adjacency is add_or_remove_one or replace_one") from None

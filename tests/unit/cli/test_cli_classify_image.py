@@ -1,0 +1,78 @@
+"""``classify-image`` on a user's own folders."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dpicl_rag.vision import prototype
+from tests.support.images import ColourNetwork, an_image, unreadable
+
+
+@pytest.fixture
+def photos(home, monkeypatch):
+    monkeypatch.setattr(prototype, "EfficientNetLite", ColourNetwork)
+    root = home / "photos"
+    for name, colour in {"rose": (250, 0, 0), "sky": (0, 0, 250)}.items():
+        (root / name).mkdir(parents=True)
+        for number in range(10):
+            content = an_image(tuple(abs(c - number) for c in colour))
+            (root / name / f"{number}.png").write_bytes(content)
+    (home / "query.png").write_bytes(an_image((255, 30, 30)))
+    return root
+
+
+@pytest.fixture
+def classify(cli, photos, home):
+    def run(*words, query="query.png"):
+        given = (str(home / query), str(photos), "--label", "rose", "--label", "sky")
+        return cli("classify-image", *given, *words)
+
+    return run
+
+
+def test_a_label_is_drawn_and_booked_to_the_folder(classify, spending):
+    result = classify("--epsilon", "4")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines() == ["rose", "spent: epsilon 4, delta 0, rho 2"]
+    assert spending("photos").spent == 2.0
+
+
+def test_groups_a_method_and_a_corpus(classify, spending):
+    words = ("--groups", "5", "--method", "votes-gaussian", "--corpus", "album", "--json")
+    result = classify(*words)
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert (found["label"], found["delta"]) == ("rose", 1e-5)
+    assert spending("album").spent == pytest.approx(found["rho"])
+
+
+def test_without_a_ledger_nothing_is_recorded(classify, spending):
+    assert "(not recorded)" in classify("--no-ledger").stdout
+    with pytest.raises((ValueError, OSError)):
+        spending("photos")
+
+
+@pytest.mark.parametrize("wrong", sorted(unreadable()))
+def test_a_damaged_picture_is_not_told_of(classify, photos, wrong):
+    before = classify("--no-ledger")
+    (photos / "rose" / "secret.png").write_bytes(unreadable()[wrong])
+    after = classify("--no-ledger")
+    assert (after.exit_code, after.stdout, after.stderr) == (0, before.stdout, before.stderr)
+
+
+def test_errors_are_one_line(classify, cli, home, photos):
+    (home / "query.txt").write_text("no picture")
+    refused = classify(query="query.txt")
+    assert refused.exit_code == 1
+    assert "the query is no JPEG or PNG image that can be read" in refused.stderr
+    alone = cli("classify-image", str(home / "query.png"), str(photos), "--label", "rose")
+    assert alone.exit_code == 2
+    assert "at least two labels" in " ".join(alone.stderr.split())
+    missing = cli(
+        *("classify-image", str(home / "query.png"), str(home / "nowhere")),
+        *("--label", "a", "--label", "b"),
+    )
+    assert missing.exit_code == 1
+    assert "is no folder" in missing.stderr

@@ -1,0 +1,73 @@
+"""`synthesise examples`: from a private table to texts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.support.speaking_model import SpeakingModel
+
+BASE = ("--labels", "x,y", "--epsilon", "2", "--max-tokens", "3")
+
+
+@pytest.fixture
+def table(home, monkeypatch):
+    monkeypatch.setattr("dpicl_rag.language_models.defaults.default_model", SpeakingModel)
+    path = home / "private.csv"
+    rows = [f"turn-{n % 3},{'xyz'[n % 3]},who{n}" for n in range(12)]
+    path.write_text("\n".join(["text,label,owner", *rows]) + "\n")
+    return path
+
+
+def test_texts_are_written_and_the_same_command_shows_them_again(cli, home, table):
+    words = ("synthesise", "examples", str(table), *BASE, "--unit", "owner", "--json")
+    first = cli(*words, "--method", "few-shot", "--rate", "0.5", "--out", str(home / "run"))
+    assert first.exit_code == 0, first.output
+    found = json.loads(first.stdout)
+    assert [text["label"] for text in found["texts"]] == ["x", "y"]
+    assert (found["epsilon"], found["rho"]) == (2.0, None)
+    again = cli(*words, "--method", "few-shot", "--rate", "0.5", "--out", str(home / "run"))
+    assert again.stdout == first.stdout
+    shown = cli("synthesise", "show", str(home / "run"))
+    assert "finished; 2 of 2" in shown.output
+
+
+def test_a_budget_pays_and_runs_out(cli, home, table, spending):
+    assert cli("budget", "set", "--corpus", "mail", "--epsilon", "2").exit_code == 0
+    words = ("synthesise", "examples", str(table), *BASE, "--method", "difference")
+    first = cli(*words, "--corpus", "mail", "--out", str(home / "one"))
+    assert first.exit_code == 0, first.output
+    assert "spent: epsilon 2" in first.output
+    assert spending("mail").spent > 0
+    second = cli(*words, "--corpus", "mail", "--out", str(home / "two"))
+    assert second.exit_code == 1
+    assert "cannot pay" in second.output
+
+
+def test_a_plan_reads_nothing(cli, home):
+    words = ("synthesise", "examples", str(home / "absent.csv"), *BASE, "--plan")
+    assert cli(*words).exit_code == 0
+    plan = json.loads(cli(*words, "--method", "adaptive", "--rate", "0.1", "--json").stdout)
+    assert 1.9 < plan["true_epsilon"] <= 2.0
+    assert plan["tokens_that_a_unit_pays_for"] == 3
+    assert "radius" in plan["noises"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--label-column", "kind"), "no column 'kind'"),
+        (("--adjacency", "any"), "replace_one"),
+        (("--method", "magic"), "one of exponential"),
+        (("--method", "adaptive"), "public rate"),
+    ],
+)
+def test_what_is_refused_is_one_line(cli, home, table, words, said):
+    out = ("--out", str(home / "run"))
+    result = cli("synthesise", "examples", str(table), *BASE, *out, *words)
+    assert result.exit_code == 1
+    assert said in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    folderless = cli("synthesise", "examples", str(table), *BASE)
+    assert "--out" in folderless.stderr

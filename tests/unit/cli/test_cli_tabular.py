@@ -1,0 +1,199 @@
+"""`tabular`: from a private table, or one's own row, to what may be shown."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dpicl_rag.tabular import Schema
+
+SCHEMA = """
+text = "{age} years, {job}."
+question = "Rich?"
+[label]
+name = "rich"
+values = ["No", "Yes"]
+aliases = { 0 = "No", 1 = "Yes" }
+[[column]]
+kind = "number"
+name = "age"
+low = 0
+high = 100
+cuts = [30, 60]
+[[column]]
+kind = "category"
+name = "job"
+values = ["clerk", "smith"]
+"""
+
+
+@pytest.fixture
+def schema(home):
+    path = home / "schema.toml"
+    path.write_text(SCHEMA)
+    return str(path)
+
+
+@pytest.fixture
+def people(home, secret):
+    path = home / "people.csv"
+    rows = [f"{20 + n},{('clerk', secret)[n % 2]},{n % 2},owner{n % 9}" for n in range(40)]
+    path.write_text("\n".join(["age,job,rich,owner", *rows]) + "\n")
+    return str(path)
+
+
+@pytest.mark.parametrize("kind", ["tables", "aggregates"])
+def test_a_release_is_paid_once_and_read_again(cli, home, people, schema, spending, secret, kind):
+    assert cli("budget", "set", "--corpus", "people", "--epsilon", "4").exit_code == 0
+    words = ("tabular", kind, people, "--schema", schema, "--epsilon", "1", "--corpus", "people")
+    out = ("--out", str(home / "release"), "--unit", "owner")
+    planned = json.loads(cli(*words, "--plan", "--json").stdout)
+    first = cli(*words, *out)
+    assert first.exit_code == 0, first.output
+    assert "Rich? Answer:" in first.output
+    assert "(not recorded)" not in first.output
+    spent = spending("people").spent
+    assert spent == pytest.approx(planned["rho"], abs=2e-9)
+    (home / "people.csv").unlink()  # nothing is read again
+    again = cli(*words, *out, "--json")
+    assert again.exit_code == 0, again.output
+    found = json.loads(again.stdout)
+    assert spending("people").spent == spent
+    assert {one["answer"] for one in found["demonstrations"]} <= {"No", "Yes"}
+    kept = (home / "release" / "release.json").read_text()
+    assert secret not in first.output + again.output + kept
+    other = cli(*words[:-3], "2", *out)
+    assert other.exit_code == 1
+    assert "other settings (corpus, epsilon)" in other.stderr
+
+
+def test_a_budget_that_is_used_up_releases_nothing(cli, home, people, schema):
+    assert cli("budget", "set", "--corpus", "people", "--epsilon", "1").exit_code == 0
+    words = ("tabular", "tables", people, "--schema", schema, "--epsilon", "5")
+    refused = cli(*words, "--corpus", "people", "--out", str(home / "release"))
+    assert refused.exit_code == 1
+    assert "cannot pay" in refused.stderr
+    assert not (home / "release" / "release.json").exists()
+
+
+def test_rows_are_drawn_into_a_file(cli, home, people, schema):
+    words = ("tabular", "tables", people, "--schema", schema, "--epsilon", "5", "--delta", "1e-5")
+    out = ("--out", str(home / "release"))
+    assert cli(*words, *out, "--rows", "30", "--demonstrations", "0").exit_code == 0
+    rows = home / "release" / "rows.jsonl"
+    assert len(rows.read_text().splitlines()) == 30
+    shown = cli(
+        "tabular", "serialise", str(rows), "--schema", schema, "--row", '{"age": 7, "job": "?"}'
+    )
+    assert shown.exit_code == 0, shown.output
+    assert len(shown.stdout.splitlines()) == 31
+    assert shown.stdout.splitlines()[-1] == "7 years, other. Rich? Answer:"
+    whole = cli("tabular", "serialise", str(rows), "--schema", schema, "--json")
+    assert json.loads(whole.stdout)["prompt"].count("\n") == 29
+
+
+def test_a_sample_shows_both_epsilons(cli, home, people, schema):
+    words = ("tabular", "aggregates", people, "--schema", schema, "--epsilon", "1")
+    plan = json.loads(cli(*words, "--rate", "0.1", "--plan", "--json").stdout)
+    assert plan["epsilon"] == 1.0
+    assert plan["epsilon_of_sample"] == pytest.approx(2.8996, abs=1e-3)
+    grouped = cli(*words, "--group-by", "rich,job,age", "--out", str(home / "release"), "--json")
+    assert len(json.loads(grouped.stdout)["rows"]) == 8
+
+
+@pytest.mark.parametrize("method", ["one-attribute", "bits"])
+def test_a_report_is_all_that_leaves(cli, home, schema, secret, method):
+    row = {"age": 44, "job": secret, "rich": "1", "name": secret}
+    base = ("--schema", schema, "--epsilon", "2", "--method", method)
+    (home / "row.json").write_text(json.dumps(row))
+    ways = [
+        cli("tabular", "local", *base, "--row", json.dumps(row)),
+        cli("tabular", "local", *base, "--row", "-", input=json.dumps(row)),
+        cli("tabular", "local", *base, "--row", str(home / "row.json")),
+    ]
+    sent = []
+    for way in ways:
+        assert way.exit_code == 0, way.output
+        assert secret not in way.output
+        sent.append(json.loads(way.stdout))
+        assert sent[-1]["schema"] == Schema.read(schema).digest
+    (home / "reports.jsonl").write_text("".join(json.dumps(one) + "\n" for one in sent * 20))
+    made = cli("tabular", "collect", str(home / "reports.jsonl"), *base, "--json")
+    assert made.exit_code == 0, made.output
+    assert len(json.loads(made.stdout)["demonstrations"]) == 4
+    other = cli("tabular", "collect", str(home / "reports.jsonl"), *base[:2], "--epsilon", "3")
+    assert other.exit_code == 1
+    assert "report 1 is of another" in other.stderr
+
+
+def test_a_report_that_is_kept_is_made_once(cli, home, schema):
+    words = ("tabular", "local", "--schema", schema, "--epsilon", "0.1", "--out", str(home / "own"))
+    rows = [json.dumps({"age": age, "job": "clerk", "rich": "1"}) for age in (20, 80) * 5]
+    sent = {cli(*words, "--row", row).stdout for row in rows}
+    assert len(sent) == 1
+    other = cli(*words[:5], "1", *words[6:], "--row", rows[0])
+    assert "other settings (epsilon)" in other.stderr
+
+
+def test_a_packaged_schema_is_a_pattern(cli, home):
+    shown = cli("tabular", "schema", "car")
+    (home / "own.toml").write_text(shown.stdout)
+    assert Schema.read(home / "own.toml") == Schema.read("car")
+    assert "packaged schemas are adult" in cli("tabular", "schema", "cars").stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("tables", "PEOPLE", "--epsilon", "0", "--out", "OUT"), "epsilon must be"),
+        (("tables", "PEOPLE", "--epsilon", "1"), "--out"),
+        (("tables", "ABSENT", "--epsilon", "1", "--out", "OUT"), "does not exist"),
+        (
+            ("aggregates", "PEOPLE", "--epsilon", "1", "--group-by", "wage", "--out", "OUT"),
+            "'wage'",
+        ),
+        (("aggregates", "PEOPLE", "--epsilon", "1", "--rate", "2", "--out", "OUT"), "at most 1"),
+        (("local", "--epsilon", "1", "--row", "zanzibar"), "a JSON object"),
+        (("local", "--epsilon", "1", "--row", "[1]"), "a JSON object"),
+        (("local", "--epsilon", "1", "--row", "absent.json"), "a JSON object"),
+        (("serialise",), "give rows with labels"),
+        (("collect", "ABSENT", "--epsilon", "1"), "no such task file"),
+    ],
+)
+def test_what_is_refused_is_one_line(cli, home, people, schema, words, said):
+    named = {"PEOPLE": people, "ABSENT": str(home / "absent.jsonl"), "OUT": str(home / "release")}
+    result = cli("tabular", *(named.get(word, word) for word in words), "--schema", schema)
+    assert result.exit_code == 1, result.output
+    assert said in result.stderr
+    assert "zanzibar" not in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_a_table_that_does_not_fit_the_schema(cli, home, people):
+    words = ("tabular", "tables", people, "--schema", "adult", "--epsilon", "1")
+    result = cli(*words, "--out", str(home / "release"))
+    assert "no column 'workclass'" in result.stderr
+
+
+def test_a_damaged_release_is_refused(cli, home, people, schema):
+    words = ("tabular", "tables", people, "--schema", schema, "--epsilon", "1")
+    out = ("--out", str(home / "release"))
+    assert cli(*words, *out).exit_code == 0
+    (home / "release" / "release.json").write_text("{")
+    assert "damaged" in cli(*words, *out).stderr
+
+
+def test_evaluate_tabular_takes_one_s_own_rows(cli, home, schema, people):
+    own = ("--schema", schema, "--train", people, "--test", people)
+    few = ("--epsilon", "5", "--k", "1,2", "--seeds", "1", "--queries", "2")
+    words = ("evaluate", "tabular", *own, *few, "--out", str(home / "run"))
+    first = cli(*words)
+    assert first.exit_code == 0, first.output
+    assert "naive Bayes, tables" in first.output
+    assert "| schema |" in (home / "run" / "results.md").read_text()
+    found = json.loads(cli(*words, "--json").stdout)
+    assert found["epsilons"] == [5.0]
+    assert {line["task"] for line in found["lines"]} == {"schema"}
+    assert "needs --schema, --train and --test" in cli("evaluate", "tabular", *own[:4]).stderr
+    assert cli(*words, "--k", "0").exit_code == 2
