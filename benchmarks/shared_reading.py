@@ -1,7 +1,8 @@
 """One model for many contenders that ask the same questions of the same documents.
 
 A row is a function of its own unit, whatever stands beside it. So what a row says at one place of
-an answer is computed once, and given to every contender that gets there.
+an answer is computed once, and given to every contender that gets there. Tokens may come in other
+pieces than a contender asked for, which moves last bits on some processors.
 """
 
 from __future__ import annotations

@@ -59,6 +59,9 @@ class BlockRows(Rows, Protocol):
     def extend_each(self, token_ids: Sequence[int], keep: int) -> list[Step]:
         """Append the same tokens to every row.
 
+        On some processors the last bits of a row follow from the pieces in which tokens come, so
+        pieces must be public.
+
         Args:
             token_ids: One or more token ids.
             keep: How many of the last of them are asked for.

@@ -176,8 +176,8 @@ def test_a_long_proposal_is_read_in_parts(tiny_model, monkeypatch):
         fresh = read(tiny_model, prompt, inputs, room=9)
         assert torch.equal(rows.extend(prompt.suffix).rows, fresh.extend(prompt.suffix).rows)
     whole, *others = (heard[at : at + 7] for at in (0, 7, 14))
-    for part in others:
-        assert all(torch.equal(a, b) for a, b in zip(whole, part, strict=True))
+    for part in others:  # the size of parts is public, and moves last bits on some processors
+        assert all(torch.allclose(a, b, atol=1e-4) for a, b in zip(whole, part, strict=True))
     assert torch.equal(found[0], found[1])
     assert torch.equal(found[0], found[2])
 

@@ -20,6 +20,15 @@ def same(steps, others):
     )
 
 
+def near(steps, others):
+    """Tokens of one piece, read as two, move last bits on some processors: pieces are public."""
+    return all(
+        torch.allclose(a.public, b.public, atol=1e-4)
+        and torch.allclose(a.experts, b.experts, atol=1e-4)
+        for a, b in zip(steps, others, strict=True)
+    )
+
+
 def test_rows_are_those_of_the_model_whoever_has_asked_before(tiny_model):
     shared = SharedModel(tiny_model)
     runs = [
@@ -29,7 +38,7 @@ def test_rows_are_those_of_the_model_whoever_has_asked_before(tiny_model):
         ([], ((1, 2), (3,))),
     ]
     for texts, tokens in runs:
-        assert same(rows(shared, texts, *tokens), rows(tiny_model, texts, *tokens))
+        assert near(rows(shared, texts, *tokens), rows(tiny_model, texts, *tokens))
 
 
 def test_what_was_read_is_not_read_again_until_it_is_forgotten(tiny_model, monkeypatch):
@@ -68,7 +77,7 @@ def test_experts_that_favour_their_own_words_are_kept_apart(tiny_model):
     plain = rows(shared, DOCUMENTS, (1, 2))
     biased = rows(shared.copying(2.0), DOCUMENTS, (1, 2))
     assert same(biased, rows(tiny_model.copying(2.0), DOCUMENTS, (1, 2)))
-    assert not same(biased, plain)
+    assert not near(biased, plain)
 
 
 def spy(function, calls):

@@ -356,7 +356,8 @@ def test_a_shard_makes_each_move_once_and_forgets(tiny_model):
     assert repr(shard) == "Shard(<private>)"
     rows = tiny_model.read((1,), reading.inputs, room=30)
     rows.extend((8, 9))
-    rows.extend((1,))
+    rows.extend_each((1, 2, 3), 3)
+    rows.rewind(2)
     expected = rows.extend((6,))
     shard.act((Do(7, 3, Append((6,), 1)),))
     (last,) = (step for place, step in shard._steps.items() if place.move == 3)
