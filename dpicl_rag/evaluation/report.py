@@ -199,9 +199,10 @@ def shown(line: Line) -> str:
     return percent(line.accuracy, line.error)
 
 
-def percent(mean: float, error: float | None) -> str:
+def percent(mean: float, error: float | None, digits: int = 1) -> str:
     """A share in percent with its standard error."""
-    return f"{100 * mean:.1f}" + ("" if error is None else f" ± {100 * error:.1f}")
+    found = f"{100 * mean:.{digits}f}"
+    return found if error is None else f"{found} ± {100 * error:.{digits}f}"
 
 
 def _estimate(estimate: Any) -> str:

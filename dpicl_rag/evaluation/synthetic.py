@@ -20,7 +20,7 @@ from dpicl_rag._run_files import alone_in, cut_tail, whole_lines, write_line, wr
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.evaluation.comparison import Estimate
 from dpicl_rag.evaluation.protocol import context_of, data_digest, queries_of, shuffled
-from dpicl_rag.evaluation.report import Table
+from dpicl_rag.evaluation.report import Table, percent
 from dpicl_rag.evaluation.scoring import Scorer
 from dpicl_rag.evaluation.tasks import Item, Task
 from dpicl_rag.language_models.base import LanguageModel
@@ -219,8 +219,8 @@ def table(settings: dict[str, Any], lines: Sequence[Line]) -> Table:
             line.arm,
             "" if line.epsilon is None else f"{line.epsilon:g}",
             "not private" if line.true_epsilon is None else f"{line.true_epsilon:.2f}",
-            _percent(line.accuracy, line.error),
-            _percent(line.corrected, line.corrected_error),
+            percent(line.accuracy, line.error),
+            percent(line.corrected, line.corrected_error),
         )
         for line in lines
     )
@@ -335,7 +335,3 @@ def _line(arm: str, epsilon: float | None, lines: Sequence[dict[str, Any]]) -> L
         corrected_error=corrected.error,
         seeds=len(lines),
     )
-
-
-def _percent(value: float, error: float | None) -> str:
-    return f"{100 * value:.1f}" + ("" if error is None else f" +- {100 * error:.1f}")

@@ -27,7 +27,7 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.evaluation.comparison import Estimate
 from dpicl_rag.evaluation.logistic_regression import logistic_regression
 from dpicl_rag.evaluation.protocol import shuffled
-from dpicl_rag.evaluation.report import Table
+from dpicl_rag.evaluation.report import Table, percent
 from dpicl_rag.evaluation.scoring import Scorer
 from dpicl_rag.evaluation.table_tasks import TableTask
 from dpicl_rag.evaluation.tasks import Item, Task, Template
@@ -222,10 +222,7 @@ def tables(settings: Mapping[str, Any], lines: Sequence[Line]) -> list[Table]:
     found = []
     for name in dict.fromkeys(line.task for line in lines):
         own = [line for line in lines if line.task == name]
-        rows = tuple(
-            (*_head(line.arm), _percent(line.accuracy, line.error), _corrected(line))
-            for line in own
-        )
+        rows = tuple((*_head(line.arm), _accuracy(line), _corrected(line)) for line in own)
         found.append(Table(f"{name}: {_asked_of(settings, own)}", columns, rows))
     return found
 
@@ -239,7 +236,7 @@ def overview(settings: Mapping[str, Any], lines: Sequence[Line]) -> Table:
         cells = []
         for name in names:
             line = kept.get((name, arm))
-            said = "" if line is None else _percent(line.accuracy, line.error)
+            said = "" if line is None else _accuracy(line)
             more = "" if line is None else _corrected(line)
             cells.append(f"{said} / {more}" if more else said)
         rows.append((*_head(arm), *cells))
@@ -397,8 +394,8 @@ def _lines(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in whole_lines(file)[0]]
 
 
-def _percent(value: float, error: float | None) -> str:
-    return f"{100 * value:.0f}" + ("" if not error else f" +- {100 * error:.0f}")
+def _accuracy(line: Line) -> str:
+    return percent(line.accuracy, line.error or None, digits=0)
 
 
 def _corrected(line: Line) -> str:
