@@ -5,8 +5,9 @@ Names are imported when first used, so that ``import dpicl_rag`` loads no torch.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dpicl_rag._lazy import importing
 
 if TYPE_CHECKING:
     from dpicl_rag.accounting import Adjacency, Stability
@@ -47,28 +48,30 @@ if TYPE_CHECKING:
         TopKRetriever,
     )
 
-_HOMES = {
-    "accounting": "Adjacency Stability",
-    "answers": "PrivateAnswer PrivateLabel PrivateStream",
-    "configuration": "PrivacyConfig",
-    "documents": "Document",
-    "errors": "BudgetExceededError ConfigurationError ContextLengthError CorpusError DPICLError "
-    "EngineUnavailableError KnowledgeError LedgerError LoaderError MissingDependencyError "
-    "MissingDocumentsError ModelError",
-    "knowledge": "AnswerMemory NotRememberedWarning PublicDocuments",
-    "language_models.openai_compatible.model": "OpenAICompatibleModel",
-    "language_models.prefix_cache": "PrefixCache",
-    "language_models.ray": "RayModel",
-    "language_models.transformers": "TransformersModel",
-    "ledger": "Ledger NoBudgetWarning",
-    "loaders": "load",
-    "mechanisms.randomness": "NotPrivateWarning",
-    "private_context_llm": "PrivateContextLLM",
-    "prompts": "Example PromptTemplate",
-    "retrieval": "Corpus CountedRetriever PoissonSampledRetriever PrivateThresholdRetriever "
-    "PrivateTopKRetriever ThresholdRetriever TopKRetriever",
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+__getattr__, __dir__ = importing(
+    __name__,
+    {
+        "accounting": "Adjacency Stability",
+        "answers": "PrivateAnswer PrivateLabel PrivateStream",
+        "configuration": "PrivacyConfig",
+        "documents": "Document",
+        "errors": "BudgetExceededError ConfigurationError ContextLengthError CorpusError "
+        "DPICLError EngineUnavailableError KnowledgeError LedgerError LoaderError "
+        "MissingDependencyError MissingDocumentsError ModelError",
+        "knowledge": "AnswerMemory NotRememberedWarning PublicDocuments",
+        "language_models.openai_compatible.model": "OpenAICompatibleModel",
+        "language_models.prefix_cache": "PrefixCache",
+        "language_models.ray": "RayModel",
+        "language_models.transformers": "TransformersModel",
+        "ledger": "Ledger NoBudgetWarning",
+        "loaders": "load",
+        "mechanisms.randomness": "NotPrivateWarning",
+        "private_context_llm": "PrivateContextLLM",
+        "prompts": "Example PromptTemplate",
+        "retrieval": "Corpus CountedRetriever PoissonSampledRetriever PrivateThresholdRetriever "
+        "PrivateTopKRetriever ThresholdRetriever TopKRetriever",
+    },
+)
 
 __version__ = "0.1.0"
 __all__ = [
@@ -113,13 +116,3 @@ __all__ = [
     "TransformersModel",
     "load",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

@@ -6,8 +6,9 @@ the documents. Names are imported when first used, so that importing this loads 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dpicl_rag._lazy import importing
 
 if TYPE_CHECKING:
     from dpicl_rag.auditing.canaries import CanaryAudit, audit_canary, epsilon_lower_bound
@@ -21,19 +22,21 @@ if TYPE_CHECKING:
     from dpicl_rag.auditing.subject import Subject
     from dpicl_rag.auditing.synthetic import SyntheticModel, audit_synthetic
 
-_HOMES = {
-    "canaries": "CanaryAudit audit_canary epsilon_lower_bound",
-    "extraction": "ExtractionAudit audit_extraction",
-    "near_ties": "NearTieAudit audit_near_ties",
-    "neighbours": "NeighbourAudit audit_neighbours",
-    "observed": "ChannelAudit audit_channels",
-    "remembering": "RememberingModel",
-    "report": "AuditReport",
-    "rivals": "worst_canary",
-    "subject": "Subject",
-    "synthetic": "SyntheticModel audit_synthetic",
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+__getattr__, __dir__ = importing(
+    __name__,
+    {
+        "canaries": "CanaryAudit audit_canary epsilon_lower_bound",
+        "extraction": "ExtractionAudit audit_extraction",
+        "near_ties": "NearTieAudit audit_near_ties",
+        "neighbours": "NeighbourAudit audit_neighbours",
+        "observed": "ChannelAudit audit_channels",
+        "remembering": "RememberingModel",
+        "report": "AuditReport",
+        "rivals": "worst_canary",
+        "subject": "Subject",
+        "synthetic": "SyntheticModel audit_synthetic",
+    },
+)
 
 __all__ = [
     "AuditReport",
@@ -54,13 +57,3 @@ __all__ = [
     "epsilon_lower_bound",
     "worst_canary",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__

@@ -59,9 +59,7 @@ def classify_image(
     ] = None,
     caller: options.Caller = None,
     ledger: options.LedgerPath = None,
-    no_ledger: Annotated[
-        bool, typer.Option("--no-ledger", help="Record nothing, keep to no budget.")
-    ] = False,
+    no_ledger: options.NoLedger = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:

@@ -65,6 +65,7 @@ LedgerPath = Annotated[
         help="Where spending is recorded; ledger.sqlite in your data folder by default.",
     ),
 ]
+NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Record nothing, keep to no budget.")]
 Caller = Annotated[
     str | None, typer.Option(metavar="NAME", help="Who asks, for budgets per caller.")
 ]

@@ -102,9 +102,7 @@ def corpus(
     path: options.StorePath = None,
     embedder: options.Embedding = None,
     ledger: options.LedgerPath = None,
-    no_ledger: Annotated[
-        bool, typer.Option("--no-ledger", help="Record nothing, keep to no budget.")
-    ] = False,
+    no_ledger: options.NoLedger = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
