@@ -17,6 +17,7 @@ from dpicl_rag._unobserved import unobserved
 from dpicl_rag.errors import DPICLError
 
 T = TypeVar("T")
+_Identity = tuple[int, int]
 
 _REMEDIES = {
     "SQLITE_BUSY": "another process holds it; try again, or end that process",
@@ -29,6 +30,10 @@ _REMEDIES = {
     "SQLITE_NOTADB": "it is not a {noun}; choose another path or restore it from a backup",
 }
 _DAMAGED = "it is damaged; restore it from a backup (a new one would forget {holds})"
+_MOVED = (
+    "was removed or replaced while it was in use, so what is written would be lost; put it back as "
+    "it was, with the files beside it, or restart to use the one that is there now"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,7 @@ class FileKind:
         application_id: Marks a file as one of this kind.
         migrations: Statements that lead from each version to the next; the first starts from an
             empty file.
+        damaged: Queries that find a row only in a file that is damaged.
     """
 
     noun: str
@@ -49,6 +55,7 @@ class FileKind:
     error: type[DPICLError]
     application_id: int
     migrations: tuple[tuple[str, ...], ...]
+    damaged: tuple[str, ...] = ()
 
     def version(self, connection: sqlite3.Connection) -> int:
         """Version of the file's tables; 0 if it is empty."""
@@ -71,9 +78,25 @@ class FileKind:
             connection.execute(f"PRAGMA application_id = {self.application_id}")
             connection.execute(f"PRAGMA user_version = {number + 1}")
 
+    def require_sound(self, connection: sqlite3.Connection) -> None:
+        """Look for damage in the whole file, indexes included.
+
+        Raises:
+            sqlite3.DatabaseError: There is some.
+        """
+        (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+        if verdict != "ok":
+            raise sqlite3.DatabaseError("integrity_check failed")
+        for query in self.damaged:
+            require_whole(not connection.execute(query).fetchone())
+
 
 class Database:
     """A connection that threads share and that survives a fork.
+
+    Each transaction makes sure that the path still leads to the file that is open. A file that was
+    removed or replaced goes on to exist for whoever has it open, and nobody else would ever see
+    what is written there.
 
     Args:
         path: The file, absolute, with symbolic links resolved.
@@ -88,6 +111,8 @@ class Database:
         # Not reentrant: a finaliser that runs inside a transaction must find it taken.
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
+        self._file: _Identity | None = None
+        self._beside: dict[Path, _Identity | None] = {}
         self._closed = False
         _live.add(self)
 
@@ -105,7 +130,7 @@ class Database:
         """
         if self.read(self._kind.version) < len(self._kind.migrations):
             self.write(migrate or self._kind.migrate)
-        self.read(_require_sound)
+        self.read(self._kind.require_sound)
 
     def write(self, action: Callable[[sqlite3.Connection], T]) -> T:
         """Run ``action`` in a transaction that holds the write lock; durable on return.
@@ -160,6 +185,7 @@ class Database:
         connection = self._connected()
         try:
             connection.execute(begin)
+            self._require_in_place()
             result = action(connection)
             connection.execute("COMMIT")
         except BaseException:
@@ -178,9 +204,14 @@ class Database:
         return self._connection
 
     def _connect(self) -> sqlite3.Connection:
-        # The umask must not decide who may read what it holds.
-        with contextlib.suppress(FileExistsError):
-            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        if self._file is None:
+            # The umask must not decide who may read what it holds.
+            with contextlib.suppress(FileExistsError):
+                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            self._file = _identity(self.path)
+        else:  # after a fork
+            self._beside = {}
+            self._require_in_place()
         connection = sqlite3.connect(
             self.path,
             timeout=self._busy_timeout,
@@ -189,10 +220,19 @@ class Database:
         )
         try:
             self._prepare(connection)
+            # SQLite keeps its log and its locks in these, as long as anybody is connected.
+            for suffix in ("-wal", "-shm"):
+                beside = self.path.with_name(self.path.name + suffix)
+                self._beside[beside] = _identity(beside)
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _require_in_place(self) -> None:
+        for path, opened in {self.path: self._file, **self._beside}.items():
+            if _identity(path) != opened:
+                raise self._failure(_MOVED)
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         if self._kind.is_foreign(connection):
@@ -205,6 +245,7 @@ class Database:
         # A commit returns after the disk has it. fullfsync matters on macOS only.
         for setting in ("synchronous = FULL", "fullfsync = ON", "foreign_keys = ON"):
             connection.execute(f"PRAGMA {setting}")
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # opens the log
 
     def _require_known_version(self, connection: sqlite3.Connection) -> None:
         if self._kind.version(connection) > len(self._kind.migrations):
@@ -250,10 +291,23 @@ class Database:
         return text.format(noun=self._kind.noun, holds=self._kind.holds)
 
 
-def _require_sound(connection: sqlite3.Connection) -> None:
-    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    if verdict != "ok":
-        raise sqlite3.DatabaseError("quick_check failed")
+def require_whole(whole: object) -> None:
+    """Raise unless a row is as it was written, by the verdict of a query.
+
+    Raises:
+        sqlite3.DatabaseError: It is not; `Database` says what to do.
+    """
+    if not whole:
+        raise sqlite3.DatabaseError("a row differs from its copy")
+
+
+def _identity(path: Path) -> _Identity | None:
+    """What tells a file from another of the same name; None if it cannot be reached."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _code(error: sqlite3.Error) -> str:

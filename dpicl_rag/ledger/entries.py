@@ -10,8 +10,10 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from dpicl_rag._database import require_whole
 from dpicl_rag.errors import BudgetExceededError
 from dpicl_rag.ledger import unit_spend
+from dpicl_rag.ledger.copies import whole
 from dpicl_rag.ledger.fixed_point import to_rho
 from dpicl_rag.ledger.owner import Owner
 from dpicl_rag.ledger.scope import Scope, every_scope
@@ -211,9 +213,17 @@ def find_stale(connection: sqlite3.Connection, now: int, stale_after: float) -> 
 
 def observe_clock(connection: sqlite3.Connection, now: int) -> int:
     """The latest time the ledger has seen, ``now`` included."""
-    (latest,) = connection.execute("SELECT latest FROM ledger").fetchone()
-    if now > latest:
-        connection.execute("UPDATE ledger SET latest = ?", (now,))
+    latest = latest_time(connection, now)
+    connection.execute("UPDATE ledger SET latest = ? WHERE latest != ?", (latest, latest))
+    return latest
+
+
+def latest_time(connection: sqlite3.Connection, now: int) -> int:
+    """The same, where nothing may be written."""
+    latest, sound = connection.execute(
+        f"SELECT latest, {whole('ledger')} FROM ledger"  # noqa: S608 - a constant
+    ).fetchone()
+    require_whole(sound)
     return int(max(now, latest))
 
 
@@ -231,6 +241,11 @@ def redate(connection: sqlite3.Connection, now: int, day: int) -> None:
         start = (scope.period.start(day), scope.id)
         connection.execute(
             "UPDATE unit SET period_start = min(period_start, ?) WHERE scope = ?", start
+        )
+        connection.execute(
+            "UPDATE part SET period_start = min(period_start, ?)"
+            " WHERE unit IN (SELECT id FROM unit WHERE scope = ?)",
+            start,
         )
         connection.execute(
             "UPDATE reservation SET period_start = min(period_start, ?) WHERE corpus = ?", start

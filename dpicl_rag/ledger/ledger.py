@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import secrets
 import sqlite3
@@ -14,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from dpicl_rag._database import Database
-from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.errors import ConfigurationError, LedgerError
-from dpicl_rag.ledger import entries, schema, unit_key, unit_spend
-from dpicl_rag.ledger.fixed_point import allowance, charge, exact
+from dpicl_rag.ledger import entries, parts, payers, schema, unit_key, unit_spend
+from dpicl_rag.ledger.budgets import budgets
+from dpicl_rag.ledger.fixed_point import charge, exact
 from dpicl_rag.ledger.owner import current_owner
 from dpicl_rag.ledger.period import Period, day_of, instant
 from dpicl_rag.ledger.reservation import Reservation
@@ -30,6 +29,7 @@ from dpicl_rag.ledger.scope import (
     require_name,
 )
 from dpicl_rag.ledger.status import ScopeStatus
+from dpicl_rag.ledger.unit_key import require_units
 
 _CLOCK_SLACK = 3600
 """Seconds by which the clock may go back unnoticed, as time servers make it do."""
@@ -152,37 +152,26 @@ class Ledger:
             raise ConfigurationError("give a budget to one corpus or to one caller")
         kind: Kind = "caller" if corpus is None else "corpus"
         name = require_name(kind, caller if corpus is None else corpus)
-        amount = _amount("rho", rho, "epsilon", epsilon, delta)
-        if amount is None:
-            raise ConfigurationError("give the budget as rho or as epsilon")
-        unit_amount = _amount("unit_rho", unit_rho, "unit_epsilon", unit_epsilon, delta)
-        budget = None if amount == math.inf else allowance(exact("rho", amount))
-        unit_budget = None if unit_amount is None else allowance(exact("unit_rho", unit_amount))
-        if unit_budget is not None and kind == "caller":
+        given = budgets(
+            rho=rho,
+            epsilon=epsilon,
+            unit_rho=unit_rho,
+            unit_epsilon=unit_epsilon,
+            delta=delta,
+            period=period,
+        )
+        if given.unit_budget is not None and kind == "caller":
             raise ConfigurationError(
                 "a unit's budget belongs to a corpus; leave unit_rho and unit_epsilon out for a "
                 "caller"
             )
-        if unit_budget is not None and budget is not None and unit_budget > budget:
-            raise ConfigurationError("a unit's budget must not be above that of its corpus")
-        try:
-            renewing = Period(period)
-        except ValueError:
-            raise ConfigurationError("period must be lifetime, day, month or year") from None
 
         def change(connection: sqlite3.Connection) -> None:
             now = int(self._clock())
             today = day_of(now)
             if now < entries.observe_clock(connection, now):
                 entries.redate(connection, now, today)
-            change_budget(
-                connection,
-                find_or_add(connection, kind, name),
-                today,
-                budget=budget,
-                unit_budget=unit_budget,
-                period=renewing,
-            )
+            change_budget(connection, find_or_add(connection, kind, name), today, given)
 
         self._database.write(change)
 
@@ -194,6 +183,7 @@ class Ledger:
         rho: float,
         at_least: float | None = None,
         units: Sequence[str] | None = None,
+        source: str | None = None,
     ) -> Reservation:
         """Hold what one answer may spend. Nothing is spent until it commits.
 
@@ -211,6 +201,8 @@ class Ledger:
             at_least: Take what is left if it is less than ``rho`` but at least this, for example
                 the price of the first token. By default all of ``rho`` or nothing.
             units: Privacy units of the experts, each once, for individual accounting.
+            source: Name of the corpus that the documents are from, if they are from one: the
+                scope that pays follows what becomes of its units, see ``payers.py``.
 
         Returns:
             The reservation. Its ``rho`` is the bound of the answer; it is below the one asked for
@@ -223,6 +215,7 @@ class Ledger:
         """
         corpus_name = require_name("corpus", corpus)
         caller_name = None if caller is None else require_name("caller", caller)
+        source_name = None if source is None else require_name("corpus", source)
         most = exact("rho", rho)
         least = None if at_least is None else exact("at_least", at_least)
         if least is not None and not 0 < least <= most:
@@ -243,6 +236,8 @@ class Ledger:
             entries.settle_stale(connection, now, self._stale_after)
             corpus_scope = find_or_add(connection, "corpus", corpus_name)
             has_budget = corpus_scope.has_budget
+            if source_name is not None:
+                payers.note(connection, corpus_scope, source_name)
             caller_scope = None
             if caller_name is not None:
                 caller_scope = find_or_add(connection, "caller", caller_name)
@@ -282,8 +277,7 @@ class Ledger:
         """
 
         def collect(connection: sqlite3.Connection) -> list[ScopeStatus]:
-            (latest,) = connection.execute("SELECT latest FROM ledger").fetchone()
-            day = day_of(max(int(self._clock()), latest))
+            day = day_of(entries.latest_time(connection, int(self._clock())))
             return [scope.status(connection, day) for scope in every_scope(connection)]
 
         return self._database.read(collect)
@@ -300,10 +294,11 @@ class Ledger:
             LedgerError: The file cannot be written.
         """
         name = require_name("corpus", corpus)
-        digests = self._key.digests(name, units)
+        digests = self._key.digests(name, require_units(units))
 
         def note(connection: sqlite3.Connection) -> None:
             scope = find_or_add(connection, "corpus", name)
+            payers.note(connection, scope, name)
             unit_spend.forget(connection, scope, digests, day_of(self._clock()))
 
         self._database.write(note)
@@ -312,32 +307,69 @@ class Ledger:
         """Note that units turned out to be one, for example threads that a late reply joins.
 
         What they have spent is joined, all of it or nothing. As what is now one unit took part
-        several times in answers of the past, it is charged more than the sum: see `joint` in
-        ``unit_spend.py``. From then on all names have one budget. To do it again changes nothing.
+        several times in answers of the past, it is charged more than the sum: see ``parts.py``.
+        From then on all names have one budget. To do it again changes nothing.
 
         Args:
-            corpus: The corpus. Where answers were booked under other names, units that are known
-                there are joined there too.
+            corpus: The corpus. Units are joined in the scope of this name and in those that have
+                paid for its answers, see ``payers.py``; nowhere else.
             survivors: For each unit that goes, the one that it is part of now.
 
         Raises:
             ConfigurationError: A parameter is outside its range.
             LedgerError: The file cannot be written.
         """
-        own = require_name("corpus", corpus)
+        name = require_name("corpus", corpus)
+        require_units([*survivors, *survivors.values()])
 
         def merge(connection: sqlite3.Connection) -> None:
-            find_or_add(connection, "corpus", own)
             day = day_of(entries.observe_clock(connection, int(self._clock())))
-            for scope in every_scope(connection):
-                if scope.kind != "corpus":
-                    continue
+            for scope, known in payers.payers(connection, name):
                 for goes, stays in survivors.items():
                     one, other = (self._key.digests(scope.name, [u])[0] for u in (stays, goes))
-                    if scope.name == own or unit_spend.knows(connection, scope, other):
-                        unit_spend.merge(connection, scope, one, other, day)
+                    if known or unit_spend.find(connection, scope, other) is not None:
+                        parts.merge(connection, scope, one, other, day)
 
         self._database.write(merge)
+
+    def separate_units(self, corpus: str, units: Sequence[str]) -> None:
+        """Undo joins: note that units are units by themselves again.
+
+        Each gets back what it had spent before it was joined, and a bound on what the answers
+        cost it that were given since; what remains of the joint unit is charged for having been
+        changed. ``parts.py`` has the proof. Without an answer since, each has exactly what it
+        had. To do it again changes nothing, and units that were never joined stay as they are.
+
+        Separate them in the corpus first: an answer that still hears them as one is charged to
+        the one whose name it has.
+
+        Args:
+            corpus: The corpus; as in `merge_units`.
+            units: The parts, by name. The unit that the others became part of may be among them.
+
+        Raises:
+            ConfigurationError: A parameter is outside its range.
+            LedgerError: The file cannot be written.
+        """
+        name = require_name("corpus", corpus)
+        named = require_units(units)
+
+        def separate(connection: sqlite3.Connection) -> None:
+            day = day_of(entries.observe_clock(connection, int(self._clock())))
+            for scope, _ in payers.payers(connection, name):
+                digests = self._key.digests(scope.name, named)
+                parts.separate(connection, scope, digests, day)
+
+        self._database.write(separate)
+
+    def check(self) -> None:
+        """Prove that answers can be paid for: write a row, durably.
+
+        Raises:
+            LedgerError: The file cannot be written, or is no longer the one at its path; the
+                message says what to do.
+        """
+        self._database.write(lambda c: c.execute("UPDATE ledger SET checks = checks + 1"))
 
     def settle_stale(self) -> int:
         """Settle what dead processes held; opening a ledger and `reserve` do so too.
@@ -413,14 +445,3 @@ class Ledger:
             if not entries.settle(connection, number):
                 with contextlib.suppress(ValueError):
                     self._abandoned.remove(number)
-
-
-def _amount(
-    rho_name: str, rho: float | None, epsilon_name: str, epsilon: float | None, delta: float
-) -> float | None:
-    """ZCDP rho of a budget given in one of two ways; None where it is not given."""
-    if epsilon is None:
-        return rho
-    if rho is not None:
-        raise ConfigurationError(f"give {rho_name} or {epsilon_name}, not both")
-    return epsilon_to_rho(epsilon, delta)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dpicl_rag._database import FileKind
 from dpicl_rag.errors import LedgerError
+from dpicl_rag.ledger.copies import column, damaged, keep_copies
 
 # One nano-rho amount: a whole number up to MAX_RHO times some slack for sums.
 _AMOUNT = (
@@ -32,6 +33,15 @@ def _day(name: str) -> str:
 def _limit(name: str) -> str:
     return f"{name} {_LIMIT.format(name)}"
 
+
+_HOLD = f"""CREATE TABLE {{}} (
+        reservation INTEGER NOT NULL REFERENCES reservation (id),
+        unit INTEGER NOT NULL REFERENCES unit (id),
+        {_amount("held")},
+        {_amount("committed")},
+        {{}}PRIMARY KEY (reservation, unit),
+        CHECK (committed <= held)
+    ) WITHOUT ROWID"""
 
 _VERSION_1 = (
     # One row: the check value of the key, and the latest time seen, in seconds since 1970.
@@ -92,14 +102,7 @@ _VERSION_1 = (
         touched INTEGER NOT NULL CHECK (typeof(touched) = 'integer'),
         CHECK (committed <= held)
     )""",
-    f"""CREATE TABLE hold (
-        reservation INTEGER NOT NULL REFERENCES reservation (id),
-        unit INTEGER NOT NULL REFERENCES unit (id),
-        {_amount("held")},
-        {_amount("committed")},
-        PRIMARY KEY (reservation, unit),
-        CHECK (committed <= held)
-    ) WITHOUT ROWID""",
+    _HOLD.format("hold", ""),
     "CREATE INDEX hold_of_unit ON hold (unit)",
 )
 
@@ -110,10 +113,48 @@ _VERSION_2 = (
     "CREATE INDEX unit_merged_into ON unit (merged_into)",
 )
 
+_VERSION_3 = (
+    # Proves that a row can be written; see Ledger.check.
+    "ALTER TABLE ledger ADD COLUMN checks INTEGER NOT NULL DEFAULT 0",
+    # Which scope has paid for answers from which corpus; see payers.py.
+    f"""CREATE TABLE payer (
+        corpus TEXT NOT NULL CHECK (typeof(corpus) = 'text'),
+        scope INTEGER NOT NULL REFERENCES scope (id),
+        {column("payer")},
+        PRIMARY KEY (corpus, scope)
+    ) WITHOUT ROWID""",
+    "INSERT INTO payer SELECT '', id FROM scope WHERE kind = 'corpus'",
+    # A unit that is part of another: what it had spent before, and how things stood then. Of units
+    # that were joined before, nobody knows: they have spent what they are together, and every
+    # answer was given since. See parts.py.
+    f"""CREATE TABLE part (
+        unit INTEGER PRIMARY KEY REFERENCES unit (id),
+        {_amount("spent")},
+        period_start INTEGER NOT NULL DEFAULT 0 CHECK (typeof(period_start) = 'integer'),
+        {_amount("period_spent")},
+        {_amount("joint")},
+        {_amount("fixed")},
+        {_amount("individual")},
+        {column("part")}
+    )""",
+    "INSERT INTO part (unit, spent, period_start, period_spent)"
+    " SELECT unit.id, root.spent, root.period_start, root.period_spent FROM unit"
+    " JOIN unit AS root ON root.id = coalesce(unit.merged_into, unit.id)"
+    " WHERE unit.merged_into IS NOT NULL"
+    " OR unit.id IN (SELECT merged_into FROM unit WHERE merged_into IS NOT NULL)",
+    _HOLD.format("copied_hold", f"{column('hold')}, "),
+    "INSERT INTO copied_hold SELECT reservation, unit, held, committed FROM hold",
+    "DROP TABLE hold",
+    "ALTER TABLE copied_hold RENAME TO hold",
+    "CREATE INDEX hold_of_unit ON hold (unit)",
+    *keep_copies(),
+)
+
 LEDGER = FileKind(
     noun="ledger",
     holds="what was spent",
     error=LedgerError,
     application_id=0x44504C47,  # "DPLG"
-    migrations=(_VERSION_1, _VERSION_2),
+    migrations=(_VERSION_1, _VERSION_2, _VERSION_3),
+    damaged=damaged(),
 )

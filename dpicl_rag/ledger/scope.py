@@ -6,15 +6,18 @@ import sqlite3
 from dataclasses import dataclass
 from typing import Literal
 
+from dpicl_rag._database import require_whole
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.ledger.bound import Limits, Usage
+from dpicl_rag.ledger.budgets import Budgets
+from dpicl_rag.ledger.copies import whole
 from dpicl_rag.ledger.fixed_point import to_rho
 from dpicl_rag.ledger.period import Period
 from dpicl_rag.ledger.status import ScopeStatus
 
 Kind = Literal["corpus", "caller"]
 
-_COLUMNS = "id, kind, name, budget, unit_budget, period, floor, floor_day"
+_COLUMNS = f"id, kind, name, budget, unit_budget, period, floor, floor_day, {whole('scope')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +55,31 @@ class Scope:
             held: Count answers in progress by what they may still spend, not by what they have.
         """
         start = self.period.start(day)
-        fixed, individual = connection.execute(
-            "SELECT coalesce(sum(fixed), 0), coalesce(sum(individual), 0)"
-            " FROM spend WHERE scope = ? AND day >= ?",
-            (self.id, start),
-        ).fetchone()
+        settled = self.settled(connection, start)
+        fixed, individual = settled.fixed, settled.individual
         column = "held" if held else "committed"
-        for is_individual, amount in connection.execute(
-            f"SELECT individual, sum({column}) FROM reservation"  # noqa: S608 - one of two words
-            f" WHERE {self.kind} = ? AND day >= ? GROUP BY individual",
+        for is_individual, amount, sound in connection.execute(
+            f"SELECT individual, sum({column}), min({whole('reservation')})"  # noqa: S608
+            f" FROM reservation WHERE {self.kind} = ? AND day >= ? GROUP BY individual",
             (self.id, start),
         ):
+            require_whole(sound)
             if is_individual:
                 individual += amount
             else:
                 fixed += amount
         if self.kind == "caller":  # the bound of an answer is all a caller is charged
             return Usage(fixed + individual, 0)
+        return Usage(fixed, individual)
+
+    def settled(self, connection: sqlite3.Connection, start: int = 0) -> Usage:
+        """Sums over closed answers since a day; all of them by default."""
+        fixed, individual, sound = connection.execute(
+            "SELECT coalesce(sum(fixed), 0), coalesce(sum(individual), 0),"  # noqa: S608
+            f" coalesce(min({whole('spend')}), 1) FROM spend WHERE scope = ? AND day >= ?",
+            (self.id, start),
+        ).fetchone()
+        require_whole(sound)
         return Usage(fixed, individual)
 
     def status(self, connection: sqlite3.Connection, day: int) -> ScopeStatus:
@@ -138,20 +149,13 @@ def every_scope(connection: sqlite3.Connection) -> list[Scope]:
     return [_scope(row) for row in rows]
 
 
-def change_budget(
-    connection: sqlite3.Connection,
-    scope: Scope,
-    day: int,
-    *,
-    budget: int | None,
-    unit_budget: int | None,
-    period: Period,
-) -> None:
+def change_budget(connection: sqlite3.Connection, scope: Scope, day: int, given: Budgets) -> None:
     """Give ``scope`` new budgets. What was possible under the old ones stays counted.
 
     Units keep no daily record, so when the period changes, all that a unit ever spent counts as
     spent in the period that begins.
     """
+    budget, unit_budget, period = given.budget, given.unit_budget, given.period
     renewed = Scope(scope.id, scope.kind, scope.name, budget, unit_budget, period, 0, 0)
     if period is scope.period:
         floor = scope.limits(day).individual_bound(scope.usage(connection, day, held=True))
@@ -160,6 +164,11 @@ def change_budget(
         start = period.start(day)
         connection.execute(
             "UPDATE unit SET period_spent = spent, period_start = ? WHERE scope = ?",
+            (start, scope.id),
+        )
+        connection.execute(
+            "UPDATE part SET period_spent = spent, period_start = ?"
+            " WHERE unit IN (SELECT id FROM unit WHERE scope = ?)",
             (start, scope.id),
         )
         if scope.kind == "corpus":
@@ -173,8 +182,9 @@ def change_budget(
     )
 
 
-def _scope(row: tuple[int, Kind, str, int | None, int | None, str, int, int]) -> Scope:
-    identity, kind, name, budget, unit_budget, period, floor, floor_day = row
+def _scope(row: tuple[int, Kind, str, int | None, int | None, str, int, int, int]) -> Scope:
+    identity, kind, name, budget, unit_budget, period, floor, floor_day, sound = row
+    require_whole(sound)
     return Scope(identity, kind, name, budget, unit_budget, Period(period), floor, floor_day)
 
 

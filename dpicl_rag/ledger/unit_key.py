@@ -36,25 +36,37 @@ class UnitKey:
         """Tells two keys apart without giving either away."""
         return hmac.digest(self._key, _CHECK, "sha256")
 
-    def digests(self, corpus: str, units: Sequence[str]) -> list[bytes]:
+    def digests(self, corpus: str, units: Sequence[object]) -> list[bytes]:
         """One 32-byte hash per unit; the same unit in two corpora has two.
 
+        A unit that is no string (a number, bytes, NaN) has a hash of its own: what documents carry
+        must not end an answer.
+
         Raises:
-            ConfigurationError: ``units`` is not a sequence of strings, or one occurs twice: a unit
-                has one expert.
+            ConfigurationError: ``units`` is not a sequence, or a string occurs twice: a unit has
+                one expert.
         """
-        listed = isinstance(units, Sequence) and not isinstance(units, str)
-        if not listed or not all(isinstance(unit, str) for unit in units):
+        if not isinstance(units, Sequence) or isinstance(units, str | bytes):
             raise ConfigurationError("units must be a sequence of strings")
+        strings = [unit for unit in units if isinstance(unit, str)]
+        if len(set(strings)) != len(strings):
+            raise ConfigurationError("a unit may occur only once; give one expert per unit")
         name = corpus.encode()
         prefix = len(name).to_bytes(8, "big") + name
-        digests = [
-            hmac.digest(self._key, prefix + unit.encode("utf-8", "surrogatepass"), "sha256")
-            for unit in units
-        ]
-        if len(set(digests)) != len(digests):
-            raise ConfigurationError("a unit may occur only once; give one expert per unit")
-        return digests
+        return [hmac.digest(self._key, prefix + _name_of(unit), "sha256") for unit in units]
+
+
+def require_units(units: object) -> Sequence[str]:
+    """``units`` if they are names, for what an owner says of units.
+
+    Raises:
+        ConfigurationError: They are not a sequence of strings.
+    """
+    if not isinstance(units, Sequence) or isinstance(units, str):
+        raise ConfigurationError("units must be a sequence of strings")
+    if not all(isinstance(unit, str) for unit in units):
+        raise ConfigurationError("units must be a sequence of strings")
+    return units
 
 
 def key_path(path: Path) -> Path:
@@ -93,6 +105,13 @@ def settle_key(connection: sqlite3.Connection, path: Path, key: bytes | None) ->
             f"the key of the ledger {path} is not the one it was made with; restore it"
         )
     return unit_key
+
+
+def _name_of(unit: object) -> bytes:
+    if isinstance(unit, str):
+        return unit.encode("utf-8", "surrogatepass")
+    # No string is encoded like this: the byte 0xff is in no UTF-8.
+    return b"\xff" + f"{type(unit).__qualname__} {unit!r}".encode("utf-8", "surrogatepass")
 
 
 def _read(file: Path) -> UnitKey:

@@ -1,13 +1,8 @@
-"""Units in the ledger: what they have spent, what is held for them, and two that are one.
+"""Units in the ledger: what they have spent, and what is held for them.
 
-Two units may turn out to be one: a late reply joins two threads. The one that goes keeps its row,
-so that answers in progress can settle, and points to the one that stays (``merged_into``), whose
-row has what both have spent. Whoever names either finds the one that stays.
-
-What is now one unit lost more than the sum of what its parts were charged. Ranges add up and zCDP
-goes with their square, so an answer that cost the parts a and b cost the whole up to
-(sqrt a + sqrt b)^2; see `joint`. Which answers both took part in is not recorded. By the inequality
-of Cauchy and Schwarz the same expression of the sums is a bound however the answers were split.
+A unit that is part of another keeps its row, so that answers in progress can settle, and points to
+the one that stays (``merged_into``), whose row has what both have spent; see ``parts.py``. Whoever
+names either finds the one that stays.
 
 Each function runs in a transaction that holds the write lock.
 """
@@ -17,21 +12,23 @@ from __future__ import annotations
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from math import isqrt
 
-from dpicl_rag.ledger.period import Period
+from dpicl_rag._database import require_whole
+from dpicl_rag.ledger.copies import whole
 from dpicl_rag.ledger.scope import Scope
 
-_MOST = 10**18  # what the file takes; a thousand times the largest budget
+MOST = 10**18  # what the file takes; a thousand times the largest budget
 _ADD = "INSERT OR IGNORE INTO unit (scope, hash) VALUES (?, ?)"
 _FIND = (
-    "SELECT unit.id, root.id, root.spent, root.period_start, root.period_spent FROM unit"
+    "SELECT unit.id, root.id, root.spent, root.period_start, root.period_spent,"  # noqa: S608
+    f" {whole('unit')} AND {whole('unit', 'root')} FROM unit"
     " JOIN unit AS root ON root.id = coalesce(unit.merged_into, unit.id)"
     " WHERE unit.scope = ? AND unit.hash = ?"
 )
 _HELD = (
-    "SELECT reservation, held FROM hold"
+    f"SELECT reservation, held, {whole('hold')} FROM hold"  # noqa: S608
     " WHERE unit IN (SELECT id FROM unit WHERE id = :root OR merged_into = :root)"
 )
 _COMMITTED = (
@@ -47,14 +44,42 @@ _SPEND = (
 )
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class UnitSpend:
+    """What a unit has spent, nano-rho: for life, and since the day on which a period began."""
+
+    life: int
+    start: int
+    in_period: int
+
+    def since(self, start: int) -> int:
+        """What counts in the period that began on the day ``start``."""
+        return self.in_period if self.start >= start else 0
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Found:
+    """Row of a unit, and row and spend of the one that it is part of: itself, if of none."""
+
+    unit: int
+    root: int
+    spend: UnitSpend
+
+
 def joint(amounts: Iterable[int]) -> int:
-    """What units lost together that are one: the square of the sum of square roots, rounded up."""
+    """What units lost together that are one: the square of the sum of square roots, rounded up.
+
+    Ranges add up and zCDP goes with their square, so an answer that cost the parts a and b cost the
+    whole up to (sqrt a + sqrt b)^2. Which answers both took part in need not be known: by the
+    inequality of Cauchy and Schwarz the same expression of the sums is a bound however the answers
+    were split.
+    """
     total = 0
     for amount in amounts:
         twice = 4 * total * amount
         root = isqrt(twice)
         total += amount + root + (root * root < twice)
-    return min(total, _MOST)
+    return min(total, MOST)
 
 
 def hold(
@@ -69,7 +94,7 @@ def hold(
     """Hold for each unit what it has left, up to ``most``.
 
     Of units that are one, only the first gets anything where there is a limit: its history is
-    theirs.
+    theirs. A unit that is named twice gets nothing the second time.
 
     Args:
         connection: In a transaction.
@@ -85,28 +110,29 @@ def hold(
     start = scope.period.start(day)
     fixed = scope.usage(connection, day, held=True).fixed
     room = scope.limits(day).unit_room(fixed)
-    keys = [(scope.id, digest) for digest in digests]
-    connection.executemany(_ADD, keys)
+    connection.executemany(_ADD, [(scope.id, digest) for digest in digests])
+    holds: dict[int, int] = {}
     units: list[int] = []
-    holds: list[int] = []
+    limits: list[int] = []
     seen: set[int] = set()
-    for key in keys:
-        unit, root, spent, since, in_period = connection.execute(_FIND, key).fetchone()
-        units.append(unit)
-        if room is None:
-            holds.append(most)
-        elif root in seen:
-            holds.append(0)
+    for digest in digests:
+        found = find_or_add(connection, scope, digest)
+        if found.unit in holds or (room is not None and found.root in seen):
+            limit = 0
+        elif room is None:
+            limit = most
         else:
-            seen.add(root)
-            if start:
-                spent = in_period if since >= start else 0
-            holds.append(max(0, min(most, room - spent - _held(connection, root))))
+            spent = found.spend.since(start) if start else found.spend.life
+            limit = max(0, min(most, room - spent - held(connection, found.root)))
+        seen.add(found.root)
+        holds.setdefault(found.unit, limit)
+        units.append(found.unit)
+        limits.append(limit)
     connection.executemany(
         "INSERT INTO hold (reservation, unit, held) VALUES (?, ?, ?)",
-        [(reservation, unit, amount) for unit, amount in zip(units, holds, strict=True)],
+        [(reservation, unit, limit) for unit, limit in holds.items()],
     )
-    return units, holds
+    return units, limits
 
 
 def settle(connection: sqlite3.Connection, reservation: int, start: int) -> None:
@@ -126,45 +152,23 @@ def settle(connection: sqlite3.Connection, reservation: int, start: int) -> None
     )
 
 
-def merge(connection: sqlite3.Connection, scope: Scope, one: bytes, other: bytes, day: int) -> None:
-    """Make two units one, under the name of the first; again, nothing happens.
-
-    Answers at a fixed price cost each of the two the same, and their rows do not show it. So it is
-    taken into the joint sum, and what the one unit pays by itself anyway is taken out again.
-
-    Args:
-        connection: In a transaction.
-        scope: The corpus.
-        one: Keyed hash of the unit that stays.
-        other: Of the one that goes.
-        day: The UTC day.
-    """
-    keys = [(scope.id, one), (scope.id, other)]
-    connection.executemany(_ADD, keys)
-    rows = [connection.execute(_FIND, key).fetchone() for key in keys]
-    (_, stays, *_), (_, goes, *_) = rows
-    if stays == goes:
-        return
-    start = scope.period.start(day)
-    lifetime = replace(scope, period=Period.LIFETIME)
-    fixed = lifetime.usage(connection, day, held=True).fixed
-    fixed_now = scope.usage(connection, day, held=True).fixed
-    spent = joint(fixed + row[2] for row in rows) - fixed
-    spent_now = joint(fixed_now + (row[4] if row[3] >= start else 0) for row in rows) - fixed_now
-    connection.execute(
-        "UPDATE unit SET spent = ?, period_start = ?, period_spent = ? WHERE id = ?",
-        (spent, start, spent_now, stays),
-    )
-    connection.execute(
-        "UPDATE unit SET spent = 0, period_spent = 0, merged_into = :stays"
-        " WHERE id = :goes OR merged_into = :goes",
-        {"stays": stays, "goes": goes},
-    )
+def find(connection: sqlite3.Connection, scope: Scope, digest: bytes) -> Found | None:
+    """The unit of that name, if an answer of the corpus or its owner ever named it."""
+    row = connection.execute(_FIND, (scope.id, digest)).fetchone()
+    if row is None:
+        return None
+    unit, root, life, start, in_period, sound = row
+    require_whole(sound)
+    return Found(unit, root, UnitSpend(life, start, in_period))
 
 
-def knows(connection: sqlite3.Connection, scope: Scope, digest: bytes) -> bool:
-    """Whether an answer of the corpus ever named the unit."""
-    return connection.execute(_FIND, (scope.id, digest)).fetchone() is not None
+def find_or_add(connection: sqlite3.Connection, scope: Scope, digest: bytes) -> Found:
+    """The unit of that name; a new one has spent nothing."""
+    connection.execute(_ADD, (scope.id, digest))
+    found = find(connection, scope, digest)
+    if found is None:
+        raise sqlite3.DatabaseError("a unit that was added is not there")
+    return found
 
 
 def forget(
@@ -178,9 +182,10 @@ def forget(
     )
 
 
-def _held(connection: sqlite3.Connection, root: int) -> int:
+def held(connection: sqlite3.Connection, root: int) -> int:
     """What answers in progress hold for a unit under all its names."""
     holds: defaultdict[int, list[int]] = defaultdict(list)
-    for reservation, amount in connection.execute(_HELD, {"root": root}):
+    for reservation, amount, sound in connection.execute(_HELD, {"root": root}):
+        require_whole(sound)
         holds[reservation].append(amount)
     return sum(map(joint, holds.values()))

@@ -69,6 +69,19 @@ def test_a_corpus_that_is_named_is_the_one_that_pays(tiny_model, ledger, mail):
     assert [status.name for status in ledger.status()] == ["letters"]
 
 
+@pytest.mark.parametrize("settings", [{}, {"accounting": "fixed"}])
+def test_the_one_that_pays_follows_joins_of_the_corpus(settings, tiny_model, ledger, mail):
+    """Or a person whose mails become one unit would have two budgets."""
+    ledger.set_budget(corpus="letters", rho=20.0)
+    llm = PrivateContextLLM(tiny_model, ledger=ledger, corpus="letters", max_tokens=1, **settings)
+    llm.answer("q?", ThresholdRetriever(mail))
+    first, second, *_ = sorted({record.unit for record in mail.records()})
+    for corpus, roots in (("shop", 2), ("mail", 1)):
+        ledger.merge_units(corpus, {first: second})
+        with ledger.reserve(corpus="letters", rho=1.0, units=[first, second]) as held:
+            assert sum(limit > 0 for limit in held.limits) == roots
+
+
 def test_lists_are_booked_under_default_and_a_ledger_without_a_budget_warns(tiny_model, ledger):
     ledger.set_budget(corpus="mail", rho=3.0)
     llm = PrivateContextLLM(tiny_model, ledger=ledger, max_tokens=1)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import stat
 from pathlib import Path
 
@@ -31,13 +32,38 @@ def test_any_string_can_be_a_unit() -> None:
     assert len(set(UnitKey(KEY).digests("mail", ["", "\0", "\ud800", "é"]))) == 4
 
 
-@pytest.mark.parametrize(
-    "units", ["abc", b"abc", [1], None, 3, {"a": 1}, ["secret-unit", "secret-unit"]]
-)
-def test_units_must_be_distinct_strings(units: list[str]) -> None:
+@pytest.mark.parametrize("units", ["abc", b"abc", None, 3, {"a": 1}, ["secret-unit"] * 2])
+def test_units_must_be_a_sequence_of_distinct_names(units: list[str]) -> None:
     with pytest.raises(ConfigurationError) as caught:
         UnitKey(KEY).digests("mail", units)
     assert "secret-unit" not in str(caught.value)
+
+
+ODD = [5, "5", 5.0, b"5", math.nan, None, ("a", 1), "int 5", "b'5'"]
+
+
+def test_a_unit_that_is_no_string_has_a_hash_of_its_own() -> None:
+    found = UnitKey(KEY).digests("mail", ODD)
+    assert len(set(found)) == len(ODD)
+    assert found == UnitKey(KEY).digests("mail", ODD)
+
+
+@pytest.mark.parametrize("budget", [1.0, math.inf])
+def test_no_unit_ends_an_answer_by_its_name(path: Path, budget: float) -> None:
+    units = [*ODD, float("nan"), "a"]  # the second NaN cannot be told from the first
+    with Ledger(path) as ledger:
+        ledger.set_budget(corpus="mail", rho=budget)
+        with ledger.reserve(corpus="mail", rho=0.1, units=units) as reservation:  # type: ignore[arg-type]
+            assert reservation.limits == [0.1] * len(ODD) + [0.0, 0.1]
+            reservation.commit(0.1, reservation.limits)
+        assert ledger.status()[0].spent == 0.1
+
+
+@pytest.mark.parametrize("call", ["forget_units", "separate_units"])
+@pytest.mark.parametrize("units", ["abc", b"abc", [1], None, 3])
+def test_what_an_owner_says_of_units_names_them(path: Path, call: str, units: object) -> None:
+    with Ledger(path) as ledger, pytest.raises(ConfigurationError, match="sequence of strings"):
+        getattr(ledger, call)("mail", units)
 
 
 def test_a_short_key_is_refused(path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from dpicl_rag.errors import ConfigurationError, LedgerError
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.ledger.unit_spend import joint
-from tests.unit.ledger.conftest import Clock
+from tests.unit.ledger.conftest import Clock, make_older
 from tests.unit.ledger.test_ledger_individual import charge, limits, mail
 
 amounts = st.integers(0, 10**15)
@@ -123,16 +122,6 @@ def test_a_period_counts_what_was_spent_in_it(ledger: Ledger, clock: Clock) -> N
     assert limits(ledger, "a") == [1.0]
 
 
-def test_spend_under_another_name_of_the_corpus_is_joined_too(ledger: Ledger) -> None:
-    for scope in ("mail", "other"):
-        ledger.set_budget(corpus=scope, rho=2.0)
-    charge(ledger, 0.5, b=0.3)
-    ledger.merge_units("renamed", {"b": "a"})
-    assert limits(ledger, "a") == pytest.approx([1.7], abs=1e-8)
-    with ledger.reserve(corpus="other", rho=1.0, units=["a", "b"]) as reservation:
-        assert reservation.limits == [1.0, 1.0]  # nobody was ever named there
-
-
 def test_a_forgotten_unit_is_joined_all_the_same(ledger: Ledger) -> None:
     ledger.set_budget(corpus="mail", rho=1.0)
     charge(ledger, 0.5, a=0.5)
@@ -164,11 +153,7 @@ def test_a_ledger_of_the_first_version_keeps_what_units_spent(path: Path) -> Non
     with Ledger(path) as ledger:
         ledger.set_budget(corpus="mail", rho=1.0)
         charge(ledger, 0.5, a=0.25, b=0.25)
-    with sqlite3.connect(path) as connection:
-        connection.execute("DROP INDEX unit_merged_into")
-        connection.execute("ALTER TABLE unit DROP COLUMN merged_into")
-        connection.execute("PRAGMA user_version = 1")
-    connection.close()
+    make_older(path, 1)
     with Ledger(path) as ledger:
         assert limits(ledger, "a") == [0.75]
         ledger.merge_units("mail", {"b": "a"})

@@ -1,0 +1,65 @@
+"""Budgets as they are given: in rho or in epsilon, checked, in whole nano-rho."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from dpicl_rag.accounting import epsilon_to_rho
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.ledger.fixed_point import allowance, exact
+from dpicl_rag.ledger.period import Period
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """All budgets of one scope, nano-rho.
+
+    Attributes:
+        budget: Of all answers of a period; None for no limit.
+        unit_budget: The part of it that a unit may spend on individual answers; None for all.
+        period: How often they renew.
+    """
+
+    budget: int | None
+    unit_budget: int | None
+    period: Period
+
+
+def budgets(
+    *,
+    rho: float | None,
+    epsilon: float | None,
+    unit_rho: float | None,
+    unit_epsilon: float | None,
+    delta: float,
+    period: Period | str,
+) -> Budgets:
+    """What `Ledger.set_budget` is given.
+
+    Raises:
+        ConfigurationError: A parameter is outside its range.
+    """
+    amount = _amount("rho", rho, "epsilon", epsilon, delta)
+    if amount is None:
+        raise ConfigurationError("give the budget as rho or as epsilon")
+    unit_amount = _amount("unit_rho", unit_rho, "unit_epsilon", unit_epsilon, delta)
+    budget = None if amount == math.inf else allowance(exact("rho", amount))
+    unit_budget = None if unit_amount is None else allowance(exact("unit_rho", unit_amount))
+    if unit_budget is not None and budget is not None and unit_budget > budget:
+        raise ConfigurationError("a unit's budget must not be above that of its corpus")
+    try:
+        return Budgets(budget, unit_budget, Period(period))
+    except ValueError:
+        raise ConfigurationError("period must be lifetime, day, month or year") from None
+
+
+def _amount(
+    rho_name: str, rho: float | None, epsilon_name: str, epsilon: float | None, delta: float
+) -> float | None:
+    """ZCDP rho of a budget given in one of two ways; None where it is not given."""
+    if epsilon is None:
+        return rho
+    if rho is not None:
+        raise ConfigurationError(f"give {rho_name} or {epsilon_name}, not both")
+    return epsilon_to_rho(epsilon, delta)
