@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable
+from typing import Self
 
 from dpicl_rag import _validate
-from dpicl_rag.accounting import conversion, pure_dp
+from dpicl_rag.accounting import composition, conversion, pure_dp
 from dpicl_rag.accounting.curves import gaussian_rho, renyi_curve
 from dpicl_rag.accounting.events import (
     BoundedRange,
@@ -32,11 +33,9 @@ from dpicl_rag.accounting.events import (
 )
 from dpicl_rag.accounting.fixed_size import FixedSizeSubsampled
 from dpicl_rag.accounting.mixture_of_gaussians import SubsampledSum
+from dpicl_rag.accounting.profiles import profile_of
 from dpicl_rag.accounting.stability import Adjacency
 from dpicl_rag.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 
 class Accountant(ABC):
@@ -185,7 +184,7 @@ class RenyiAccountant(Accountant):
 
 
 class PrivacyLossAccountant(Accountant):
-    """Privacy loss distributions, by dp_accounting, rounded to the safe side.
+    """Privacy loss distributions, rounded to the safe side; see ``composition.py``.
 
     The tightest here for Gaussian noise with and without sampling, and for many pure DP mechanisms
     (optimal composition). Bounded-range mechanisms have no single worst distribution, and zCDP has
@@ -193,74 +192,52 @@ class PrivacyLossAccountant(Accountant):
 
     Args:
         adjacency: See `Accountant`.
-        interval: Privacy losses are rounded up to multiples of it, in nats. Smaller is tighter
-            and slower.
+        interval: Privacy losses are rounded to multiples of it, in nats. Smaller is tighter and
+            slower. By default as small as the result needs.
     """
 
-    def __init__(self, adjacency: Adjacency, interval: float = 1e-4) -> None:
+    def __init__(self, adjacency: Adjacency, interval: float | None = None) -> None:
         super().__init__(adjacency)
-        self._interval = _validate.positive("interval", interval)
-        self._composed: PrivacyLossDistribution | None = None
-
-    def compose(self, event: Event, count: int = 1) -> Self:
-        """Add ``event``, ``count`` times, see `Accountant.compose`."""
-        super().compose(event, count)
-        self._composed = None
-        return self
+        self._interval = None if interval is None else _validate.positive("interval", interval)
 
     def epsilon(self, delta: float) -> float:
         """Smallest epsilon at ``delta``."""
         _validate.probability("delta", delta)
-        return max(0.0, float(self._distribution().get_epsilon_for_delta(delta)))
+        tail = composition.tail_for(delta, max(1, sum(self._counts.values())))
+        return self._worst(lambda parts: composition.composed_epsilon(parts, delta), tail)
 
     def delta(self, epsilon: float) -> float:
         """Smallest delta at ``epsilon``."""
         _validate.non_negative("epsilon", epsilon)
         if math.isinf(epsilon):
             return 0.0
-        return float(self._distribution().get_delta_for_epsilon(epsilon))
+        return self._worst(lambda parts: composition.composed_delta(parts, epsilon))
 
     def _supports(self, leaf: Event) -> bool:
         inner = leaf.event if isinstance(leaf, PoissonSubsampled) else leaf
         known = isinstance(leaf, PureDP | SubsampledSum | FixedSizeSubsampled)
         return known or gaussian_rho(inner) is not None
 
-    def _distribution(self) -> PrivacyLossDistribution:
-        if self._composed is None:
-            from dp_accounting.pld import privacy_loss_distribution
+    def _worst(
+        self, cost: Callable[[composition.Composed], float], tail: float = composition.TAIL
+    ) -> float:
+        """The larger cost of the two directions."""
+        profiles = [
+            (profile, count)
+            for leaf, count in self._counts.items()
+            if (profile := profile_of(leaf)) is not None
+        ]
+        if not profiles:
+            return 0.0
 
-            total = privacy_loss_distribution.identity(self._interval)
-            for leaf, count in self._counts.items():
-                total = total.compose(self._of(leaf).self_compose(count))
-            self._composed = total
-        return self._composed
+        def compute(interval: float) -> tuple[float, int]:
+            both = [(composition.directions(one, interval, tail), n) for one, n in profiles]
+            worst = max(cost([(pair[side], count) for pair, count in both]) for side in (0, 1))
+            return worst, max(len(pair[0].chances) for pair, _ in both)
 
-    def _of(self, leaf: Event) -> PrivacyLossDistribution:
-        from dp_accounting.pld import common, privacy_loss_distribution
-
-        if isinstance(leaf, PureDP):
-            return privacy_loss_distribution.from_privacy_parameters(
-                common.DifferentialPrivacyParameters(leaf.epsilon, 0.0), self._interval
-            )
-        if isinstance(leaf, FixedSizeSubsampled):
-            return leaf.distribution(self._interval)
-        if isinstance(leaf, SubsampledSum):
-            return privacy_loss_distribution.from_mixture_gaussian_mechanism(
-                leaf.sigma, *leaf.mixture, value_discretization_interval=self._interval
-            )
-        rate, inner = (
-            (leaf.rate, leaf.event) if isinstance(leaf, PoissonSubsampled) else (1.0, leaf)
-        )
-        rho = gaussian_rho(inner)
-        if not rho or rate == 0:
-            return privacy_loss_distribution.identity(self._interval)
-        # The event's noise multiplier is for the accountant's own neighbours. dp_accounting would
-        # double the sensitivity under replacement, so it is always asked about add-or-remove.
-        return privacy_loss_distribution.from_gaussian_mechanism(
-            math.sqrt(1 / (2 * rho)),
-            sampling_prob=rate,
-            value_discretization_interval=self._interval,
-        )
+        if self._interval is not None:
+            return compute(self._interval)[0]
+        return composition.settled(compute)
 
 
 def _pure_epsilon(leaf: Event) -> float:

@@ -29,9 +29,6 @@ from dpicl_rag.accounting.mixture_of_gaussians import SubsampledSum, mixture_eps
 from dpicl_rag.accounting.stability import SQRT_2
 from dpicl_rag.errors import ConfigurationError
 
-_INTERVAL = 1e-3
-"""Privacy losses of many queries on subsamples are rounded up to multiples of it."""
-
 _LITTLE_NOISE = 0.1
 """Noise multiplier with which the search for the least begins; less is never used."""
 
@@ -140,19 +137,21 @@ def gaussian_multiplier(budget: Budget, rate: float = 1.0) -> float:
 
     Raises:
         ConfigurationError: The search leaves nothing of the budget, or there is one beside
-            subsampling.
+            subsampling; or delta alone would pay for the samples.
     """
     if rate == 1:
         return math.sqrt(budget.queries) / (budget.gaussian_mu() * _DOWN)
     _refuse_search(budget)
+    _require_noise(budget, rate)
 
     def spend(multiplier: float) -> float:
         return epsilon_for(PoissonSubsampled(rate, Gaussian(multiplier)), budget)
 
     if budget.queries == 1:
         return 1 / (largest_strength(lambda inverse: spend(1 / inverse), budget.epsilon) * _DOWN)
-    one = gaussian_multiplier(replace(budget, queries=1), rate)
-    return least_noise(spend, budget.epsilon, one)
+    one = replace(budget, queries=1)
+    least = gaussian_multiplier(one, rate) if rate > budget.delta else _LITTLE_NOISE
+    return least_noise(spend, budget.epsilon, least)
 
 
 @lru_cache(maxsize=256)
@@ -160,9 +159,11 @@ def fixed_size_multiplier(budget: Budget, fraction: float) -> float:
     """Smallest noise multiplier of Gaussian noise on samples of a fixed size, for replaced units.
 
     Raises:
-        ConfigurationError: The budget is for units that come and go, or has a search.
+        ConfigurationError: The budget is for units that come and go, or has a search; or delta
+            alone would pay for the samples.
     """
     _refuse_search(budget)
+    _require_noise(budget, fraction)
 
     def spend(multiplier: float) -> float:
         return epsilon_for(FixedSizeSubsampled(fraction, Gaussian(multiplier)), budget)
@@ -175,9 +176,11 @@ def subsampled_sigma(budget: Budget, contexts: int, rate: float) -> float:
     """Smallest standard deviation of a noisy sum over subsampled contexts.
 
     Raises:
-        ConfigurationError: The budget is for replacements, or has a search.
+        ConfigurationError: The budget is for replacements, or has a search; or delta alone would
+            pay for the samples.
     """
     _refuse_search(budget)
+    _require_noise(budget, rate, contexts)
 
     def spend(sigma: float) -> float:
         return epsilon_for(SubsampledSum(contexts, rate, sigma), budget)
@@ -185,15 +188,16 @@ def subsampled_sigma(budget: Budget, contexts: int, rate: float) -> float:
     if budget.queries == 1:
         most = contexts * SQRT_2
         return most / largest_strength(lambda strength: spend(most / strength), budget.epsilon)
-    one = subsampled_sigma(replace(budget, queries=1), contexts, rate)
-    return least_noise(spend, budget.epsilon, one)
+    one = replace(budget, queries=1)
+    least = subsampled_sigma(one, contexts, rate) if rate > budget.delta else _LITTLE_NOISE
+    return least_noise(spend, budget.epsilon, least)
 
 
 def epsilon_for(event: Event, budget: Budget) -> float:
     """Epsilon at the budget's delta of an event that is paid for in each of its queries.
 
     Gaussian noise by its exact formula, and so one query on subsamples; many by privacy loss
-    distributions (``dp_accounting``); the exponential mechanism and pure DP by sums of epsilon or
+    distributions; the exponential mechanism and pure DP by sums of epsilon or
     exact Renyi curves, whichever is less. The search is not in it.
 
     Raises:
@@ -207,7 +211,7 @@ def epsilon_for(event: Event, budget: Budget) -> float:
             pure = PureAccountant(adjacency).compose(event, queries).epsilon(delta)
             return min(pure, RenyiAccountant(adjacency).compose(event, queries).epsilon(delta))
     # Refuses what it cannot compose, also where the formula below is exact.
-    accountant = PrivacyLossAccountant(adjacency, _INTERVAL).compose(event, queries)
+    accountant = PrivacyLossAccountant(adjacency).compose(event, queries)
     match event:
         case PoissonSubsampled(rate, Gaussian(multiplier)) if queries == 1:
             return mixture_epsilon([0.0, 1.0], [1 - rate, rate], multiplier, delta)
@@ -243,6 +247,18 @@ def _refuse_search(budget: Budget) -> None:
     if budget.search_rho > 0:
         raise ConfigurationError(
             "a search is priced beside draws without subsampling only; use rate 1"
+        )
+
+
+def _require_noise(budget: Budget, rate: float, contexts: int = 1) -> None:
+    """Raise where a unit is so seldom sampled that delta covers it without any noise."""
+    rate = _validate.rate("rate", rate)
+    draws = budget.queries * contexts
+    ever = 1.0 if rate == 1 else -math.expm1(draws * math.log1p(-rate))
+    if ever <= budget.delta:
+        raise ConfigurationError(
+            f"delta {budget.delta:g} is not below the chance {ever:.3g} that a unit is ever "
+            "sampled, so no noise would be needed; choose a smaller delta"
         )
 
 

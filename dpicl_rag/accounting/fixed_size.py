@@ -14,10 +14,6 @@ from dpicl_rag.errors import ConfigurationError
 
 if TYPE_CHECKING:
     import numpy as np
-    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
-
-_TAIL = 1e-17
-"""Delta from which on a privacy loss counts as infinite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +59,6 @@ class FixedSizeSubsampled(Event):
         above = self.fraction * gaussian_deltas(self._mu, log_a)
         below = -np.expm1(-sizes) + np.exp(-sizes) * above
         return np.where(epsilons >= 0, above, below)
-
-    def distribution(self, interval: float) -> PrivacyLossDistribution:
-        """A privacy loss distribution whose deltas are nowhere below the profile.
-
-        Pessimistic "connect the dots" (Doroshenko et al. 2022) on multiples of ``interval``.
-        """
-        import numpy as np
-        from dp_accounting.pld import pld_pmf, privacy_loss_distribution
-
-        most = self._mu**2 / 2 + 10 * self._mu + 1  # no loss of the unsampled pair is above
-        epsilons = np.arange(math.ceil(most / interval) + 1)
-        above = self.deltas(epsilons * interval)
-        last = int(np.argmax(above <= _TAIL)) or len(epsilons) - 1
-        multiples = np.arange(-last, last + 1)
-        pmf = pld_pmf.create_pmf_pessimistic_connect_dots(
-            interval, multiples, self.deltas(multiples * interval)
-        )
-        return privacy_loss_distribution.PrivacyLossDistribution(pmf)
 
     @property
     def _mu(self) -> float:

@@ -6,11 +6,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from dpicl_rag import _validate
 from dpicl_rag.accounting import _search
 from dpicl_rag.accounting.events import Event
 from dpicl_rag.accounting.stability import SQRT_2
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_GRID = 4001
+_NEWTON_STEPS = 4
 
 _NEGLIGIBLE = 1e-20
 """Larger numbers of contexts than have this probability count as all of them."""
@@ -57,47 +64,69 @@ class SubsampledSum(Event):
         return _joined(self.contexts, self.rate)
 
 
-def mixture_delta(
-    sensitivities: Sequence[float], chances: Sequence[float], sigma: float, epsilon: float
-) -> float:
-    """Exact delta between N(0, sigma^2) and a mixture of N(s_k, sigma^2), s_k at least 0.
+def mixture_deltas(
+    sensitivities: Sequence[float], chances: Sequence[float], sigma: float, epsilons: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Exact deltas between N(0, sigma^2) and a mixture of N(s_k, sigma^2), s_k at least 0.
 
     Their likelihood ratio rises from left to right, so the best event of either direction is a
-    half-line, and its end is found by a search.
+    half-line. Its end is found by Newton steps; delta is largest at the true one, so what is off
+    there hardly moves it.
 
     Args:
         sensitivities: s_k.
         chances: Their probabilities.
         sigma: Standard deviation.
-        epsilon: 0 or more.
+        epsilons: 0 or more.
 
     Returns:
-        The larger delta of the two directions.
+        The mixture against the other, and the other way round.
     """
     import numpy as np
-    from scipy.special import log_ndtr, logsumexp, ndtr
+    from scipy.special import ndtr
 
-    means = np.asarray(sensitivities) / sigma
-    weights = np.asarray(chances)
-    with np.errstate(divide="ignore"):
-        log_weights = np.log(weights)
+    every = zip(sensitivities, chances, strict=True)
+    parts = [(mean / sigma, weight) for mean, weight in every if weight > 0]
+    reach = 40.0 + max(mean for mean, _ in parts)
+    grid = np.linspace(-reach, reach, _GRID)
+    values, _ = _log_ratio(grid, parts)
 
-    def log_ratio(x: float) -> float:
-        return float(logsumexp(log_weights + x * means - means * means / 2))
+    def ends(levels: np.ndarray) -> np.ndarray:
+        at = np.interp(levels, values, grid)
+        for _ in range(_NEWTON_STEPS):
+            value, slope = _log_ratio(at, parts)
+            step = np.clip((levels - value) / np.maximum(slope, 1e-300), -1.0, 1.0)
+            at = np.clip(at + step, -reach, reach)
+        return np.asarray(at)
 
-    reach = 40.0 + float(means.max())
-    at = _search.zero(lambda x: log_ratio(x) - epsilon, -reach, reach)
-    adding = float(weights @ ndtr(means - at)) - math.exp(epsilon + float(log_ndtr(-at)))
-    at = _search.zero(lambda x: log_ratio(x) + epsilon, -reach, reach)
-    below = float(logsumexp(log_weights + log_ndtr(at - means)))
-    removing = float(ndtr(at)) - math.exp(epsilon + below)
-    return max(0.0, adding, removing)
+    def zeros() -> np.ndarray:
+        return np.zeros(len(epsilons))
+
+    # Differences of tails, part by part: their sums would lose the digits of a small delta.
+    grown = np.expm1(epsilons)
+    at = ends(epsilons)
+    gain = sum((weight * (ndtr(mean - at) - ndtr(-at)) for mean, weight in parts), zeros())
+    coming = np.maximum(0.0, gain - grown * ndtr(-at))
+    at = ends(-epsilons)
+    loss = sum((weight * (ndtr(at) - ndtr(at - mean)) for mean, weight in parts), zeros())
+    below = sum((weight * ndtr(at - mean) for mean, weight in parts), zeros())
+    return coming, np.maximum(0.0, loss - grown * below)
+
+
+def mixture_delta(
+    sensitivities: Sequence[float], chances: Sequence[float], sigma: float, epsilon: float
+) -> float:
+    """The larger delta of the two directions, see `mixture_deltas`."""
+    import numpy as np
+
+    both = mixture_deltas(sensitivities, chances, sigma, np.array([epsilon]))
+    return max(float(deltas[0]) for deltas in both)
 
 
 def mixture_epsilon(
     sensitivities: Sequence[float], chances: Sequence[float], sigma: float, delta: float
 ) -> float:
-    """Smallest epsilon at ``delta`` for the pair of `mixture_delta`."""
+    """Smallest epsilon at ``delta`` for the pair of `mixture_deltas`."""
 
     def short(epsilon: float) -> float:
         return delta - mixture_delta(sensitivities, chances, sigma, epsilon)
@@ -108,6 +137,25 @@ def mixture_epsilon(
     while short(high) < 0:
         high *= 2
     return _search.zero(short, 0.0, high) * (1 + 1e-10)
+
+
+def _log_ratio(
+    at: np.ndarray, parts: Sequence[tuple[float, float]]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Log of the likelihood ratio at some points, and its derivative."""
+    import numpy as np
+
+    def exponent(mean: float, weight: float) -> np.ndarray:
+        found: np.ndarray = at * mean + (math.log(weight) - mean * mean / 2)
+        return found
+
+    top = np.maximum.reduce([exponent(*part) for part in parts])
+    shares = [np.exp(exponent(*part) - top) for part in parts]
+    total: np.ndarray = np.sum(shares, axis=0)
+    slope: np.ndarray = np.sum(
+        [mean * share for (mean, _), share in zip(parts, shares, strict=True)], axis=0
+    )
+    return top + np.log(total), slope / total
 
 
 @lru_cache(maxsize=64)
