@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import isnan
+from numbers import Integral
 from pathlib import Path
+from typing import cast
 
 from dpicl_rag.errors import ConfigurationError
 
@@ -22,13 +25,17 @@ class Origin:
         privacy_unit: What the unit is, such as ``"sender"``: public. A corpus takes documents of
             one kind of unit. Empty where the unit was given by hand.
         keys: What other documents of the unit share, such as the ids of messages that this one
-            answers. A document that comes later joins the unit by them.
+            answers. A document that comes later joins the unit by them. The first names this one.
+        offers: Keys that tie this document to those that have them among their ``keys``, and not
+            to others that offer them too. A reply has the subject that the mail it answers offers;
+            two mails of one subject that nobody answered have nothing to do with each other.
         record: Names the record that the document is from. What is read again from the same record
             takes the place of what was there. Empty where nothing is replaced.
     """
 
     privacy_unit: str = ""
     keys: tuple[str, ...] = ()
+    offers: tuple[str, ...] = ()
     record: str = ""
 
     def __repr__(self) -> str:
@@ -85,7 +92,8 @@ def as_documents(items: Iterable[Document | str], privacy_unit: str = "document"
         if document is None:
             raise ConfigurationError(
                 "a document has no text, or no metadata field of the name of the privacy unit "
-                f"({privacy_unit!r}); every document needs both"
+                f"({privacy_unit!r}), or a unit, metadata or an origin of another type than "
+                "Document says; every document needs all of them"
             )
         documents.append(document)
     return documents
@@ -117,16 +125,38 @@ def _placed(items: Iterable[object], privacy_unit: str) -> Iterator[Document | N
             raise ConfigurationError(
                 f"documents must be Document or str, not {type(item).__name__}"
             )
-        unit = unit_of(item.unit, item.metadata, privacy_unit)
-        if unit is None or not isinstance(item.text, str):
-            yield None
-        elif privacy_unit == "document":
-            yield item
-        else:
-            yield Document(item.text, unit, item.metadata, image=item.image)
+        yield _in_unit(item, privacy_unit)
 
 
-def unit_of(id: str, metadata: Mapping[str, object], field: str) -> str | None:
+def _in_unit(document: Document, privacy_unit: str) -> Document | None:
+    """A document in its unit, or None where it is not what `Document` says."""
+    # Whoever hands over a list need not have had a type checker, and every document of it is read.
+    text, given, metadata, origin = (
+        cast("object", one)
+        for one in (document.text, document.unit, document.metadata, document.origin)
+    )
+    if not isinstance(text, str) or not isinstance(metadata, Mapping) or not _is_sound(origin):
+        return None
+    unit = unit_of(given, metadata, privacy_unit)
+    if unit is None:
+        return None
+    if privacy_unit != "document":
+        return Document(text, unit, metadata, image=document.image)
+    if isinstance(given, Integral):
+        return replace(document, unit=unit)
+    return document if isinstance(given, str) else None
+
+
+def _is_sound(origin: object) -> bool:
+    return (
+        isinstance(origin, Origin)
+        and all(isinstance(one, str) for one in (origin.privacy_unit, origin.record))
+        and all(isinstance(keys, tuple) for keys in (origin.keys, origin.offers))
+        and all(isinstance(key, str) for key in (*origin.keys, *origin.offers))
+    )
+
+
+def unit_of(id: object, metadata: Mapping[str, object], field: str) -> str | None:
     """Privacy unit of a record.
 
     Args:
@@ -136,10 +166,16 @@ def unit_of(id: str, metadata: Mapping[str, object], field: str) -> str | None:
             holds the unit.
 
     Returns:
-        The unit, or None where the record has no value for the field.
+        The unit, or None where the record has no value for the field. NaN is none: it is how
+        tables hand over a missing value.
     """
     value = id if field == "document" else metadata.get(field)
-    return None if value is None else str(value)
+    if value is None or (isinstance(value, float) and isnan(value)):
+        return None
+    try:
+        return str(value)
+    except Exception:  # a number of 5,000 digits, or a type of somebody else's
+        return None
 
 
 def text_unit(text: str, seen: Counter[str]) -> str:

@@ -8,13 +8,16 @@ so taking one away leaves the others as they were.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dpicl_rag.documents import Document
 
 _NAME = "unit "
+_PART = "part:"
 
 
 class Components:
@@ -37,22 +40,49 @@ class Components:
         self._parent[self.find(other)] = self.find(one)
 
 
+def connect(
+    components: Components,
+    documents: Iterable[tuple[str, Sequence[str], Sequence[str]]],
+    claimed: Iterable[str] = (),
+) -> None:
+    """Join the names of documents that share keys.
+
+    Args:
+        components: What is joined.
+        documents: Of each its name, its keys and the keys that it offers; see ``Origin``.
+        claimed: Keys that others have.
+    """
+    documents = list(documents)
+    there = set(claimed).union(*(keys for _, keys, _ in documents))
+    for name, keys, offers in documents:
+        components.find(name)
+        for key in (*keys, *there.intersection(offers)):
+            components.join(name, key)
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Identity:
     """What documents say about units. All of it is private.
 
     Attributes:
-        units: By the unit that a document names, the unit that it belongs to.
+        units: The unit of each document.
         keys: By key, the unit that has it, for documents that have keys; names are keys too.
-        merged: By each known unit that turned out to be part of another, that other.
+        offers: By key, the units that offer it.
+        joined: By the unit that stays, the known units that turned out to be part of it.
     """
 
-    units: Mapping[str, str]
+    units: Sequence[str]
     keys: Mapping[str, str]
-    merged: Mapping[str, str]
+    offers: Mapping[str, frozenset[str]]
+    joined: Mapping[str, tuple[str, ...]]
 
     def __repr__(self) -> str:
         return "Identity(<private>)"
+
+    @property
+    def merged(self) -> dict[str, str]:
+        """By each known unit that turned out to be part of another, that other."""
+        return {goes: stays for stays, parts in self.joined.items() for goes in parts}
 
 
 def name_key(unit: str) -> str:
@@ -65,53 +95,127 @@ def names_in(keys: Iterable[str]) -> list[str]:
     return [key.removeprefix(_NAME) for key in keys if key.startswith(_NAME)]
 
 
-def keys_of(documents: Iterable[Document], *, tied: bool = False) -> list[str]:
-    """Every key of documents and the name of every unit, once; ``tied``: of those with keys."""
+def part_name(*of: str) -> str:
+    """A name that nothing had before, for what turned out to be a unit by itself."""
+    return _PART + hashlib.sha256(json.dumps(of).encode()).hexdigest()[:32]
+
+
+def is_part(unit: str) -> bool:
+    """Whether `part_name` made the name."""
+    return unit.startswith(_PART)
+
+
+def is_tied(document: Document) -> bool:
+    """Whether a document says what ties it to others, beside the name of its unit."""
+    return bool(document.origin.keys or document.origin.offers)
+
+
+def digest_of(document: Document) -> str:
+    """What a corpus knows a document by that is tied: a hash of its text and its first key."""
+    named = [document.text, *document.origin.keys[:1]]
+    return hashlib.sha256(json.dumps(named).encode()).hexdigest()[:32]
+
+
+def keys_of(documents: Iterable[Document], split: Collection[str] = ()) -> list[str]:
+    """Every key of documents and the name of every unit, once.
+
+    Args:
+        documents: The documents.
+        split: As for `identify`.
+    """
     return list(
         dict.fromkeys(
             key
             for document in documents
-            if document.origin.keys or not tied
-            for key in (name_key(document.unit), *document.origin.keys)
+            for key in (*_names(document, split), *document.origin.keys)
         )
     )
 
 
-def identify(documents: Sequence[Document], known: Mapping[str, str]) -> Identity:
+def offers_of(documents: Iterable[Document]) -> list[str]:
+    """Every key that documents offer, once."""
+    return list(dict.fromkeys(key for document in documents for key in document.origin.offers))
+
+
+def identify(
+    documents: Sequence[Document],
+    known: Mapping[str, str],
+    offered: Mapping[str, Iterable[str]] | None = None,
+    split: Collection[str] = (),
+) -> Identity:
     """Find the units of documents.
 
     Args:
         documents: What arrives, in any order.
-        known: By key, the unit that has it; for keys of `keys_of`.
+        known: By key, the unit that has it; for keys of `keys_of` and of `offers_of`.
+        offered: By key, the known units that offer it; for keys of `keys_of`.
+        split: Names of units that were separated. Who gave a document such a name did so because
+            of a tie that is no more, so of a document that is tied to others it says nothing.
 
     Returns:
         Of several names the least stays, of those that are known if any is.
     """
+    has = set(keys_of(documents, split))
+    ties = list(known.items())
+    ties += [(key, unit) for key, units in (offered or {}).items() if key in has for unit in units]
     components = Components()
-    for document in documents:
-        for key in document.origin.keys:
-            components.join(name_key(document.unit), key)
-    for key, unit in known.items():
+    connect(
+        components,
+        [
+            (
+                _node(place),
+                (*_names(document, split), *document.origin.keys),
+                document.origin.offers,
+            )
+            for place, document in enumerate(documents)
+        ],
+        known,
+    )
+    for key, unit in ties:
         components.join(name_key(unit), key)
-    named: defaultdict[str, set[str]] = defaultdict(set)
     there: defaultdict[str, set[str]] = defaultdict(set)
-    for unit in {document.unit for document in documents}:
-        named[components.find(name_key(unit))].add(unit)
-    for unit in set(known.values()):
+    for _, unit in ties:
         there[components.find(name_key(unit))].add(unit)
-    stays = {root: min(there.get(root) or units) for root, units in named.items()}
+    roots = [components.find(_node(place)) for place in range(len(documents))]
+    named: defaultdict[str, set[str]] = defaultdict(set)
+    for root, document in zip(roots, documents, strict=True):
+        named[root].update(names_in(_names(document, split)))
+    nameless = {root for root, names in named.items() if not names and root not in there}
+    for root, document in zip(roots, documents, strict=True):
+        if root in nameless:
+            named[root].add(part_name(document.unit, digest_of(document)))
+    stays = {root: min(there.get(root) or names) for root, names in named.items()}
+    units = [stays[root] for root in roots]
+    offers: defaultdict[str, set[str]] = defaultdict(set)
+    for unit, document in zip(units, documents, strict=True):
+        for key in document.origin.offers:
+            offers[key].add(unit)
     return Identity(
-        units={unit: stays[root] for root, units in named.items() for unit in units},
-        keys={key: stays[components.find(key)] for key in keys_of(documents, tied=True)},
-        merged={unit: stays[root] for root in named for unit in there[root] if unit != stays[root]},
+        units=units,
+        keys={
+            key: stays[components.find(key)] for key in keys_of(filter(is_tied, documents), split)
+        },
+        offers={key: frozenset(those) for key, those in offers.items()},
+        joined={
+            stays[root]: tuple(sorted(there[root] - {stays[root]}))
+            for root in named
+            if len(there[root]) > 1
+        },
     )
 
 
-def identified(documents: Sequence[Document], units: Mapping[str, str]) -> list[Document]:
+def identified(documents: Sequence[Document], units: Sequence[str]) -> list[Document]:
     """The documents under the units that they belong to."""
     return [
-        document
-        if units[document.unit] == document.unit
-        else replace(document, unit=units[document.unit])
-        for document in documents
+        document if unit == document.unit else replace(document, unit=unit)
+        for document, unit in zip(documents, units, strict=True)
     ]
+
+
+def _names(document: Document, split: Collection[str]) -> tuple[str, ...]:
+    """The name of a document's unit as its key, where it says anything."""
+    return () if document.unit in split and is_tied(document) else (name_key(document.unit),)
+
+
+def _node(place: int) -> str:
+    return f"\0{place}"  # no key is called so

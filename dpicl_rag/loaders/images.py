@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from dpicl_rag.documents import Document, Origin
 from dpicl_rag.errors import LoaderError
-from dpicl_rag.loaders.records import LINK, UNSUPPORTED
+from dpicl_rag.loaders.characters import characters_of
+from dpicl_rag.loaders.keys import key_form
+from dpicl_rag.loaders.records import LINK, UNREADABLE_FOLDER, UNSUPPORTED
 from dpicl_rag.loaders.report import LoadReport, LoadResult, Skipped
 
 SUFFIXES = (".jpg", ".jpeg", ".png")
@@ -23,7 +25,8 @@ def load_images(path: str | Path) -> LoadResult:
     several labels: ``healthy/patient-7/1.png`` and ``ill/patient-7/2.png`` are protected together.
 
     Files are known by their names alone. One that turns out to be damaged or huge when it is read
-    (`dpicl_rag.vision`) counts as an image that is not there, and nobody is told.
+    (`dpicl_rag.vision`) counts as an image that is not there, and nobody is told. So a folder
+    without images is no error, and one that cannot be read costs its own images alone.
 
     Args:
         path: The folder.
@@ -32,45 +35,71 @@ def load_images(path: str | Path) -> LoadResult:
         Documents in the order of their names, and the report. Metadata: label, file.
 
     Raises:
-        LoaderError: The path is no folder, cannot be read, or holds no images below a label.
+        LoaderError: The path is no folder.
     """
     root = Path(path)
     if not root.is_dir():
         raise LoaderError(f"{root} is no folder; give one with a folder of images for each label")
-    try:
-        entries = list(_entries(root))
-    except OSError as error:
-        raise LoaderError(f"{root} cannot be read: {error.strerror}") from None
+    entries = list(_entries(root))
     documents = [entry for entry in entries if isinstance(entry, Document)]
-    if not documents:
-        raise LoaderError(
-            f"{root} holds no images; give a folder with a folder for each label, and in these "
-            f"files that end in {', '.join(SUFFIXES)}"
-        )
     skipped = tuple(entry for entry in entries if isinstance(entry, Skipped))
     return LoadResult(documents, LoadReport(len(entries), len(documents), skipped))
 
 
 def _entries(root: Path) -> Iterator[Document | Skipped]:
-    for folder, folders, files in os.walk(root, onerror=_fail):
-        here = Path(folder)
-        links = {name for name in (*folders, *files) if (here / name).is_symlink()}
-        folders[:] = sorted(set(folders) - links)
-        inside = here.relative_to(root).parts
-        for name in sorted(files + sorted(links - set(files))):
-            position = "/".join((*inside, name))
-            # Names are bytes to the system; one that is no UTF-8 must still be a unit and print.
-            shown = position.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-            if name in links:
-                yield Skipped(shown, LINK)
-            elif not inside or Path(name).suffix.lower() not in SUFFIXES:
-                yield Skipped(shown, UNSUPPORTED)
+    """What lies in a folder, its files before its folders."""
+    waiting: list[tuple[str, ...]] = [()]
+    while waiting:
+        inside = waiting.pop()
+        try:
+            with os.scandir(root.joinpath(*inside)) as found:
+                entries = sorted(found, key=lambda entry: entry.name)
+        except OSError:
+            yield Skipped(_shown(inside), UNREADABLE_FOLDER)
+            continue
+        folders: list[tuple[str, ...]] = []
+        for entry in entries:
+            parts = (*inside, entry.name)
+            if _holds(entry.is_dir, follow_symlinks=False):
+                folders.append(parts)
             else:
-                label = inside[0]
-                unit = inside[1] if len(inside) > 1 else shown
-                origin = Origin("folder or document", record=shown)
-                yield Document(label, unit, {"label": label, "file": shown}, origin, here / name)
+                yield _entry(entry, parts)
+        waiting += reversed(folders)
 
 
-def _fail(error: OSError) -> None:
-    raise error
+def _holds(test: Callable[..., bool], **options: bool) -> bool:
+    """Whether something is so of a file; where that cannot be told, it is not."""
+    try:
+        return test(**options)
+    except OSError:
+        return False
+
+
+def _entry(entry: os.DirEntry[str], parts: tuple[str, ...]) -> Document | Skipped:
+    """A file as a document.
+
+    Args:
+        entry: The file.
+        parts: Its path inside the folder of all images.
+    """
+    if _holds(entry.is_symlink):
+        return Skipped(_shown(parts), LINK)
+    file = Path(entry.path)
+    if len(parts) == 1 or file.suffix.lower() not in SUFFIXES:
+        return Skipped(_shown(parts), UNSUPPORTED)
+    name = _identity("/".join(parts))
+    unit = _identity(parts[1]) if len(parts) > 2 else name
+    origin = Origin("folder or document", record=name)
+    return Document(parts[0], unit, {"label": parts[0], "file": _shown(parts)}, origin, file)
+
+
+def _shown(parts: tuple[str, ...]) -> str:
+    """A path that prints: names are bytes to the system, and some are no UTF-8."""
+    return characters_of("/".join(parts))[0]
+
+
+def _identity(name: str) -> str:
+    """One name for all ways of writing it, and for no other: see `keys.key_form`."""
+    shown, exact = characters_of(name)
+    form = key_form(shown)
+    return f"{form} [{exact}]" if exact else form

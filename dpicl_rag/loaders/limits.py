@@ -1,76 +1,76 @@
-"""How much one file may take, so that a small file does not fill the memory.
+"""How large a file may be. What is too large is refused as a whole: a part is never loaded.
 
 Packed with gzip, a file holds up to a thousand times its size, and a row of one character takes a
-thousand times its own as a record. So a file may unpack to, and be kept in, as many bytes as
-`allowance` says; the rest of it is left out and reported. Both are public numbers.
+thousand times its own as a record. So there are two public limits: on the bytes of a file when it
+is unpacked, and on what its records take in memory. Both are lower for a small archive.
 """
 
 from __future__ import annotations
 
-import gzip
-import io
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from dpicl_rag.errors import LoaderError
+from dpicl_rag.loaders.characters import characters
 from dpicl_rag.loaders.records import Entry, Record
+from dpicl_rag.loaders.streams import is_packed, size_of
 
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
+MAX_FILE_BYTES = 4 * 2**30
+"""A file of more bytes is refused, and so is one whose records take more in memory, about."""
+MAX_PACKED_BYTES = 2**30
+"""An archive may hold so many bytes, or `PACKED_RATIO` times its size if that is more."""
+PACKED_RATIO = 100
 
-_FREE_BYTES = 128 * 2**20
-_RATIO = 100
 _RECORD_BYTES = 1024  # what a record takes beside its text and its fields
 _FIELD_BYTES = 128
 
 
-class FileTooLargeError(Exception):
-    """A file takes more than its allowance."""
+class Allowance:
+    """What a file may still take.
+
+    Args:
+        path: The file. An archive is unpacked once, so that nothing is kept of one that is damaged
+            or too large.
+
+    Raises:
+        LoaderError: It is too large.
+        OSError, EOFError, zlib.error: It cannot be read, or is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._most = MAX_FILE_BYTES
+        self._remedy = "split it"
+        if is_packed(path):
+            self._most = min(
+                MAX_FILE_BYTES, max(MAX_PACKED_BYTES, PACKED_RATIO * path.stat().st_size)
+            )
+            self._remedy = "unpack it or split it"
+        self._left = self._most
+        if size_of(path, self._most) > self._most:
+            raise self._refusal("holds")
+
+    def take(self, entry: Entry) -> None:
+        """Take what an entry needs in memory.
+
+        Raises:
+            LoaderError: The file's records take too much.
+        """
+        self._left -= _weight(entry)
+        if self._left < 0:
+            raise self._refusal("takes in memory")
+
+    def _refusal(self, does: str) -> LoaderError:
+        name = characters(os.fsencode(self._path))[0]
+        return LoaderError(
+            f"{name} {does} more than {self._most // 2**20:,} MiB, so nothing of it is loaded; "
+            f"{self._remedy}"
+        )
 
 
-def allowance(path: Path) -> int:
-    """Bytes that a file may take: 128 MiB and 100 times its size."""
-    return _FREE_BYTES + _RATIO * path.stat().st_size
-
-
-def weight(entry: Entry) -> int:
+def _weight(entry: Entry) -> int:
     """Bytes that an entry takes in memory, about."""
     if not isinstance(entry, Record):
         return _RECORD_BYTES
     fields = sum(_FIELD_BYTES + len(value) for value in entry.metadata.values())
     return _RECORD_BYTES + len(entry.text) + fields
-
-
-class Unpacked(io.RawIOBase):
-    """What a gzip file holds, up to its allowance.
-
-    Args:
-        path: The file.
-
-    Raises:
-        OSError: It cannot be opened.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._left = allowance(path)
-        self._packed = gzip.GzipFile(path, "rb")
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def readinto(self, buffer: WriteableBuffer) -> int:
-        """Read the next bytes.
-
-        Raises:
-            FileTooLargeError: They are beyond the allowance.
-        """
-        count = self._packed.readinto1(buffer)  # what came before damage is kept
-        self._left -= count
-        if self._left < 0:
-            raise FileTooLargeError
-        return count
-
-    def close(self) -> None:
-        """Close the file."""
-        self._packed.close()
-        super().close()

@@ -2,42 +2,46 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
+import gzip
 import os
+import re
 import zlib
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from dpicl_rag.documents import THREAD_OR_DOCUMENT, Document, Origin
 from dpicl_rag.errors import ConfigurationError, LoaderError
 from dpicl_rag.identity import name_key
-from dpicl_rag.loaders.limits import FileTooLargeError, allowance, weight
+from dpicl_rag.loaders.identities import Identities
+from dpicl_rag.loaders.keys import name_in
+from dpicl_rag.loaders.limits import Allowance
 from dpicl_rag.loaders.mbox import read_mbox
 from dpicl_rag.loaders.records import (
     DAMAGED,
-    FILE_TOO_LARGE,
     NO_KEY,
     NO_TEXT_FIELD,
     NO_UNIT,
+    UNREADABLE_FILE,
     UNSUPPORTED,
     Entry,
     Options,
     Record,
 )
 from dpicl_rag.loaders.report import LoadReport, LoadResult, Skipped
-from dpicl_rag.loaders.sources import SUPPORTED, Kind, Source, Stream, find_sources, open_stream
-from dpicl_rag.loaders.tables import read_csv, read_jsonl
+from dpicl_rag.loaders.sources import SUPPORTED, Kind, Source, find_sources, shown
+from dpicl_rag.loaders.streams import Stream, open_stream
+from dpicl_rag.loaders.tables import columns_of, read_csv, read_jsonl
 from dpicl_rag.loaders.text import read_eml, read_html, read_text
-from dpicl_rag.loaders.threads import thread_ids, thread_keys
+from dpicl_rag.loaders.threads import subject_ties, thread_ids, thread_keys, thread_offers
 
 _Reader = Callable[[Stream, str, Options], Iterator[Entry]]
 # Files that hold many records put their name before each record's position; the others are one.
 _MANY: dict[Kind, _Reader] = {"mbox": read_mbox, "csv": read_csv, "jsonl": read_jsonl}
 _ONE: dict[Kind, _Reader] = {"eml": read_eml, "text": read_text, "html": read_html}
-_NAMES_IN_ERROR = 30
+_NAMES = 30  # that an error or the report shows
 _NAME_LENGTH = 40
 
 
@@ -53,9 +57,10 @@ def load(
 
     Read are mbox, maildir, ``.eml``, CSV and TSV, JSON Lines, text and HTML, each file also
     compressed as ``.gz``, and directories of any mix of them, all the way down. A record that
-    cannot be read is skipped and reported; it never stops the load. So are links inside a
-    directory, records beyond 16 MiB, and what a file takes beyond 128 MiB and 100 times its size
-    when it is unpacked and read.
+    cannot be read is skipped and reported; it never stops the load and changes no other record. So
+    are links inside a directory, folders that cannot be listed, damaged archives and records beyond
+    16 MiB. A mailbox or table beyond 4 GiB, on disk, unpacked or in memory, is refused as a whole;
+    so is an archive that holds more than 1 GiB and 100 times its size.
 
     **The unit is what is protected.** Adding or removing one unit is the change that an answer
     hides, so everything that shares a secret belongs to one unit. Messages quote each other: for
@@ -67,49 +72,47 @@ def load(
         path: The file or directory.
         unit: ``"thread"`` (the default for mail), ``"document"`` (each record by itself; the
             default for the others), ``"sender"`` (the address in From, in lower case), or the name
-            of a header or a column. Records without a value for it are skipped.
+            of a header or a column. Records without a value for it are skipped. Values that differ
+            in blanks, in how letters are composed, or as 5 and 5.0 do, are one.
         text_field: The column that holds the text of a table. By default a column called text,
             body, content or message, else all columns as lines ``name: value``.
         key_field: The column that names a row, so that an edited row stays the unit that it was.
             By default a column called id, _id, uuid, guid, record_id or row_id. Rows of one value
             are one unit, in whatever table they stand. A row without a key is known by its content:
-            edited, it is a new unit beside the old one.
+            edited, it is a new unit beside the old one. A text file is known by where it lies and
+            by its content.
         on_progress: Called with the number of records seen so far, after each.
 
     Returns:
         Documents and the report. Metadata of mail: subject, from, to, date, message_id, sender,
         thread. Of a row: its columns. Of a text: file. All values are strings; those that a record
-        lacks are empty.
+        lacks are empty. There may be no documents: no error tells whether somebody is there.
 
     Raises:
-        LoaderError: The path does not exist, cannot be read, is of no supported kind, or not one
-            record of it could be read.
-        ConfigurationError: No record has a value for the ``unit``, the ``text_field`` or the
-            ``key_field``; the message names the fields that there are.
+        LoaderError: The path does not exist or cannot be read; it is a file of no supported kind or
+            a damaged archive; a file is too large.
+        ConfigurationError: The path is a CSV table whose header lacks the ``unit``, the
+            ``text_field`` or the ``key_field``; the message names the columns.
     """
     options = Options(unit, text_field, key_field)
+    path = _existing(Path(path))
     entries: list[Entry] = []
-    for entry in _entries(_existing(Path(path)), options):
+    for entry in _entries(path, options):
         entries.append(entry)
         if on_progress is not None:
             on_progress(len(entries))
-    if not entries:
-        raise LoaderError(f"{path} holds no records; supported: {SUPPORTED}")
+    columns = _columns_instead(entries, options)
     if text_field is not None:
-        entries = _with_column(entries, "text field", text_field, NO_TEXT_FIELD)
+        entries = _with_column(entries, text_field, NO_TEXT_FIELD)
     if key_field is not None:
-        entries = _with_column(entries, "key field", key_field, NO_KEY)
-    placed = _with_units(_with_threads(entries), unit)
+        entries = _with_column(entries, key_field, NO_KEY)
+    entries, joined = _with_threads(entries)
+    placed = _with_units(entries, unit)
     documents = [item for item in placed if isinstance(item, Document)]
     skipped = tuple(item for item in placed if isinstance(item, Skipped))
-    if not documents:
-        first = skipped[0]
-        where = f" ({first.position})" if first.position else ""
-        raise LoaderError(
-            f"none of the {len(skipped)} records in {path} can be read; "
-            f"the first{where}: {first.reason}; supported: {SUPPORTED}"
-        )
-    return LoadResult(documents, LoadReport(len(entries), len(documents), skipped))
+    if unit not in (None, "thread"):
+        joined = ()
+    return LoadResult(documents, LoadReport(len(entries), len(documents), skipped, joined, columns))
 
 
 def _existing(path: Path) -> Path:
@@ -119,10 +122,10 @@ def _existing(path: Path) -> Path:
         elif path.is_file():
             path.open("rb").close()
         else:
-            raise LoaderError(f"{path} does not exist, or is neither a file nor a directory")
+            raise LoaderError(f"{shown(path)} does not exist, or is neither a file nor a directory")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "no valid path"
-        raise LoaderError(f"{path} cannot be read: {reason}") from None
+        raise LoaderError(f"{shown(path)} cannot be read: {reason}") from None
     return path
 
 
@@ -130,127 +133,138 @@ def _entries(path: Path, options: Options) -> Iterator[Entry]:
     for source in find_sources(path):
         if isinstance(source, Skipped):
             yield source
-        else:
+            continue
+        try:
             yield from _entries_of(source, options)
+        except _UnreadableError as error:
+            if source.folder is None:  # it is all that was asked for
+                raise LoaderError(f"{shown(path)}: {error}; supported: {SUPPORTED}") from None
+            yield Skipped(source.name, str(error))
 
 
 def _entries_of(source: Source, options: Options) -> Iterator[Entry]:
-    name = source.name or source.path.name
     if source.kind is None:
-        yield Skipped(name, UNSUPPORTED)
-        return
+        raise _UnreadableError(UNSUPPORTED)
+    file = os.fsencode(source.path.resolve())
     if source.kind in _ONE:
-        reader, prefix = _ONE[source.kind], name
-    else:
-        reader, prefix = _MANY[source.kind], f"{source.name}: " if source.name else ""
-    file = os.fsencode(source.path.resolve()).hex()
-    count = 0
+        exact = {"file": source.exact} if source.exact else {}
+        file = re.sub(rb"(?i)\.gz$", b"", file)  # packed or not it is the same text
+        with _reasons(), open_stream(source.path) as stream:
+            entries = list(_ONE[source.kind](stream, source.name, options))
+        for entry in entries:
+            if isinstance(entry, Record):
+                entry = replace(entry, file=file.hex(), exact={**exact, **entry.exact})
+            yield entry
+        return
+    with _reasons():
+        allowance = Allowance(source.path)
+    prefix = f"{source.name}: " if source.folder else ""
     try:
-        left = allowance(source.path)
+        if source.kind == "csv" and source.folder is None:
+            with open_stream(source.path) as stream:
+                _require_columns(columns_of(stream), options)
         with open_stream(source.path) as stream:
-            for entry in reader(stream, prefix, options):
-                left -= weight(entry)
-                if left < 0:
-                    raise FileTooLargeError
-                count += 1
-                yield replace(entry, file=file) if isinstance(entry, Record) else entry
-    except (OSError, EOFError, zlib.error, FileTooLargeError) as error:
-        # A damaged archive, or a file that may not be read. What came before it is kept.
-        reason = FILE_TOO_LARGE if isinstance(error, FileTooLargeError) else DAMAGED
-        yield Skipped(f"{name}, after record {count}" if count else name, reason)
+            for entry in _MANY[source.kind](stream, prefix, options):
+                allowance.take(entry)
+                yield replace(entry, file=file.hex()) if isinstance(entry, Record) else entry
+    except (OSError, EOFError, zlib.error):
+        raise LoaderError(f"{source.name} failed while it was read; nothing is loaded") from None
 
 
-def _with_column(entries: list[Entry], what: str, name: str, reason: str) -> list[Entry]:
+class _UnreadableError(Exception):
+    """Nothing of a file is loaded; it says why."""
+
+
+@contextmanager
+def _reasons() -> Iterator[None]:
+    try:
+        yield
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        raise _UnreadableError(DAMAGED) from None
+    except OSError:
+        raise _UnreadableError(UNREADABLE_FILE) from None
+
+
+def _require_columns(columns: Sequence[str], options: Options) -> None:
+    """See that a table has the columns that were asked for, by its header alone."""
+    asked = {
+        "privacy unit": None if options.unit == "document" else options.unit,
+        "text field": options.text_field,
+        "key field": options.key_field,
+    }
+    for what, name in asked.items():
+        if name and name not in columns:
+            there = (
+                f"there are: {', '.join(map(repr, _few(columns)))}" if columns else "it has none"
+            )
+            raise ConfigurationError(f"the table has no column for the {what} {name!r}; {there}")
+
+
+def _columns_instead(entries: Iterable[Entry], options: Options) -> tuple[str, ...]:
+    """The names that there are, where none is one that was asked for."""
+    asked = {options.unit, options.text_field, options.key_field} - {None, "document", "thread"}
+    found: dict[str, None] = {}
+    for record in entries if asked else ():
+        if isinstance(record, Record):
+            found.update(dict.fromkeys(record.fields or record.metadata))
+    return () if asked <= found.keys() else _few(found)
+
+
+def _few(names: Iterable[str]) -> tuple[str, ...]:
+    # A table without a header row shows its first row here, so long names are shortened.
+    return tuple(name[:_NAME_LENGTH] for name in islice(names, _NAMES))
+
+
+def _with_column(entries: list[Entry], name: str, reason: str) -> list[Entry]:
     """Skip the rows of tables that lack a value in a column; mail and texts need none."""
-    rows = [entry for entry in entries if isinstance(entry, Record) and not entry.identity]
-    if not any(row.metadata.get(name) for row in rows):
-        raise _missing(what, name, rows)
     return [
         Skipped(entry.position, reason)
-        if isinstance(entry, Record) and not entry.identity and not entry.metadata.get(name)
+        if isinstance(entry, Record) and entry.is_row and not entry.metadata.get(name)
         else entry
         for entry in entries
     ]
 
 
-def _with_threads(entries: list[Entry]) -> list[Entry]:
-    keys = [entry.thread for entry in entries if isinstance(entry, Record) and entry.thread]
+def _with_threads(entries: list[Entry]) -> tuple[list[Entry], tuple[tuple[str, str], ...]]:
+    """The entries with the threads of messages, and where those stand that subjects joined."""
+    mail = [
+        (entry, entry.thread) for entry in entries if isinstance(entry, Record) and entry.thread
+    ]
+    keys = [thread for _, thread in mail]
     threads = iter(thread_ids(keys))
+    joined = [(mail[one][0].position, mail[other][0].position) for one, other in subject_ties(keys)]
     return [
         replace(entry, metadata={**entry.metadata, "thread": next(threads)})
         if isinstance(entry, Record) and entry.thread
         else entry
         for entry in entries
-    ]
+    ], tuple(joined)
 
 
 def _with_units(entries: Iterable[Entry], unit: str | None) -> list[Document | Skipped]:
-    placed: list[Document | Skipped] = []
-    records: list[Record] = []
-    seen: Counter[str] = Counter()
-    for entry in entries:
-        if isinstance(entry, Skipped):
-            placed.append(entry)
-            continue
-        records.append(entry)
-        natural = "thread" if entry.thread else "document"
-        name = unit or natural
-        value = entry.metadata.get(name, "")
-        keys: tuple[str, ...] = ()
-        if name == "document":
-            value, *others = _identities(entry, seen)
-            keys = tuple(map(name_key, others))
-        elif entry.thread and name == "thread":
-            keys = thread_keys(entry.thread)
-        if value:
-            chosen = THREAD_OR_DOCUMENT if name == natural else name
-            origin = Origin(chosen, keys, _record_name(entry, seen))
-            placed.append(Document(entry.text, value, entry.metadata, origin))
-        else:
-            placed.append(Skipped(entry.position, NO_UNIT))
-    if unit and records and not any(isinstance(item, Document) for item in placed):
-        raise _missing("privacy unit", unit, records)
-    return placed
+    identities = Identities()
+    return [
+        entry if isinstance(entry, Skipped) else _with_unit(entry, unit, identities)
+        for entry in entries
+    ]
 
 
-def _identities(record: Record, seen: Counter[str]) -> list[str]:
-    """Names for a record that is a unit by itself, which no other record has a part in.
-
-    Messages and files have one; a row is known by its key. Without one it is known by its content
-    and by how many equal rows came before it, as in ``as_documents``: its place in the file would
-    be another's after a row came or went above it. A row with a key has that name as well, for it
-    may have been read before anyone said which column is the key.
-    """
-    if record.identity:
-        return [_digest(record.identity)]
-    content = _digest(json.dumps([record.text, dict(record.metadata)], sort_keys=True))
-    seen[content] += 1
-    by_content = f"{content}-{seen[content]}"
-    return [_digest(f"row {record.key}"), by_content] if record.key else [by_content]
-
-
-def _record_name(record: Record, seen: Counter[str]) -> str:
-    """A name for what takes the place of what was read before; empty where nothing does.
-
-    That is a text file, or a row with a key, of the very same file: two tables may use the same
-    keys for different things. Messages do not change.
-    """
-    if record.thread or not (record.identity or record.key):
-        return ""
-    name = _digest(f"{record.file}\n{record.identity or record.key}")
-    seen[name] += 1
-    return f"{name}-{seen[name]}"
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
-
-
-def _missing(what: str, name: str, records: Iterable[Record]) -> ConfigurationError:
-    found: dict[str, None] = {}
-    for record in records:
-        found.update(dict.fromkeys(record.fields or record.metadata))
-    # A table without a header row shows its first row here, so long names are shortened.
-    names = [repr(field[:_NAME_LENGTH]) for field in found][:_NAMES_IN_ERROR]
-    there = f"there are: {', '.join(names)}" if names else "the source has no named fields"
-    return ConfigurationError(f"no record has a value for the {what} {name!r}; {there}")
+def _with_unit(record: Record, unit: str | None, identities: Identities) -> Document | Skipped:
+    natural = "thread" if record.thread else "document"
+    name = unit or natural
+    keys: tuple[str, ...] = ()
+    offers: tuple[str, ...] = ()
+    if name == "document":
+        value, *others = identities.names(record)
+        keys = tuple(map(name_key, others))
+    else:
+        value = name_in(record, name)
+        if record.thread and name == "thread":
+            keys, offers = thread_keys(record.thread), thread_offers(record.thread)
+        elif (written := record.metadata.get(name, "")) != value and name not in record.exact:
+            keys = (name_key(written),)  # so it was named by earlier versions
+    if not value:
+        return Skipped(record.position, NO_UNIT)
+    kind = THREAD_OR_DOCUMENT if name == natural else name
+    origin = Origin(kind, keys, offers, identities.record_name(record))
+    return Document(record.text, value, record.metadata, origin)

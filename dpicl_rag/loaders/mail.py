@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC
 from email import message_from_bytes
 from email.message import Message
 from email.policy import default as modern
 from email.utils import parseaddr, parsedate_to_datetime
 
+from dpicl_rag.loaders.characters import characters_of, decode, fingerprint
 from dpicl_rag.loaders.markup import text_of_html
 from dpicl_rag.loaders.quotes import own_words
 from dpicl_rag.loaders.records import (
@@ -27,13 +29,13 @@ from dpicl_rag.loaders.records import (
     tidy,
 )
 from dpicl_rag.loaders.report import Skipped
-from dpicl_rag.loaders.sources import decode
 from dpicl_rag.loaders.subjects import is_forward, is_reply
-from dpicl_rag.loaders.threads import thread_keys
+from dpicl_rag.loaders.threads import thread_keys, thread_offers
 
 _KNOWN_HEADERS = frozenset(
     ["from", "to", "cc", "subject", "date", "message-id", "received", "return-path", "sender"]
 )
+_BETWEEN_ADDRESSES = re.compile(r"[\s<>,;:\"()\[\]]+")
 _ID = re.compile(r"<([^<>\s]{1,998})>")
 # The header parser's time grows faster than a value's length; longer values are left as they are.
 _LONGEST_VALUE = 4_000
@@ -69,14 +71,16 @@ def _read(raw: bytes, position: str, options: Options) -> Entry:
     # The tree of parts is read by the old policy: under the new one a malformed Content-Type
     # raises in the middle. The headers that matter are read by the new one, in _value.
     message = message_from_bytes(raw)
-    headers: dict[str, str] = {}
+    given: defaultdict[str, list[str]] = defaultdict(list)
     for name, value in message.raw_items():
-        headers.setdefault(name.lower(), _value(name, value))
+        given[name.lower()].append(str(value))
+    headers = {name: _value(name, values[0]) for name, values in given.items()}
     if not _KNOWN_HEADERS & headers.keys():
         return Skipped(position, NO_HEADERS)
     subject = " ".join(headers.get("subject", "").split())
     body = tidy("\n\n".join(_texts(message)))
-    answered = _ids(headers.get("references", "")) + _ids(headers.get("in-reply-to", ""))
+    # Headers may come twice, and ids are bytes: characters that were guessed could be another's.
+    own, answered = _ids(given["message-id"]), _ids(given["references"] + given["in-reply-to"])
     is_answer = is_reply(subject) or (answered and not is_forward(subject))
     if body and (is_answer or options.unit not in (None, "thread")):
         body = own_words(body) or body
@@ -84,8 +88,7 @@ def _read(raw: bytes, position: str, options: Options) -> Entry:
         return Skipped(position, EMPTY)
     shown = {"Subject": subject, "From": headers.get("from", ""), "Date": headers.get("date", "")}
     top = "\n".join(f"{name}: {value}" for name, value in shown.items() if value)
-    identity = _ids(headers.get("message-id", ""))[:1]
-    own_id = identity[0] if identity else hashlib.sha256(raw).hexdigest()
+    own_id = own[0] if own else hashlib.sha256(raw).hexdigest()
     metadata = {
         "subject": subject,
         "from": headers.get("from", ""),
@@ -97,25 +100,44 @@ def _read(raw: bytes, position: str, options: Options) -> Entry:
     fields: tuple[str, ...] = ()
     if options.unit and options.unit not in (*metadata, "thread", "document"):
         metadata[options.unit] = headers.get(options.unit.lower(), "")
-        # The names serve an error message only, so they are kept only where one may be due.
+        # The names serve the report only, so they are kept only where it may show them.
         fields = () if metadata[options.unit] else (*list(metadata)[:-1], "thread", *headers)
     return Record(
         position=position,
         text=tidy(f"{top}\n\n{body}"),
         metadata=metadata,
         identity=f"message {own_id}",
-        thread=ThreadKeys(own_id, answered, subject, _timestamp(metadata["date"])),
+        thread=ThreadKeys(
+            own_id,
+            (*answered, *own[1:]),
+            subject,
+            _timestamp(metadata["date"]),
+            sender(given["from"][0]) if "from" in headers else "",
+            _addresses(given["to"] + given["cc"]),
+        ),
         fields=fields,
+        exact=_exact(options.unit, given, metadata),
     )
 
 
-def keys_of_stored(metadata: Mapping[str, object]) -> tuple[str, ...]:
-    """What ties a message to others, as far as its metadata tell; nothing of what is no mail."""
+def keys_of_stored(metadata: Mapping[str, object]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Keys and offers of a message, as in ``Origin``, as far as its metadata tell.
+
+    Nothing of what is no mail.
+    """
     if "message_id" not in metadata:
-        return ()
-    ids = _ids(str(metadata["message_id"]))[:1]
-    subject = str(metadata.get("subject", ""))
-    return thread_keys(ThreadKeys("", ids, subject, None))[1:]
+        return (), ()
+    told = {name: str(metadata.get(name, "")) for name in ("subject", "date", "from", "to")}
+    ids = _ids([str(metadata["message_id"])])[:1]
+    message = ThreadKeys(
+        ids[0] if ids else "",
+        (),
+        told["subject"],
+        _timestamp(told["date"]),
+        sender(told["from"]),
+        _addresses([told["to"]]),
+    )
+    return thread_keys(message)[0 if ids else 1 :], thread_offers(message)
 
 
 def sender(value: str) -> str:
@@ -141,8 +163,35 @@ def _value(name: str, value: object) -> str:
     return clean(text).strip()
 
 
-def _ids(value: str) -> tuple[str, ...]:
-    return tuple(_ID.findall(value)) or tuple(value.split()[:1])
+def _exact(
+    unit: str | None, given: Mapping[str, Sequence[str]], metadata: Mapping[str, str]
+) -> dict[str, str]:
+    """What tells the value of the unit from others that read the same; see ``Record.exact``."""
+    values = given.get(
+        {"sender": "from", "message_id": "message-id"}.get(unit or "", unit or "").lower()
+    )
+    if unit is None or not values:
+        return {}
+    raw = sender(values[0]) if unit == "sender" else values[0]
+    exact = characters_of(raw)[1]
+    if not exact and "\ufffd" in metadata.get(unit, ""):  # encoded words can be broken, too
+        exact = fingerprint(raw.encode("utf-8", "surrogateescape"))
+    return {unit: exact} if exact else {}
+
+
+def _ids(values: Iterable[str]) -> tuple[str, ...]:
+    """The ids in headers. A word that stands alone is one; of a sentence none is."""
+    found: list[str] = []
+    for value in values:
+        words = value.split(maxsplit=1)
+        found += _ID.findall(value) or (words if len(words) == 1 else [])
+    return tuple(dict.fromkeys(found))
+
+
+def _addresses(values: Iterable[str]) -> tuple[str, ...]:
+    """What looks like an address in headers, in lower case. No parser could be led astray by it."""
+    words = (word for value in values for word in _BETWEEN_ADDRESSES.split(value.lower()))
+    return tuple(dict.fromkeys(word.strip("'") for word in words if "@" in word))
 
 
 def _timestamp(date: str) -> float | None:

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 
 from dpicl_rag.loaders.mail import read_mail
 from dpicl_rag.loaders.records import MAX_RECORD_BYTES, Entry, Options
-from dpicl_rag.loaders.sources import Stream, lines_of
+from dpicl_rag.loaders.streams import Stream, lines_of
 
 # "From someone@example.org Mon Dec 13 07:05:00 2000", with a zone or the year before the time.
 _POSTMARK = re.compile(
     rb"From .*\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b.*(?:\d:\d\d.*\b\d{4}\b|\b\d{4}\b.*\d:\d\d)"
 )
 _UNDATED = re.compile(rb"From \S+\s*$")
+_UNDATED_ADDRESS = re.compile(rb"From \S+@\S+\s*$")
 _MAIL_HEADER = re.compile(
     rb"(?:Return-Path|Received|Delivered-To|Message-ID|MIME-Version|Content-[\w-]+|X-[\w-]+|"
     rb"Date|From|To|Subject|Status|Sender|Reply-To):",
@@ -23,12 +24,20 @@ _LONGEST_POSTMARK = 200
 _ESCAPED = re.compile(rb"^>(>*From )", re.M)
 
 
+def begins_mailbox(head: bytes) -> bool:
+    """Whether a file is a mailbox, by its first line alone: what follows is somebody's mail."""
+    line = head.partition(b"\n")[0][:_LONGEST_POSTMARK]
+    return bool(_POSTMARK.match(line) or _UNDATED_ADDRESS.match(line))
+
+
 def read_mbox(stream: Stream, prefix: str, options: Options) -> Iterator[Entry]:
     """Read a mailbox, holding one message at a time.
 
     A line "From ..." with a date begins a message if an empty line precedes it or a mail header
-    follows it; one without a date must be of one word and have both. So neither a body with a line
-    "From ..." that nobody escaped nor a missing empty line cuts or joins messages.
+    follows it; one without a date must be of one word and have both. So a missing empty line joins
+    no messages, and few lines "From ..." of a body that nobody escaped cut one. A body that has
+    such a line with a date behind an empty line is cut there: its writer then makes several
+    messages. Mail programs escape these lines (">From"), and that is undone.
 
     Args:
         stream: The mailbox, decompressed.

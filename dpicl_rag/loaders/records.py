@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dpicl_rag.loaders.report import Skipped
 
@@ -17,9 +17,9 @@ MAX_FIELDS = 1000
 
 BINARY = "binary data"
 BROKEN_MESSAGE = "the message cannot be parsed"
-DAMAGED = "the file cannot be read from here on"
+BAD_HEADER = "the row that names the columns cannot be read, so none of the table is"
+DAMAGED = "the file is damaged; nothing of it is loaded"
 EMPTY = "empty"
-FILE_TOO_LARGE = "the file takes more than 128 MiB and 100 times its size from here on; split it"
 LINK = "a link, which is not followed; load what it leads to by its own path"
 NESTED = "nested too deeply"
 NO_KEY = "no value in the key field"
@@ -27,12 +27,14 @@ NO_HEADERS = "no mail headers"
 NO_TEXT_FIELD = "no text in the text field"
 NO_UNIT = "no value for the privacy unit"
 NOT_AN_OBJECT = "not a JSON object"
-NOT_CSV = "not valid CSV"
+NOT_CSV = "not valid CSV: a quote or a line end in the wrong place"
 NOT_JSON = "not valid JSON"
 TOO_LARGE = "larger than 16 MiB"
 TOO_MANY_COLUMNS = "more than 1,000 fields"
 TOO_MANY_FIELDS = "more fields than the header has columns"
-UNCLOSED_QUOTE = "an unclosed quote reaches the end of the file"
+UNCLOSED_QUOTE = "a quote that is not closed"
+UNREADABLE_FILE = "the file cannot be read"
+UNREADABLE_FOLDER = "the folder cannot be read"
 UNSUPPORTED = "not a supported kind of file"
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -48,12 +50,16 @@ class ThreadKeys:
         references: Ids of the messages it answers, the root of the conversation first.
         subject: Its subject, decoded.
         timestamp: Seconds since 1970, or None where the date cannot be parsed.
+        sender: The address that it is from, in lower case.
+        recipients: The addresses that it is to, in lower case.
     """
 
     message_id: str
     references: tuple[str, ...]
     subject: str
     timestamp: float | None
+    sender: str = ""
+    recipients: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -64,22 +70,32 @@ class Record:
         position: Where it stands in the source, as in ``Skipped``.
         text: The text of the future document.
         metadata: Fields by name. An absent value is an empty string.
-        identity: Names the record when it is a unit of its own; empty where only its content can.
+        identity: Names the record when it is a unit of its own; empty for rows of tables.
+        content: A hash of the bytes of a text file; empty for other records.
+        file: The file that it is from.
         thread: Set for mail.
         fields: Names that could be the privacy unit, where they are not those of ``metadata``.
-        key: Column and value that name a row of a table, whatever else it says; empty where no
+        key: The column whose value names a row of a table, whatever else it says; empty where no
             column does.
-        file: The file that it is from.
+        exact: By field, what tells its value from others that read the same: a hash of the bytes,
+            where characters do not give them back.
     """
 
     position: str
     text: str
     metadata: Mapping[str, str]
     identity: str = ""
+    content: str = ""
+    file: str = ""
     thread: ThreadKeys | None = None
     fields: Sequence[str] = ()
     key: str = ""
-    file: str = ""
+    exact: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_row(self) -> bool:
+        """Whether it is a row of a table."""
+        return not (self.identity or self.content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,5 +117,7 @@ def clean(text: str) -> str:
 
 def tidy(text: str) -> str:
     """Clean a text, unify line ends, and drop trailing blanks and runs of empty lines."""
+    if text.isascii() and text.isprintable():  # most values are one plain line
+        return text.strip()
     lines = clean(text).replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return _BLANK_LINES.sub("\n\n", "\n".join(line.rstrip() for line in lines)).strip()

@@ -29,11 +29,17 @@ class LoadReport:
         read: Records seen: messages, rows, lines, text files.
         loaded: Records that became a document.
         skipped: The others, in the order of the source.
+        joined: Where messages stand that are in one thread by their subjects alone, two by two. Who
+            writes to somebody can choose a subject, so the owner may look at them.
+        columns: Names that the records have for what they say, at most 30, where no record has the
+            one that was asked for as unit, text or key.
     """
 
     read: int
     loaded: int
     skipped: tuple[Skipped, ...]
+    joined: tuple[tuple[str, str], ...] = ()
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,44 +2,37 @@
 
 from __future__ import annotations
 
-import csv
-import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping
 
+from dpicl_rag.loaders.characters import characters, characters_of, written
+from dpicl_rag.loaders.delimited import Row, Rows, whole_lines
 from dpicl_rag.loaders.records import (
+    BAD_HEADER,
     EMPTY,
     MAX_FIELDS,
-    MAX_RECORD_BYTES,
     NESTED,
     NOT_AN_OBJECT,
-    NOT_CSV,
     NOT_JSON,
     TOO_LARGE,
     TOO_MANY_COLUMNS,
-    TOO_MANY_FIELDS,
-    UNCLOSED_QUOTE,
     Entry,
     Options,
     Record,
-    clean,
     tidy,
 )
 from dpicl_rag.loaders.report import Skipped
-from dpicl_rag.loaders.sources import Stream, decode, lines_of
+from dpicl_rag.loaders.streams import Stream, lines_of
 
 # A column that is called so is the text. "request" and the like are not among them: in a record of
 # several fields such a column is one part of what there is to know.
 _TEXT_FIELDS = ("text", "body", "content", "message")
 # A column that is called so names the row. "key" and "name" do not: many rows may share them.
 _KEY_FIELDS = ("id", "_id", "uuid", "guid", "record_id", "row_id")
-_DELIMITERS = ",;\t|"
-_SAMPLE_LINES = 20
-_SAMPLE_CHARACTERS = 4_000
 
 
 def read_csv(stream: Stream, prefix: str, options: Options) -> Iterator[Entry]:
-    """Read a table whose first row names the columns; the delimiter is found out.
+    """Read a table whose first row names the columns and shows the delimiter.
 
     Args:
         stream: The table, decompressed.
@@ -49,91 +42,97 @@ def read_csv(stream: Stream, prefix: str, options: Options) -> Iterator[Entry]:
     Yields:
         A record for each row that is not blank, or why there is none. A row with fewer fields than
         columns has empty ones; one with more is skipped, for it is likely cut in the wrong places.
+        See ``loaders.delimited`` for what is damaged.
     """
-    limit = csv.field_size_limit(MAX_RECORD_BYTES)
-    try:
-        yield from _csv_rows(_Lines(stream), prefix, options)
-    finally:
-        csv.field_size_limit(limit)
+    rows = Rows(whole_lines(lines_of(stream)))
+    header = rows.read(MAX_FIELDS)
+    if header is None:
+        return
+    if header.reason:
+        yield Skipped(f"{prefix}line {header.line}", BAD_HEADER)
+        return
+    columns = _columns(header)
+    number = 0
+    while row := rows.read(len(columns)):
+        number += 1
+        position = f"{prefix}row {number} (line {row.line})"
+        if row.reason:
+            yield Skipped(position, row.reason)
+            continue
+        fields: dict[str, str] = dict.fromkeys(columns, "")
+        exact: dict[str, str] = {}
+        for name, cell in zip(columns, row.fields, strict=False):
+            shown, differs = characters(cell)
+            fields[name] = tidy(shown)
+            if differs:
+                exact[name] = differs
+        yield _record(fields, exact, position, options)
+
+
+def columns_of(stream: Stream) -> list[str]:
+    """The columns of a table, by its first row; none where that cannot be read."""
+    header = Rows(whole_lines(lines_of(stream))).read(MAX_FIELDS)
+    return _columns(header) if header else []
 
 
 def read_jsonl(stream: Stream, prefix: str, options: Options) -> Iterator[Entry]:
     """Read a file of one JSON object per line. Arguments and yields as ``read_csv``."""
-    number = 0
-    for pieces in _whole_lines(lines_of(stream)):
-        number += 1
+    for number, whole in enumerate(whole_lines(lines_of(stream)), 1):
         position = f"{prefix}line {number}"
-        if len(pieces) > 1:
+        if whole.raw is None:
             yield Skipped(position, TOO_LARGE)
             continue
-        line = decode(pieces[0]).strip()
+        try:
+            line, read = whole.raw.decode("utf-8").strip(), written
+        except UnicodeDecodeError:
+            line, read = whole.raw.decode("utf-8", "surrogateescape").strip(), characters_of
         if not line:
             continue
         try:
-            row = json.loads(line)
+            row = json.loads(line, parse_float=_Number)
             if not isinstance(row, dict):
                 yield Skipped(position, NOT_AN_OBJECT)
                 continue
-            fields = dict(zip(_names(row), map(_as_text, row.values()), strict=True))
+            fields, exact = {}, {}
+            names = _names(read(name)[0] for name in row)
+            for name, value in zip(names, row.values(), strict=True):
+                shown, differs = read(_as_text(value))
+                fields[name] = tidy(shown)
+                if differs:
+                    exact[name] = differs
         except ValueError:
             yield Skipped(position, NOT_JSON)
             continue
         except RecursionError:
             yield Skipped(position, NESTED)
             continue
-        yield _record(fields, position, options)
+        yield _record(fields, exact, position, options)
 
 
-def _csv_rows(lines: _Lines, prefix: str, options: Options) -> Iterator[Entry]:
-    reader = csv.reader(lines, delimiter=_delimiter(lines.sample))
-    columns: list[str] = []
-    number = 0
-    while True:
-        lines.start_row()
-        try:
-            row = next(reader)
-        except StopIteration:
-            return
-        except (csv.Error, _RowTooLargeError) as error:
-            number += 1
-            reason = NOT_CSV if isinstance(error, csv.Error) else TOO_LARGE
-            yield Skipped(f"{prefix}row {number} (line {lines.row_start})", reason)
-            continue
-        if not columns:
-            columns = _names(row)
-            continue
-        if not row:
-            continue
-        number += 1
-        position = f"{prefix}row {number} (line {lines.row_start})"
-        if lines.ended and lines.quotes % 2:
-            yield Skipped(position, UNCLOSED_QUOTE)
-        elif len(row) > len(columns):
-            yield Skipped(position, TOO_MANY_FIELDS)
-        else:
-            pairs = itertools.zip_longest(columns, row, fillvalue="")
-            yield _record({name: tidy(value) for name, value in pairs}, position, options)
-
-
-def _record(fields: Mapping[str, str], position: str, options: Options) -> Entry:
+def _record(
+    fields: Mapping[str, str], exact: Mapping[str, str], position: str, options: Options
+) -> Entry:
     if not any(fields.values()):
         return Skipped(position, EMPTY)
     if len(fields) > MAX_FIELDS:
         return Skipped(position, TOO_MANY_COLUMNS)
     name = options.text_field or _first(fields, _TEXT_FIELDS)
-    key_field = options.key_field or _first(fields, _KEY_FIELDS)
-    key = f"{key_field.lower()} {fields[key_field]}" if key_field and fields.get(key_field) else ""
+    key = options.key_field or _first(fields, _KEY_FIELDS) or ""
     if name is None:
         text = "\n".join(f"{field}: {value}" for field, value in fields.items() if value)
     else:
         # Without its text, a row still tells the loader which names there are.
         text = fields.get(name, "")
-    return Record(position, text, fields, key=key)
+    return Record(position, text, fields, key=key if fields.get(key) else "", exact=exact)
+
+
+def _columns(header: Row) -> list[str]:
+    return _names(characters(name)[0] for name in header.fields)
 
 
 def _names(columns: Iterable[str]) -> list[str]:
     """Names of columns. One without gets a number: no database takes an empty name."""
-    return [clean(name).strip() or f"column {at}" for at, name in enumerate(columns, 1)]
+    return [name.strip() or f"column {at}" for at, name in enumerate(columns, 1)]
 
 
 def _first(fields: Mapping[str, str], names: Iterable[str]) -> str | None:
@@ -147,73 +146,20 @@ def _as_text(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
-        return tidy(value)
+        return value
+    if isinstance(value, _Number):
+        return value.written
     if isinstance(value, list):
-        return ", ".join(item for item in map(_as_text, value) if item)
-    return clean(json.dumps(value, ensure_ascii=False))
+        return ", ".join(item for item in (_as_text(item).strip() for item in value) if item)
+    return json.dumps(value, ensure_ascii=False)
 
 
-def _whole_lines(pieces: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """Put the pieces of an over-long line together, keeping none but the first two."""
-    line: list[bytes] = []
-    for piece in pieces:
-        if len(line) < 2:
-            line.append(piece)
-        if piece.endswith(b"\n"):
-            yield line
-            line = []
-    if line:
-        yield line
+class _Number(float):
+    """A number, and how it was written: as floats, two long numbers could be one."""
 
+    written: str
 
-def _delimiter(sample: str) -> str:
-    """The delimiter of a table. Only one that stands in the first line is believed."""
-    header = sample.partition("\n")[0]
-    try:
-        found = csv.Sniffer().sniff(sample, _DELIMITERS).delimiter
-    except csv.Error:
-        found = ""
-    if found and found in header:
-        return found
-    return max(_DELIMITERS, key=header.count)
-
-
-class _RowTooLargeError(Exception):
-    """A row is larger than a record may be."""
-
-
-class _Lines:
-    """Lines of a table as text, with what is needed to place a row and to see a lost quote."""
-
-    def __init__(self, stream: Stream) -> None:
-        self._lines = _whole_lines(lines_of(stream))
-        first = list(itertools.islice(self._lines, _SAMPLE_LINES))
-        sample = (decode(pieces[0][:_SAMPLE_CHARACTERS]) for pieces in first)
-        self.sample = "".join(sample)[:_SAMPLE_CHARACTERS]
-        self._all = itertools.chain(first, self._lines)
-        self._number = 0
-        self.row_start = 1
-        self.quotes = 0
-        self._size = 0
-        self.ended = False
-
-    def start_row(self) -> None:
-        self.row_start = self._number + 1
-        self.quotes = 0
-        self._size = 0
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        pieces = next(self._all, None)
-        if pieces is None:
-            self.ended = True
-            raise StopIteration
-        self._number += 1
-        self._size += len(pieces[0])
-        if len(pieces) > 1 or self._size > MAX_RECORD_BYTES:
-            raise _RowTooLargeError
-        line = decode(pieces[0])
-        self.quotes += line.count('"')
-        return line
+    def __new__(cls, written: str) -> _Number:
+        made = super().__new__(cls, written)
+        made.written = written
+        return made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dpicl_rag.loaders.characters import decode, fingerprint, is_binary
 from dpicl_rag.loaders.mail import read_mail
 from dpicl_rag.loaders.markup import text_of_html
 from dpicl_rag.loaders.records import (
@@ -17,11 +18,11 @@ from dpicl_rag.loaders.records import (
     tidy,
 )
 from dpicl_rag.loaders.report import Skipped
-from dpicl_rag.loaders.sources import Stream, decode, is_binary
+from dpicl_rag.loaders.streams import Stream
 
 
 def read_text(stream: Stream, name: str, options: Options) -> Iterator[Entry]:
-    """Read a text file. The file's name is its identity, so an edited file stays one unit."""
+    """Read a text file, which is one record."""
     return _read_file(stream, name, is_html=False)
 
 
@@ -46,6 +47,6 @@ def _read_file(stream: Stream, name: str, *, is_html: bool) -> Iterator[Entry]:
     text = decode(raw)
     text = tidy(text_of_html(text) if is_html else text)
     if text:
-        yield Record(name, text, {"file": name}, identity=f"file {name}")
+        yield Record(name, text, {"file": name}, content=fingerprint(raw))
     else:
         yield Skipped(name, EMPTY)

@@ -4,22 +4,27 @@ People quote each other, so a secret of one message stands in the answers to it.
 conversation can be protected as one.
 
 Thread resolution *defines* the privacy units: the guarantee is about adding or removing a whole
-thread as resolved here. That is sound because threads are the connected components of a graph
-over the messages: taking a whole component away leaves every other component, and its name, as
-it was. No unit depends on another.
+thread as resolved here. That is sound because whether two messages are connected follows from
+these two alone, and threads are the connected components of that relation: taking a whole component
+away leaves every other component, and its name, as it was. No unit depends on another.
 
 Messages are connected by
 
 1. the ids in Message-ID, In-Reply-To and References; two messages that refer to a third which is
    not in the mailbox are connected through its id;
-2. an equal subject, once reply and forward marks, list tags and case are taken off. A subject that
-   says nothing connects nothing.
+2. an equal subject, once marks of replies and forwards, list tags, labels and case are taken off,
+   if at least one of the two has such a mark, they were written within `PERIOD`, and the sender and
+   a recipient of the one are, in either order, the sender and a recipient of the other. A mail to
+   nobody is one to oneself. A subject that says nothing connects nothing.
+
+So a subject by itself ties nothing: who writes "Re: Salary" to somebody is tied to no mail but
+those between these two.
 
 Messages that come in a later load are connected by the same keys: they go into a corpus with their
-documents (`thread_keys`), and the corpus joins what they tie together.
+documents (`thread_keys`, `thread_offers`), and the corpus joins what they tie together.
 
-Both err towards joining. Two conversations in one unit cost some utility; one conversation in two
-units would break the promise for what is said in both.
+Both rules err towards joining. Two conversations in one unit cost some utility; one conversation in
+two units would break the promise for what is said in both.
 """
 
 from __future__ import annotations
@@ -28,16 +33,28 @@ import hashlib
 import math
 from collections.abc import Sequence
 
-from dpicl_rag.identity import Components
+from dpicl_rag.identity import Components, connect
 from dpicl_rag.loaders.records import ThreadKeys
-from dpicl_rag.loaders.subjects import normalise
+from dpicl_rag.loaders.subjects import is_marked, normalise
+
+PERIOD = 90 * 24 * 3600
+"""Seconds within which an equal subject connects; beyond twice as many it does not."""
+MOST_IDS = 100
+"""Of the ids that a message refers to, so many connect it: half of them first, half last."""
+MOST_RECIPIENTS = 30
+"""Of those whom a message is to, so many connect it: the first."""
+
+_LONGEST_ID = 200
 
 
 def thread_keys(message: ThreadKeys) -> tuple[str, ...]:
-    """What ties a message to others: its id, the ids that it refers to, and its subject."""
-    ids = (message.message_id, *message.references)
-    subject = normalise(message.subject)
-    return (*(f"id {one}" for one in ids), *([f"subject {subject}"] if subject else []))
+    """What ties a message to others, its own id first."""
+    return (*_id_keys(message), *(_subject_keys(message) if is_marked(message.subject) else ()))
+
+
+def thread_offers(message: ThreadKeys) -> tuple[str, ...]:
+    """What ties a message to those that answer or forward it; see ``Origin.offers``."""
+    return () if is_marked(message.subject) else _subject_keys(message)
 
 
 def thread_ids(messages: Sequence[ThreadKeys]) -> list[str]:
@@ -52,18 +69,74 @@ def thread_ids(messages: Sequence[ThreadKeys]) -> list[str]:
         nor on other threads, and answers that arrive later keep it.
     """
     components = Components()
-    for message in messages:
-        own, *others = thread_keys(message)
-        components.find(own)
-        for other in others:
-            components.join(own, other)
-    roots = [components.find(f"id {message.message_id}") for message in messages]
+    names = [_id_key(message.message_id) for message in messages]
+    connect(
+        components,
+        (
+            (name, thread_keys(message), thread_offers(message))
+            for name, message in zip(names, messages, strict=True)
+        ),
+    )
+    roots = [components.find(name) for name in names]
     earliest: dict[str, tuple[float, str]] = {}
     for root, message in zip(roots, messages, strict=True):
         when = math.inf if message.timestamp is None else message.timestamp
         first = message.references[0] if message.references else message.message_id
         earliest[root] = min(earliest.get(root, (when, first)), (when, first))
-    return [
-        hashlib.sha256(earliest[root][1].encode("utf-8", "replace")).hexdigest()[:32]
-        for root in roots
-    ]
+    return [_digest(earliest[root][1]) for root in roots]
+
+
+def subject_ties(messages: Sequence[ThreadKeys]) -> list[tuple[int, int]]:
+    """Places of messages that are in one thread by their subjects alone, as few as connect it."""
+    components = Components()
+    names = [_id_key(message.message_id) for message in messages]
+    connect(
+        components,
+        ((name, _id_keys(one), ()) for name, one in zip(names, messages, strict=True)),
+    )
+    keys = [_subject_keys(message) for message in messages]
+    claimed = {
+        key
+        for message, those in zip(messages, keys, strict=True)
+        if is_marked(message.subject)
+        for key in those
+    }
+    holders: dict[str, int] = {}
+    ties: list[tuple[int, int]] = []
+    for place, those in enumerate(keys):
+        for key in those:
+            holder = holders.setdefault(key, place) if key in claimed else place
+            if components.find(names[holder]) != components.find(names[place]):
+                components.join(names[holder], names[place])
+                ties.append((holder, place))
+    return ties
+
+
+def _id_keys(message: ThreadKeys) -> tuple[str, ...]:
+    referred = message.references
+    if len(referred) > MOST_IDS:
+        referred = (*referred[: MOST_IDS // 2], *referred[-MOST_IDS // 2 :])
+    return tuple(dict.fromkeys(map(_id_key, (message.message_id, *referred))))
+
+
+def _id_key(one: str) -> str:
+    is_plain = len(one) <= _LONGEST_ID and one.isascii()
+    return f"id {one if is_plain else _digest(one)}"
+
+
+def _subject_keys(message: ThreadKeys) -> tuple[str, ...]:
+    """A key for each pair of people and each of two periods: any two that are near share one."""
+    subject = normalise(message.subject)
+    if not subject or not message.sender or message.timestamp is None:
+        return ()
+    people = list(dict.fromkeys(message.recipients))[:MOST_RECIPIENTS] or [message.sender]
+    period = math.floor(message.timestamp / PERIOD)
+    return tuple(
+        "subject " + _digest("\n".join((subject, *sorted((message.sender, other)), str(when))))
+        for other in people
+        for when in (period, period + 1)
+    )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -1,9 +1,11 @@
 from collections import Counter
 
+import numpy as np
 import pytest
 
 from dpicl_rag.documents import (
     Document,
+    Origin,
     as_documents,
     group_by_unit,
     readable_documents,
@@ -11,6 +13,7 @@ from dpicl_rag.documents import (
     unit_of,
 )
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.retrieval import GivenDocuments
 
 
 def test_strings_are_units_of_their_own_whatever_else_is_there():
@@ -53,7 +56,42 @@ def test_what_cannot_be_read_is_an_error_for_its_owner_and_none_for_a_question(b
     assert (left.text, left.unit) == ("a", "p")
 
 
+@pytest.mark.parametrize(
+    "broken",
+    [
+        Document("SECRET", float("nan")),
+        Document("SECRET", b"2"),
+        Document("SECRET", None),
+        Document("SECRET", ["2"]),
+        Document("SECRET", 10**5000),
+        Document("SECRET", "2", None),
+        Document("SECRET", "2", [("a", "b")]),
+        Document("SECRET", "2", origin=None),
+        Document("SECRET", "2", origin=Origin(keys="id")),
+        Document("SECRET", "2", origin=Origin(keys=(5,))),
+        Document("SECRET", "2", origin=Origin(keys=("a",), offers=(b"a",))),
+        Document("SECRET", "2", origin=Origin(privacy_unit=5)),
+        Document("SECRET", "2", origin=Origin(record=float("nan"))),
+    ],
+)
+def test_fields_of_other_types_are_an_error_for_their_owner_and_none_for_a_question(broken):
+    whole = Document("a", "2", origin=Origin(keys=("i",)))
+    with pytest.raises(ConfigurationError, match="another type") as caught:
+        as_documents([whole, broken])
+    assert "SECRET" not in str(caught.value)
+    assert readable_documents([broken, whole, broken]) == [whole]
+    given = GivenDocuments([broken, whole, broken])
+    assert given.retrieve("?") == [whole]
+
+
+def test_a_unit_that_is_a_number_is_its_digits():
+    documents = readable_documents([Document("a", 5), Document("b", np.int64(5))])
+    assert [document.unit for document in documents] == ["5", "5"]
+    assert as_documents([Document("a", 5)])[0].unit == "5"
+
+
 def test_the_unit_of_a_record():
+    assert unit_of("id", {"page": float("nan")}, "page") is None
     assert unit_of("id", {}, "document") == "id"
     assert unit_of("id", {"document": "other"}, "document") == "id"
     assert unit_of("id", {"page": 1}, "page") == "1"

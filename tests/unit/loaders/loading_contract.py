@@ -148,7 +148,7 @@ def check_load(path: Path, unit: str | None, text_field: str | None = None) -> L
     report = result.report
     assert report.read == report.loaded + len(report.skipped)
     assert progress == list(range(1, report.read + 1))
-    assert report.loaded == len(result.documents) > 0
+    assert report.loaded == len(result.documents)
     for item in report.skipped:
         assert item.position
         assert item.reason

@@ -8,6 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpicl_rag.errors import LoaderError
+from dpicl_rag.loaders import Skipped, load
+from dpicl_rag.loaders.records import DAMAGED
 from tests.unit.loaders.loading_contract import NAMES, UNITS, check_load, contents
 
 
@@ -34,16 +37,17 @@ def test_any_directory(files: dict[str, bytes], unit: str | None, text_field: st
 
 
 @pytest.mark.parametrize("size", range(0, 260, 7))
-def test_a_truncated_archive_keeps_what_came_before(tmp_path: Path, size: int) -> None:
+def test_of_a_truncated_archive_nothing_is_kept(tmp_path: Path, size: int) -> None:
     whole = gzip.compress(b"".join(b'{"text": "row %d"}\n' % n for n in range(300)))
     assert len(whole) > 260
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(whole[: len(whole) - size])
-    result = check_load(path, None)
+    result = check_load(tmp_path, None)
     assert result is not None
     if size == 0:
         assert result.report.loaded == 300
-    else:
-        assert [item.reason for item in result.report.skipped] == [
-            "the file cannot be read from here on"
-        ]
+        return
+    assert result.documents == []
+    assert result.report.skipped == (Skipped("a.jsonl.gz", DAMAGED),)
+    with pytest.raises(LoaderError, match=DAMAGED):
+        load(path)

@@ -13,7 +13,6 @@ from dpicl_rag.errors import LoaderError
 from dpicl_rag.loaders import Skipped, load
 
 TOO_LARGE = "larger than 16 MiB"
-FILE_TOO_LARGE = "the file takes more than 128 MiB and 100 times its size from here on; split it"
 MIB = 2**20
 
 
@@ -29,37 +28,50 @@ def test_deep_json_costs_only_its_line(tmp_path: Path, depth: int, begin: str, e
     assert found.report.read == 3
 
 
+def write(path: Path, raw: bytes, packed: bool) -> Path:
+    path = path.with_name(path.name + (".gz" if packed else ""))
+    path.write_bytes(gzip.compress(raw) if packed else raw)
+    return path
+
+
 @pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
-def test_many_records_in_few_bytes(tmp_path: Path, name: str, packed: bool) -> None:
-    row = b"a\n" if name == "a.csv" else b"1\n"
-    raw = (b"head\n" if name == "a.csv" else b'{"text": "x"}\n') + row * 300_000
-    (tmp_path / name).write_bytes(gzip.compress(raw) if packed else raw)
-    (tmp_path / "z.txt").write_text("another file is read all the same")
-    found = load(tmp_path)
-    last = found.report.skipped[-1]
-    assert last.reason == FILE_TOO_LARGE
-    assert last.position.startswith(f"{name}, after record ")
-    assert found.report.read < 250_000
-    assert found.documents[-1].text == "another file is read all the same"
+@pytest.mark.parametrize("large", [0, 3 * MIB])
+def test_many_short_rows_are_all_loaded(tmp_path: Path, packed: bool, large: int) -> None:
+    """A short row takes a thousand times its size as a record; none is left out for it."""
+    rows = b"".join(b"%d\n" % (number % 10) for number in range(150_000))
+    path = write(tmp_path / "a.csv", b"a\n" + rows + b"z" * (large + 1) + b"\n", packed)
+    assert load(path).report.loaded == 150_001
 
 
-def test_rows_under_a_long_header(tmp_path: Path) -> None:
-    header = ",".join(f"column {number}" for number in range(1_000)).encode()
-    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(header + b"\n" + b"a\n" * 2_000))
-    found = load(tmp_path)
-    assert len(found.documents) < 1_100
-    assert found.report.skipped[-1].reason == FILE_TOO_LARGE
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.mbox"])
+def test_a_file_that_is_too_large_is_refused_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, packed: bool
+) -> None:
+    monkeypatch.setattr("dpicl_rag.loaders.limits.MAX_FILE_BYTES", 2 * MIB)
+    (tmp_path / "z.txt").write_text("another file")
+    raw = b"From x Mon Dec 13 07:05:00 2000\nSubject: a\n\n" + b"b\n" * MIB
+    path = write(tmp_path / name, raw, packed)
+    for loaded in (path, tmp_path):
+        with pytest.raises(LoaderError, match=r"holds more than 2 MiB, so nothing.*split it"):
+            load(loaded)
 
 
-def test_a_long_line_is_not_unpacked_to_its_end(tmp_path: Path) -> None:
-    with gzip.open(tmp_path / "a.jsonl.gz", "wb", compresslevel=1) as file:
-        file.write(b'{"text": "kept"}\n')
-        for _ in range(300):
-            file.write(bytes(MIB))
-    found = load(tmp_path)
-    assert [document.text for document in found.documents] == ["kept"]
-    assert found.report.skipped == (Skipped("a.jsonl.gz, after record 1", FILE_TOO_LARGE),)
+def test_records_that_take_too_much_are_refused_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpicl_rag.loaders.limits.MAX_FILE_BYTES", 64 * MIB)
+    header = ",".join(f"column {number}" for number in range(1_000))
+    (tmp_path / "a.csv").write_text(header + "\n" + "a\n" * 2_000)
+    with pytest.raises(LoaderError, match=r"takes in memory more than 64 MiB.*split it"):
+        load(tmp_path)
+
+
+def test_a_small_archive_may_hold_less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpicl_rag.loaders.limits.MAX_PACKED_BYTES", MIB)
+    path = write(tmp_path / "a.jsonl", b'{"text": "kept"}\n' + bytes(20 * MIB), packed=True)
+    with pytest.raises(LoaderError, match="unpack it or split it"):
+        load(path)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
@@ -71,20 +83,22 @@ def test_a_record_that_is_too_large(tmp_path: Path, name: str, encoding: str) ->
     if name == "a.jsonl":
         text = f'{{"text": "{long}"}}\n{{"text": "short"}}\n'
     (tmp_path / name).write_text(text, encoding)
-    if name == "a.txt":
-        with pytest.raises(LoaderError, match=TOO_LARGE):
-            load(tmp_path)
-        return
     found = load(tmp_path)
-    assert [document.text for document in found.documents] == ["short"]
+    rows = [] if name == "a.txt" else ["short"]
+    assert [document.text for document in found.documents] == rows
     assert [item.reason for item in found.report.skipped] == [TOO_LARGE]
 
 
-def test_a_quoted_field_over_many_lines(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text('text\nfirst\n"' + ("word " * 200 + "\n") * 17_000)
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_quoted_field_over_many_lines(tmp_path: Path, closed: bool) -> None:
+    """Closed, it is one row that is too large, and no line of it is one; else it costs its line."""
+    text = ("word " * 200 + "\n") * 17_000
+    (tmp_path / "a.csv").write_text(f'text\nfirst\n"{text}' + ('"\nlast\n' if closed else ""))
     found = load(tmp_path)
     assert found.documents[0].text == "first"
-    assert found.report.skipped[0] == Skipped("a.csv: row 2 (line 3)", TOO_LARGE)
+    reason = TOO_LARGE if closed else "a quote that is not closed"
+    assert found.report.skipped == (Skipped("a.csv: row 2 (line 3)", reason),)
+    assert found.report.loaded == (2 if closed else 17_000)
 
 
 def test_real_text_passes(tmp_path: Path) -> None:
@@ -139,4 +153,4 @@ def test_memory_of_a_small_file(tmp_path: Path, name: str) -> None:
         preexec_fn=limit,
         check=True,
     )
-    assert int(done.stdout) < 400 * 1024
+    assert int(done.stdout) < 1_300 * 1024

@@ -3,12 +3,15 @@
 import base64
 import quopri
 import time
+from pathlib import Path
 
 import pytest
 
-from dpicl_rag.loaders.mail import read_mail, sender
-from dpicl_rag.loaders.records import Options, Record
+from dpicl_rag.loaders import load
+from dpicl_rag.loaders.mail import keys_of_stored, read_mail, sender
+from dpicl_rag.loaders.records import Options, Record, ThreadKeys
 from dpicl_rag.loaders.report import Skipped
+from dpicl_rag.loaders.threads import thread_keys, thread_offers
 
 GREETING = "Grüße aus Málaga, naïve café"
 
@@ -247,3 +250,64 @@ def test_a_date_without_a_zone_does_not_depend_on_the_machine(
     time.tzset()
     assert found is not None
     assert found.timestamp == 976719900
+
+
+def thread(raw: bytes) -> ThreadKeys:
+    found = record(raw).thread
+    assert found is not None
+    return found
+
+
+def test_every_header_of_ids_counts() -> None:
+    found = thread(
+        b"Message-ID: <1@b>\nMessage-ID: <2@b>\nReferences: <3@b>\n\t<4@b>\nIn-Reply-To: <5@b>\n"
+        b"References: <6@b>\nIn-Reply-To: <7@b> <5@b>\nFrom: a@b.c\n\nx"
+    )
+    assert found.message_id == "1@b"
+    assert found.references == ("3@b", "4@b", "6@b", "5@b", "7@b", "2@b")
+
+
+def test_words_are_no_ids() -> None:
+    found = thread(b"From: a@b.c\nIn-Reply-To: Your message of Monday\nReferences: 7@b\n\nx")
+    assert found.references == ("7@b",)
+
+
+def test_people() -> None:
+    found = thread(
+        b'From: "Lee, Ann" <Ann@B.c>\nTo: bob@b.c, "X" <Cy@b.c>;\n \'dan@b.c\'\n'
+        b"Cc: team: eve@b.c, nobody;\nCc: <fay@b.c>\nBcc: gus@b.c\n\nx"
+    )
+    assert found.sender == "ann@b.c"
+    assert found.recipients == ("bob@b.c", "cy@b.c", "dan@b.c", "eve@b.c", "fay@b.c")
+
+
+def test_what_is_stored_of_a_message_ties_it_as_the_message_does() -> None:
+    raw = b"Message-ID: <1@b>\nFrom: Ann <a@b.c>\nTo: d@b.c\nDate: 1 Jan 2026 10:00 +0000\n"
+    for subject in (b"Plans", b"Re: Plans"):
+        found = record(raw + b"Subject: " + subject + b"\n\nx")
+        assert found.thread is not None
+        keys, offers = keys_of_stored(found.metadata)
+        assert keys == thread_keys(found.thread)
+        assert offers == thread_offers(found.thread)
+        assert bool(offers) == (subject == b"Plans")
+    assert keys_of_stored({"file": "a"}) == ((), ())
+    assert keys_of_stored({"message_id": "", "subject": "x"}) == ((), ())
+
+
+def test_a_mail_with_very_many_references_has_few_keys(tmp_path: Path) -> None:
+    ids = b"\n\t".join(b"<%d@b>" % number for number in range(60_000))
+    (tmp_path / "a.eml").write_bytes(b"From: a@b.c\nReferences: " + ids + b"\n\nx")
+    (document,) = load(tmp_path).documents
+    assert len(document.origin.keys) == 101
+
+
+def test_the_report_names_what_subjects_joined(tmp_path: Path) -> None:
+    head = b"Date: 1 Jan 2026 10:00 +0000\nFrom: a@b.c\nTo: d@b.c\n"
+    (tmp_path / "a.eml").write_bytes(b"Message-ID: <1@b>\nSubject: Plans\n" + head + b"\nx")
+    (tmp_path / "b.eml").write_bytes(b"Message-ID: <2@b>\nSubject: AW: Plans\n" + head + b"\ny")
+    (tmp_path / "c.eml").write_bytes(b"References: <2@b>\nSubject: Re: Plans\n" + head + b"\nz")
+    (tmp_path / "d.eml").write_bytes(b"From: x@y.z\nTo: a@b.c\nSubject: Re: Plans\n\nz")
+    found = load(tmp_path)
+    assert len({document.unit for document in found.documents}) == 2
+    assert found.report.joined == (("a.eml", "b.eml"),)
+    assert load(tmp_path, unit="sender").report.joined == ()

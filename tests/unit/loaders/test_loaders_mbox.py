@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dpicl_rag.loaders import load
 from dpicl_rag.loaders.mbox import read_mbox
 from dpicl_rag.loaders.records import Entry, Options, Record
 from dpicl_rag.loaders.report import Skipped
@@ -106,3 +107,20 @@ def test_a_message_beyond_the_limit_is_skipped_and_the_next_is_read(
     entries = read(long + POSTMARK + b"Subject: two\n\nx\n")
     assert entries[0] == Skipped("message 1 (byte 0)", "larger than 16 MiB")
     assert isinstance(entries[1], Record)
+
+
+@pytest.mark.parametrize("second", [b"Subject: a\n", b"no header\n", b"\x00\n", b"\n", b"\xff:\n"])
+@pytest.mark.parametrize("postmark", [POSTMARK, b"From a@example.org\n"])
+def test_the_first_line_alone_makes_a_mailbox(
+    tmp_path: Path, postmark: bytes, second: bytes
+) -> None:
+    """What follows is somebody's mail, who would otherwise decide about all of them."""
+    other = postmark + b"Subject: one\n\nwords\n"
+    (tmp_path / "Inbox").write_bytes(postmark + second + b"\n" + other)
+    assert load(tmp_path / "Inbox").documents[-1].text.endswith("words")
+    assert load(tmp_path).report.read == 2
+
+
+def test_a_body_with_a_dated_postmark_is_cut() -> None:
+    """As the docstring says: programs escape such lines."""
+    assert len(read(POSTMARK + b"Subject: one\n\nHello.\n\n" + POSTMARK + b"the end\n")) == 2

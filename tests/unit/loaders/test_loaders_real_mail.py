@@ -23,9 +23,9 @@ def test_every_message_of_a_real_mailbox_is_accounted_for() -> None:
     assert found.report.read == 600
     assert found.report.loaded == 600
     threads = Counter(document.unit for document in found.documents)
-    # Answers join their originals by subject, and unrelated mail does not run together.
-    assert 450 < len(threads) < 580
-    assert max(threads.values()) < 30
+    # These mails refer to no others, so all that ties them is a subject between two people.
+    assert len(threads) == 600 - len(found.report.joined) == 590
+    assert max(threads.values()) == 3
     assert all(document.metadata["sender"].count("@") == 1 for document in found.documents)
 
 

@@ -1,18 +1,25 @@
 """Threads are connected components, so no privacy unit depends on another."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpicl_rag.loaders.records import ThreadKeys
-from dpicl_rag.loaders.subjects import is_forward, is_reply, normalise
-from dpicl_rag.loaders.threads import thread_ids
+from dpicl_rag.loaders.subjects import is_forward, is_marked, is_reply, normalise
+from dpicl_rag.loaders.threads import PERIOD, subject_ties, thread_ids, thread_keys
 
 
 def mail(
-    own: str, *references: str, subject: str = "", timestamp: float | None = 0.0
+    own: str,
+    *references: str,
+    subject: str = "",
+    timestamp: float | None = 0.0,
+    people: str = "ann bob",
 ) -> ThreadKeys:
-    return ThreadKeys(own, references, subject, timestamp)
+    sender, *recipients = people.split()
+    return ThreadKeys(own, references, subject, timestamp, sender, tuple(recipients))
 
 
 def test_references_join() -> None:
@@ -32,6 +39,88 @@ def test_a_late_message_joins_two_threads() -> None:
 def test_subjects_join() -> None:
     subjects = ["Plans", "RE: plans", "[list] Fwd: Re[2]:  PLANS (fwd)", "Plans"]
     assert len(set(thread_ids([mail(s + str(n), subject=s) for n, s in enumerate(subjects)]))) == 1
+
+
+@pytest.mark.parametrize(
+    ("other", "joins"),
+    [
+        ({}, True),
+        ({"people": "bob ann"}, True),
+        ({"people": "bob cy ann"}, True),
+        ({"subject": "plans"}, False),  # nobody answers
+        ({"people": "cy bob"}, False),  # a stranger
+        ({"people": "cy ann"}, False),
+        ({"people": "cy"}, False),
+        ({"people": "ann"}, False),
+        ({"timestamp": PERIOD - 1.0}, True),
+        ({"timestamp": 1 - PERIOD}, True),
+        ({"timestamp": 2.0 * PERIOD}, False),
+        ({"timestamp": -PERIOD - 1.0}, False),
+        ({"timestamp": None}, False),
+        ({"subject": "Re: other plans"}, False),
+    ],
+)
+def test_when_a_subject_joins(other: dict[str, Any], joins: bool) -> None:
+    messages = [mail("1", subject="Plans"), mail("2", **{"subject": "Re: Plans", **other})]
+    for order in (messages, messages[::-1]):
+        assert len(set(thread_ids(order))) == 2 - joins
+        assert subject_ties(order) == [(0, 1)] * joins
+
+
+@pytest.mark.parametrize("place", [0.0, 0.3, 0.999])
+@pytest.mark.parametrize("apart", [0.001, 0.5, 1.0])
+def test_any_two_within_a_period_share_a_key(place: float, apart: float) -> None:
+    one, other = (
+        mail("x", subject="Re: Plans", timestamp=when * PERIOD) for when in (place, place + apart)
+    )
+    assert set(thread_keys(one)[1:]) & set(thread_keys(other)[1:])
+
+
+def test_a_mail_to_nobody_is_one_to_oneself() -> None:
+    one, other, stranger = thread_ids(
+        [
+            mail("1", subject="Plans", people="ann"),
+            mail("2", subject="Re: Plans", people="ann"),
+            mail("3", subject="Re: Plans", people="cy"),
+        ]
+    )
+    assert one == other != stranger
+
+
+def test_a_strangers_guesses_join_nothing() -> None:
+    """An audit's attack: thirty threads, and a stranger who guesses their subjects."""
+    subjects = [f"subject {number}" for number in range(30)]
+    theirs = [mail(f"a{s}", subject=s) for s in subjects]
+    theirs += [mail(f"b{s}", subject=f"Re: {s}", people="bob ann") for s in subjects]
+    guessed = [mail(f"x{s}", subject=f"Re: {s}", people="cy ann bob") for s in subjects]
+    guessed += [mail("y", *(f"x{s}" for s in subjects), people="cy ann")]
+    before, after = thread_ids(theirs), thread_ids([*theirs, *guessed])
+    assert after[: len(theirs)] == before
+    assert len(set(before)) == 30
+    assert len(set(after)) == 31
+    assert len(subject_ties([*theirs, *guessed])) == 30
+
+
+def test_very_many_references_are_cut() -> None:
+    ids = [str(number) for number in range(60_000)]
+    long = mail("own", *ids)
+    assert len(thread_keys(long)) == 101
+    messages = [long, mail("0"), mail("49"), mail("30000"), mail("59950"), mail("59999")]
+    found = thread_ids(messages)
+    assert [thread == found[0] for thread in found] == [True, True, True, False, True, True]
+
+
+def test_very_many_recipients_are_cut() -> None:
+    people = " ".join(["ann", *(f"p{number}" for number in range(5_000))])
+    assert len(thread_keys(mail("own", subject="Re: x", people=people))) == 61
+
+
+def test_keys_are_short_and_bytes_tell_them_apart() -> None:
+    for one, other in (("x" * 900, "x" * 901), ("m\udc81@b", "m\udc8d@b"), ("é", "\udcc3")):
+        keys = [thread_keys(mail(name))[0] for name in (one, other)]
+        assert keys[0] != keys[1]
+        assert len(set(thread_ids([mail(one), mail(other)]))) == 2
+        assert all(key.isascii() and len(key) < 250 for key in keys)
 
 
 def test_subjects_that_say_nothing_do_not_join() -> None:
@@ -63,7 +152,9 @@ messages = st.lists(
         ids,
         st.lists(ids, max_size=2).map(tuple),
         st.sampled_from(["", "", "", "x", "Re: x", "y", "Fw: y"]),
-        st.none() | st.integers(0, 3).map(float),
+        st.none() | st.integers(0, 6).map(lambda when: when * PERIOD / 2),
+        st.sampled_from(["", "ann", "bob", "x"]),
+        st.lists(st.sampled_from(["ann", "bob", "x"]), max_size=2).map(tuple),
     ),
     max_size=12,
 )
@@ -103,6 +194,15 @@ def test_taking_a_thread_away_leaves_the_others(
         ("[dev] Re: [dev] Plans", "plans"),
         ("Recap of plans", "recap of plans"),
         ("Answer: plans", "answer: plans"),
+        ("EXTERNAL: Plans", "plans"),
+        ("[EXTERNAL] Re: Plans", "plans"),
+        ("[EXT]: AW: [dev] EXTERNAL: Plans", "plans"),
+        ("*EXTERNAL* **Extern** Plans", "plans"),
+        ("External audit plans", "external audit plans"),
+        ("Automatic reply: Plans", "plans"),
+        ("Automatische Antwort: AW: Plans", "plans"),
+        ("Réponse automatique : Plans", "plans"),
+        ("Re\u0301ponse automatique\u00a0: Plans", "plans"),
         ("[only a tag]", ""),
         ("  ", ""),
     ],
@@ -119,3 +219,10 @@ def test_reply_and_forward() -> None:
     assert is_forward("FW: Re: x")
     assert not is_forward("Re: Fwd: x")
     assert not is_forward("Forwarding: x")
+    for subject in ("EXTERNAL: AW: x", "[EXT] Re: Fwd: x", "[dev] Automatic reply: x", "AW[2]: x"):
+        assert is_reply(subject)
+        assert is_marked(subject)
+    assert is_forward("EXTERNAL: WG: x")
+    assert is_marked("x (fwd)")
+    for subject in ("x", "EXTERNAL: x", "[dev] x", "External: audit of x", "(external) x"):
+        assert not is_marked(subject)

@@ -1,0 +1,111 @@
+"""One unit more changes nothing but itself; and what once broke that is seen when it comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.loaders import delimited, identities, keys, loader, sources, tables, threads
+from dpicl_rag.loaders.limits import _weight
+from dpicl_rag.loaders.records import Entry, Record
+from dpicl_rag.loaders.subjects import normalise
+from tests.unit.loaders.neighbours import corpus, differences
+
+BLOCK = 60
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_one_unit_moves_no_other(tmp_path: Path, block: int) -> None:
+    for seed in range(block * BLOCK, (block + 1) * BLOCK):
+        assert differences(corpus(seed), tmp_path / str(seed)) == [], seed
+
+
+# ---- the findings of an audit, planted again ----
+
+Patch = Callable[[Any, str, Any], None]
+
+
+def _allowance_shared_by_records(patch: Patch) -> None:
+    def cut(reader: Any) -> Any:
+        def read(*arguments: Any) -> Iterator[Entry]:
+            left = 15_000
+            for entry in reader(*arguments):
+                left -= _weight(entry)
+                if left < 0:
+                    return
+                yield entry
+
+        return read
+
+    patch(loader, "_MANY", {kind: cut(reader) for kind, reader in loader._MANY.items()})
+
+
+def _subject_that_ties_by_itself(patch: Patch) -> None:
+    patch(threads, "is_marked", lambda subject: True)
+    patch(threads, "_subject_keys", lambda one: (normalise(one.subject),))
+
+
+def _quote_that_swallows_rows(patch: Patch) -> None:
+    class Swallowing(delimited.Rows):
+        def _row(self, line: delimited.Line, width: int) -> delimited.Row:
+            row = super()._row(line, width)
+            self._ahead.clear()
+            return row
+
+    patch(tables, "Rows", Swallowing)
+
+
+def _error_that_one_row_decides(patch: Patch) -> None:
+    asked = loader._columns_instead
+
+    def must_be_there(*arguments: Any) -> tuple[str, ...]:
+        if asked(*arguments):
+            raise ConfigurationError("no record has a value for the text field")
+        return ()
+
+    patch(loader, "_columns_instead", must_be_there)
+
+
+def _characters_that_lose_bytes(patch: Patch) -> None:
+    patch(tables, "characters", lambda raw: (raw.decode("utf-8", "replace").replace("\0", ""), ""))
+
+
+def _names_of_files_that_lose_bytes(patch: Patch) -> None:
+    patch(sources.Source, "exact", "")
+
+
+def _names_as_they_are_written(patch: Patch) -> None:
+    patch(keys, "key_form", lambda value: value)
+
+
+def _texts_known_by_the_folder_that_is_loaded(patch: Patch) -> None:
+    def names(self: object, record: Record) -> list[str]:
+        return [record.metadata["file"]] if record.content else original(self, record)
+
+    original: Any = identities.Identities.names
+    patch(identities.Identities, "names", names)
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        _allowance_shared_by_records,
+        _subject_that_ties_by_itself,
+        _quote_that_swallows_rows,
+        _error_that_one_row_decides,
+        _characters_that_lose_bytes,
+        _names_of_files_that_lose_bytes,
+        _names_as_they_are_written,
+        _texts_known_by_the_folder_that_is_loaded,
+    ],
+)
+def test_what_broke_it_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plant: Callable[[Patch], None]
+) -> None:
+    plant(monkeypatch.setattr)
+    seeds = range(10 * BLOCK)
+    assert any(differences(corpus(seed), tmp_path / str(seed)) for seed in seeds)
