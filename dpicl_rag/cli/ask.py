@@ -183,6 +183,7 @@ def _asking(
     quiet: bool,
 ) -> Iterator[tuple[PrivateContextLLM, Retriever]]:
     """Everything a question needs, the quick checks before the slow steps."""
+    from dpicl_rag.language_models.prefix_cache import ReadAnewWarning
     from dpicl_rag.prompts import PromptTemplate
 
     PrivacyConfig.create(**asdict(settings))
@@ -192,7 +193,7 @@ def _asking(
         if not answering.no_ledger:
             ledger = stack.enter_context(stores.open_ledger(answering.ledger))
         loading = console.status("Loading the language model", quiet=quiet)
-        with console.told(NotPrivateWarning), loading:
+        with console.told(NotPrivateWarning, ReadAnewWarning), loading:
             from dpicl_rag.private_context_llm import PrivateContextLLM
 
             model = stores.spread_model(answering.model, answering.workers)

@@ -160,11 +160,12 @@ def status(message: str, *, quiet: bool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def told(kind: type[Warning]) -> Iterator[None]:
-    """Say warnings of one kind on stderr, when the block is done; others stay quiet."""
+def told(*kinds: type[Warning]) -> Iterator[None]:
+    """Say warnings of some kinds on stderr, when the block is done; others stay quiet."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
-        warnings.simplefilter("always", kind)
+        for kind in kinds:
+            warnings.simplefilter("always", kind)
         yield
     for warning in caught:
         note(f"warning: {warning.message}")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpicl_rag.cli import console, options, stores
+from dpicl_rag.cli import console, joins, options, stores
 from dpicl_rag.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from dpicl_rag.loaders import LoadReport
     from dpicl_rag.retrieval import Corpus
     from dpicl_rag.retrieval.ingest import Ingested
+    from dpicl_rag.retrieval.joins import Joins
 
 _POSITIONS = 10
 
@@ -74,6 +76,10 @@ def ingest(
         bool,
         typer.Option("--no-ledger", help="Nothing pays for answers from this corpus."),
     ] = False,
+    yes: Annotated[
+        bool,
+        typer.Option("--yes", "-y", help="Do not ask before many units that are there become one."),
+    ] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Name every skipped record.")
     ] = False,
@@ -82,12 +88,14 @@ def ingest(
 ) -> None:
     """Read documents into a corpus. Running it again adds what is new and nothing twice.
 
-    What arrives later and belongs to a unit that is there, such as a reply, joins it.
+    What arrives later and belongs to a unit that is there, such as a reply, joins it. Where many
+    units would become one by that, it asks, and stores nothing where nobody answers.
     """
     options.at_most_one({"--ledger": ledger, "--no-ledger": no_ledger})
     from dpicl_rag.loaders import load
     from dpicl_rag.retrieval import Corpus
     from dpicl_rag.retrieval.address import Address
+    from dpicl_rag.retrieval.joins import JoinError
 
     if warm and Address.of(path) is not None:
         # A unit may be forgotten from another machine, which could not delete what lies on this.
@@ -108,11 +116,20 @@ def ingest(
         loaded_embedder = stores.load_embedder(embedder, device)
         target = Corpus.create(corpus, path, embedder=loaded_embedder, public=public)
     try:
-        with (
-            nullcontext() if no_ledger else stores.find_ledger(ledger) as book,
-            console.Bar("Embedding", quiet=quiet, counts=True) as bar,
-        ):
-            added = target.add(loaded.documents, bar.update, ledger=book, no_ledger=no_ledger)
+        with nullcontext() if no_ledger else stores.find_ledger(ledger) as book:
+
+            def add(asked: Joins) -> Ingested:
+                with console.Bar("Embedding", quiet=quiet, counts=True) as bar:
+                    return target.add(
+                        loaded.documents, bar.update, ledger=book, no_ledger=no_ledger, joins=asked
+                    )
+
+            try:
+                added = add("allow" if yes else "ask")
+            except JoinError as error:
+                if not joins.accepted(error.joins, target):
+                    raise
+                added = add("allow")
         read = _warm(target, corpus, path, model, quiet=quiet) if warm else None
     finally:
         target.close()
@@ -122,15 +139,17 @@ def ingest(
         return
     console.stdout().print(_table(corpus, loaded.report, units, added, read))
     _print_skipped(loaded.report, every=verbose)
+    joins.show(added.joins)
 
 
 def _warm(target: Corpus, corpus: str, path: str | None, model: str | None, *, quiet: bool) -> int:
     from dpicl_rag.documents import Document
-    from dpicl_rag.language_models.prefix_cache import PrefixCache
+    from dpicl_rag.language_models.prefix_cache import PrefixCache, ReadAnewWarning
     from dpicl_rag.private_context_llm import PrivateContextLLM
 
     cache = PrefixCache(memory=0, folder=stores.prefix_folder(corpus, path))
-    with console.status("Loading the language model", quiet=quiet):
+    loading = console.status("Loading the language model", quiet=quiet)
+    with console.told(ReadAnewWarning), loading:
         llm = PrivateContextLLM(model, prefix_cache=cache)
     documents = [Document(record.text, record.unit) for record in target.records()]
     with console.Bar("Reading ahead", quiet=quiet) as bar:
@@ -145,10 +164,14 @@ def _summary(
         "read": report.read,
         "loaded": report.loaded,
         "skipped": [{"position": item.position, "reason": item.reason} for item in report.skipped],
+        "joined_by_subject": [list(pair) for pair in report.joined],
+        "columns": list(report.columns),
         "units": units,
         "chunks": added.passages + added.known,
         "new": added.passages,
         "already_there": added.known,
+        "forgotten": added.forgotten,
+        "joins": [joins.view(join) for join in added.joins],
         **({} if read is None else {"read_ahead": read}),
     }
 
@@ -169,6 +192,8 @@ def _table(corpus: str, report: LoadReport, units: int, added: Ingested, read: i
         "  embedded now": added.passages,
         "  already there": added.known,
     }
+    if added.forgotten:
+        rows["forgotten before, left out"] = added.forgotten
     if read is not None:
         rows["units read ahead"] = read
     for label, count in rows.items():
@@ -177,13 +202,23 @@ def _table(corpus: str, report: LoadReport, units: int, added: Ingested, read: i
 
 
 def _print_skipped(report: LoadReport, *, every: bool) -> None:
-    if not report.skipped:
+    if report.columns:
+        there = f"No record has a column that was asked for; there are: {', '.join(report.columns)}"
+        console.stdout().print(console.printable(there), soft_wrap=True)
+    joined = [f"{one} and {other}" for one, other in report.joined]
+    _print_list("In one thread by their subjects alone:", joined, every=every)
+    skipped = [f"{item.position}: {item.reason}" for item in report.skipped]
+    _print_list("Skipped:", skipped, every=every)
+
+
+def _print_list(title: str, items: Sequence[str], *, every: bool) -> None:
+    if not items:
         return
-    shown = report.skipped if every else report.skipped[:_POSITIONS]
+    shown = items if every else items[:_POSITIONS]
     out = console.stdout()
-    out.print("Skipped:")
+    out.print(title)
     for item in shown:
-        out.print(console.printable(f"  {item.position}: {item.reason}"), soft_wrap=True)
-    left = len(report.skipped) - len(shown)
+        out.print(console.printable(f"  {item}"), soft_wrap=True)
+    left = len(items) - len(shown)
     if left:
         out.print(f"  and {left:,} more; --verbose names them all")

@@ -14,7 +14,10 @@ from dpicl_rag.cli import console, options, stores
 if TYPE_CHECKING:
     from dpicl_rag.server.keys import KeyFile
 
-app = typer.Typer(help="Make, list and take back keys of the server.", no_args_is_help=True)
+app = typer.Typer(
+    help="Make, list and take back keys of the server, and say what they may ask.",
+    no_args_is_help=True,
+)
 
 KeysPath = Annotated[
     Path | None,
@@ -25,6 +28,7 @@ KeysPath = Annotated[
         help="File of the keys' hashes; keys.sqlite in your data folder by default.",
     ),
 ]
+Corpus = Annotated[str, typer.Argument(metavar="CORPUS", help="Its name.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Who it is for: the ledger's caller.")]
 
 
@@ -91,7 +95,7 @@ def list_keys(keys: KeysPath = None, as_json: options.AsJson = False) -> None:
     from rich.table import Table
 
     with open_keys(keys) as file:
-        found = file.callers()
+        found, closed = file.callers(), file.closed()
     rows = [
         {
             "name": one.name,
@@ -104,7 +108,7 @@ def list_keys(keys: KeysPath = None, as_json: options.AsJson = False) -> None:
         for one in found
     ]
     if as_json:
-        console.write_json({"keys": rows})
+        console.write_json({"keys": rows, "closed": closed})
         return
     table = Table("Name", "Role", "Corpora", "Each", "A minute", "Made (UTC)", box=box.SIMPLE)
     for one in found:
@@ -117,18 +121,58 @@ def list_keys(keys: KeysPath = None, as_json: options.AsJson = False) -> None:
         console.stdout().print(table)
     else:
         console.stdout().print("Nobody has a key yet.")
+    for corpus, name in closed.items():
+        whose = f"all keys but {name}'s" if name else f"all keys; {_give(corpus)}"
+        console.stdout().print(console.printable(f"{corpus} is closed to {whose}"), soft_wrap=True)
 
 
 @app.command()
 @console.reported()
 def remove(name: Name, keys: KeysPath = None, as_json: options.AsJson = False) -> None:
-    """Take a key back; it is refused from now on. What was spent stays in the ledger."""
+    """Take a key back; it is refused from now on. What was spent stays in the ledger.
+
+    A key that is made again under the name goes on with its budget. It reads nothing of what was
+    answered to the old one, and what that uploaded stays closed to it.
+    """
     with open_keys(keys) as file:
+        alone = [corpus for corpus, whose in file.closed().items() if whose == name]
         file.remove(name)
     if as_json:
         console.write_json({"removed": name})
         return
     typer.echo(f"the key of {name} is taken back")
+    for corpus in alone:
+        console.note(f"{corpus} is closed to all keys now; {_give(corpus)}")
+
+
+@app.command("open")
+@console.reported()
+def open_corpus(corpus: Corpus, keys: KeysPath = None, as_json: options.AsJson = False) -> None:
+    """Open a corpus that an owner uploaded to the keys that name it, and those that name none."""
+    with open_keys(keys) as file:
+        file.open_corpus(corpus)
+    if as_json:
+        console.write_json({"corpus": corpus, "closed": None})
+        return
+    typer.echo(f"{corpus} is open")
+
+
+@app.command()
+@console.reported()
+def give(
+    corpus: Corpus, name: Name, keys: KeysPath = None, as_json: options.AsJson = False
+) -> None:
+    """Close a corpus to all keys but one: for an owner whose key was made again."""
+    with open_keys(keys) as file:
+        file.give_corpus(corpus, name)
+    if as_json:
+        console.write_json({"corpus": corpus, "closed": name})
+        return
+    typer.echo(f"{corpus} is closed to all keys but that of {name}")
+
+
+def _give(corpus: str) -> str:
+    return f"`dpicl-rag keys give {corpus} NAME` or `keys open {corpus}` says who may ask it"
 
 
 @contextmanager

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from dpicl_rag.server.keys import KeyFile
     from dpicl_rag.server.settings import CorpusSettings
 
-_OPEN = "No keys are in use: whoever works on this machine may ask, fill corpora and set budgets."
+_NO_KEYS = (
+    "No keys are in use: who has this address may ask, fill corpora and set budgets until the "
+    "server ends. Clients send what stands behind # as their API key."
+)
 
 
 @console.reported("stopped; what was released is paid for")
@@ -66,13 +69,13 @@ def serve(
 ) -> None:
     """Serve corpora: /v1/chat/completions for chat clients, and a page at /.
 
-    Without keys (`dpicl-rag keys add`) it listens on this machine only.
+    Without keys (`dpicl-rag keys add`) it listens on this machine only, and shows a key for this
+    run.
     """
     options.at_most_one({"--corpus": corpus or None, "--config": config})
     PrivacyConfig.create(**asdict(settings))
     for module in ("fastapi", "uvicorn", "prometheus_client"):
         optional(module, "server")
-    from dpicl_rag.retrieval import Corpus
     from dpicl_rag.server.app import create_app
     from dpicl_rag.server.house import House
     from dpicl_rag.server.journal import Journal
@@ -93,7 +96,6 @@ def serve(
                 path,
                 stores.load_embedder(embedder),
                 CorpusSettings(asdict(settings)),
-                closed=frozenset(Corpus.names(path)) - served.keys(),
             )
             stack.callback(shelf.close)
         with console.status("Loading the language model", quiet=quiet):
@@ -113,10 +115,15 @@ def serve(
             shelf=shelf,
             auditor=_auditor(model, path, embedder),
         )
-        server = make_server(app, host=host, port=port, open_to_all=file is None)
-        if file is None:
-            console.note(_OPEN)
-        server.run_until_stopped(lambda url: typer.echo(f"serving at {url}"))
+        server = make_server(app, host=host, port=port)
+
+        def started(url: str) -> None:
+            typer.echo(f"serving at {url}")
+            if app.state.run_key is not None:
+                typer.echo(f"the owner's page: {app.state.run_key.address(url)}")
+                console.note(_NO_KEYS)
+
+        server.run_until_stopped(started)
 
 
 def _auditor(model: str | None, path: str | None, embedder: str | None) -> Auditor:

@@ -135,18 +135,15 @@ def _plan(settings: dict[str, Any], *, in_ledger: bool) -> ExamplesPlan:
 def _read(
     source: Path, text_column: str, label_column: str, unit: str, quiet: bool
 ) -> list[LabelledDocument]:
-    from dpicl_rag.loaders import load
+    from dpicl_rag.loaders import load_private_table
     from dpicl_rag.synthesis.pools import LabelledDocument
 
+    columns = (text_column, label_column)
     with console.status("Reading", quiet=quiet):
-        loaded = load(source, unit=unit, text_field=text_column)
-    if not any(label_column in document.metadata for document in loaded.documents):
-        raise ConfigurationError(
-            f"the table has no column {label_column!r}; name the one of labels with --label-column"
-        )
+        documents = load_private_table(source, columns, unit=unit, text_field=text_column)
     return [
         LabelledDocument(document.text, document.metadata.get(label_column, ""), document.unit)
-        for document in loaded.documents
+        for document in documents
     ]
 
 

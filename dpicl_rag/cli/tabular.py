@@ -313,17 +313,12 @@ def _read(
     source: Path, schema: Schema, unit: str, quiet: bool
 ) -> tuple[list[Mapping[str, str]], list[str]]:
     """Private rows, and whose each is."""
-    from dpicl_rag.loaders import load
+    from dpicl_rag.loaders import load_private_table
 
+    columns = [*(column.name for column in schema.columns), schema.label.name]
     with console.status("Reading", quiet=quiet):
-        loaded = load(source, unit=unit)
-    rows = [document.metadata for document in loaded.documents]
-    for name in (*(column.name for column in schema.columns), schema.label.name):
-        if not any(name in row for row in rows):
-            raise ConfigurationError(
-                f"the table has no column {name!r}, which the schema names; see that both fit"
-            )
-    return list(rows), [document.unit for document in loaded.documents]
+        documents = load_private_table(source, columns, unit=unit)
+    return [document.metadata for document in documents], [document.unit for document in documents]
 
 
 def _row(given: str) -> Mapping[str, object]:

@@ -16,6 +16,7 @@ from dpicl_rag.retrieval.given import (
     retriever_over,
     stability_of_list,
 )
+from dpicl_rag.retrieval.joins import Join
 from dpicl_rag.retrieval.poisson import PoissonSampledRetriever
 from dpicl_rag.retrieval.private_threshold import PrivateThresholdRetriever
 from dpicl_rag.retrieval.private_top_k import PrivateTopKRetriever
@@ -32,6 +33,7 @@ __all__ = [
     "Documents",
     "ExactRetriever",
     "GivenDocuments",
+    "Join",
     "PoissonSampledRetriever",
     "PrivateThresholdRetriever",
     "PrivateTopKRetriever",

@@ -18,14 +18,17 @@ import numpy.typing as npt
 from dpicl_rag.documents import Document, as_documents, unit_of
 from dpicl_rag.errors import CorpusError
 from dpicl_rag.identity import name_key
+from dpicl_rag.retrieval.accounts import Accounts
 from dpicl_rag.retrieval.chunking import split_text
 from dpicl_rag.retrieval.defects import Defect, find_defects, record_of
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
+from dpicl_rag.retrieval.forgetting import finish, forget
 from dpicl_rag.retrieval.ingest import Embedded, Ingested, Progress, Stored, cut_up, delete_replaced
+from dpicl_rag.retrieval.joins import Join, Joins, described
 from dpicl_rag.retrieval.local import LocalVectors
 from dpicl_rag.retrieval.mapped import remove_files
 from dpicl_rag.retrieval.passages import UNIT_FIELD, Record, stored_unit
-from dpicl_rag.retrieval.placing import place, record_unit, require_unit
+from dpicl_rag.retrieval.placing import Placed, place, record_unit, require_unit
 from dpicl_rag.retrieval.register import PREFIX, Register, pages, refill, register_name
 from dpicl_rag.retrieval.server import REFRESH_S, ServerVectors, cache_folder
 from dpicl_rag.retrieval.store import Store
@@ -305,13 +308,14 @@ class Corpus:
         *,
         ledger: Ledger | None = None,
         no_ledger: bool = False,
+        joins: Joins = "ask",
     ) -> Ingested:
         """Cut documents into passages, embed and store them.
 
         A document that belongs to a unit which is there, such as a late reply to a thread, joins
         it, whatever unit it names. Where units that are there turn out to be one, so do their
         spends in the ledger. What is read again from the same record of the same file takes the
-        place of what was there.
+        place of what was there. A message that was forgotten stays so.
 
         A passage's id is a hash of its unit, its document's text and its place in it. Adding the
         same documents again adds nothing, and an ingest that was interrupted goes on where it
@@ -322,16 +326,21 @@ class Corpus:
             on_progress: Called with (passages done, passages in all).
             ledger: What pays for answers from this corpus.
             no_ledger: That nothing does. One of the two is needed where units turn out to be one.
+            joins: What becomes of documents by which more than three units that are there turn out
+                to be one: ``"ask"`` refuses all of them, ``"allow"`` joins the units.
 
         Raises:
             CorpusError: Chroma refuses the documents, or the corpus is another's collection, or
                 has another privacy unit; or units turn out to be one and no ledger was given.
+            JoinError: Many units would become one. The corpus is as it was; ``error.joins`` tells
+                the owner which.
             LedgerError: The ledger cannot be written. The corpus is as it was.
         """
         if self._chunking is None:
             raise CorpusError("a corpus from a collection is filled by what made the collection")
-        given, former = self._placed(as_documents(documents), ledger, no_ledger)
-        cut = cut_up(given, former, *self._chunking)
+        placed = self._placed(as_documents(documents), self._accounts(ledger, no_ledger), joins)
+        given = placed.documents
+        cut = cut_up(given, placed.stored, *self._chunking)
         stored = self._stored_metadata([*cut.passages, *cut.former_ids])
         passages = cut.as_stored(stored)
         new = [record for record in passages.values() if record.id not in stored]
@@ -363,7 +372,53 @@ class Corpus:
         if any(document.origin.record for document in given):
             with self._writing(forgets=True) as (_, collection):
                 delete_replaced(collection, given, passages)
-        return Ingested(len(given), cut.empty, len(new), len(passages) - len(new))
+        return Ingested(
+            documents=len(given) + placed.forgotten,
+            empty=cut.empty,
+            passages=len(new),
+            known=len(passages) - len(new),
+            forgotten=placed.forgotten,
+            joins=placed.joins,
+        )
+
+    def joins(self) -> list[Join]:
+        """Units that were there and became one when documents came, the latest first.
+
+        For the owner of the documents: private. `forget_message` undoes one.
+
+        Raises:
+            CorpusError: The collection cannot be read.
+        """
+        with self._store.reading() as client:
+            found = Register(client, self.name).joins()
+            return described(found, self._collection(client, given=True))
+
+    def forget_message(
+        self, message: str, *, ledger: Ledger | None = None, no_ledger: bool = False
+    ) -> None:
+        """Delete the passages of one message, and what it alone held together is separate again.
+
+        Each unit that was one by itself goes on with the budget that it had, less what it may have
+        lost since; what never was one shares the budget of the unit that it leaves. The message
+        stays forgotten: `add` leaves it out. Others that tie the same units tie them still.
+
+        Args:
+            message: Its Message-ID, or its name among the documents of one of `joins`.
+            ledger: What pays for answers from this corpus.
+            no_ledger: That nothing does. One of the two is needed where units are separated.
+
+        Raises:
+            CorpusError: No message, or more than one, is called so; or the corpus is another's
+                collection, or units are separated and no ledger was given.
+            LedgerError: The ledger cannot be written.
+        """
+        if self._chunking is None:
+            raise CorpusError("a corpus from a collection has no messages; delete records there")
+        accounts = self._accounts(ledger, no_ledger)
+        with self._writing(forgets=True) as (client, collection):
+            register = Register(client, self.name)
+            finish(collection, register, accounts)
+            forget(message, collection, register, accounts)
 
     def delete_unit(self, unit: str) -> None:
         """Remove all passages of a privacy unit; nothing happens if there are none.
@@ -430,32 +485,24 @@ class Corpus:
             self._file.close()
         self._store.close()
 
-    def _placed(
-        self, documents: Sequence[Document], ledger: Ledger | None, no_ledger: bool
-    ) -> tuple[list[Document], Mapping[str, Sequence[str]]]:
-        """The documents under their units, and by unit those that became part of it."""
+    def _accounts(self, ledger: Ledger | None, no_ledger: bool) -> Accounts:
+        return Accounts(self.name, ledger, none=no_ledger)
 
-        def join(survivors: Mapping[str, str]) -> None:
-            if ledger is not None:
-                ledger.merge_units(self.name, survivors)
-            elif not no_ledger:
-                raise CorpusError(
-                    "these documents join units that are there, and what those have spent must be "
-                    "joined too; give the ledger (ledger=..., or --ledger FILE), or say that there "
-                    "is none (no_ledger=True, or --no-ledger)"
-                )
-
+    def _placed(self, documents: Sequence[Document], accounts: Accounts, joins: Joins) -> Placed:
+        """The documents under their units."""
         with self._reading():
             pass  # reading makes no folder where the corpus's is gone, as writing would
         with self._writing() as (client, collection):
             register = Register(client, self.name)
+            if finish(collection, register, accounts) and self._file is not None:
+                self._file.wrote(client, collection, forgot=True)
             named = [
                 document
                 if (unit := stored_unit(document.unit)) == document.unit
                 else replace(document, unit=unit)
                 for document in documents
             ]
-            return place(named, collection, register, join), register.former_names()
+            return place(named, collection, register, accounts, joins)
 
     def _ids_of(self, unit: str, collection: Collection) -> list[str]:
         """Identifiers of all records of a unit."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dpicl_rag.accounting import DIRECT, Stability
 from dpicl_rag.documents import Document, readable_documents
 from dpicl_rag.errors import ConfigurationError, MissingDocumentsError
-from dpicl_rag.identity import identified, identify
+from dpicl_rag.identity import identified, identify, is_tied
 from dpicl_rag.retrieval.base import ExactRetriever, Retriever
 from dpicl_rag.retrieval.exact import ThresholdRetriever, TopKRetriever
 from dpicl_rag.retrieval.private_threshold import PrivateThresholdRetriever
@@ -55,7 +55,7 @@ class GivenDocuments(ExactRetriever):
             ConfigurationError: An item is of a kind that no document has.
         """
         documents = readable_documents(self._documents, self._privacy_unit)
-        if any(document.origin.keys for document in documents):
+        if any(map(is_tied, documents)):
             return identified(documents, identify(documents, {}).units)
         return documents
 

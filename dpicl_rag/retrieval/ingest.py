@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dpicl_rag.documents import Document
-from dpicl_rag.retrieval.passages import RECORD_FIELD, Record, passages_of
+from dpicl_rag.retrieval.joins import Join
+from dpicl_rag.retrieval.passages import RECORD_FIELD, Record, passages_of, stored_fields
 from dpicl_rag.retrieval.register import pages
 
 if TYPE_CHECKING:
     from chromadb.api.models.Collection import Collection
 
 _PAGE = 1000
-_WANTED = 500  # values of a field that are looked for at a time
 _MOST = 50_000  # passages that wait: 80 MB at 384 dimensions
 _LEAST_S = 2.0  # between two writes
 _PART = 5.0  # how many times as long as a write the time to the next one is
@@ -39,12 +39,16 @@ class Ingested:
         empty: Of these, documents without any text.
         passages: Passages newly embedded and stored.
         known: Passages that were stored before.
+        forgotten: Documents that were left out, for the owner had them forgotten.
+        joins: Units that were there and are one now.
     """
 
     documents: int
     empty: int
     passages: int
     known: int
+    forgotten: int = 0
+    joins: tuple[Join, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -53,8 +57,8 @@ class Cut:
 
     Attributes:
         passages: By id.
-        former_ids: Ids that passages may have from before their unit became part of another, and
-            the ids that they would be given now.
+        former_ids: Ids that passages may have from before they were this unit's, and the ids that
+            they would be given now.
         empty: Number of documents without any text.
     """
 
@@ -118,7 +122,7 @@ def cut_up(
 
     Args:
         documents: The documents, under their units.
-        former: By unit, the units that became part of it.
+        former: By unit, other units under whose names its passages may be stored.
         size: Longest passage, in characters.
         overlap: Characters repeated between neighbours.
 
@@ -149,7 +153,6 @@ def delete_replaced(
         passages: Ids of its passages.
     """
     records = list(dict.fromkeys(d.origin.record for d in documents if d.origin.record))
-    for some in pages(records, _WANTED):
-        found = collection.get(where={RECORD_FIELD: {"$in": list(some)}}, include=[])["ids"]
-        for batch in pages(sorted(set(found).difference(passages)), _PAGE):
-            collection.delete(ids=list(batch))
+    found = stored_fields(collection, RECORD_FIELD, records)
+    for batch in pages(sorted(set(found).difference(passages)), _PAGE):
+        collection.delete(ids=list(batch))

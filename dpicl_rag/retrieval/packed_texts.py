@@ -13,7 +13,7 @@ from dpicl_rag.language_models.tiles import NotInvariantError, Tiles
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-VERSION = "texts 2"
+VERSION = "texts 3"
 """Part of what a verdict hangs on: how texts share passes."""
 
 Features = dict[str, Any]

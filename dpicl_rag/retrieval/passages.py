@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import CorpusError
+from dpicl_rag.identity import digest_of, is_tied
 from dpicl_rag.retrieval.chunking import split_text
+
+if TYPE_CHECKING:
+    from chromadb.api.models.Collection import Collection
 
 UNIT_FIELD = "dpicl_unit"
 DOCUMENT_FIELD = "dpicl_document"
 POSITION_FIELD = "dpicl_position"
 RECORD_FIELD = "dpicl_record"
-OWN_FIELDS = frozenset({UNIT_FIELD, DOCUMENT_FIELD, POSITION_FIELD, RECORD_FIELD})
+TIE_FIELD = "dpicl_tie"
+OWN_FIELDS = frozenset({UNIT_FIELD, DOCUMENT_FIELD, POSITION_FIELD, RECORD_FIELD, TIE_FIELD})
 """Metadata fields of a stored passage that are not its document's."""
+
+_WANTED = 500  # values of a field that are looked for at a time
 
 LONGEST_FIELD = 1000
 MOST_FIELDS = 16_000
@@ -64,6 +72,7 @@ def passages_of(document: Document, size: int, overlap: int) -> list[Record]:
     digest = hashlib.sha256(json.dumps([unit, text]).encode()).hexdigest()
     record = document.origin.record
     metadata = labels(document.metadata)
+    tie = {TIE_FIELD: digest_of(document)} if is_tied(document) else {}
     return [
         Record(
             id=f"{digest}-{position}",
@@ -75,6 +84,7 @@ def passages_of(document: Document, size: int, overlap: int) -> list[Record]:
                 DOCUMENT_FIELD: digest,
                 POSITION_FIELD: str(position),
                 **({RECORD_FIELD: record} if record else {}),
+                **tie,
             },
         )
         for position, passage in enumerate(split_text(text, size, overlap))
@@ -113,6 +123,18 @@ def stored_unit(unit: str) -> str:
     except UnicodeEncodeError:
         return "sha256:" + hashlib.sha256(unit.encode("utf-8", "surrogatepass")).hexdigest()
     return unit
+
+
+def stored_fields(
+    collection: Collection, field: str, values: Sequence[str]
+) -> dict[str, Mapping[str, object]]:
+    """Metadata of the passages that have one of the values in a field, by their ids."""
+    found: dict[str, Mapping[str, object]] = {}
+    for first in range(0, len(values), _WANTED):
+        where = {field: {"$in": list(values[first : first + _WANTED])}}
+        some = collection.get(where=where, include=["metadatas"])
+        found.update(zip(some["ids"], some["metadatas"] or [], strict=True))
+    return found
 
 
 def _storable(text: str) -> str:

@@ -2,66 +2,165 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection as Keys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from dpicl_rag.documents import Document, Origin
 from dpicl_rag.errors import CorpusError
-from dpicl_rag.identity import identified, identify, keys_of, name_key, names_in
+from dpicl_rag.identity import (
+    Identity,
+    digest_of,
+    identified,
+    identify,
+    is_tied,
+    keys_of,
+    name_key,
+    names_in,
+    offers_of,
+)
 from dpicl_rag.loaders.mail import keys_of_stored
-from dpicl_rag.retrieval.passages import UNIT_FIELD
-from dpicl_rag.retrieval.register import Register, pages
+from dpicl_rag.retrieval.accounts import Accounts
+from dpicl_rag.retrieval.joins import Join, Joins, require_allowed
+from dpicl_rag.retrieval.passages import UNIT_FIELD, labels, stored_fields
+from dpicl_rag.retrieval.register import Register, key_hash, pages
+from dpicl_rag.retrieval.separation import Tie
 
 if TYPE_CHECKING:
     from chromadb.api.models.Collection import Collection
 
 _KIND = "dpicl_privacy_unit"
 _PAGE = 1000
-_WANTED = 500  # values of a field that are looked for at a time
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Placed:
+    """Documents under the units that they belong to. Private.
+
+    Attributes:
+        documents: The documents that are to be stored.
+        stored: By unit, other units under whose names its passages may be stored.
+        joins: Known units that turned out to be one.
+        forgotten: How many documents were left out, for they were forgotten.
+    """
+
+    documents: Sequence[Document]
+    stored: Mapping[str, Sequence[str]]
+    joins: tuple[Join, ...]
+    forgotten: int
+
+    def __repr__(self) -> str:
+        return "Placed(<private>)"
 
 
 def place(
     documents: Sequence[Document],
     collection: Collection,
     register: Register,
-    join: Callable[[Mapping[str, str]], None],
-) -> list[Document]:
+    accounts: Accounts,
+    joins: Joins,
+) -> Placed:
     """Find the unit of each document, and make those one that turn out to be.
 
-    Spend is joined first, then passages move, and the register is last. So a process that is
-    killed in between has forgotten no spend, and to place the same documents again repairs it:
-    until the register says otherwise the units are found to be two, and no step does harm when it
-    was done before.
+    Nothing is written before all is found and allowed. Then spend is joined first, passages move,
+    and the register is last. So a process that is killed in between has forgotten no spend, and to
+    place the same documents again repairs it: until the register says otherwise the units are found
+    to be two, and no step does harm when it was done before.
 
     Args:
         documents: What arrives, under names that the collection takes.
         collection: The passages. Its metadata note what a unit of it is, at the first document
             that says so. Before that a corpus has no keys, and those of its messages are read.
         register: Of the corpus.
-        join: Joins spend; given, for each unit that goes, the one that it is part of now.
-
-    Returns:
-        The documents under the units that they belong to.
+        accounts: Of its units.
+        joins: Whether more than `MOST_UNITS` units may become one.
 
     Raises:
-        CorpusError: The corpus has another kind of unit. Whatever ``join`` raises.
+        CorpusError: The corpus has another kind of unit. Whatever ``accounts`` raises.
+        JoinError: More units would become one than are allowed to.
     """
     kind = _kind(documents)
     is_new = kind is not None and not require_unit(collection, kind)
-    everyone = [*documents, *(_messages(collection) if is_new else [])]
-    known = register.units(keys_of(everyone))
-    strangers = names_in(key for key in keys_of(everyone, tied=True) if key not in known)
+    named = {*keys_of(filter(is_tied, documents)), *register.units(keys_of(documents))}
+    documents = [_by_name(document, named) for document in documents]
+    there = register.documents(digest_of(document) for document in documents if is_tied(document))
+    gone = {digest for digest, unit in there.items() if unit is None}
+    left = [d for d in documents if not (is_tied(d) and digest_of(d) in gone)]
+    everyone = [*left, *(_messages(collection) if is_new else [])]
+    split = register.split({document.unit for document in everyone})
+    keys = keys_of(everyone, split)
+    known = register.units([*keys, *offers_of(everyone)])
+    tied = keys_of(filter(is_tied, everyone), split)
+    strangers = names_in(key for key in tied if key not in known)
     known.update((name_key(unit), unit) for unit in _stored(collection, strangers))
-    found = identify(everyone, known)
-    if found.merged:
-        join(found.merged)
-        for goes, stays in found.merged.items():
-            _move(collection, goes, stays)
-        register.merge(found.merged)
-    register.record({key: unit for key, unit in found.keys.items() if known.get(key) != unit})
+    offered = register.offering(keys)
+    found = identify(everyone, known, offered, split)
+    made = _joins(left, found, known, offered, there)
+    if made:
+        require_allowed(made, register.former_names(), joins)
+        accounts.join(found.merged)
+        for join in made:
+            for part in join.parts:
+                _move(collection, part, join.unit)
+        register.merge(made)
+    register.record(
+        found.keys,
+        found.offers,
+        {
+            digest_of(document): (unit, _tie(document))
+            for document, unit in zip(left, found.units, strict=False)
+            if is_tied(document)
+        },
+    )
     if is_new and kind is not None:
         record_unit(collection, kind)
-    return identified(documents, found.units)
+    placed = identified(left, found.units[: len(left)])
+    return Placed(placed, register.stored_names(), tuple(made), len(documents) - len(left))
+
+
+def _by_name(document: Document, named: Keys[str]) -> Document:
+    """The document; one without keys has the name of its unit as one, where others have that."""
+    key = name_key(document.unit)
+    if is_tied(document) or key not in named:
+        return document
+    return replace(document, origin=replace(document.origin, keys=(key,)))
+
+
+def _tie(document: Document) -> Tie:
+    origin = document.origin
+    keys, offers = (tuple(map(key_hash, some)) for some in (origin.keys, origin.offers))
+    return Tie(document.unit, keys, offers)
+
+
+def _joins(
+    documents: Sequence[Document],
+    found: Identity,
+    known: Mapping[str, str],
+    offered: Mapping[str, Sequence[str]],
+    there: Mapping[str, str | None],
+) -> list[Join]:
+    """The joins, each with the documents that came when it was found."""
+    by_unit: defaultdict[str, list[tuple[int, Document]]] = defaultdict(list)
+    for document, unit in zip(documents, found.units, strict=False):
+        if unit in found.joined and is_tied(document) and digest_of(document) not in there:
+            origin = document.origin
+            touched = {known[key] for key in (*origin.keys, *origin.offers) if key in known}
+            touched.update(unit for key in origin.keys for unit in offered.get(key, ()))
+            by_unit[unit].append((-len(touched), document))
+    today = datetime.now(UTC).date().isoformat()
+    return [
+        Join(
+            unit,
+            parts,
+            {digest_of(d): labels(d.metadata) for _, d in sorted(by_unit[unit], key=itemgetter(0))},
+            today,
+        )
+        for unit, parts in found.joined.items()
+    ]
 
 
 def require_unit(collection: Collection, kind: str) -> bool:
@@ -109,7 +208,7 @@ def _messages(collection: Collection) -> list[Document]:
     """What ties stored messages to others, in place of their documents."""
     fields = collection.get(include=["metadatas"])["metadatas"] or []
     return [
-        Document("", str(field[UNIT_FIELD]), origin=Origin(keys=keys_of_stored(field)))
+        Document("", str(field[UNIT_FIELD]), origin=Origin("", *keys_of_stored(field)))
         for field in fields
         if field.get("thread") == field[UNIT_FIELD]
     ]
@@ -117,12 +216,8 @@ def _messages(collection: Collection) -> list[Document]:
 
 def _stored(collection: Collection, units: Sequence[str]) -> set[str]:
     """Which of the units have passages."""
-    found: set[str] = set()
-    for page in pages(units, _WANTED):
-        where = {UNIT_FIELD: {"$in": list(page)}}
-        fields = collection.get(where=where, include=["metadatas"])["metadatas"] or []
-        found.update(str(field[UNIT_FIELD]) for field in fields)
-    return found
+    found = stored_fields(collection, UNIT_FIELD, units).values()
+    return {str(fields[UNIT_FIELD]) for fields in found}
 
 
 def _move(collection: Collection, goes: str, stays: str) -> None:

@@ -231,11 +231,8 @@ class ServerVectors:
         first = 0
         if before is not None:
             there = frozenset(ids)
-            former = {
-                unit for units in Register(client, self._name).former_names().values()
-                for unit in units
-            }  # fmt: skip
-            moved = {place for place, unit in enumerate(before.names) if unit in former}
+            left = Register(client, self._name).left()
+            moved = {place for place, unit in enumerate(before.names) if unit in left}
             gone = ~before.live
             for row, id in enumerate(before.ids):
                 if not gone[row]:

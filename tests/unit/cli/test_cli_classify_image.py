@@ -62,6 +62,16 @@ def test_a_damaged_picture_is_not_told_of(classify, photos, wrong):
     assert (after.exit_code, after.stdout, after.stderr) == (0, before.stdout, before.stderr)
 
 
+def test_a_folder_without_pictures_is_answered_too(classify, photos, spending):
+    """Whether there is one would be told by an error."""
+    for picture in sorted(photos.rglob("*.png")):
+        picture.unlink()
+    result = classify("--epsilon", "4")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[0] in ("rose", "sky")
+    assert spending("photos").spent == 2.0
+
+
 def test_errors_are_one_line(classify, cli, home, photos):
     (home / "query.txt").write_text("no picture")
     refused = classify(query="query.txt")

@@ -76,6 +76,21 @@ def test_forget_deletes_the_unit_and_tells_the_ledger(cli, home, secret, monkeyp
     assert cli("corpora", "forget", "mail", "--unit", "nobody").output == result.output
 
 
+def test_forget_says_what(cli, mail):
+    assert cli("corpora", "forget", mail).exit_code == 2
+    assert cli("corpora", "forget", mail, "--unit", "a", "--message", "b").exit_code == 2
+    result = cli("corpora", "forget", mail, "--message", "b")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: no message of that id")
+    assert len(texts(mail)) == 3
+
+
+def test_a_corpus_without_joins(cli, mail):
+    result = cli("corpora", "joins", mail)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "No units of corpus mail became one" in result.stderr
+
+
 def test_the_demo_runs_what_the_checkout_has(cli, monkeypatch):
     ran = []
     module = types.ModuleType("demos_stand_in")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import types
 
 import pytest
 
@@ -100,21 +101,39 @@ def test_the_text_field_is_passed_on(cli, home):
     ("source", "words", "told"),
     [
         ("nowhere.mbox", ["--corpus", "mail"], "does not exist"),
-        ("empty", ["--corpus", "mail"], "no records"),
         ("rows.jsonl", ["--corpus", "a b"], "the name of a corpus"),
-        ("rows.jsonl", ["--corpus", "mail", "--unit", "owners"], "owners"),
+        ("t.csv", ["--corpus", "mail", "--unit", "owners"], "'owners'; there are: 'owner'"),
         ("rows.jsonl", ["--corpus", "mail", "--path", "rows.jsonl"], "database"),
     ],
 )
 def test_bad_input_is_one_line(cli, rows, home, monkeypatch, source, words, told):
     monkeypatch.chdir(home)
-    (home / "empty").mkdir()
+    (home / "t.csv").write_text("owner,text\n")
     result = cli("ingest", source, *words)
     assert result.exit_code == 1
     assert result.stdout == ""
     assert result.stderr.startswith("error: ")
     assert result.stderr.count("\n") == 1
     assert told in result.stderr
+
+
+def test_where_nobody_is_there_is_no_error(cli, home):
+    """Of JSON Lines one row would decide it; the report tells the owner which columns there are."""
+    (home / "empty").mkdir()
+    assert counts(cli("ingest", str(home / "empty"), "--corpus", "mail", "--json"))["read"] == 0
+    (home / "t.jsonl").write_text('{"owner": "x", "text": "y"}\n')
+    result = cli("ingest", str(home / "t.jsonl"), "--corpus", "mail", "--unit", "owners")
+    assert result.exit_code == 0
+    assert "there are: owner, text" in result.stdout
+    assert "line 1: no value for the privacy unit" in result.stdout
+
+
+def test_what_subjects_joined_is_named(cli, home):
+    head = "From a@b Thu Jan  1 00:00:00 2026\nDate: 1 Jan 2026 10:00 +0000\nFrom: a@b\nTo: c@d\n"
+    mails = [f"{head}Subject: {subject}\n\nwords\n\n" for subject in ("Plans", "Re: Plans")]
+    (home / "box.mbox").write_text("".join(mails))
+    result = cli("ingest", str(home / "box.mbox"), "--corpus", "mail")
+    assert "In one thread by their subjects alone:\n  message 1 (byte 0) and m" in result.stdout
 
 
 def test_a_corpus_of_another_embedder_is_refused(cli, rows, monkeypatch):
@@ -142,6 +161,68 @@ def two_threads(cli, home):
         assert cli("ingest", str(home / "box.mbox"), "--corpus", "mail").exit_code == 0
     (home / "box.mbox").write_text(message("2", "1"))
     return str(home / "box.mbox")
+
+
+@pytest.fixture
+def many_threads(cli, home):
+    """A corpus of five mails, and the one that ties them together, which is not in it."""
+    box = home / "box.mbox"
+    box.write_text("".join(message(str(number)) for number in range(1, 6)))
+    assert cli("ingest", str(box), "--corpus", "mail").exit_code == 0
+    references = " ".join(f"<{number}@b>" for number in range(1, 6))
+    last = message("9").replace("From: a@b", f"References: {references}\nFrom: a@b")
+    box.write_text(last + "not a mail\n")
+    return str(box)
+
+
+def test_many_joins_stop_without_a_terminal(cli, many_threads):
+    result = cli("ingest", many_threads, "--corpus", "mail", "--no-ledger")
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    assert "more than 3 units" in result.stderr
+    assert "--yes" in result.stderr
+    assert "Number" not in result.stderr
+    assert units() == 5
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_many_joins_are_asked_about(cli, many_threads, monkeypatch, answer):
+    terminal = types.SimpleNamespace(stdin=types.SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr("dpicl_rag.cli.joins.sys", terminal)
+    result = cli(
+        "ingest", many_threads, "--corpus", "mail", "--no-ledger", "--json", input=f"{answer}\n"
+    )
+    assert "5 units are one" in result.stderr
+    for title in ("(Number 1)", "(Number 5)", "(Number 9)"):
+        assert title in result.stderr
+    assert result.exit_code == (answer == "n")
+    assert units() == (1 if answer == "y" else 5)
+    if answer == "y":
+        (join,) = json.loads(result.stdout.splitlines()[-1])["joins"]  # after the echo
+        assert len(join["parts"]) == 4
+
+
+def test_many_joins_are_accepted_listed_and_undone(cli, many_threads):
+    words = ("ingest", many_threads, "--corpus", "mail", "--no-ledger")
+    result = cli(*words, "--yes")
+    assert result.exit_code == 0, result.output
+    assert "5 units are one" in result.stdout
+    assert units() == 1
+    listed = cli("corpora", "joins", "mail")
+    (join,) = json.loads(cli("corpora", "joins", "mail", "--json").stdout)["joins"]
+    assert join["messages"][0]["subject"] == "Number 9"
+    assert join["messages"][0]["message"] in listed.stdout
+    forgotten = cli(
+        "corpora", "forget", "mail", "--message", join["messages"][0]["message"], "--no-ledger"
+    )
+    assert forgotten.exit_code == 0, forgotten.output
+    assert units() == 5
+    assert json.loads(cli("corpora", "joins", "mail", "--json").stdout)["joins"] == []
+    again = json.loads(cli(*words, "--json").stdout)
+    assert (again["forgotten"], again["new"], again["joins"]) == (1, 0, [])
+    assert "forgotten before, left out" in cli(*words).stdout
+    assert units() == 5
 
 
 def units():
@@ -193,7 +274,7 @@ def test_the_key_of_a_row_is_named(cli, home):
     assert units() == 1
     result = cli("ingest", str(path), "--corpus", "mail", "--key-field", "number")
     assert result.exit_code == 1
-    assert "no record has a value for the key field 'number'" in result.stderr
+    assert "the table has no column for the key field 'number'" in result.stderr
 
 
 def test_the_device_that_embeds_is_chosen(cli, rows, monkeypatch):

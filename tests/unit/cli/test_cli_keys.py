@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 
 import pytest
 
@@ -67,3 +68,24 @@ def test_a_budget_is_not_changed_by_a_key_that_is_there(cli, spending):
     before = spending("ann", "caller").budget
     assert cli("keys", "add", "ann", "--epsilon", "400").exit_code == 1
     assert spending("ann", "caller").budget == before
+
+
+def test_whose_corpora_are_closed_is_listed_given_and_ended(cli):
+    owner = json.loads(cli("keys", "add", "olga", "--owner", "--json").stdout)["key"]
+    with closing(KeyFile(stores.default_keys())) as keys:
+        keys.close_corpus("house-mail", keys.find(owner))
+
+    def closed():
+        return json.loads(cli("keys", "list", "--json").stdout)["closed"]
+
+    assert closed() == {"house-mail": "olga"}
+    assert "house-mail is closed to all keys but olga's" in cli("keys", "list").output
+    assert "keys give house-mail NAME" in cli("keys", "remove", "olga").output
+    assert closed() == {"house-mail": None}
+    assert "house-mail is closed to all keys;" in cli("keys", "list").output
+    assert cli("keys", "give", "house-mail", "olga").exit_code == 1
+    cli("keys", "add", "olga", "--owner")
+    assert "that of olga" in cli("keys", "give", "house-mail", "olga").output
+    assert closed() == {"house-mail": "olga"}
+    assert json.loads(cli("keys", "open", "house-mail", "--json").stdout)["closed"] is None
+    assert closed() == {}

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals"
 
 @contextmanager
 def served(folder: Path, *options: str):
-    """The process, and where it serves."""
+    """The process, where it serves, and the key of this run."""
     with closing(Corpus.create("notes", folder / "store", embedder=BucketEmbedder())) as corpus:
         corpus.add([Document(f"The office is in Elm Lane {n}.", f"unit {n}") for n in range(30)])
     with Ledger(folder / "ledger.sqlite") as ledger:
@@ -43,7 +43,8 @@ def served(folder: Path, *options: str):
         try:
             found = re.search(r"http://\S+", process.stdout.readline())
             assert found is not None, process.stderr.read()
-            yield process, found[0]
+            key = process.stdout.readline().strip().rpartition("#")[2]
+            yield process, found[0], {"Authorization": f"Bearer {key}"}
         finally:
             process.kill()
 
@@ -51,9 +52,11 @@ def served(folder: Path, *options: str):
 def test_sigterm_lets_an_answer_end_at_its_next_token(tmp_path):
     body = {"model": "notes", "messages": [{"role": "user", "content": "Where?"}], "stream": True}
     options = ("--max-tokens", "500", "--log", "stderr", "--unsupported", "ignore")
-    with served(tmp_path, *options) as (process, url):
+    with served(tmp_path, *options) as (process, url, headers):
         events = []
-        with httpx.stream("POST", f"{url}v1/chat/completions", json=body, timeout=60) as answer:
+        with httpx.stream(
+            "POST", f"{url}v1/chat/completions", json=body, headers=headers, timeout=60
+        ) as answer:
             for line in answer.iter_lines():
                 if line.startswith("data: "):
                     events.append(line[6:])

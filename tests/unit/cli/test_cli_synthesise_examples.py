@@ -33,6 +33,23 @@ def test_texts_are_written_and_the_same_command_shows_them_again(cli, home, tabl
     assert "finished; 2 of 2" in shown.output
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [[], [{"text": "turn-0"}], [{"text": "turn-0", "label": "x"}], [{"label": "x"}], ["no JSON"]],
+    ids=["nothing", "no label", "a label", "no text", "no JSON"],
+)
+def test_no_row_decides_whether_texts_are_written(cli, home, table, lines):
+    path = home / "private.jsonl"
+    written = (line if isinstance(line, str) else json.dumps(line) for line in lines)
+    path.write_text("".join(f"{line}\n" for line in written))
+    words = ("synthesise", "examples", str(path), *BASE, "--method", "difference")
+    result = cli(*words, "--out", str(home / "run"))
+    assert result.exit_code == 0, result.output
+    assert [line.partition(":")[0] for line in result.stdout.splitlines()][:2] == ["x", "y"]
+    assert len(result.stdout.splitlines()) == 3
+    assert "private" not in result.stderr
+
+
 def test_a_budget_pays_and_runs_out(cli, home, table, spending):
     assert cli("budget", "set", "--corpus", "mail", "--epsilon", "2").exit_code == 0
     words = ("synthesise", "examples", str(table), *BASE, "--method", "difference")

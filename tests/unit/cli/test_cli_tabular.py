@@ -176,6 +176,62 @@ def test_a_table_that_does_not_fit_the_schema(cli, home, people):
     assert "no column 'workclass'" in result.stderr
 
 
+HEADER = "age,job,rich,owner\n"
+ROW = '{"age": 44, "job": "clerk", "rich": "1", "owner": "ann"}\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "without", "beside"),
+    [
+        ("people.csv", HEADER, HEADER + "44,clerk,1,ann\n"),
+        ("people.jsonl", "", ROW),
+        ("people.jsonl", '{"age": 9, "owner": "bob"}\n', '{"age": 9, "owner": "bob"}\n' + ROW),
+        ("people.jsonl", "no JSON\n", "no JSON\n" + ROW),
+        ("people.csv", HEADER + '1,"clerk\n', HEADER + '1,"clerk\n44,clerk,1,ann\n'),
+    ],
+    ids=["no rows", "no lines", "a column of one row", "no JSON", "an unclosed quote"],
+)
+@pytest.mark.parametrize("kind", ["tables", "aggregates"])
+def test_no_row_decides_whether_there_is_a_release(
+    cli, home, schema, spending, kind, name, without, beside
+):
+    """Of no rows, too: noise, which is paid for like any other."""
+    assert cli("budget", "set", "--corpus", "people", "--epsilon", "9").exit_code == 0
+    told = []
+    for at, content in enumerate((without, beside)):
+        (home / name).write_text(content)
+        words = ("tabular", kind, str(home / name), "--schema", schema, "--unit", "owner")
+        out = ("--epsilon", "1", "--corpus", "people", "--out", str(home / f"release {at}"))
+        result = cli(*words, *out)
+        assert result.exit_code == 0, result.output
+        assert len(result.stdout.splitlines()) > 1
+        told.append(
+            (result.stderr, result.stdout.splitlines()[-1], len(result.stdout.splitlines()))
+        )
+    assert told[0] == told[1]
+    assert spending("people").spent > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("people.txt", "no table by its name"),
+        ("people.csv", "no column 'owner'"),
+        ("nowhere.csv", "does not exist"),
+        ("broken.csv.gz", "cannot be read"),
+    ],
+)
+def test_what_is_no_table_is_refused_before_a_row_is_read(cli, home, people, schema, name, said):
+    (home / "people.txt").write_text(HEADER)
+    (home / "people.csv").write_text("age,job,rich\n")
+    (home / "broken.csv.gz").write_bytes(b"\x1f\x8b and no archive")
+    words = ("tabular", "tables", str(home / name), "--schema", schema, "--unit", "owner")
+    result = cli(*words, "--epsilon", "1", "--out", str(home / "release"))
+    assert result.exit_code == 1
+    assert said in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
 def test_a_damaged_release_is_refused(cli, home, people, schema):
     words = ("tabular", "tables", people, "--schema", schema, "--epsilon", "1")
     out = ("--out", str(home / "release"))

@@ -138,6 +138,12 @@ def test_units_that_become_one_are_one_in_the_file(corpus: Corpus, port: int) ->
     corpus.add([joins], no_ledger=True)
     for source in (corpus, again(corpus, port)):
         assert {seen(source)[text].unit for text in ("first", "second", "third")} == {"m1"}
+    ((name,),) = [join.documents for join in corpus.joins()]
+    other = again(corpus, port)
+    corpus.forget_message(name, no_ledger=True)
+    for source in (corpus, other):
+        assert "third" not in seen(source)
+        assert [seen(source)[text].unit for text in ("first", "second")] == ["m1", "m2"]
 
 
 def test_another_program_is_seen_by_its_count_or_in_time(

@@ -125,6 +125,51 @@ def test_a_damaged_file_is_mended(
             assert np.array_equal(passage.vector, expected[text].vector)
 
 
+def small(folder: Path) -> tuple[mapped.VectorFile, mapped.Mapped]:
+    """Two files of three rows, by themselves."""
+    file = mapped.VectorFile(folder, "collection.unit")
+    change = file.change(None)
+    vectors = on_grid(np.random.default_rng(0).normal(size=(3, 5)))
+    change.append([1, 2, 3], [4, 5, 6], ["ann", "bob", None], vectors, ["a", "b", "c"])
+    return file, change.commit("[1, 2]")
+
+
+def contents(rows: mapped.Mapped) -> tuple[Any, ...]:
+    arrays = (rows.number, rows.stamp, rows.unit, rows.check, rows.vectors)
+    return (
+        rows.version, rows.dimensions, rows.file, list(rows.names), list(rows.ids),
+        *(array.tolist() for array in arrays),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("bit", range(8))
+def test_no_bit_of_the_rows_file_says_anything_else(tmp_path: Path, bit: int) -> None:
+    """It is found damaged, or what is read is what was written: the bit says nothing."""
+    file, written = small(tmp_path)
+    (path,) = [path for path in files(tmp_path) if path.suffix == ".rows"]
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        held = bytearray(whole)
+        held[place] ^= 1 << bit
+        path.write_bytes(held)
+        found = file.load()
+        assert found is None or contents(found) == contents(written)
+
+
+def test_every_bit_of_a_vector_is_checked(tmp_path: Path) -> None:
+    file, written = small(tmp_path)
+    path = file.path_of(written.file)
+    whole = path.read_bytes()
+    for bit in range(8 * len(whole)):
+        held = bytearray(whole)
+        held[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(held)
+        found = file.load()
+        assert found is not None
+        with pytest.raises(mapped.DamagedError):
+            found.require_all_sound()
+
+
 def test_damage_that_no_checksum_showed_would_be_found_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sqlalchemy import Engine, create_engine, text
+from sqlalchemy.exc import NotSupportedError
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from dpicl_rag.errors import ConfigurationError, CorpusError
@@ -15,6 +16,7 @@ from dpicl_rag.retrieval import ThresholdRetriever, TopKRetriever
 from dpicl_rag.retrieval.defects import NO_TEXT, NO_UNIT, NO_VECTOR, OTHER_LENGTH
 from dpicl_rag.retrieval.stores import pgvector
 from dpicl_rag.retrieval.stores.exact import exact_scores
+from dpicl_rag.retrieval.stores.filters import EVERYTHING
 from dpicl_rag.retrieval.stores.pg_statements import Statements, Table
 from dpicl_rag.retrieval.stores.pgvector import PgVectors, require_no_index
 from tests.support import postgres as server
@@ -164,6 +166,51 @@ def test_columns_in_place_of_metadata(engine: Engine) -> None:
     }
     with pytest.raises(ConfigurationError, match="not among its columns"):
         PgVectors(engine, table, unit_field="thread", embedder=EMBEDDER)
+
+
+ALIKE = "CREATE COLLATION alike (provider = icu, locale = 'und-u-ks-level1', deterministic = false)"
+
+
+def test_units_are_told_apart_under_a_collation_that_takes_them_for_one(engine: Engine) -> None:
+    try:
+        with engine.begin() as connection:
+            connection.execute(text(ALIKE))
+    except NotSupportedError:
+        pytest.skip(
+            "this PostgreSQL was built without ICU: each of its collations tells them apart"
+        )
+    with engine.begin() as connection:
+        connection.execute(
+            text(
+                "CREATE TABLE wards (id text, document text, embedding vector(8), "
+                "patient text COLLATE alike)"
+            )
+        )
+        connection.execute(
+            text(
+                "INSERT INTO wards VALUES ('1', 'of ann', :near, 'ann'), "
+                "('2', 'of Ann', :far, 'Ann'), ('3', 'of \u00e4nn', :near, '\u00e4nn')"
+            ),
+            {"near": str(NEAR.tolist()), "far": str(FAR.tolist())},
+        )
+    table = Table("wards", metadata=None, columns=("patient",))
+    source = PgVectors(engine, table, unit_field="patient", embedder=EMBEDDER)
+    found = ThresholdRetriever(source, 0.9).retrieve("q")
+    assert {document.unit: document.text for document in found} == {
+        "ann": "of ann",
+        "\u00e4nn": "of \u00e4nn",
+    }
+
+
+@pytest.mark.parametrize("field", ["document", "patient", "thread"])
+def test_units_are_compared_by_their_bytes(field: str) -> None:
+    """What the test above sees, where PostgreSQL has such collations."""
+    table = Table("wards", columns=("patient",))
+    types = {"embedding": "vector", "metadata": "json", "patient": "text", "id": "text"}
+    statements = Statements(table, field, types, EVERYTHING, validates=True)
+    statement, _ = statements.members(["ann"])
+    assert statement.count("IN :units") == 2
+    assert statement.endswith(') COLLATE "C" IN :units')
 
 
 def test_each_row_a_unit(engine: Engine) -> None:
