@@ -196,7 +196,7 @@ class PrivateContextLLM:
         retriever = self._affordable(retriever, _ROUGHLY if proposal else 1.0)
         price = retriever.rho(config.adjacency)
         plan = answer_plan(config, retriever.stability, price, counts=2 if proposal else 1)
-        reserve = partial(self._reserve, corpus)
+        reserve = partial(self._reserve, retriever)
         gathered = gather(
             *(question, retriever, plan, reserve, self._randomness),
             digest=lambda passages: model.digest(passages, allowance),
@@ -297,7 +297,7 @@ class PrivateContextLLM:
         allowance = min(one.allowance(model, config.unit_tokens, room) for one in (prompt, blank))
         self._memory(retriever)
         informed = model.digest(self._knowledge.recall(question), allowance)
-        reserve = partial(self._reserve, self._booked_under(retriever))
+        reserve = partial(self._reserve, retriever)
         gathered = gather(
             *(question, retriever, plan, reserve, self._randomness),
             digest=lambda passages: model.digest(passages, allowance),
@@ -491,12 +491,13 @@ class PrivateContextLLM:
         return self._corpus or retriever.corpus_name or _NO_CORPUS
 
     def _reserve(
-        self, corpus: str, rho: float, at_least: float, units: Sequence[str] | None
+        self, retriever: Retriever, rho: float, at_least: float, units: Sequence[str] | None
     ) -> Reservation | None:
         if self._ledger is None:
             return None
         return self._ledger.reserve(
-            corpus=corpus,
+            corpus=self._booked_under(retriever),
+            source=retriever.corpus_name or None,
             caller=self._caller,
             rho=rho,
             at_least=at_least if units is None else None,

@@ -161,6 +161,8 @@ def label_tokens(tokenizer: Tokenizer, labels: Sequence[str], lead: str) -> list
     Raises:
         ConfigurationError: The labels cannot be told apart.
     """
+    if not isinstance(labels, Sequence) or not all(isinstance(label, str) for label in labels):
+        raise ConfigurationError("give the labels as a list of names")
     names = [label.strip() for label in labels]
     if len(names) < 2 or not all(names):
         raise ConfigurationError("give at least two labels, none of them empty")

@@ -1,6 +1,6 @@
 """Activations whose bits depend on a number alone, not on where it stands.
 
-torch computes SiLU, GELU, sigmoid and softplus by vectors, and by another formula for what is left
+torch computes SiLU, GELU, sigmoid and the like by vectors, and by another formula for what is left
 at the end of a thread's share. An arrival moves other rows to other places, and so across such an
 end. Here numbers go in blocks that leave nothing over. Where a processor still looks at places,
 which is tried, formulas of operations that do not take their part.
@@ -18,17 +18,19 @@ from torch.nn import functional
 
 Function = Callable[..., torch.Tensor]
 
-_GRAIN = 1 << 15  # numbers up to which torch gives a tensor to one thread
+_GRAIN = 1 << 15  # numbers of each thread at least, where torch shares out a tensor
+_BLOCK = 1 << 14  # numbers that torch always gives to one thread; of GELU's no more
 _VECTOR = 64  # numbers that divide into whole vectors, whatever the dtype
 
 
 def apply(
-    function: Function, _wide: bool, input: torch.Tensor, *arguments: Any, **named: Any
+    function: Function, modes: str, input: torch.Tensor, *arguments: Any, **named: Any
 ) -> torch.Tensor | None:
     """What ``function`` gives, or None where it may be called as it is.
 
     Args:
         function: A key of ``FORMULAS``.
+        modes: What decides bits beside shapes.
         input: Any shape.
         *arguments: As ``function`` takes them.
         **named: As above.
@@ -36,7 +38,7 @@ def apply(
     if input.device.type != "cpu":
         return None  # an accelerator computes every number by itself
     named.pop("inplace", None)
-    key = (function, arguments, tuple(named.items()), input.dtype, torch.get_num_threads())
+    key = (function, arguments, tuple(named.items()), input.dtype, modes)
     with torch._C.DisableTorchFunction():
         chosen = _as_it_is if _keeps_bits(*key) else _by_formula
         return _by_blocks(input, lambda part: chosen(function, part, *arguments, **named))
@@ -62,7 +64,7 @@ def _by_blocks(input: torch.Tensor, compute: Function) -> torch.Tensor:
     found = torch.empty_like(input, memory_format=torch.contiguous_format)
     into = found.view(-1)
     into[:together] = compute(flat[:together])
-    rest = torch.split(flat[together:], _GRAIN), torch.split(into[together:], _GRAIN)
+    rest = torch.split(flat[together:], _BLOCK), torch.split(into[together:], _BLOCK)
     for part, target in zip(*rest, strict=True):
         filled = functional.pad(part, (0, -len(part) % _VECTOR))
         target.copy_(compute(filled)[: len(target)])
@@ -75,9 +77,10 @@ def _keeps_bits(
     arguments: tuple[Any, ...],
     named: tuple[tuple[str, Any], ...],
     dtype: torch.dtype,
-    threads: int,
+    modes: str,
 ) -> bool:
     """Whether blocks are enough here: random numbers at other places have the same bits."""
+    threads = torch.get_num_threads()
     generator = torch.Generator().manual_seed(0)
     numbers = torch.randn(2 * threads * _GRAIN, generator=generator).mul_(4).to(dtype)
 
@@ -85,9 +88,13 @@ def _keeps_bits(
         return _by_blocks(given, lambda part: function(part, *arguments, **dict(named)))
 
     wanted = computed(numbers)
+    whole = len(numbers)
+    # Around every size at which torch takes other shares.
+    lengths = [1000, 10_000, *range(_BLOCK + 29, _GRAIN + _BLOCK, 2011), threads * _GRAIN - 31]
+    pieces = [(first, first + length) for first in (7, whole // 3) for length in lengths]
     return all(
         torch.equal(computed(numbers[first:last]), wanted[first:last])
-        for first, last in ((1, None), (63, -1), (7, 1000), (threads * _GRAIN - 5, -31))
+        for first, last in ((1, whole), (63, whole - 1), *pieces)
     )
 
 
@@ -111,10 +118,20 @@ def _softplus(x: torch.Tensor, beta: float = 1.0, threshold: float = 20.0) -> to
     return torch.where(beta * x > threshold, x, curved)
 
 
+def _mish(x: torch.Tensor) -> torch.Tensor:
+    return _softplus(x).tanh_().mul_(x)
+
+
+def _elu(x: torch.Tensor, alpha: float = 1.0) -> torch.Tensor:
+    return torch.where(x > 0, x, x.clamp(max=0.0).exp_().sub_(1).mul_(alpha))
+
+
 FORMULAS: dict[Any, Function] = {
     functional.silu: _silu,
     functional.gelu: _gelu,
     functional.softplus: _softplus,
+    functional.mish: _mish,
+    functional.elu: _elu,
     functional.sigmoid: _sigmoid,
     torch.sigmoid: _sigmoid,
     torch.Tensor.sigmoid: _sigmoid,

@@ -6,7 +6,8 @@ ordinary attention over ``shared | own``: one softmax over both parts.
 
 No shape here follows from another row: documents are attended one by one at their own length, and
 appended tokens in groups of rows of equal public width. The products with the shared keys take the
-rows of all groups in tiles of a public size.
+rows of all groups in tiles of a public size. Products of a group take at least a public number of
+rows: fewer matrices than threads are shared out among these in another way.
 """
 
 from __future__ import annotations
@@ -17,11 +18,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import torch
 
+from dpicl_rag.language_models.attention_products import (
+    fewest_rows,
+    filled,
+    fold,
+    in_tiles,
+    one_document,
+    weights_of,
+)
 from dpicl_rag.language_models.key_value_cache import KeyValueCache, Layers
 from dpicl_rag.language_models.tiles import NotInvariantError
 
@@ -157,7 +167,7 @@ class Reading(Pass):
                 keys = torch.cat([shared_key[None], keys], dim=2)
                 values = torch.cat([shared_value[None], values], dim=2)
             mask = self._mask(pattern, length, query.device)
-            found[:, own] = _one_document(module, query[:, :, own], keys, values, mask, options)
+            found[:, own] = one_document(module, query[:, :, own], keys, values, mask, options)
             first += length
         return found
 
@@ -227,23 +237,26 @@ class Stepping(Pass):
         """See `Pass.attend`."""
         shared_key, shared_value = self.shared(module)
         rows, heads, width, _ = query.shape
-        folded = _folded(query, key.shape[1], options)
+        folded = fold(query, key.shape[1], options)
         found = folded.new_empty(*folded.shape[:-1], value.shape[-1])
         before = self.before
         on_shared = folded.new_empty(*folded.shape[:-1], before)
         if before:
             tile = _TILE if width == 1 else _WIDE_TILE
-            on_shared = _in_tiles(folded, shared_key.transpose(1, 2), tile)
+            on_shared = in_tiles(folded, shared_key.transpose(1, 2), tile)
         for part in self._parts:
             keys, values = part.cache.layers[int(module.layer_idx)]  # type: ignore[arg-type]
             slots = slice(0, self._attended_slots(part))
-            own = folded[part.rows] @ keys[part.places, :, slots].transpose(2, 3)
-            scores = torch.cat([on_shared[part.rows], own], dim=-1)
-            weights = _weights(scores, self._mask(pattern, part), options)
-            found[part.rows] = weights[..., before:] @ values[part.places, :, slots]
-            on_shared[part.rows] = weights[..., :before]
+            keys, values = keys[part.places, :, slots], values[part.places, :, slots]
+            fill = partial(filled, fewest_rows(folded, keys, values))
+            own = fill(folded[part.rows]) @ fill(keys).transpose(2, 3)
+            scores = torch.cat([fill(on_shared[part.rows]), own], dim=-1)
+            weights = weights_of(scores, fill(self._mask(pattern, part)), options)
+            count = len(keys)
+            found[part.rows] = (weights[..., before:] @ fill(values))[:count]
+            on_shared[part.rows] = weights[:count, ..., :before]
         if before:
-            found += _in_tiles(on_shared, shared_value, tile)
+            found += in_tiles(on_shared, shared_value, tile)
         return found.view(rows, heads, width, -1).transpose(1, 2).contiguous()
 
     def _slots(self, part: Part) -> int:
@@ -254,24 +267,25 @@ class Stepping(Pass):
         """The same and some more, which hold nothing yet and lie behind every query."""
         return part.cache.in_use(self._slots(part))
 
-    def _mask(self, pattern: Pattern, part: Part) -> torch.Tensor | None:
+    def _mask(self, pattern: Pattern, part: Part) -> torch.Tensor:
         """[rows of the part, 1, width, shared and own slots]."""
         key = (pattern, part.rows.start)
-        if key not in self._masks:
+        found = self._masks.get(key)
+        if found is None:
             device = part.starts.device
             slots = torch.arange(self._attended_slots(part), device=device)
             # Positions skip the slots in front of a short row.
             own = self.before + slots - part.starts[:, None]
             shared = torch.arange(self.before, device=device)[None]
             queries = own[:, self._slots(part) - self._width : self._slots(part)]
-            self._masks[key] = torch.cat(
+            found = self._masks[key] = torch.cat(
                 [
                     pattern.allows(queries, shared),
                     pattern.allows(queries, own) & (own >= self.before)[:, None, None],
                 ],
                 dim=-1,
             )
-        return self._masks[key]
+        return found
 
 
 class Joint(Pass):
@@ -310,84 +324,7 @@ class Joint(Pass):
         return torch.cat(found)
 
 
-def _one_document(
-    module: torch.nn.Module,
-    query: torch.Tensor,
-    keys: torch.Tensor,
-    values: torch.Tensor,
-    mask: torch.Tensor | None,
-    options: dict[str, Any],
-) -> torch.Tensor:
-    """[1, length, query heads, head size]."""
-    from transformers.integrations.sdpa_attention import sdpa_attention_forward
-
-    if options.get("softcap") is None and options.get("s_aux") is None:
-        scaling = options.get("scaling")
-        found: torch.Tensor = sdpa_attention_forward(
-            module, query, keys, values, mask, scaling=scaling, is_causal=False
-        )[0]
-        return found
-    folded = _folded(query, keys.shape[1], options)  # torch's attention knows neither of the two
-    output = _weights(folded @ keys.transpose(2, 3), mask, options) @ values
-    return output.view(1, query.shape[1], query.shape[2], -1).transpose(1, 2)
-
-
-def _folded(query: torch.Tensor, heads: int, options: dict[str, Any]) -> torch.Tensor:
-    """Scaled queries [rows, heads, group * width, head size].
-
-    Query heads that share a key head stand beside each other: they fold into its width.
-    """
-    scaling = options.get("scaling")
-    scale: float = query.shape[-1] ** -0.5 if scaling is None else scaling
-    return (query * scale).reshape(len(query), heads, -1, query.shape[-1])
-
-
-def _weights(
-    scores: torch.Tensor, mask: torch.Tensor | None, options: dict[str, Any]
-) -> torch.Tensor:
-    """One softmax over everything a query may see.
-
-    Args:
-        scores: [rows, heads, group * width, slots].
-        mask: True where a query may look [rows, 1, width, slots]; None for everywhere.
-        options: ``softcap`` of Gemma 2 and ``s_aux`` (sinks) of gpt-oss count.
-    """
-    rows, heads, folded, slots = scores.shape
-    width = 1 if mask is None else mask.shape[2]
-    if options.get("softcap") is not None:
-        scores = torch.tanh(scores / options["softcap"]) * options["softcap"]
-    by_query = scores.view(rows, heads, folded // width, width, slots)
-    if mask is not None:
-        by_query.masked_fill_(~mask[:, :, None], -torch.inf)
-    sinks = options.get("s_aux")
-    if sinks is not None:
-        column = sinks.view(1, heads, -1, 1, 1).to(scores.dtype)
-        column = column.expand(rows, heads, folded // width, width, 1)
-        by_query = torch.cat([by_query, column], dim=-1)
-    weights = torch.softmax(by_query, dim=-1, dtype=torch.float32).to(scores.dtype)
-    return weights[..., :slots].reshape(scores.shape)
-
-
-def _in_tiles(rows: torch.Tensor, shared: torch.Tensor, size: int) -> torch.Tensor:
-    """Products of all rows with one matrix for each head, some rows at a time.
-
-    Args:
-        rows: [rows, heads, width, inner].
-        shared: [heads, inner, outer].
-        size: Rows of a product; public.
-
-    Returns:
-        [rows, heads, width, outer].
-    """
-    count, heads, width, inner = rows.shape
-    tiles = -(-count * width // size)
-    flat = rows.new_zeros(heads, tiles * size, inner)
-    flat[:, : count * width] = rows.transpose(0, 1).reshape(heads, count * width, inner)
-    found = torch.cat([tile @ shared for tile in torch.split(flat, size, dim=1)], dim=1)
-    return found[:, : count * width].view(heads, count, width, -1).transpose(0, 1)
-
-
-_lock = threading.Lock()
+_free = threading.Condition()
 _users: WeakKeyDictionary[PreTrainedModel, tuple[int, str, str | None]] = WeakKeyDictionary()
 
 
@@ -401,7 +338,7 @@ def installed(model: PreTrainedModel) -> Iterator[None]:
     from transformers import AttentionInterface, AttentionMaskInterface
 
     config = model.config
-    with _lock:
+    with _free:
         AttentionMaskInterface.register(IMPLEMENTATION, _mask)
         AttentionInterface.register(IMPLEMENTATION, attention)
         own = 0, config._attn_implementation, config._experts_implementation
@@ -411,13 +348,25 @@ def installed(model: PreTrainedModel) -> Iterator[None]:
     try:
         yield
     finally:
-        with _lock:
+        with _free:
             count, attention_before, experts_before = _users.pop(model)
             if count > 1:
                 _users[model] = count - 1, attention_before, experts_before
             else:
                 config._attn_implementation = attention_before
                 config._experts_implementation = experts_before
+                _free.notify_all()
+
+
+@contextmanager
+def as_it_is(model: PreTrainedModel) -> Iterator[None]:
+    """Run a model with its own attention, while no thread has given it this one.
+
+    Which of a row's passes met another thread's would follow from the rows before it.
+    """
+    with _free:
+        _free.wait_for(lambda: model not in _users)
+        yield
 
 
 def _mask(*sizes: Any, **options: Any) -> Any:

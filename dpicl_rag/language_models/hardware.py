@@ -1,28 +1,99 @@
-"""What the machine decides: the order of additions, and which dtype is fast."""
+"""What decides the order of additions: hardware, versions, threads, modes; which dtype is fast."""
 
 from __future__ import annotations
 
+import hashlib
+import os
 import platform
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 import torch
 
+_LIBRARIES = re.compile(
+    "(ATEN|BLIS|CUBLAS|CUBLASLT|CUDNN|DNNL|GOTO|KMP|MKL|NVIDIA_TF32|OMP|ONEDNN|OPENBLAS"
+    "|TORCH_ALLOW|TORCH_BLAS|TORCH_MKLDNN)_"
+)
+# torch is asked how many threads there are; the others move no addition.
+_NO_MODES = re.compile(
+    "(OMP|MKL)_NUM_THREADS|OMP_(WAIT_POLICY|PROC_BIND|PLACES|DISPLAY_.*)"
+    "|KMP_(AFFINITY|BLOCKTIME|DUPLICATE_LIB_OK|INIT_AT_FORK|SETTINGS|WARNINGS)|.*_VERBOSE"
+)
+
+_PROCESSOR = re.compile(
+    r"(vendor_id|cpu family|model|model name|stepping|cache size|siblings|cpu cores|flags"
+    r"|Features|CPU \w+)\s*:\s*(.*)"
+)
+_VECTORS = re.compile("avx|amx|fma|f16c|s?sse|asimd|sve|sme|bf16|i8mm|fp")
+"""Names of instructions that add or multiply."""
+
+
+def is_mode(variable: str) -> bool:
+    """Whether a variable of the environment may choose kernels of a library."""
+    return bool(_LIBRARIES.match(variable)) and not _NO_MODES.fullmatch(variable)
+
+
+# As they are when torch is loaded: libraries look at them once.
+_VARIABLES = sorted(f"{name}={value}" for name, value in os.environ.items() if is_mode(name))
+
+_SMALLEST = torch.tensor([2.0**-149])  # zero, where such numbers are flushed
+
 
 def machine(device: torch.device) -> str:
-    """What decides in which order products are added up: machine, versions, threads."""
+    """What decides in which order products are added up, at the time and in the thread of the call.
+
+    Not the machine's name: a container has another one at every start.
+    """
+    place = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    return f"{processor()} {place} {modes()}"
+
+
+@cache
+def processor() -> str:
+    """A digest of the processor, of versions, and of libraries' modes: one for a process."""
     import transformers
 
     parts = (
-        torch.__version__,
-        transformers.__version__,
-        platform.node(),
-        platform.processor(),
+        *_processor(Path("/proc/cpuinfo")),
+        platform.machine(),
+        platform.libc_ver(),
         torch.backends.cpu.get_cpu_capability(),
         _has_16_bits(),
-        torch.get_num_threads(),
-        torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
-        torch.get_float32_matmul_precision(),
+        torch.__version__,
+        torch.__config__.show(),
+        transformers.__version__,
+        *_VARIABLES,
     )
-    return " ".join(map(str, parts))
+    return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()
+
+
+def modes() -> str:
+    """What a program may change while it runs: threads, and switches of torch."""
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    mkldnn: Any = torch.backends.mkldnn
+    asked: tuple[Callable[[], Any], ...] = (
+        torch.get_num_threads,
+        torch.get_float32_matmul_precision,
+        torch.are_deterministic_algorithms_enabled,
+        lambda: bool(_SMALLEST * 1.0),
+        lambda: (mkldnn.enabled, mkldnn.deterministic),
+        lambda: mkldnn.matmul.fp32_precision,
+        lambda: matmul.fp32_precision,
+        lambda: matmul.allow_fp16_reduced_precision_reduction,
+        lambda: matmul.allow_bf16_reduced_precision_reduction,
+        lambda: matmul.allow_fp16_accumulation,
+        lambda: (cudnn.enabled, cudnn.deterministic, cudnn.benchmark),
+        torch.backends.cuda.preferred_blas_library,
+        torch.backends.cuda.flash_sdp_enabled,
+        torch.backends.cuda.mem_efficient_sdp_enabled,
+        torch.backends.cuda.math_sdp_enabled,
+        torch.backends.cuda.cudnn_sdp_enabled,
+        torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed,
+    )
+    return " ".join(map(_answer, asked))
 
 
 def faster_dtype(device: torch.device) -> torch.dtype:
@@ -30,6 +101,31 @@ def faster_dtype(device: torch.device) -> torch.dtype:
     if device.type == "cuda":
         return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32
     return torch.bfloat16 if device.type == "cpu" and _has_16_bits() else torch.float32
+
+
+def _answer(ask: Callable[[], Any]) -> str:
+    """What torch says; versions know different switches, and some exclude others."""
+    try:
+        return str(ask())
+    except (AttributeError, RuntimeError):
+        return "unknown"
+
+
+def _processor(listing: Path) -> Iterator[str]:
+    """What is listed of the first processor that may choose kernels."""
+    try:
+        first = listing.read_text(encoding="utf-8", errors="replace").split("\n\n")[0]
+    except OSError:  # no Linux
+        yield platform.processor()
+        return
+    for line in first.splitlines():
+        found = _PROCESSOR.fullmatch(line)
+        if found is not None:
+            name, value = found.groups()
+            if name in ("flags", "Features"):
+                # Kernels name new instructions; few of them matter.
+                value = " ".join(sorted(filter(_VECTORS.match, value.split())))
+            yield f"{name}: {value}"
 
 
 def _has_16_bits() -> bool:

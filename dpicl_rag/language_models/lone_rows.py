@@ -9,6 +9,7 @@ import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from dpicl_rag.errors import ContextLengthError
+from dpicl_rag.language_models.attention import as_it_is
 from dpicl_rag.language_models.key_value_cache import KeyValueCache
 from dpicl_rag.language_models.memory import enough_memory
 from dpicl_rag.language_models.rows import Shelf, Tokens, normalised
@@ -33,7 +34,7 @@ class LoneRows:
         ModelError: There is not enough memory.
     """
 
-    version = "alone 1"
+    version = "alone 2"
 
     def __init__(
         self,
@@ -84,7 +85,7 @@ class LoneRows:
         """Logits after the last ``keep`` tokens [1, keep, vocabulary]."""
         device, width = self._model.device, len(token_ids)
         layers = [_SlotLayer(cache, index, used) for index in range(self._depth)]
-        with torch.autocast(device.type, enabled=False):
+        with as_it_is(self._model), torch.autocast(device.type, enabled=False):
             logits: torch.Tensor = self._model(
                 input_ids=torch.tensor([list(token_ids)], device=device),
                 attention_mask=torch.ones(1, used + width, dtype=torch.long, device=device),

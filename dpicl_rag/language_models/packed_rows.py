@@ -48,7 +48,7 @@ class PackedRows:
         NotInvariantError: Rows of this model cannot share a pass.
     """
 
-    version = "tiles 2"
+    version = "tiles 3"
 
     def __init__(
         self,
@@ -228,7 +228,14 @@ class _Passes:
             self.read(reading, prefix)
             layers = reading.layers
             shelf.keep((), layers)
-        self.shared = layers
+        # In memory of one layout: products may look at where and how a matrix lies.
+        self.shared = [
+            (
+                keys.clone(memory_format=torch.contiguous_format),
+                values.clone(memory_format=torch.contiguous_format),
+            )
+            for keys, values in layers
+        ]
 
     def read(self, reading: Reading, token_ids: Tokens) -> None:
         """Keys and values of documents; nothing is predicted."""

@@ -4,8 +4,9 @@ An expert reads one privacy unit after a public prefix, so its keys and values d
 else: not on the question, not on other documents. They are reused exactly. Ordinary RAG, with all
 documents in one prompt, cannot do this.
 
-What is kept is as private as the documents. It is looked up by content, so a changed document,
-template or model finds nothing, and no name of a unit is stored.
+What is kept is as private as the documents. It is looked up by content, and by what decides bits
+(threads, processor, versions): whether an entry is there changes the time of an answer alone. So a
+changed document, template, model or machine finds nothing, and no name of a unit is stored.
 """
 
 from __future__ import annotations
@@ -16,31 +17,39 @@ import os
 import re
 import tempfile
 import threading
+import warnings
 from array import array
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+import xxhash
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 
 from dpicl_rag.language_models.key_value_cache import Layers
 
 # Raised whenever the same tokens leave other bits in an entry, so that no old one is found.
-_VERSION = 2
+_VERSION = 3
 _SUFFIX = f".v{_VERSION}.safetensors"
 _ANY_VERSION = re.compile(r"[0-9a-f]{64}(\.v\d+)?\.safetensors")
 _WRITING = ".writing-"
+_CHECKSUM = "checksum"
+_MACHINE = "read-on-"
+
+
+class ReadAnewWarning(UserWarning):
+    """A folder of entries was used before where numbers are added up in another order."""
 
 
 class PrefixCache:
     """Least recently used entries go first, from memory and, with ``folder``, from disk.
 
     Safe for threads. With a folder, safe for several processes: a file appears whole or not at
-    all, and a damaged one counts as absent. A folder that is deleted meanwhile, full or read-only
-    is done without, in silence: documents that are new would be the only ones to fail, and what
-    somebody deleted is not written again.
+    all, and one that is damaged, be it by a single bit, counts as absent. A folder that is deleted
+    meanwhile, full or read-only is done without, in silence: documents that are new would be the
+    only ones to fail, and what somebody deleted is not written again.
 
     Args:
         memory: Most bytes kept in memory; 0 keeps nothing there.
@@ -62,6 +71,7 @@ class PrefixCache:
             self._on_disk = sum(size for _, size, _ in self._files(self._folder))
         self._entries: OrderedDict[str, Layers] = OrderedDict()
         self._size = 0
+        self._machines: set[str] = set()
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -72,7 +82,7 @@ class PrefixCache:
         """Name of an entry.
 
         Args:
-            fingerprint: Of the model.
+            fingerprint: Of the model, and of what decides in which order it adds up.
             common: Tokens of the public prefix.
             document: Tokens read after it; none for the prefix itself.
         """
@@ -81,6 +91,34 @@ class PrefixCache:
             # The length first: two other cuts of the same tokens are another entry.
             digest.update(array("q", [len(ids), *ids]).tobytes())
         return digest.hexdigest()
+
+    def used_on(self, machine: str) -> None:
+        """Note which machine's entries are asked for; say once where they are of others.
+
+        What is said follows from the machines alone that a folder was used on, never from which
+        entries it has.
+
+        Args:
+            machine: What decides in which order numbers are added up.
+        """
+        with self._lock:
+            if self._folder is None or machine in self._machines:
+                return
+            self._machines.add(machine)
+        mark = self._folder / (_MACHINE + hashlib.sha256(machine.encode()).hexdigest())
+        if mark.exists():
+            return
+        others = any(self._folder.glob(f"{_MACHINE}*"))
+        with contextlib.suppress(OSError):
+            mark.touch(mode=0o600)
+        if others:
+            warnings.warn(
+                "documents are read anew: those kept were read with another number of threads, on "
+                "another processor or with other versions, which decide the last bits; read ahead "
+                "where and as you ask",
+                ReadAnewWarning,
+                stacklevel=2,
+            )
 
     def get(self, key: str, device: torch.device) -> Layers | None:
         """An entry, or None. Its tensors must not be written to."""
@@ -104,8 +142,10 @@ class PrefixCache:
         with self._lock:
             self._entries.clear()
             self._size = self._on_disk = 0
+            self._machines.clear()
         if self._folder is not None:
-            for _, _, file in self._files(self._folder):
+            marks = self._folder.glob(f"{_MACHINE}*")
+            for file in (*marks, *(file for _, _, file in self._files(self._folder))):
                 file.unlink(missing_ok=True)
 
     def _remember(self, key: str, layers: Layers) -> None:
@@ -126,11 +166,11 @@ class PrefixCache:
             return None
         file = self._folder / (key + _SUFFIX)
         try:
-            tensors = load_file(file)
+            tensors = _sound(file)
             layers = [
                 (tensors[f"keys.{i}"], tensors[f"values.{i}"]) for i in range(len(tensors) // 2)
             ]
-        except (SafetensorError, KeyError):
+        except (SafetensorError, KeyError, ValueError):
             with contextlib.suppress(OSError):
                 file.unlink()
             return None
@@ -157,7 +197,7 @@ class PrefixCache:
         handle, name = tempfile.mkstemp(dir=folder, prefix=_WRITING)  # its owner's alone
         os.close(handle)
         try:
-            save_file(tensors, name)
+            save_file(tensors, name, metadata={_CHECKSUM: _checksum(tensors)})
             os.replace(name, file)
         finally:
             Path(name).unlink(missing_ok=True)
@@ -192,6 +232,30 @@ class PrefixCache:
                 state = file.stat()
                 found.append((state.st_mtime, state.st_size, file))
         return found
+
+
+def _sound(file: Path) -> dict[str, torch.Tensor]:
+    """The tensors of an entry as they were written, mapped from its file.
+
+    Raises:
+        ValueError, SafetensorError: It is damaged.
+        OSError: It cannot be read.
+    """
+    with safe_open(file, framework="pt") as entry:
+        tensors = {name: entry.get_tensor(name) for name in entry.keys()}  # noqa: SIM118
+        if (entry.metadata() or {}).get(_CHECKSUM) != _checksum(tensors):
+            raise ValueError
+    return tensors
+
+
+def _checksum(tensors: Mapping[str, torch.Tensor]) -> str:
+    # Against accidents: who can write here can also write what is not damaged. A CRC takes longer
+    # than all else that an entry needs to be found again.
+    digest = xxhash.xxh3_64()
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} ".encode())
+        digest.update(tensor.view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def _bytes(layers: Layers) -> int:

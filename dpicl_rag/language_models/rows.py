@@ -135,7 +135,8 @@ class Shelf:
 
     Args:
         cache: Where keys and values are kept, if anywhere.
-        fingerprint: Identifies the model, and how it reads.
+        fingerprint: Identifies the model, how it reads, and on which machine: all that decides
+            bits beside the tokens.
         prefix: What stands before every document.
     """
 

@@ -20,6 +20,7 @@ from torch.overrides import TorchFunctionMode
 
 from dpicl_rag.errors import ModelError
 from dpicl_rag.language_models.activations import FORMULAS, apply
+from dpicl_rag.language_models.hardware import modes
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
@@ -37,11 +38,16 @@ class Tiles(TorchFunctionMode):
     Args:
         wide: Whether a row has several new tokens (documents, questions). Public; tiles are
             larger then.
+
+    Attributes:
+        wide: As above.
+        modes: What decides bits beside shapes, as it was when this was made.
     """
 
     def __init__(self, wide: bool) -> None:
         super().__init__()
-        self._wide = wide
+        self.wide = wide
+        self.modes = modes()
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
@@ -49,39 +55,46 @@ class Tiles(TorchFunctionMode):
         kwargs = kwargs or {}
         replacement = _REPLACEMENTS.get(func)
         if replacement is not None:
-            found = replacement(self._wide, *args, **kwargs)
+            found = replacement(self, *args, **kwargs)
             if found is not None:
                 return found
         return func(*args, **kwargs)
 
 
 def _linear(
-    wide: bool, input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
+    tiles: Tiles, input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
 ) -> torch.Tensor | None:
     """``F.linear``."""
     if type(weight) not in _PLAIN or weight.dim() != 2:
         return None  # quantised weights bring products of their own; the probe judges them
-    return _by_rows(wide, input, weight.t(), bias)
+    return _by_rows(tiles, input, weight.t(), bias)
 
 
-def _matmul(wide: bool, input: torch.Tensor, other: torch.Tensor) -> torch.Tensor | None:
+def _matmul(tiles: Tiles, input: torch.Tensor, other: torch.Tensor) -> torch.Tensor | None:
     """``input @ other`` where ``other`` is one matrix for all rows."""
     if type(other) not in _PLAIN or other.dim() != 2 or input.dim() < 2:
         return None
-    return _by_rows(wide, input, other, None)
+    return _by_rows(tiles, input, other, None)
 
 
 def _addmm(
-    wide: bool, bias: torch.Tensor, input: torch.Tensor, other: torch.Tensor, **scales: float
+    tiles: Tiles, bias: torch.Tensor, input: torch.Tensor, other: torch.Tensor, **scales: float
 ) -> torch.Tensor | None:
     """``torch.addmm``, as GPT-2's layers call it."""
     if scales or type(other) not in _PLAIN or bias.dim() != 1:
         return None
-    return _by_rows(wide, input, other, bias)
+    return _by_rows(tiles, input, other, bias)
+
+
+def _activation(
+    function: Any, tiles: Tiles, input: torch.Tensor, *arguments: Any, **named: Any
+) -> torch.Tensor | None:
+    """An activation of ``FORMULAS``."""
+    return apply(function, tiles.modes, input, *arguments, **named)
 
 
 def _by_rows(
-    wide: bool, input: torch.Tensor, matrix: torch.Tensor, bias: torch.Tensor | None
+    tiles: Tiles, input: torch.Tensor, matrix: torch.Tensor, bias: torch.Tensor | None
 ) -> torch.Tensor:
     """``input @ matrix + bias``, the rows of ``input`` in tiles."""
     rows = input.reshape(-1, input.shape[-1])
@@ -93,13 +106,13 @@ def _by_rows(
 
     with torch._C.DisableTorchFunction():
         sizes = _agreeing(
-            wide,
+            tiles.wide,
             tuple(matrix.shape),
             matrix.stride(0) == 1,
             bias is not None,
             rows.dtype,
             rows.device,
-            torch.get_num_threads(),
+            tiles.modes,
         )
         found = rows.new_empty(len(rows), matrix.shape[1])
         first = 0
@@ -158,7 +171,7 @@ def _agreeing(
     biased: bool,
     dtype: torch.dtype,
     device: torch.device,
-    threads: int,
+    modes: str,
 ) -> tuple[int, ...]:
     """Tile sizes whose products give a row the same bits, tried on random numbers; ascending.
 
@@ -210,5 +223,5 @@ _REPLACEMENTS: dict[Any, Callable[..., torch.Tensor | None]] = {
     torch.mm: _matmul,
     torch.Tensor.matmul: _matmul,
     torch.Tensor.__matmul__: _matmul,
-    **{function: partial(apply, function) for function in FORMULAS},
+    **{function: partial(_activation, function) for function in FORMULAS},
 }

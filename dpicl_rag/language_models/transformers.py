@@ -13,6 +13,7 @@ import torch
 
 from dpicl_rag.errors import ModelError
 from dpicl_rag.language_models import probe, token_inputs
+from dpicl_rag.language_models.attention import as_it_is
 from dpicl_rag.language_models.base import Input, Progress
 from dpicl_rag.language_models.copy_bias import CopyBias, copy_bias_of
 from dpicl_rag.language_models.hardware import faster_dtype, machine
@@ -20,7 +21,13 @@ from dpicl_rag.language_models.lone_rows import LoneRows
 from dpicl_rag.language_models.memory import NotEnoughMemoryError, enough_memory
 from dpicl_rag.language_models.packed_rows import PackedRows
 from dpicl_rag.language_models.prefix_cache import PrefixCache
-from dpicl_rag.language_models.rows import Shelf, Tokens, TransformersRows, in_tenths
+from dpicl_rag.language_models.rows import (
+    Shelf,
+    Tokens,
+    TransformersRows,
+    in_company,
+    in_tenths,
+)
 from dpicl_rag.language_models.tokenizer import HuggingFaceTokenizer
 from dpicl_rag.language_models.verdicts import Verdicts, on_this_machine
 
@@ -71,10 +78,15 @@ class TransformersModel:
         self._copy_bias, self._public_copies = 0.0, False
         self.context_length = context_length_of(config)
 
-    def with_cache(self, cache: PrefixCache) -> TransformersModel:
-        """The same weights and tokenizer beside another cache."""
+    def with_cache(self, cache: PrefixCache | None) -> TransformersModel:
+        """The same weights and tokenizer beside another cache.
+
+        Warns:
+            ReadAnewWarning: What a folder keeps was read in other circumstances.
+        """
         other = copy.copy(self)
         other.cache, other.fingerprint = cache, self.fingerprint
+        other._here(cache)
         return other
 
     def copying(self, bias: float, *, public: bool = False) -> TransformersModel:
@@ -173,9 +185,16 @@ class TransformersModel:
         advance: Callable[[int], None] = lambda _: None,
         copy_bias: CopyBias | None = None,
     ) -> TransformersRows:
-        shelf = Shelf(cache, f"{self.fingerprint} {kind.version}", prefix)
+        shelf = Shelf(cache, f"{self.fingerprint} {kind.version} {self._here(cache)}", prefix)
         batch = kind(self._model, self._depth, prefix, inputs, room, shelf, advance)
         return TransformersRows(batch, copy_bias)
+
+    def _here(self, cache: PrefixCache | None = None) -> str:
+        """What decides bits now, in this thread; a cache is told."""
+        found = machine(self._model.device)
+        if cache is not None:
+            cache.used_on(found)
+        return found
 
     def _packs(self) -> bool:
         """Whether rows may share passes here; else they are read one at a time.
@@ -193,30 +212,33 @@ class TransformersModel:
             )
         return False
 
-    def _holds(self, kind: Kind, attempt: Callable[[probe.Read, probe.Forward, int], bool]) -> bool:
+    def _holds(self, kind: Kind, attempt: probe.Attempt) -> bool:
         """Whether an attempt succeeds on this machine; tried once."""
-        key = f"{self.fingerprint} {kind.version} {machine(self._model.device)}"
+        key = f"{self.fingerprint} {kind.version} {probe.VERSION} {self._here()}"
         return self._verdicts.holds(key, lambda: self._try(kind, attempt))
 
-    def _try(self, kind: Kind, attempt: Callable[[probe.Read, probe.Forward, int], bool]) -> bool:
+    def _try(self, kind: Kind, attempt: probe.Attempt) -> bool:
         def read(prefix: Tokens, inputs: Sequence[Tokens]) -> TransformersRows:
             return self._read(kind, prefix, inputs, probe.ROOM)
 
         def forward(token_ids: Tokens) -> torch.Tensor:
             ids = torch.tensor([list(token_ids)], device=self._model.device)
-            with torch.inference_mode():
+            with as_it_is(self._model), torch.inference_mode():
                 logits = self._model(input_ids=ids, use_cache=False).logits
             return torch.log_softmax(logits[0, -1].float(), dim=-1)
 
+        mine = in_company.set(None)  # documents of the probe share passes with no answer
         try:
             with enough_memory():
-                return attempt(read, forward, self._vocabulary)
+                return attempt(read, forward, self._vocabulary, self.context_length)
         except NotEnoughMemoryError:
             raise
         except Exception:
             # A model that masks, caches or calls its layers in a way of its own can tell us so by
             # any error.
             return False
+        finally:
+            in_company.reset(mine)
 
 
 def context_length_of(config: PretrainedConfig) -> int:

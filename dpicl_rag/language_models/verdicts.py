@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +23,7 @@ class Verdicts:
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
         self._known: dict[str, bool] = {}
+        self._lock = threading.Lock()
 
     def holds(self, key: str, attempt: Callable[[], bool]) -> bool:
         """Whether it holds, tried at most once.
@@ -30,15 +32,16 @@ class Verdicts:
             key: Everything that it hangs on.
             attempt: Tries it.
         """
-        if key not in self._known:
-            file = self._folder and self._folder / hashlib.sha256(key.encode()).hexdigest()
-            kept = file is not None and file.exists()
-            self._known[key] = kept or attempt()
-            if file is not None and self._known[key] and not kept:
-                with contextlib.suppress(OSError):  # then it is tried again
-                    file.parent.mkdir(parents=True, exist_ok=True)
-                    file.touch()
-        return self._known[key]
+        with self._lock:
+            if key not in self._known:
+                file = self._folder and self._folder / hashlib.sha256(key.encode()).hexdigest()
+                kept = file is not None and file.exists()
+                self._known[key] = kept or attempt()
+                if file is not None and self._known[key] and not kept:
+                    with contextlib.suppress(OSError):  # then it is tried again
+                        file.parent.mkdir(parents=True, exist_ok=True)
+                        file.touch()
+            return self._known[key]
 
 
 def on_this_machine() -> Verdicts:

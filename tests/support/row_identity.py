@@ -80,7 +80,7 @@ def largest_difference(model: TransformersModel, rounds: int, seed: int) -> floa
                         (found.experts[row], alone[own][at].experts[0]),
                         (found.public, alone[own][at].public),
                     ]
-                    largest = max([largest, *(_difference(*pair) for pair in pairs)])
+                    largest = max([largest, *(difference(*pair) for pair in pairs)])
     return largest
 
 
@@ -96,7 +96,7 @@ def distance_from_transformers(model: TransformersModel, plain: PreTrainedModel)
         found = model.read(head, [(1, 2, 3), own], room=_QUESTION).extend(question)
         assert isinstance(found, DenseStep)
         expected = torch.log_softmax(logits.float(), dim=-1)
-        largest = max(largest, _difference(found.experts[0], expected))
+        largest = max(largest, difference(found.experts[0], expected))
     return largest
 
 
@@ -129,7 +129,8 @@ def verdict(
     return "identical"
 
 
-def _difference(found: torch.Tensor, expected: torch.Tensor) -> float:
+def difference(found: torch.Tensor, expected: torch.Tensor) -> float:
+    """How far two rows are apart; 0.0 where every bit is the same."""
     if torch.equal(found, expected):
         return 0.0
     return float((found.double() - expected.double()).abs().nan_to_num(torch.inf).max())

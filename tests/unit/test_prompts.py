@@ -120,6 +120,14 @@ def test_too_few_or_empty_labels_are_refused(tiny_model, labels):
         label_tokens(tiny_model.tokenizer, labels, "")
 
 
+@pytest.mark.parametrize(
+    "labels", [[["a"], "b"], ["a", None], ["a", 1], [b"a", "b"], {"a", "b"}, 5]
+)
+def test_what_is_no_list_of_names_is_refused_in_one_line(tiny_model, labels):
+    with pytest.raises(ConfigurationError, match=r"^give the labels as a list of names$"):
+        label_tokens(tiny_model.tokenizer, labels, "")
+
+
 @pytest.mark.parametrize("labels", [["a", "a"], ["a", " a "]])
 def test_labels_that_cannot_be_told_apart_are_refused(tiny_model, labels):
     with pytest.raises(ConfigurationError, match="told apart"):

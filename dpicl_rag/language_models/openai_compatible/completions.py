@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,14 +14,10 @@ ROWS = 64
 request that fails costs few."""
 
 Shown = dict[int, float]
-"""Log-probability of each token that is shown; empty where the server refuses to say anything."""
+"""Log-probability of each token that is shown; empty where the server says nothing of use."""
 
 Tokens = tuple[int, ...]
 _TOKEN = "token_id:"  # noqa: S105 - what vLLM writes before a token's number
-
-
-class NamelessTokensError(Exception):
-    """A server names tokens by their text: which token is meant cannot be told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +90,6 @@ def understood(answer: Any, body: Body) -> list[Shown]:
     """What an answer shows of each prompt, in the order of the prompts.
 
     Raises:
-        NamelessTokensError: Tokens have no numbers.
         ValueError, TypeError, LookupError, AttributeError: It is no answer to these prompts.
     """
     choices = sorted(answer["choices"], key=lambda choice: int(choice["index"]))
@@ -105,23 +99,51 @@ def understood(answer: Any, body: Body) -> list[Shown]:
 
 
 def _shown(choice: Any) -> Shown:
-    # A filter's verdict follows from this prompt alone, so the row says nothing; see `experts`.
+    """What a choice shows; nothing where it is refused, or where anything in it is odd.
+
+    What stands in a choice that was finished follows from its own prompt, so it may not end an
+    answer: that would tell of one document. Why a choice was not finished follows from more.
+
+    Raises:
+        ValueError, TypeError, LookupError: It was not.
+    """
     if choice["finish_reason"] == "content_filter":
         return {}
-    found = choice["logprobs"]
-    if "content" in found:  # llama.cpp
-        pairs = [(one["id"], one["logprob"]) for one in found["content"][0]["top_logprobs"]]
-    else:
-        named = found["top_logprobs"][0]
-        if not all(name.startswith(_TOKEN) for name in named):
-            raise NamelessTokensError
-        pairs = [(name.removeprefix(_TOKEN), value) for name, value in named.items()]
-    # A number that is none comes as null: it follows from this prompt alone, as the refusal above.
-    shown = {int(id): math.nan if value is None else float(value) for id, value in pairs}
-    if not shown:
+    if choice["finish_reason"] not in _FINISHED:
         raise ValueError
-    return {} if any(math.isnan(value) or value > _MOST for value in shown.values()) else shown
+    try:
+        pairs = _pairs(choice["logprobs"])
+        shown = {int(token): _log_probability(value) for token, value in pairs}
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError):
+        return {}
+    return shown if len(shown) == len(pairs) else {}
 
 
+def _pairs(found: Any) -> list[tuple[Any, Any]]:
+    """Numbers of tokens, each with its log-probability."""
+    if "content" in found:  # llama.cpp
+        return [(one["id"], one["logprob"]) for one in found["content"][0]["top_logprobs"]]
+    named = found["top_logprobs"][0].items()
+    if not all(name.startswith(_TOKEN) for name, _ in named):
+        raise ValueError  # by its text: which token is meant cannot be told
+    return [(name.removeprefix(_TOKEN), value) for name, value in named]
+
+
+def _log_probability(value: object) -> float:
+    """A number that a row may hold. Null is none, and stands for what is none.
+
+    Raises:
+        ValueError: It is no such number.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError
+    if not _LEAST <= value <= _MOST:
+        raise ValueError
+    return float(value)
+
+
+_FINISHED = ("length", "stop")
+_LEAST = -1e6
+"""No float32 softmax says less of a token that is possible; vLLM says -9999 of others."""
 _MOST = 1e-3
 """No log-probability is above 0 but for rounding."""

@@ -12,7 +12,6 @@ from dpicl_rag.language_models.openai_compatible import bits
 from dpicl_rag.language_models.openai_compatible.completions import (
     PATH,
     Completions,
-    NamelessTokensError,
     Shown,
     Tokens,
     understood,
@@ -109,9 +108,7 @@ def _able(completions: Completions) -> Completions | None:
         answer = completions.server.accepts(PATH, body)
         if answer is None:
             continue
-        with contextlib.suppress(
-            NamelessTokensError, ValueError, TypeError, LookupError, AttributeError
-        ):
+        with contextlib.suppress(ValueError, TypeError, LookupError, AttributeError):
             rows = understood(answer, body)
             if all(rows):
                 # A server may give fewer than it was asked for, and say nothing.
@@ -129,8 +126,6 @@ def _names(completions: Completions, vocabulary: int) -> bool:
         return False
     body = completions.body([prompt], logprobs=1, logprob_token_ids=asked)
     answer = completions.server.accepts(PATH, body)
-    with contextlib.suppress(
-        NamelessTokensError, ValueError, TypeError, LookupError, AttributeError
-    ):
+    with contextlib.suppress(ValueError, TypeError, LookupError, AttributeError):
         return answer is not None and set(asked) <= understood(answer, body)[0].keys()
     return False

@@ -9,6 +9,7 @@ import torch
 
 from dpicl_rag.language_models.base import BlockRows, LanguageModel, Rows
 from dpicl_rag.language_models.copy_bias import copying
+from dpicl_rag.language_models.hardware import processor
 from dpicl_rag.language_models.ray.scripts import (
     Answer,
     Append,
@@ -144,10 +145,10 @@ class Shard:
 
 
 def bits_of(model: LanguageModel) -> str:
-    """A digest of a model's rows over fixed public texts.
+    """A digest of the processor, of versions, and of a model's rows over fixed public texts.
 
     Where two processes have the same, they add in the same order: a row has the same bits in
-    either.
+    either. Threads show in the rows, as far as they matter.
     """
     encode = model.tokenizer.encode
     rows = model.read(
@@ -155,7 +156,7 @@ def bits_of(model: LanguageModel) -> str:
         [model.digest((text,), model.context_length // 2) for text in _PROBE],
         room=128,
     )
-    found = hashlib.sha256(model.fingerprint.encode())
+    found = hashlib.sha256(f"{model.fingerprint} {processor()}".encode())
     for token_ids in (encode("\nWhen does the boat leave? It leaves at")[:100], encode("n")):
         step = rows.extend(token_ids)
         assert isinstance(step, DenseStep)

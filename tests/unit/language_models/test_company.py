@@ -137,4 +137,4 @@ def test_the_probe_sees_a_model_that_says_something_else():
         packed_rows.PackedRows, prefix, inputs, probe.ROOM
     )
     uniform = torch.full((len(build_tiny_tokenizer()),), 1e-3).log()
-    assert not probe.rows_are_their_own(own, lambda _: uniform, 200)
+    assert not probe.rows_are_their_own(own, lambda _: uniform, 200, 512)

@@ -11,7 +11,8 @@ from safetensors import SafetensorError
 from dpicl_rag.errors import ModelError
 from dpicl_rag.language_models import prefix_cache as prefix_cache_module
 from dpicl_rag.language_models.key_value_cache import KeyValueCache
-from dpicl_rag.language_models.prefix_cache import PrefixCache
+from dpicl_rag.language_models.packed_rows import PackedRows
+from dpicl_rag.language_models.prefix_cache import PrefixCache, ReadAnewWarning
 from dpicl_rag.language_models.rows import Shelf
 from dpicl_rag.language_models.transformers import TransformersModel
 from tests.support.tiny_model import build_tiny_model
@@ -171,6 +172,79 @@ def test_a_damaged_file_counts_as_absent(tmp_path, damage):
     assert float(cache.get("a", CPU)[0][0][0, 0, 0]) == 2.0
 
 
+@pytest.mark.parametrize("where", ["first", "in the middle", "near the end", "last"])
+@pytest.mark.parametrize("bit", [0, 6])
+def test_one_flipped_bit_counts_as_absent(tmp_path, where, bit):
+    cache = PrefixCache(memory=0, folder=tmp_path)
+    cache.put("a", entry(1))
+    file = file_of(tmp_path, "a")
+    content = bytearray(file.read_bytes())
+    places = {"first": 0, "in the middle": len(content) // 2, "near the end": -7, "last": -1}
+    content[places[where]] ^= 1 << bit
+    file.write_bytes(content)
+    assert cache.get("a", CPU) is None
+    assert not file.exists()
+
+
+@pytest.fixture
+def threads():
+    """Sets how many threads torch computes with; undone after the test."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+def test_what_was_read_with_other_threads_is_not_found(passes, threads):
+    """In memory too: a process may change the number between two questions."""
+    model = build_tiny_model().with_cache(PrefixCache())
+    for count, reads in ((1, True), (2, True), (1, False), (2, False)):
+        threads(count)
+        passes.clear()
+        read(model, DOCUMENTS)
+        assert bool(passes) == reads
+
+
+def test_another_machine_reads_anew_and_says_so_once(tmp_path, passes, threads, recwarn):
+    """Also where nothing was kept: what is said follows from no entry."""
+    threads(1)
+    build_tiny_model().with_cache(PrefixCache(folder=tmp_path))
+    threads(2)
+    cache = PrefixCache(folder=tmp_path)
+    with pytest.warns(ReadAnewWarning, match="threads"):
+        model = build_tiny_model().with_cache(cache)
+    assert read(model, DOCUMENTS).isfinite().all()
+    for count in (2, 1):
+        threads(count)
+        read(build_tiny_model().with_cache(PrefixCache(folder=tmp_path)), DOCUMENTS)
+    assert len(recwarn) == 0
+    cache.clear()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_is_told_of_once_a_process(tmp_path, monkeypatch, threads):
+    threads(1)
+    build_tiny_model().with_cache(PrefixCache(folder=tmp_path))
+    threads(2)
+
+    def fail(*_, **__):
+        raise PermissionError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, "touch", fail)
+    cache = PrefixCache(folder=tmp_path)
+    with pytest.warns(ReadAnewWarning):
+        build_tiny_model().with_cache(cache)
+    build_tiny_model().with_cache(cache)
+
+
+def test_a_shared_prefix_has_one_layout_wherever_it_comes_from(tmp_path):
+    """Products may look at where a matrix lies, and whether it was kept follows from others."""
+    prefix, inputs = tuple(range(40)), [(1, 2), (3, 4, 5)]
+    for cache in (PrefixCache(folder=tmp_path), PrefixCache(folder=tmp_path), None):
+        batch = build_tiny_model().with_cache(cache)._read(PackedRows, prefix, inputs, 4, cache)
+        for pair in batch._batch._passes.shared:
+            assert all(part.is_contiguous() and part.data_ptr() % 64 == 0 for part in pair)
+
+
 class Broken:
     """What the system says of a disk that is full or not ours to write."""
 
@@ -185,7 +259,7 @@ class Broken:
 
     @staticmethod
     def full(folder, monkeypatch):
-        def save_file(*_):
+        def save_file(*_, **__):
             raise SafetensorError("Error while serializing: I/O error: No space left on device")
 
         monkeypatch.setattr(prefix_cache_module, "save_file", save_file)

@@ -1,10 +1,13 @@
 """A fixed sample of the fuzzer over model configurations: ``tests/stress/test_fuzz_rows.py``."""
 
+import random
+
 import pytest
 import torch
 
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.mechanisms.step import DenseStep
+from tests.support.random_models import build_random_model, moved_by_company
 from tests.support.row_identity import largest_difference, verdict
 from tests.support.tiny_model import build_tiny_model, build_tiny_tokenizer
 
@@ -37,6 +40,19 @@ def test_a_row_is_the_same_to_the_last_bit_in_any_company(name):
 def test_a_row_is_so_or_the_model_is_refused(name, dtype):
     found = verdict(name, build_tiny_tokenizer(chat=False), dtype, rounds=1, seed=0)
     assert found == "identical" or found.startswith("refused")
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_a_row_alone_in_its_width_is_not_moved_by_one_that_joins(threads):
+    """A product of one matrix, or of fewer than threads, has another order of additions."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        draw = random.Random(4)
+        _, model = build_random_model(draw, torch.float32)
+        assert moved_by_company(model, draw) == 0.0
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("fault", ["number of rows", "longest row", "place", "cache"])

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from dpicl_rag.language_models import tiles
+from dpicl_rag.language_models import activations, tiles
+from dpicl_rag.language_models.hardware import modes
 from dpicl_rag.language_models.tiles import NotInvariantError, Tiles, cover
 
 DTYPES = [torch.float32, torch.bfloat16]
@@ -39,6 +40,8 @@ def functions(dtype):
         "gelu tanh": lambda x: functional.gelu(x, approximate="tanh"),
         "sigmoid": torch.sigmoid,
         "softplus": functional.softplus,
+        "mish": functional.mish,
+        "elu": functional.elu,
     }
 
 
@@ -116,7 +119,7 @@ def test_a_size_whose_rows_move_is_not_used(monkeypatch):
     monkeypatch.setattr(torch, "mm", moving)
     tiles._agreeing.cache_clear()
     try:
-        assert 48 not in tiles._agreeing(False, (40, 56), True, False, torch.float32, CPU, 1)
+        assert 48 not in tiles._agreeing(False, (40, 56), True, False, torch.float32, CPU, modes())
     finally:
         tiles._agreeing.cache_clear()
 
@@ -133,7 +136,7 @@ def test_a_product_that_looks_at_places_is_refused(monkeypatch):
     tiles._agreeing.cache_clear()
     try:
         with pytest.raises(NotInvariantError):
-            tiles._agreeing(False, (40, 56), True, False, torch.float32, CPU, 1)
+            tiles._agreeing(False, (40, 56), True, False, torch.float32, CPU, modes())
     finally:
         tiles._agreeing.cache_clear()
 
@@ -150,7 +153,27 @@ def test_what_16_bits_hide_in_ordinary_numbers_shows_in_what_cancels():
     tiles._agreeing.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch, "mm", recorded)
-        tiles._agreeing(False, (384, 56), True, False, torch.bfloat16, CPU, 1)
+        tiles._agreeing(False, (384, 56), True, False, torch.bfloat16, CPU, modes())
     tiles._agreeing.cache_clear()
     largest = max(float(product.abs().max()) for product in seen)
     assert 0 < largest < 1e-3  # ordinary sums of 384 numbers are about 7
+
+
+@pytest.mark.parametrize("threads", [3, 4])
+def test_gelu_is_given_to_one_thread_in_blocks_that_torch_does_not_divide(threads, monkeypatch):
+    """torch divides it from 16,384 numbers on: a share then ends inside a vector."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    tanh = (("approximate", "tanh"),)
+    try:
+        numbers = torch.randn(23_360, generator=torch.Generator().manual_seed(1)) * 2
+        with Tiles(True):
+            found = functional.gelu(numbers, approximate="tanh")
+            parts = [functional.gelu(part, approximate="tanh") for part in numbers.split(64)]
+        assert torch.equal(found, torch.cat(parts))
+        assert activations._keeps_bits(functional.gelu, (), tanh, torch.float32, "as it is")
+        monkeypatch.setattr(activations, "_BLOCK", 1 << 15)
+        assert not activations._keeps_bits(functional.gelu, (), tanh, torch.float32, "planted")
+    finally:
+        torch.set_num_threads(before)
+        activations._keeps_bits.cache_clear()

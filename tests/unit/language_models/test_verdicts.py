@@ -1,7 +1,15 @@
+import platform
+import threading
+import time
+
+import pytest
 import torch
 
+from dpicl_rag.language_models import hardware
 from dpicl_rag.language_models.hardware import faster_dtype, machine
 from dpicl_rag.language_models.verdicts import Verdicts
+
+CPU = torch.device("cpu")
 
 
 def attempts(*answers):
@@ -47,6 +55,82 @@ def test_threads_are_a_part_of_the_machine():
     finally:
         torch.set_num_threads(before)
     assert machine(torch.device("cpu")) == one
+
+
+@pytest.mark.parametrize(
+    ("switch", "on", "off"),
+    [
+        (torch.set_float32_matmul_precision, "medium", "highest"),
+        (torch.use_deterministic_algorithms, True, False),
+        (torch.backends.mkldnn.set_flags, False, True),
+        (torch.set_flush_denormal, True, False),
+    ],
+    ids=["precision", "deterministic", "oneDNN", "smallest numbers"],
+)
+def test_switches_of_torch_are_a_part_of_the_machine(switch, on, off):
+    switch(off)
+    one = machine(CPU)
+    try:
+        switch(on)
+        assert machine(CPU) != one
+    finally:
+        switch(off)
+    assert machine(CPU) == one
+
+
+def test_the_processor_is_known_by_what_it_is(tmp_path, monkeypatch):
+    listing = tmp_path / "cpuinfo"
+
+    def listed(model, flags, clock):
+        listing.write_text(
+            f"processor\t: 0\nmodel name\t: {model}\ncpu MHz\t: {clock}\nflags\t: {flags}\n\n"
+            "processor\t: 1\nmodel name\t: another\n"
+        )
+        return list(hardware._processor(listing))
+
+    found = listed("Xeon", "fma mmx avx2 new_bug", 2600)
+    assert found == ["model name: Xeon", "flags: avx2 fma"]
+    assert listed("Xeon", "avx2 fma", 900) == found
+    assert listed("EPYC", "avx2 fma", 2600) != found
+    assert listed("Xeon", "avx2 fma avx512f", 2600) != found
+    assert list(hardware._processor(tmp_path / "none")) != found
+
+
+def test_a_container_of_another_name_is_the_same_machine(monkeypatch):
+    one = machine(CPU)
+    hardware.processor.cache_clear()
+    monkeypatch.setattr(platform, "node", lambda: "another")
+    assert machine(CPU) == one
+
+
+@pytest.mark.parametrize(
+    ("variable", "moves"),
+    [
+        ("MKL_CBWR=COMPATIBLE", True),
+        ("ATEN_CPU_CAPABILITY=avx2", True),
+        ("ONEDNN_MAX_CPU_ISA=AVX2", True),
+        ("OMP_WAIT_POLICY=passive", False),
+        ("OMP_NUM_THREADS=7", False),
+    ],
+)
+def test_modes_of_libraries_are_a_part_of_the_machine(variable, moves):
+    assert hardware.is_mode(variable.split("=")[0]) == moves
+
+
+def test_one_thread_tries_while_others_wait():
+    verdicts, tries = Verdicts(), []
+
+    def attempt():
+        tries.append(1)
+        time.sleep(0.05)
+        return True
+
+    threads = [threading.Thread(target=verdicts.holds, args=("a", attempt)) for _ in range(4)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert len(tries) == 1
 
 
 def test_16_bits_where_the_processor_has_them(monkeypatch):
