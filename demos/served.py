@@ -63,16 +63,21 @@ def main(arguments: Sequence[str] = ()) -> int:
             ledger,
             memory=where / "memory.sqlite",
         )
-        server = make_server(
-            create_app(house), host="127.0.0.1", port=options.port, open_to_all=True
-        )
+        app = create_app(house)
+        server = make_server(app, host="127.0.0.1", port=options.port)
 
         def started(url: str) -> None:
-            console.print(f"\nOpen [link={url}]{url}[/link] and ask, for example:")
+            page = app.state.run_key.address(url)
+            # An address that is broken over two lines cannot be copied.
+            console.print(
+                f"\nOpen [link={page}]{page}[/link] and ask, for example:", soft_wrap=True
+            )
             for fact in box.facts:
                 console.print(f"  {fact.question}")
             console.print(f"What no answer should give away: {box.secrets[0].question}")
-            console.print(f"Chat clients: {url}v1, model {CORPUS}. Ctrl-C ends it.")
+            key = app.state.run_key.text
+            clients = f"Chat clients: {url}v1, model {CORPUS}, key {key}. Ctrl-C ends it."
+            console.print(clients, soft_wrap=True)
 
         server.run_until_stopped(started)
     return 0

@@ -1,7 +1,7 @@
 """A served corpus as a language model of LlamaIndex.
 
 ``python -m demos.clients.llama_index_client http://127.0.0.1:8321/v1 mail "When does it open?"``;
-the key, where one is needed, is in OPENAI_API_KEY.
+the key is in OPENAI_API_KEY.
 """
 
 from __future__ import annotations

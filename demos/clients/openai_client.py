@@ -1,7 +1,7 @@
 """A served corpus through the `openai` package, piece by piece.
 
 ``python -m demos.clients.openai_client http://127.0.0.1:8321/v1 mail "When does it open?"``; the
-key, where one is needed, is in OPENAI_API_KEY.
+key is in OPENAI_API_KEY.
 """
 
 from __future__ import annotations

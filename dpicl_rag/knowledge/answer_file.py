@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import time
@@ -9,7 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from dpicl_rag._database import Database
+from dpicl_rag._named_file import NamedFile
 from dpicl_rag.errors import KnowledgeError
 from dpicl_rag.knowledge.entry import Entry
 from dpicl_rag.knowledge.schema import MEMORY
@@ -23,6 +24,8 @@ Row = tuple[int, str, str, str, str, float, float, int, int, int]
 
 class AnswerFile:
     """Released answers in SQLite, safe for threads and processes.
+
+    Whoever removes the file has its answers forgotten: the next one is kept in a new file.
 
     Args:
         path: The file, made with mode 0600 where there is none; so is its folder, with 0700.
@@ -49,21 +52,37 @@ class AnswerFile:
                 "the folder of the memory cannot be made; check the path and its permissions"
             ) from None
         self._clock = clock
-        self._database = Database(self.path, MEMORY, busy_timeout=busy_timeout)
-        try:
-            self._database.make_ready()
-        except BaseException:
-            self._database.close()
-            raise
+        self._file = NamedFile(self.path, MEMORY, _found, busy_timeout=busy_timeout)
 
     def __repr__(self) -> str:
         return f"AnswerFile({str(self.path)!r})"
+
+    def check(self) -> None:
+        """See that answers can be read and kept.
+
+        Raises:
+            KnowledgeError: They cannot.
+        """
+        # The version that it has: a page is written, and no table changes.
+        version = len(MEMORY.migrations)
+        self._file.now().write(lambda c: c.execute(f"PRAGMA user_version = {version}"))
 
     def entries(self, scope: Scope = ALL) -> list[Entry]:
         """Entries of a scope, the oldest first."""
         condition, values = scope.condition()
         query = f"SELECT {_COLUMNS} FROM entry WHERE {condition} ORDER BY id"  # noqa: S608
-        return self._database.read(lambda c: [_entry(row) for row in c.execute(query, values)])
+        return self._file.now().read(lambda c: [_entry(row) for row in c.execute(query, values)])
+
+    def newest(self, scope: Scope, most: int) -> list[Entry]:
+        """The newest entries of a scope, the newest first."""
+        condition, values = scope.condition()
+        query = (
+            f"SELECT {_COLUMNS} FROM entry WHERE {condition}"  # noqa: S608
+            " ORDER BY released DESC, id DESC LIMIT ?"
+        )
+        return self._file.now().read(
+            lambda c: [_entry(row) for row in c.execute(query, (*values, most))]
+        )
 
     def find(self, scope: Scope, words: str, form: str) -> Entry | None:
         """The whole answer to the same question: the operator's own, or else the newest."""
@@ -72,7 +91,7 @@ class AnswerFile:
             f"SELECT {_COLUMNS} FROM entry WHERE {condition} AND words = ?"  # noqa: S608
             " AND whole AND form IN (?, '') ORDER BY edited DESC, released DESC, id DESC LIMIT 1"
         )
-        row = self._database.read(lambda c: c.execute(query, (*values, words, form)).fetchone())
+        row = self._file.now().read(lambda c: c.execute(query, (*values, words, form)).fetchone())
         return None if row is None else _entry(row)
 
     def put(
@@ -81,6 +100,7 @@ class AnswerFile:
         corpus: str,
         caller: str,
         part: str,
+        key: str,
         form: str,
         words: str,
         question: str,
@@ -93,12 +113,12 @@ class AnswerFile:
 
         Of two processes at once the last stays. What the operator edited is not replaced.
         """
-        kept = (corpus, caller, part, form, words, question, answer, epsilon, delta, whole)
-        self._database.write(
+        kept = (corpus, caller, part, key, form, words, question, answer, epsilon, delta, whole)
+        self._file.now().write(
             lambda c: c.execute(
-                "INSERT INTO entry (corpus, caller, part, form, words, question, answer, epsilon,"
-                " delta, whole, released) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-                " ON CONFLICT (corpus, caller, part, form, words) DO UPDATE SET"
+                "INSERT INTO entry (corpus, caller, part, key, form, words, question, answer,"
+                " epsilon, delta, whole, released) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                " ON CONFLICT (corpus, caller, part, key, form, words) DO UPDATE SET"
                 " question = excluded.question, answer = excluded.answer,"
                 " epsilon = excluded.epsilon, delta = excluded.delta, whole = excluded.whole,"
                 " released = excluded.released, embedder = NULL, vector = NULL"
@@ -127,7 +147,7 @@ class AnswerFile:
         """Delete all entries of a scope; returns how many there were."""
         condition, values = scope.condition()
         statement = f"DELETE FROM entry WHERE {condition}"  # noqa: S608 - see Scope.condition
-        return self._database.write(lambda c: c.execute(statement, values).rowcount)
+        return self._file.now().write(lambda c: c.execute(statement, values).rowcount)
 
     def vectors(self, scope: Scope, fingerprint: str) -> list[tuple[Entry, bytes | None]]:
         """The newest entries, the newest first, with the vectors of an embedding model.
@@ -146,7 +166,7 @@ class AnswerFile:
             found = connection.execute(query, (fingerprint, *values))
             return [(_entry(tuple(row)), vector) for vector, *row in found]
 
-        return self._database.read(read)
+        return self._file.now().read(read)
 
     def keep_vectors(self, fingerprint: str, vectors: Mapping[Entry, bytes]) -> None:
         """Keep vectors of questions; another process may do the same, with the same result."""
@@ -160,20 +180,35 @@ class AnswerFile:
             )
 
         # A vector can be made again: no question fails or waits for this.
-        self._database.try_write(write)
+        self._file.now().try_write(write)
 
     def close(self) -> None:
         """Close the file; later calls raise KnowledgeError."""
-        self._database.close()
+        self._file.close()
 
     def _change(self, number: int, scope: Scope, statement: str, *new: str) -> None:
         condition, values = scope.condition()
         whole = f"{statement} WHERE id = ? AND {condition}"
-        changed = self._database.write(lambda c: c.execute(whole, (*new, number, *values)).rowcount)
+        changed = self._file.now().write(
+            lambda c: c.execute(whole, (*new, number, *values)).rowcount
+        )
         if not changed:
             raise KnowledgeError(
                 f"there is no entry {number} in this memory; `dpicl-rag memory show` lists them"
             )
+
+
+def _found(path: Path) -> os.stat_result:
+    """The file of that name, made where there is none."""
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        return path.stat()
+    except OSError as error:
+        raise KnowledgeError(
+            f"the memory {path} cannot be opened ({error.strerror}); check the path and its "
+            "permissions"
+        ) from error
 
 
 def _entry(row: Row) -> Entry:

@@ -43,9 +43,11 @@ class AnswerMemory:
 
     Args:
         path: The file, made with mode 0600 where there is none. One file may hold the memories of
-            many corpora and callers.
+            many corpora and callers: an `AnswerFile` that is open, which stays open.
         corpus: The corpus whose answers are remembered.
         caller: Who asks; the one that the model is made with.
+        key: The key of a server that asks. What one key was told another is not, also if both were
+            made under one name.
         where: Filter on metadata of the retriever, if it has one.
         shared: Read the answers to all callers. What is remembered still names the caller.
         embedder: Embedding model of questions; the packaged one if None.
@@ -61,10 +63,11 @@ class AnswerMemory:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | AnswerFile,
         corpus: str,
         *,
         caller: str | None = None,
+        key: str | None = None,
         where: Mapping[str, Any] | None = None,
         shared: bool = False,
         embedder: Embedder | None = None,
@@ -77,11 +80,14 @@ class AnswerMemory:
         self.part = part_of(where)
         self.neighbours = _validate.count("neighbours", neighbours)
         self.least = _validate.cosine("least", least)
-        self._own = Scope(self.corpus, self.caller or "", self.part)
+        self._own = Scope(self.corpus, self.caller or "", self.part, key or "")
         self._seen = Scope(self.corpus, None, self.part) if shared else self._own
         self._embedder = embedder
         self._warned = False
-        self._file = AnswerFile(path, busy_timeout=busy_timeout)
+        self._lent = isinstance(path, AnswerFile)
+        self._file = (
+            path if isinstance(path, AnswerFile) else AnswerFile(path, busy_timeout=busy_timeout)
+        )
 
     def __repr__(self) -> str:
         return f"AnswerMemory({self.corpus!r}, caller={self.caller!r})"
@@ -183,6 +189,7 @@ class AnswerMemory:
             corpus=self.corpus,
             caller=self.caller or "",
             part=self.part,
+            key=self._own.key or "",
             form=form,
             words=words,
             question=_text(question).strip(),
@@ -232,8 +239,9 @@ class AnswerMemory:
         return self._file.clear(self._own)
 
     def close(self) -> None:
-        """Close the file; later calls raise KnowledgeError."""
-        self._file.close()
+        """Close the file, unless it was lent; later calls raise KnowledgeError."""
+        if not self._lent:
+            self._file.close()
 
     def __enter__(self) -> AnswerMemory:
         return self

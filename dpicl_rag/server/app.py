@@ -21,8 +21,9 @@ from dpicl_rag.server.metrics import Metrics
 from dpicl_rag.server.owners import Office, owner_endpoints
 from dpicl_rag.server.page import static_page
 from dpicl_rag.server.protocol import ChatRequest
+from dpicl_rag.server.run_key import RunKey
 from dpicl_rag.server.shelf import Shelf
-from dpicl_rag.server.shell import LOOPBACK, Shell
+from dpicl_rag.server.shell import Shell
 from dpicl_rag.server.turns import Turns
 
 MOST_BYTES = 64 * 1024
@@ -54,7 +55,7 @@ def create_app(
 
     Args:
         house: What is served.
-        keys: Who may ask; None lets everybody in who calls this machine by its own name.
+        keys: Who may ask; None lets in who has the key of this run, ``app.state.run_key``.
         limits: How much at once.
         journal: Where a line about every question goes; nowhere by default.
         shelf: Where owners' uploads go; None takes none.
@@ -62,6 +63,7 @@ def create_app(
     """
     turns, metrics, log = Turns(limits or Limits()), Metrics(), journal or Journal()
     office = Office(shelf, auditor, Jobs())
+    known = RunKey() if keys is None else keys
     metrics.inside.set_function(lambda: turns.inside)
 
     @asynccontextmanager
@@ -84,16 +86,16 @@ def create_app(
         responses={"default": {"model": Failure, "description": "An error in OpenAI's form"}},
     )
     app.state.turns, app.state.metrics = turns, metrics
+    app.state.run_key = known if isinstance(known, RunKey) else None
 
     def caller_of(request: Request) -> Caller:
-        if keys is None:
-            return Caller(None, "owner")
         scheme, _, key = request.headers.get("Authorization", "").partition(" ")
-        found = keys.find(key.strip()) if scheme.lower() == "bearer" else None
+        found = known.find(key.strip()) if scheme.lower() == "bearer" else None
         if found is None:
             raise Refusal(
                 401,
-                "no such key; send one that `dpicl-rag keys add` has made as a bearer token",
+                "no such key; send one that `dpicl-rag keys add` has made, or the one that "
+                "`dpicl-rag serve` shows where none were made, as a bearer token",
                 code="invalid_api_key",
                 headers={"WWW-Authenticate": "Bearer"},
             )
@@ -128,12 +130,7 @@ def create_app(
         if "exchange" in state:
             log.write(exchange, status or chat.GONE)
 
-    app.add_middleware(
-        Shell,
-        most_bytes=most_bytes,
-        told=told,
-        hosts=LOOPBACK if keys is None else None,
-    )
+    app.add_middleware(Shell, most_bytes=most_bytes, told=told)
 
     @app.get("/v1/models")
     def models(caller: Asking) -> dict[str, Any]:
@@ -175,7 +172,9 @@ def create_app(
     def memory(caller: Asking, model: str | None = None) -> dict[str, Any]:
         """What was released to the caller before, the newest first. Public to this caller."""
         names = [model] if model is not None else house.open_to(caller)
-        found = [entry for name in names for entry in house.remembered(name, caller)]
+        found = [
+            entry for name in names for entry in house.remembered(name, caller, MOST_REMEMBERED)
+        ]
         found.sort(key=lambda entry: entry.time, reverse=True)
         return {"data": [views.remembered(entry) for entry in found[:MOST_REMEMBERED]]}
 
@@ -197,18 +196,20 @@ def create_app(
         """Whether it takes questions."""
         if turns.draining:
             raise busy(GOING_DOWN)
-        house.ledger.settle_stale()  # a write, if only of nothing: what cannot pay is not ready
+        house.check()
+        if keys is not None:
+            keys.check()
         return {"status": "ready"}
 
     @app.get("/metrics", responses={200: {"content": {"text/plain": {}}}})
     def counted(caller: Asking) -> Response:
-        """For Prometheus, with the key of an owner of all corpora: it names every one."""
+        """For Prometheus, with the key of an owner of all corpora: it names those open to it."""
         if caller.role != "owner" or caller.corpora is not None:
             raise Refusal(
                 403,
                 "this is for owners of all corpora; use a key made with --owner alone",
                 code="not_owner",
             )
-        return Response(metrics.text(), media_type="text/plain; version=0.0.4")
+        return Response(metrics.text(caller), media_type="text/plain; version=0.0.4")
 
     return app

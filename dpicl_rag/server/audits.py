@@ -103,6 +103,10 @@ class Auditor:
         _, plot, _ = self._files(corpus)
         return plot.read_bytes() if plot.exists() else None
 
+    def forget(self, corpus: str) -> None:
+        """Delete the report of a corpus, for another that is made under its name."""
+        shutil.rmtree(self.folder / corpus, ignore_errors=True)
+
     def _keep(self, corpus: str, told: bytes, said: str) -> dict[str, Any]:
         new = self.folder / corpus / _NEW
         text, _, summary = (new / name for name in _REPORT)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,13 +21,12 @@ from dpicl_rag.ledger import Ledger, ScopeStatus
 from dpicl_rag.ledger.fixed_point import affordable
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.prompts import PromptTemplate
+from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.server.failures import Refusal
 from dpicl_rag.server.keys import Caller
 
 PUBLIC = "public"
 """The model that reads no documents and costs nothing."""
-
-_MEMORIES = 64  # files kept open
 
 
 @dataclass(frozen=True)
@@ -93,7 +91,7 @@ class House:
         ledger: Ledger,
         *,
         memory: Path | None = None,
-        embedder: Any = None,
+        embedder: Embedder | None = None,
         **options: Any,
     ) -> None:
         if PUBLIC in corpora:
@@ -105,10 +103,10 @@ class House:
         self.ledger = ledger
         self._model = model
         self._memory = memory
-        self._embedder = embedder
+        self._embedder = embedder or SentenceTransformerEmbedder()
         self._options = options
         self._lock = threading.Lock()
-        self._memories: OrderedDict[tuple[str, str | None], AnswerMemory] = OrderedDict()
+        self._answers: AnswerFile | None = None
 
     def __repr__(self) -> str:
         return f"House({sorted(self.corpora)})"
@@ -162,34 +160,57 @@ class House:
         served = self.served(name, caller)
         if self._memory is None or served is None:
             return None
-        who = name, caller.name
-        with self._lock:
-            if who not in self._memories:
-                self._memories[who] = AnswerMemory(
-                    self._memory, name, caller=caller.name, embedder=self._embedder
-                )
-            self._memories.move_to_end(who)
-            if len(self._memories) > _MEMORIES:
-                # Not closed: an answer under way may still be kept there.
-                self._memories.popitem(last=False)
-            return self._memories[who]
+        return AnswerMemory(
+            self._answer_file(self._memory),
+            name,
+            caller=caller.name,
+            key=caller.id,
+            embedder=self._embedder,
+        )
 
-    def remembered(self, name: str, caller: Caller) -> list[Entry]:
-        """What was released to this caller of a corpus, the oldest first."""
+    def remembered(self, name: str, caller: Caller, most: int) -> list[Entry]:
+        """What was released to this caller of a corpus, the newest first.
+
+        Args:
+            name: The corpus.
+            caller: Who asks.
+            most: How many.
+        """
         self.served(name, caller)
         if self._memory is None or not self._memory.exists():  # reading makes no file
             return []
-        # A file of its own: those of `memory` may be closed while answers go on.
-        answers = AnswerFile(self._memory)
-        try:
-            return answers.entries(Scope(name, caller.name or "", part_of(None)))
-        finally:
-            answers.close()
+        own = Scope(name, caller.name or "", part_of(None), caller.id or "")
+        return self._answer_file(self._memory).newest(own, most)
+
+    def check(self) -> None:
+        """See that answers can be paid for and kept.
+
+        Raises:
+            LedgerError: The ledger cannot be written, or its file is another one.
+            KnowledgeError: The memory cannot be written.
+        """
+        self.ledger.check()
+        if self._memory is not None:
+            self._answer_file(self._memory).check()
+
+    def _answer_file(self, path: Path) -> AnswerFile:
+        """The file of released answers. It is opened once: that reads all of it, of all callers."""
+        with self._lock:
+            if self._answers is None:
+                self._answers = AnswerFile(path)
+            return self._answers
 
     def budgets(self, name: str, caller: Caller) -> list[ScopeStatus]:
         """The budgets that an answer of this corpus to this caller comes out of. Public."""
         mine = {("corpus", name), ("caller", caller.name)}
         return [one for one in self.ledger.status() if (one.kind, one.name) in mine]
+
+    def has_budget(self, name: str) -> bool:
+        """Whether the answers of a corpus are limited."""
+        return any(
+            (one.kind, one.name) == ("corpus", name) and one.budget is not None
+            for one in self.ledger.status()
+        )
 
     def config(self, name: str) -> PrivacyConfig:
         """The settings of a corpus. Public."""
@@ -237,7 +258,6 @@ class House:
 
     def close(self) -> None:
         """Close what is open; the ledger last."""
-        for memory in self._memories.values():
-            memory.close()
-        self._memories.clear()
+        if self._answers is not None:
+            self._answers.close()
         self.ledger.close()

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from dpicl_rag.errors import DPICLError
 from dpicl_rag.server.failures import Refusal, refusal
+from dpicl_rag.server.keys import Caller
 
 Kind = Literal["ingest", "audit"]
 State = Literal["running", "done", "failed", "stopped"]
@@ -23,11 +24,12 @@ class Stopped(Exception):
 
 @dataclass(eq=False)
 class Job:
-    """One ingest or audit. For owners only: how far it has come follows from the documents.
+    """One ingest or audit. For its owner only: how far it has come follows from the documents.
 
     Attributes:
         kind: What is done.
         corpus: To which corpus.
+        owner: The key that began it; None where no keys are in use.
         stage: What is done now, in words.
         done: How much of that is done.
         total: How much there is, where that is known.
@@ -39,6 +41,7 @@ class Job:
 
     kind: Kind
     corpus: str
+    owner: str | None
     stage: str = ""
     done: int = 0
     total: int | None = None
@@ -91,7 +94,12 @@ class Jobs:
         self.latest: Job | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def begin(self, kind: Kind, corpus: str) -> Job:
+    def of(self, owner: Caller) -> Job | None:
+        """The job under way, or the last one, if this owner's key began it."""
+        mine = self.latest is not None and self.latest.owner == owner.id
+        return self.latest if mine else None
+
+    def begin(self, kind: Kind, corpus: str, owner: Caller) -> Job:
         """Take the one place there is; ``run`` or ``fail`` gives it back.
 
         Raises:
@@ -100,10 +108,10 @@ class Jobs:
         if self.latest is not None and self.latest.state == "running":
             raise Refusal(
                 409,
-                "another job is running; wait until it has ended, or stop it",
+                "another job is running; wait until it has ended, or stop it if it is yours",
                 code="job_running",
             )
-        self.latest = Job(kind, corpus)
+        self.latest = Job(kind, corpus, owner.id)
         return self.latest
 
     def run(self, job: Job, work: Work) -> None:

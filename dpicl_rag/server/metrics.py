@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client.metrics_core import Metric
 from prometheus_client.samples import Sample
 
 from dpicl_rag.answers import PrivateAnswer
+from dpicl_rag.server.keys import Caller
 
 
 class _Counter(Counter):
@@ -46,6 +48,23 @@ class Metrics:
         self._tokens.labels(corpus).inc(answer.tokens)
         self._rho.labels(corpus).inc(answer.rho)
 
-    def text(self) -> bytes:
-        """In the form that Prometheus reads."""
-        return generate_latest(self._registry)
+    def text(self, caller: Caller) -> bytes:
+        """In the form that Prometheus reads, of the corpora that a caller may ask."""
+        return generate_latest(_Open(self._registry, caller))
+
+
+class _Open(CollectorRegistry):
+    """A registry without the corpora that are closed to a caller."""
+
+    def __init__(self, every: CollectorRegistry, caller: Caller) -> None:
+        super().__init__()
+        self._every = every
+        self._caller = caller
+
+    def collect(self) -> Iterable[Metric]:
+        """See Prometheus."""
+        for metric in self._every.collect():
+            metric.samples = [
+                one for one in metric.samples if self._caller.may_ask(one.labels.get("corpus", ""))
+            ]
+            yield metric

@@ -5,8 +5,9 @@ What is told here may follow from the documents: it is for their owner.
 
 import asyncio
 import math
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Depends, Request
@@ -32,6 +33,9 @@ from dpicl_rag.server.shelf import Shelf, Unit
 from dpicl_rag.server.turns import Turns
 
 UPLOAD_PATH = "/v1/owner/documents"
+MOST_EPSILON = 1e6
+"""Of a budget."""
+
 _FORM_BYTES = 64 * 1024  # beside the file
 _FIELD_LETTERS = 256
 _POLL = 0.2  # seconds
@@ -48,6 +52,7 @@ _UPLOAD_FORM = {
                     "required": ["corpus", "file"],
                     "properties": {
                         "corpus": {"type": "string"},
+                        "epsilon": {"type": "string"},
                         "file": {"type": "string", "format": "binary"},
                         "unit": {"type": "string"},
                         "text_field": {"type": "string"},
@@ -73,9 +78,19 @@ class Budget(BaseModel):
 
     kind: Literal["corpus", "caller"]
     name: str = Field(min_length=1, max_length=512)
-    epsilon: float | None = Field(ge=0, le=1e6, allow_inf_nan=False)
+    epsilon: float | None = Field(ge=0, le=MOST_EPSILON, allow_inf_nan=False)
     delta: float = Field(1e-5, gt=0, lt=1)
     period: Literal["lifetime", "day", "month", "year"] = "lifetime"
+
+
+class Opening(BaseModel):
+    """A corpus to open to other keys.
+
+    Attributes:
+        corpus: Its name.
+    """
+
+    corpus: str = Field(min_length=1, max_length=512)
 
 
 class AuditRequest(BaseModel):
@@ -147,16 +162,40 @@ def owner_endpoints(
             raise Refusal(404, "no audits here; use `dpicl-rag audit`", code="no_audits")
         return office.auditor
 
+    def job_of(owner: Caller) -> Job:
+        found = jobs.of(owner)
+        if found is None:
+            raise Refusal(404, "no job was started yet", code="no_job")
+        return found
+
+    def claim(shelf: Shelf, owner: Caller, corpus: str, epsilon: float | None) -> None:
+        """Make a corpus ready to be filled: a new one is the owner's alone, and has a budget."""
+        if not owner.may_ask(corpus) or shelf.is_taken(corpus, house):
+            # One sentence for what is another key's, what is not served and what this key may not.
+            raise Refusal(
+                403,
+                "this key cannot fill a corpus of that name; choose another",
+                param="corpus",
+            )
+        if corpus not in house.corpora:
+            if keys is not None:
+                keys.close_corpus(corpus, owner)
+            if office.auditor is not None:
+                office.auditor.forget(corpus)  # of one that was deleted, maybe another owner's
+        shelf.give_budget(corpus, house, epsilon)
+
     @router.get("")
     def overview(owner: Owning) -> dict[str, Any]:
         """What there is to work with: corpora, callers, their budgets and the latest job."""
         corpora = house.open_to(owner)
+        closed = {} if keys is None else keys.closed()
         everyone = owner.corpora is None
         callers = [one.name for one in keys.callers()] if keys is not None and everyone else []
         named = {("corpus", name) for name in corpora} | {("caller", name) for name in callers}
-        job = jobs.latest if jobs.latest is not None and owner.may_ask(jobs.latest.corpus) else None
+        job = jobs.of(owner)
         return {
             "corpora": corpora,
+            "closed": [name for name in corpora if name in closed],
             "callers": callers,
             "budgets": [
                 views.scope(one, Budget.model_fields["delta"].default)
@@ -164,6 +203,7 @@ def owner_endpoints(
                 if (one.kind, one.name) in named
             ],
             "most_bytes": None if office.shelf is None else office.shelf.most_bytes,
+            "upload_epsilon": None if office.shelf is None else office.shelf.config.epsilon,
             "audits": office.auditor is not None,
             "job": None if job is None else job.view(),
         }
@@ -174,10 +214,10 @@ def owner_endpoints(
         shelf = office.shelf
         if shelf is None:
             raise Refusal(404, "no uploads here; use `dpicl-rag ingest`", code="no_uploads")
-        job = jobs.begin("ingest", "")
+        job = jobs.begin("ingest", "", owner)
         try:
             job.at("Receiving the file")
-            receiving = _received(request, job, owner, shelf)
+            receiving = _received(request, job, shelf, partial(claim, shelf, owner))
             path, unit = await _unless_stopped(receiving, job, turns)
             jobs.run(job, lambda job: shelf.ingest(job, house, turns, path, unit))
         except BaseException as error:
@@ -188,17 +228,22 @@ def owner_endpoints(
     @router.get("/job")
     def job(owner: Owning) -> dict[str, Any]:
         """The job under way, or the last one."""
-        if jobs.latest is None or not owner.may_ask(jobs.latest.corpus):
-            raise Refusal(404, "no job was started yet", code="no_job")
-        return jobs.latest.view()
+        return job_of(owner).view()
 
     @router.post("/job/stop")
     def stop(owner: Owning) -> dict[str, Any]:
         """End the job at its next step; what it has stored stays."""
-        if jobs.latest is None or not owner.may_ask(jobs.latest.corpus):
-            raise Refusal(404, "no job was started yet", code="no_job")
+        job = job_of(owner)
         jobs.stop()
-        return jobs.latest.view()
+        return job.view()
+
+    @router.post("/open")
+    def open_corpus(body: Opening, owner: Owning) -> dict[str, Any]:
+        """Open a corpus that was uploaded to other keys: those that name it, or name none."""
+        house.served(body.corpus, owner)
+        if keys is not None:
+            keys.open_corpus(body.corpus)
+        return {"corpus": body.corpus, "closed": False}
 
     @router.post("/budgets")
     def set_budget(body: Budget, owner: Owning) -> dict[str, Any]:
@@ -226,7 +271,7 @@ def owner_endpoints(
     async def audit(body: AuditRequest, owner: Owning) -> dict[str, Any]:
         """Audit a corpus in a process beside the server. Nothing is spent."""
         auditor = auditor_for(body.corpus, owner)
-        job = jobs.begin("audit", body.corpus)
+        job = jobs.begin("audit", body.corpus, owner)
         try:
             settings = house.corpora[body.corpus].settings
             command = auditor.begin(body.corpus, body.question, body.runs, settings)
@@ -282,8 +327,10 @@ async def _unless_stopped(work: Coroutine[Any, Any, T], job: Job, turns: Turns) 
             working.exception()  # seen: nothing of it reaches a log
 
 
-async def _received(request: Request, job: Job, owner: Caller, shelf: Shelf) -> tuple[Any, Unit]:
-    """The file of an upload on disk, and how it is to be read.
+async def _received(
+    request: Request, job: Job, shelf: Shelf, claim: Callable[[str, float | None], None]
+) -> tuple[Any, Unit]:
+    """The file of an upload on disk, and how it is to be read; its corpus is claimed before.
 
     Raises:
         Refusal: The form is not as it should be.
@@ -296,9 +343,12 @@ async def _received(request: Request, job: Job, owner: Caller, shelf: Shelf) -> 
                 raise _wrong("send the document as the field file", "file")
             fields = {
                 name: _short(name, form.get(name))
-                for name in ("corpus", "unit", "text_field", "key_field")
+                for name in ("corpus", "epsilon", "unit", "text_field", "key_field")
             }
-            job.corpus = _corpus(fields.pop("corpus"), owner, shelf.closed)
+            epsilon = _epsilon(fields.pop("epsilon"))
+            name = _corpus(fields.pop("corpus"))
+            await in_thread(claim, name, epsilon)
+            job.corpus = name
             # The form's own file is read in a worker thread, so that answers go on.
             path = await in_thread(shelf.keep, job.corpus, file.filename or "", file.file)
     except ClientDisconnect:
@@ -321,7 +371,7 @@ async def _received(request: Request, job: Job, owner: Caller, shelf: Shelf) -> 
     return path, Unit(**fields)
 
 
-def _corpus(name: str | None, owner: Caller, closed: Collection[str]) -> str:
+def _corpus(name: str | None) -> str:
     if name is None:
         raise _wrong("name the corpus", "corpus")
     try:
@@ -331,16 +381,19 @@ def _corpus(name: str | None, owner: Caller, closed: Collection[str]) -> str:
         raise _wrong(str(error), "corpus") from None
     if name == PUBLIC:
         raise _wrong(f"{PUBLIC!r} is the model without documents; choose another name", "corpus")
-    if not owner.may_ask(name):
-        raise Refusal(403, "this key is not for that corpus", param="corpus")
-    if name in closed:
-        raise Refusal(
-            403,
-            "a corpus of this name is not served here; choose another name, or have it served with "
-            "--corpus",
-            param="corpus",
-        )
     return name
+
+
+def _epsilon(given: str | None) -> float | None:
+    if given is None:
+        return None
+    try:
+        found = float(given)
+    except ValueError:
+        found = math.nan
+    if not 0 <= found <= MOST_EPSILON:
+        raise _wrong(f"epsilon is a number from 0 to {MOST_EPSILON:,.0f}", "epsilon")
+    return found
 
 
 def _short(name: str, value: Any) -> str | None:

@@ -16,11 +16,13 @@ from fastapi import FastAPI
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.server.connection import MOST, SECONDS, Connection
-from dpicl_rag.server.shell import LOOPBACK
 from dpicl_rag.server.turns import Turns
 
 if sys.platform != "win32":
     import resource
+
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+"""Names of this machine that nobody else can give to another."""
 
 GRACE = 60
 """Seconds that answers have to end: more than a token takes."""
@@ -80,19 +82,18 @@ class DrainingServer(uvicorn.Server):
             super().handle_exit(sig, frame)
 
 
-def make_server(app: FastAPI, *, host: str, port: int, open_to_all: bool) -> DrainingServer:
+def make_server(app: FastAPI, *, host: str, port: int) -> DrainingServer:
     """A server for an application.
 
     Args:
         app: See ``create_app``.
         host: Address to listen on.
         port: Port; 0 for any.
-        open_to_all: Whether no key is needed.
 
     Raises:
-        ConfigurationError: Anyone on the network could ask without a key.
+        ConfigurationError: No keys were made for the network.
     """
-    if open_to_all and host not in LOOPBACK:
+    if app.state.run_key is not None and host not in LOOPBACK:
         raise ConfigurationError(
             f"without keys the server listens on this machine only, not on {host}; make a key "
             "with `dpicl-rag keys add NAME`"

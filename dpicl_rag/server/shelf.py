@@ -16,6 +16,7 @@ import numpy.typing as npt
 from filelock import FileLock, Timeout
 
 from dpicl_rag.answers import in_thread
+from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError, LoaderError
 from dpicl_rag.loaders import LoadReport, load
 from dpicl_rag.retrieval import Corpus
@@ -56,15 +57,14 @@ class Shelf:
         embedder: Of all corpora that are made here.
         settings: Of these corpora.
         most_bytes: Of an upload. Public.
-        closed: Corpora of the store that are not served: an upload does not open them.
     """
 
     path: str | Path | None
     embedder: Embedder
     settings: CorpusSettings = field(default_factory=CorpusSettings)
     most_bytes: int = 200 * 2**20
-    closed: frozenset[str] = frozenset()
     _opened: list[Corpus] = field(default_factory=list)
+    _begun: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._uploads = beside(self.path, "uploads")
@@ -77,6 +77,32 @@ class Shelf:
 
     def __repr__(self) -> str:
         return f"Shelf({str(self.path)!r})"
+
+    @property
+    def config(self) -> PrivacyConfig:
+        """The settings of an answer of what is uploaded here. Public."""
+        return PrivacyConfig.create(**self.settings.privacy)
+
+    def is_taken(self, corpus: str, house: House) -> bool:
+        """Whether the store has a corpus that is not served, and was not begun here."""
+        if corpus in house.corpora or corpus in self._begun:
+            return False
+        return corpus in Corpus.names(self.path)
+
+    def give_budget(self, corpus: str, house: House, epsilon: float | None) -> None:
+        """Give a corpus its budget, before there is anything to answer from.
+
+        Args:
+            corpus: Its name.
+            house: Where it will be served.
+            epsilon: What all its answers may reveal, ever; None leaves the budget that there is. A
+                new corpus that has none may reveal in all what the settings let one answer reveal.
+        """
+        if epsilon is None:
+            if corpus in house.corpora or house.has_budget(corpus):
+                return
+            epsilon = self.config.epsilon
+        house.ledger.set_budget(corpus=corpus, epsilon=epsilon, delta=self.config.delta)
 
     def keep(self, corpus: str, name: str, content: IO[bytes]) -> Path:
         """Copy an upload to a private file.
@@ -129,6 +155,7 @@ class Shelf:
     ) -> dict[str, Any]:
         loaded = self._load(job, path, unit)
         job.at("Opening the corpus")
+        self._begun.add(job.corpus)
         target = Corpus.create(job.corpus, self.path, embedder=embedder)
         try:
             added = target.add(

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dpicl_rag.server.failures import Refusal, refusal
-
-LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
-"""Names of this machine that nobody else can give to another."""
+from dpicl_rag.server.failures import refusal
 
 PATIENCE = 30.0
 """Seconds for a body to come, and for a client to take what it is sent."""
@@ -33,8 +29,6 @@ _HEADERS = {
     "frame-ancestors 'none'",
 }
 
-_FORWARDED = ("Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP")
-
 
 class Shell:
     """The outermost layer: no exception passes it, since servers write what they catch to a log.
@@ -44,8 +38,6 @@ class Shell:
         most_bytes: Of a body, by path.
         told: Told what the request noted in its state, and the status of its answer; 0 if none
             was sent.
-        hosts: Names by which the server may be called; None for any. Where no key is asked for, a
-            page that the browser of this machine shows could otherwise ask under another name.
     """
 
     def __init__(
@@ -53,12 +45,10 @@ class Shell:
         app: ASGIApp,
         most_bytes: Callable[[str], int],
         told: Callable[[Mapping[str, Any], int], None],
-        hosts: Collection[str] | None = None,
     ) -> None:
         self._app = app
         self._most_bytes = most_bytes
         self._told = told
-        self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -98,36 +88,9 @@ class Shell:
                 await send(message)
 
         try:
-            self._require_own(Headers(scope=scope))
             await self._app(scope, limited, sent)
         except Exception as error:
             if not status:
                 await refusal(error).response()(scope, receive, sent)
         finally:
             self._told(state, status)
-
-    def _require_own(self, headers: Headers) -> None:
-        """Check that the request is meant for this server, and comes from no other's page."""
-        if self._hosts is None:
-            return
-        host, origin = headers.get("Host", ""), headers.get("Origin")
-        foreign = origin is not None and origin.partition("://")[2] != host
-        # A link to the page may stand anywhere; what another page loads may not come from here.
-        foreign |= headers.get("Sec-Fetch-Site") in ("cross-site", "same-site") and (
-            headers.get("Sec-Fetch-Mode") != "navigate"
-        )
-        # A proxy asks under this machine's name for whoever asked it.
-        foreign |= any(name in headers for name in _FORWARDED)
-        if foreign or _name(host) not in self._hosts:
-            raise Refusal(
-                403,
-                "without keys the server answers to this machine only, under its own name and not "
-                "through a proxy; make a key with `dpicl-rag keys add NAME`",
-                code="host_not_allowed",
-            )
-
-
-def _name(host: str) -> str:
-    """A host without its port."""
-    in_brackets = re.match(r"\[([^]]*)\]", host)
-    return (in_brackets[1] if in_brackets else host.partition(":")[0]).casefold()

@@ -120,7 +120,7 @@ def opened(folder: Path, documents, model):
     app = create_app(house, keys, Limits(a_minute=60), log)
     house.count = app.state.metrics.request
     try:
-        with running(app, house, False) as server:
+        with running(app, house) as server:
             yield server, mine, others
     finally:
         corpus.close()

@@ -70,7 +70,7 @@ def serve(folder: Path, listening: socket.socket) -> None:
         )
         keys = KeyFile(folder / "keys.sqlite", busy_timeout=300.0)
         app = create_app(house, keys, Limits(a_minute=1_000_000), Journal(log))
-        server = make_server(app, host="127.0.0.1", port=0, open_to_all=False)
+        server = make_server(app, host="127.0.0.1", port=0)
         server.run(sockets=[listening])
 
 

@@ -13,6 +13,14 @@ const usedUp = new Set(); // models whose budget has refused
 
 // The key.
 
+/** A key behind the # of the address, as the server shows it where no others were made. */
+function takeKey() {
+  if (!location.hash.startsWith("#dpk-")) return false;
+  setKey(location.hash.slice(1));
+  history.replaceState(null, "", location.pathname); // not to be copied with the address
+  return true;
+}
+
 async function enter() {
   let who;
   try {
@@ -329,4 +337,6 @@ byId("question").addEventListener("keydown", (event) => {
   }
 });
 
+addEventListener("hashchange", () => takeKey() && enter());
+takeKey();
 enter();

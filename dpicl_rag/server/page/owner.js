@@ -11,8 +11,8 @@ let polling = false;
 /** Show the owner's part. `onChange` is told when there is something new to ask. */
 export async function open(onChange) {
   changed = onChange;
-  byId("owner").hidden = false;
   const found = await show();
+  byId("owner").hidden = false;
   if (found.job && found.job.state === "running") watch();
 }
 
@@ -24,6 +24,11 @@ export async function show() {
   byId("audit-desk").hidden = !found.audits;
   byId("file-hint").textContent =
     `mbox, .eml, CSV, TSV, JSON Lines, text or HTML, also as .gz; at most ${size(most)}.`;
+  byId("upload-epsilon-hint").textContent =
+    `Empty keeps the budget it has; a new corpus gets ε ${few(found.upload_epsilon ?? 0)}, ` +
+    "what one answer may spend. It never renews, unless you set another under Budgets.";
+  byId("closed-desk").hidden = !found.closed.length;
+  fillSelect(byId("closed"), found.closed.map((name) => [name, name]));
   const corpora = found.corpora.map((name) => [name, name]);
   fillSelect(byId("audited"), corpora);
   fillSelect(byId("scope"), [
@@ -87,6 +92,7 @@ submits("upload", "upload-error", async () => {
   const unit = byId("unit").value;
   const form = new FormData();
   form.append("corpus", byId("corpus").value);
+  form.append("epsilon", byId("upload-epsilon").value);
   form.append("unit", unit === "*" ? byId("field").value : unit);
   form.append("text_field", byId("text-field").value);
   form.append("key_field", byId("key-field").value);
@@ -188,6 +194,13 @@ submits("budgets", "budgets-error", async () => {
     epsilon: epsilon === "" ? null : Number(epsilon),
     period: byId("period").value,
   });
+  await changed();
+});
+
+// Other keys.
+
+submits("open", "open-error", async () => {
+  await post("v1/owner/open", { corpus: byId("closed").value });
   await changed();
 });
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import warnings
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,6 +17,9 @@ import pytest
 from dpicl_rag.answers import PrivateAnswer
 from dpicl_rag.errors import ConfigurationError, KnowledgeError
 from dpicl_rag.knowledge import AnswerMemory, Knowledge, NotRememberedWarning
+from dpicl_rag.knowledge.answer_file import AnswerFile
+from dpicl_rag.knowledge.schema import _VERSION_1, MEMORY
+from dpicl_rag.knowledge.scope import ALL
 from dpicl_rag.ledger import Ledger
 from tests.support.bucket_embedder import BucketEmbedder
 
@@ -316,6 +320,51 @@ with AnswerMemory(path, "mail", embedder=BucketEmbedder(), busy_timeout=120) as 
         memory.remember(f"of all: {number}", name)
         memory.recall("of all")
 """
+
+
+def test_a_file_of_the_first_version_keeps_its_answers_and_its_numbers(path):
+    row = "corpus, caller, part, form, words, question, answer, epsilon, delta, released, whole"
+    path.parent.mkdir()
+    with closing(sqlite3.connect(path)) as old, old:
+        old.execute(*_VERSION_1)
+        for words in ("where", "when"):
+            old.execute(
+                f"INSERT INTO entry ({row}) VALUES ('mail', 'ann', '', '', ?, 'Who?', 'We.',"
+                " 1.0, 1e-5, 5, 1)",
+                (words,),
+            )
+        old.execute("DELETE FROM entry WHERE id = 2")
+        old.execute(f"PRAGMA application_id = {MEMORY.application_id}")
+        old.execute("PRAGMA user_version = 1")
+    with AnswerMemory(path, "mail", caller="ann", embedder=BucketEmbedder()) as memory:
+        assert [entry.id for entry in memory.entries()] == [1]
+        memory.remember("Why?", "So.")
+        assert [entry.id for entry in memory.entries()] == [1, 3]
+        assert memory.same("where").answer == "We."
+    with AnswerMemory(path, "mail", caller="ann", key="f00", embedder=BucketEmbedder()) as memory:
+        assert memory.entries() == []
+
+
+def test_a_file_that_was_lent_stays_open(path):
+    with closing(AnswerFile(path)) as answers:
+        for key in ("one", "two"):
+            with AnswerMemory(answers, "mail", key=key, embedder=BucketEmbedder()) as memory:
+                memory.remember(QUESTION, key)
+        assert [entry.answer for entry in answers.newest(ALL, 1)] == ["two"]
+        assert len(answers.entries()) == 2
+    with pytest.raises(KnowledgeError):
+        answers.entries()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="disks cannot be made full there")
+def test_a_full_disk_is_seen_before_an_answer_is_lost(path):
+    from tests.support.full_disk import full_disk
+
+    with closing(AnswerFile(path)) as answers:
+        answers.check()
+        with full_disk(), pytest.raises(KnowledgeError):
+            answers.check()
+        answers.check()
 
 
 def test_processes_that_write_at_once_lose_nothing(open_memory, path):

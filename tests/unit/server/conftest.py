@@ -23,13 +23,22 @@ SECRET = "swordfish"
 NOTES = [Document(f"The office is in Elm Lane. {SECRET}", f"unit-{n}") for n in range(40)]
 
 
+def bearer(key):
+    return {"Authorization": f"Bearer {key}"}
+
+
 class Running:
     """Where a server is, and what is behind it."""
 
     def __init__(self, url, house, server, thread):
         self.url, self.house, self.server, self.thread = url, house, server, thread
-        self.turns = server.config.app.state.turns
-        self.client = httpx.Client(base_url=url, timeout=30)
+        state = server.config.app.state
+        self.turns = state.turns
+        # Without keys the owner has the key of this run, and so has this client.
+        self.key = None if state.run_key is None else state.run_key.text
+        self.headers = {} if self.key is None else bearer(self.key)
+        self.page = url if self.key is None else state.run_key.address(f"{url}/")
+        self.client = httpx.Client(base_url=url, timeout=30, headers=self.headers)
 
     def ask(self, question="Where is the office?", **more):
         messages = [{"role": "user", "content": question}]
@@ -49,6 +58,7 @@ class Running:
             "Content-Type": "application/json",
             "Content-Length": len(text),
             "Connection": "close",
+            **self.headers,
             **headers,
         }
         head = "".join(f"{name}: {value}\r\n" for name, value in given.items())
@@ -80,8 +90,8 @@ class Sent:
 
 
 @contextmanager
-def running(app, house, open_to_all):
-    server = make_server(app, host="127.0.0.1", port=0, open_to_all=open_to_all)
+def running(app, house):
+    server = make_server(app, host="127.0.0.1", port=0)
     listening = socket.create_server(("127.0.0.1", 0))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
@@ -120,7 +130,7 @@ def serve(tmp_path, tiny_model):
             model or tiny_model, corpora, ledger, memory=memory, embedder=BucketEmbedder()
         )
         app = create_app(house, keys, limits, journal, **office or {})
-        context = running(app, house, keys is None)
+        context = running(app, house)
         stack.append(context)
         return context.__enter__()
 

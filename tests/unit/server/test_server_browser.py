@@ -22,7 +22,8 @@ from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.chromium import browsing, require_browser
 from tests.support.scripted_model import ScriptedModel
 
-require_browser()
+expect = require_browser().expect
+expect.set_options(timeout=20_000)  # what the page shows is waited for, never assumed to be there
 
 PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 800}
 QUESTION = "When does the canteen open?"
@@ -101,9 +102,9 @@ def mail(path):
 
 
 def test_a_wrong_key_is_refused_and_a_right_one_opens_the_page(start, keys, visit):
-    page = visit(start(keys).url)
+    page = visit(start(keys).page)
     page.wait_for_selector("#door")
-    assert not page.is_visible("#room")
+    expect(page.locator("#room")).to_be_hidden()
     for wrong in ("dpk-wrong", "schlüssel 🔑"):
         page.fill("#key", wrong)
         page.click("text=Open")
@@ -111,8 +112,8 @@ def test_a_wrong_key_is_refused_and_a_right_one_opens_the_page(start, keys, visi
     page.fill("#key", keys.add("ann"))
     page.press("#key", "Enter")
     page.wait_for_selector("#room")
-    assert page.inner_text("#who") == "ann"
-    assert not page.is_visible("#owner")
+    expect(page.locator("#who")).to_have_text("ann")
+    expect(page.locator("#owner")).to_be_hidden()
     page.reload()
     page.wait_for_selector("#memory li")
     page.wait_for_load_state("networkidle")  # the page has shown all it has to show
@@ -121,11 +122,43 @@ def test_a_wrong_key_is_refused_and_a_right_one_opens_the_page(start, keys, visi
     page.wait_for_selector("#door-error:has-text('not valid any more')")
 
 
+def test_the_key_of_a_run_opens_the_page_of_a_tab_that_is_there(start, visit):
+    running = start()
+    page = visit(running.url)
+    page.wait_for_selector("#door")
+    page.goto(running.page)
+    page.wait_for_selector("#owner")
+    assert "#" not in page.url
+
+
+def test_an_owner_opens_what_was_uploaded(start, keys, visit):
+    running = start(keys)
+    page = visit(running.url)
+    page.fill("#key", keys.add("olga", role="owner"))
+    page.click("text=Open")
+    page.wait_for_selector("#upload")
+    expect(page.locator("#closed-desk")).to_be_hidden()
+    page.wait_for_selector("#upload-epsilon-hint:has-text('a new corpus gets ε 8')")
+    table = "id,text\n" + "".join(f"{n},The canteen opens at noon.\n" for n in range(70))
+    page.set_input_files(
+        "#file", {"name": "hours.csv", "mimeType": "text/csv", "buffer": table.encode()}
+    )
+    page.fill("#corpus", "house-mail")
+    page.fill("#upload-epsilon", "20")
+    page.click("#upload button[type=submit]")
+    page.wait_for_selector("#scopes:has-text('corpus house-mail: ε 0 of 20 spent')")
+    other = keys.find(keys.add("ann"))
+    assert not other.may_ask("house-mail")
+    page.click("#open button[type=submit]")
+    page.wait_for_selector("#closed-desk", state="hidden")
+    assert keys.closed() == {}
+
+
 def test_an_answer_streams_in_the_meter_moves_and_the_budget_ends(start, keys, visit):
     running = start(keys)
     budget = 2.5 * running.house.price("notes")
     running.house.ledger.set_budget(caller="ann", rho=budget, period="month")
-    page = visit(running.url)
+    page = visit(running.page)
     page.fill("#key", keys.add("ann"))
     page.click("text=Open")
     page.wait_for_selector("#budget-words:has-text('About 2 more answers of this kind until 1 ')")
@@ -138,44 +171,47 @@ def test_an_answer_streams_in_the_meter_moves_and_the_budget_ends(start, keys, v
     )
     ask(page)
     settled(page)
-    assert page.inner_text("#private-text") == ANSWER
-    assert page.inner_text("#public-text") == ALONE
+    expect(page.locator("#private-text")).to_have_text(ANSWER)
+    expect(page.locator("#public-text")).to_have_text(ALONE)
     seen = page.evaluate("seen")
     assert len({text for text in seen if text and text != ANSWER}) > 2
-    assert "The documents support this answer." in page.inner_text("#private-notes")
-    assert "ε 8" in page.inner_text("#private-notes")
-    assert "1 more answer of" in page.inner_text("#budget-words")
-    assert page.evaluate("meter.value") == 1
+    expect(page.locator("#private-notes")).to_contain_text("The documents support this answer.")
+    expect(page.locator("#private-notes")).to_contain_text("ε 8")
+    expect(page.locator("#budget-words")).to_contain_text("1 more answer of")
+    page.wait_for_function("meter.value === 1")
     ask(page)
     page.wait_for_selector("#private-notes:has-text('From memory')")
     settled(page)
-    assert page.evaluate("meter.value") == 1
-    assert page.inner_text("#memory .said") == ANSWER
+    page.wait_for_function("meter.value === 1")
+    expect(page.locator("#memory .said")).to_have_text(ANSWER)
     page.uncheck("#beside")
     page.click("text=Ask anew")
     page.wait_for_selector("#private-notes:has-text('It spent at most')")
     page.wait_for_selector("#stop:disabled")
-    assert not page.is_visible("#anew")
-    assert page.inner_text("#private-text") == ANSWER
+    expect(page.locator("#anew")).to_be_hidden()
+    expect(page.locator("#private-text")).to_have_text(ANSWER)
     page.wait_for_selector("#budget-words:has-text('Nothing is left by the safe count')")
     running.house.ledger.set_budget(caller="ann", rho=0.5 * budget, period="month")
     ask(page, "What is served in the canteen?")
     page.wait_for_selector("#private-notes:has-text('This budget is used up')")
     page.wait_for_selector("#budget-words:has-text('Used up. It renews on 1 ')")
-    assert page.evaluate("meter.value") == 0
+    page.wait_for_function("meter.value === 0")
 
 
 def test_an_owner_adds_a_mailbox_and_asks_it(start, visit, tmp_path):
-    page = visit(start().url)
+    page = visit(start().page)
     page.wait_for_selector("#owner")
-    assert "No keys are in use" in page.inner_text("#who")
+    expect(page.locator("#who")).to_contain_text("No keys are in use")
+    assert "#" not in page.url
     page.set_input_files("#file", mail(tmp_path / "canteen.mbox"))
     page.fill("#corpus", "house-mail")
     page.click("#upload button[type=submit]")
     page.wait_for_selector("#job-words:has-text('house-mail can be asked now.')")
-    assert "70 of 70 records were read, 70 privacy units." in page.inner_text("#job-notes")
-    assert page.input_value("#model") == "house-mail"
-    assert "No budget is set" in page.inner_text("#budget-words")
+    expect(page.locator("#job-notes")).to_contain_text(
+        "70 of 70 records were read, 70 privacy units."
+    )
+    expect(page.locator("#model")).to_have_value("house-mail")
+    expect(page.locator("#budget-words")).to_contain_text("About 1 more answer of")
     page.select_option("#scope", "corpus house-mail")
     page.fill("#epsilon", "60")
     page.click("#budgets button[type=submit]")
@@ -183,7 +219,7 @@ def test_an_owner_adds_a_mailbox_and_asks_it(start, visit, tmp_path):
     page.wait_for_selector("#budget-words:has-text('About')")
     ask(page)
     settled(page)
-    assert page.inner_text("#private-text") == ANSWER
+    expect(page.locator("#private-text")).to_have_text(ANSWER)
     large = {"name": "large.txt", "mimeType": "text/plain", "buffer": b"x" * 1_100_000}
     page.set_input_files("#file", large)
     page.click("#upload button[type=submit]")
@@ -192,20 +228,20 @@ def test_an_owner_adds_a_mailbox_and_asks_it(start, visit, tmp_path):
 
 def test_script_is_inert_wherever_it_comes_from(start, visit, tmp_path):
     model = ScriptedModel({"canteen": f"{MARKUP} {MARKUP}", "": f"alone {MARKUP}"})
-    page = visit(start(model=model).url)
+    page = visit(start(model=model).page)
     ask(page, f"{QUESTION} {MARKUP}")
     settled(page)
-    assert page.inner_text("#private-text") == f"{MARKUP} {MARKUP}"
-    assert page.inner_text("#public-text") == f"alone {MARKUP}"
-    assert page.inner_text("#asked").endswith(MARKUP)
-    assert MARKUP in page.inner_text("#memory")
+    expect(page.locator("#private-text")).to_have_text(f"{MARKUP} {MARKUP}")
+    expect(page.locator("#public-text")).to_have_text(f"alone {MARKUP}")
+    expect(page.locator("#asked")).to_contain_text(MARKUP)
+    expect(page.locator("#memory")).to_contain_text(MARKUP)
     name = "<img src=x onerror=window.pwned=1>.bin"
     files = {"name": name, "mimeType": "text/plain", "buffer": b"\x00\x01"}
     page.set_input_files("#file", files)
     page.fill("#corpus", "house-mail")
     page.click("#upload button[type=submit]")
     page.wait_for_selector("#job-title:has-text('Failed')")
-    assert name in page.inner_text("#job-words")
+    expect(page.locator("#job-words")).to_contain_text(name)
     assert page.evaluate("window.pwned") is None
     assert page.locator("main img, main script").count() == 0
 
@@ -221,7 +257,7 @@ class Slow(ScriptedModel):
 
 def test_the_stop_button_ends_an_answer_and_gives_the_rest_back(start, visit):
     running = start(model=Slow(), accounting="fixed")
-    page = visit(running.url)
+    page = visit(running.page)
     page.uncheck("#beside")
     ask(page)
     page.wait_for_selector("#private-text:has-text('so so')")
@@ -236,7 +272,7 @@ def test_the_stop_button_ends_an_answer_and_gives_the_rest_back(start, visit):
 
 
 def test_the_page_is_used_by_keyboard_alone(start, visit):
-    page = visit(start().url)
+    page = visit(start().page)
     page.wait_for_selector("#model:has-text('notes')", state="attached")
     page.keyboard.press("Tab")
     assert page.inner_text(":focus") == "Skip to the question"
@@ -245,7 +281,7 @@ def test_the_page_is_used_by_keyboard_alone(start, visit):
     page.keyboard.type(QUESTION)
     page.keyboard.press("Enter")
     settled(page)
-    assert page.inner_text("#private-text") == ANSWER
+    expect(page.locator("#private-text")).to_have_text(ANSWER)
     page.focus("#send")  # who asks by the button stands on it afterwards
     page.keyboard.press("Enter")
     page.wait_for_selector("#private-notes:has-text('From memory')")
@@ -255,7 +291,7 @@ def test_the_page_is_used_by_keyboard_alone(start, visit):
 
 def test_words_stand_in_the_direction_of_their_language(start, visit):
     arabic = "يفتح المقصف في الحادية عشرة"
-    page = visit(start(model=ScriptedModel({"": arabic})).url)
+    page = visit(start(model=ScriptedModel({"": arabic})).page)
     ask(page, f"متى يفتح المقصف؟ {'W' * 300}")
     page.wait_for_selector("#public-note:not(:empty)")
     for place in ("question", "asked", "private-text", "public-text"):
@@ -283,24 +319,24 @@ print(json.dumps({{"holds": True}}))
         return [sys.executable, "-c", program, str(out)]
 
     auditor = Auditor(tmp_path / "audits", command)
-    page = visit(serve(model=MODEL, documents=NOTES, office={"auditor": auditor}).url)
+    page = visit(serve(model=MODEL, documents=NOTES, office={"auditor": auditor}).page)
     page.fill("#audit-question", QUESTION)
     page.select_option("#runs", "20")
     page.click("#audit button[type=submit]")
     page.wait_for_selector("#job-words:has-text('Canary: 34 %')")
     go.touch()
     page.wait_for_selector("#plot")
-    assert "within the claim" in page.inner_text("#report-text")
+    expect(page.locator("#report-text")).to_contain_text("within the claim")
     assert asked == [("notes", QUESTION, 20)]
 
 
 def test_without_documents_an_owner_is_told_what_to_do(serve, visit, tmp_path):
     running = serve(model=MODEL, office={"shelf": Shelf(tmp_path / "store", BucketEmbedder())})
     running.house.corpora.clear()
-    page = visit(running.url)
+    page = visit(running.page)
     page.wait_for_selector("#budget-words:has-text('No documents are open to you yet.')")
-    assert page.is_disabled("#send")
-    assert page.is_visible("#upload")
+    expect(page.locator("#send")).to_be_disabled()
+    expect(page.locator("#upload")).to_be_visible()
 
 
 SIZES = {"phone": PHONE, "desktop": DESKTOP}
@@ -311,7 +347,7 @@ SIZES = {"phone": PHONE, "desktop": DESKTOP}
 def test_the_page_fits_a_phone_and_a_desktop(start, visit, tmp_path, size, scheme):
     running = start()
     running.house.ledger.set_budget(corpus="notes", epsilon=60.0, period="year")
-    page = visit(running.url, SIZES[size], scheme)
+    page = visit(running.page, SIZES[size], scheme)
     ask(page)
     settled(page)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -335,7 +371,7 @@ AXE = axe_source()
 @pytest.mark.skipif(AXE is None, reason="no axe-core here: npm install axe-core")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(start, keys, visit, tmp_path, scheme):
-    page = visit(start(keys).url, PHONE, scheme)
+    page = visit(start(keys).page, PHONE, scheme)
     page.wait_for_selector("#door")
     page.fill("#key", "dpk-wrong")
     page.click("text=Open")
@@ -348,7 +384,7 @@ def test_axe_finds_nothing(start, keys, visit, tmp_path, scheme):
     settled(page)
     ask(page)  # and now from memory
     settled(page)
-    assert page.is_visible("#anew")
+    expect(page.locator("#anew")).to_be_visible()
     page.click("summary")
     page.select_option("#unit", "*")
     page.set_input_files("#file", mail(tmp_path / "canteen.mbox"))

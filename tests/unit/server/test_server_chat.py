@@ -15,7 +15,8 @@ from tests.unit.server.conftest import SECRET
 
 @pytest.fixture
 def client(serve):
-    with openai.OpenAI(base_url=f"{serve().url}/v1", api_key="none", max_retries=0) as found:
+    running = serve()
+    with openai.OpenAI(base_url=f"{running.url}/v1", api_key=running.key, max_retries=0) as found:
         yield found
 
 
@@ -110,7 +111,7 @@ def test_a_budget_that_is_used_up_is_a_quota_in_openais_words(serve):
     running = serve(budget=1e-6)
     messages = [{"role": "user", "content": "Where is the office?"}]
     with (
-        openai.OpenAI(base_url=f"{running.url}/v1", api_key="none", max_retries=3) as client,
+        openai.OpenAI(base_url=f"{running.url}/v1", api_key=running.key, max_retries=3) as client,
         pytest.raises(openai.RateLimitError) as refused,
     ):
         client.chat.completions.create(model="notes", messages=messages)

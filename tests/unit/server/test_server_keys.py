@@ -36,15 +36,32 @@ def test_a_key_is_found_and_is_nowhere_in_the_file(keys):
 def test_a_file_of_the_first_version_keeps_its_keys(tmp_path):
     with closing(KeyFile(tmp_path / "new.sqlite")) as keys:
         key = keys.add("ann")
-        digest = keys._open().read(lambda c: c.execute("SELECT digest FROM key").fetchone()[0])
+        digest = keys._file.now().read(lambda c: c.execute("SELECT digest FROM key").fetchone()[0])
     with closing(sqlite3.connect(tmp_path / "old.sqlite")) as old, old:
         old.execute(*_VERSION_1)
         old.execute("INSERT INTO key VALUES ('ann', ?, 'caller', NULL, 5)", (digest,))
         old.execute("PRAGMA application_id = 0x44504B59")
         old.execute("PRAGMA user_version = 1")
     with closing(KeyFile(tmp_path / "old.sqlite")) as keys:
-        assert keys.find(key).name == "ann"
+        found = keys.find(key)
+        assert (found.name, len(found.id)) == ("ann", 32)
         assert keys.find(keys.add("bob", a_minute=3)).a_minute == 3
+
+
+def test_a_key_made_again_under_a_name_is_another(keys):
+    first = keys.find(keys.add("ann")).id
+    keys.remove("ann")
+    assert keys.find(keys.add("ann")).id != first
+
+
+def test_a_corpus_is_closed_to_all_keys_but_one(keys):
+    ann, bob = (keys.find(keys.add(name)) for name in ("ann", "bob"))
+    keys.close_corpus("mail", ann)
+    keys.close_corpus("mail", ann)
+    with pytest.raises(ConfigurationError, match="another key's"):
+        keys.close_corpus("mail", bob)
+    assert [one.may_ask("mail") for one in keys.callers()] == [True, False]
+    assert all(one.may_ask("other") for one in keys.callers())
 
 
 @pytest.mark.parametrize("limit", [{"each": 0}, {"a_minute": 0}, {"a_minute": -1}])

@@ -87,6 +87,25 @@ def test_the_unit_is_the_owners_choice(owned):
     assert ended(owned)["result"]["units"] == 4
 
 
+def test_an_upload_that_joins_many_units_stores_nothing(owned, tmp_path):
+    def mail(number, references=""):
+        return (
+            f"From a@b Thu Jan  1 00:00:00 2026\nMessage-ID: <{number}@b>\n{references}"
+            f"From: a@b\nSubject: Nr {number} {number}\n\nMail {number} says this.\n\n"
+        )
+
+    upload(owned, "".join(map(mail, range(5))), name="a.mbox")
+    assert ended(owned)["result"]["units"] == 5
+    many = " ".join(f"<{number}@b>" for number in range(5))
+    upload(owned, mail(9, f"References: {many}\n"), name="b.mbox")
+    job = ended(owned)
+    assert job["state"] == "failed"
+    assert "more than 3 units" in job["error"]
+    assert "`dpicl-rag ingest`" in job["error"]
+    with closing(Corpus.open("house-mail", tmp_path / "store", embedder=BucketEmbedder())) as kept:
+        assert len({record.unit for record in kept.records()}) == 5
+
+
 def test_what_the_loaders_refuse_is_told_without_a_path(owned, tmp_path):
     upload(owned, unit="nobody")
     job = ended(owned)
@@ -135,7 +154,8 @@ def half_an_upload(running):
     """A connection on which a file has begun to come."""
     sent = running.connect()
     host = running.url.rpartition("/")[2]
-    head = f"POST /v1/owner/documents HTTP/1.1\r\nHost: {host}\r\n{HEAD}\r\n{PART}"
+    key = f"Authorization: Bearer {running.key}\r\n"
+    head = f"POST /v1/owner/documents HTTP/1.1\r\nHost: {host}\r\n{key}{HEAD}\r\n{PART}"
     sent.sendall(head.encode())
     until(lambda: running.client.get("/v1/owner/job").status_code == 200)
     return sent
@@ -190,8 +210,7 @@ def test_a_form_in_an_odd_alphabet_is_refused(owned, charset):
 def test_an_upload_opens_no_corpus_that_is_not_served(serve, tmp_path):
     with closing(Corpus.create("payroll", tmp_path / "store", embedder=BucketEmbedder())) as corpus:
         corpus.add([Document("a salary", "one")])
-    closed = frozenset({"payroll"})
-    shelf = Shelf(tmp_path / "store", BucketEmbedder(), closed=closed)
+    shelf = Shelf(tmp_path / "store", BucketEmbedder())
     running = serve(model=CANTEEN, office={"shelf": shelf})
     assert upload(running, corpus="payroll").status_code == 403
     assert "payroll" not in running.client.get("/v1/models").text
@@ -315,6 +334,7 @@ OWNERS = [
     ("GET", "/v1/owner/job"),
     ("POST", "/v1/owner/job/stop"),
     ("POST", "/v1/owner/budgets"),
+    ("POST", "/v1/owner/open"),
     ("POST", "/v1/owner/audits"),
     ("GET", "/v1/owner/audits/notes"),
     ("GET", "/v1/owner/audits/notes/plot"),
@@ -469,6 +489,7 @@ def neighbours_seen(serve, keys, tmp_path):
         running.client.headers.update(owner)
         upload(running, table)
         assert ended(running)["state"] == "done"
+        running.client.post("/v1/owner/open", json={"corpus": "house-mail"})
         seen.append(seen_by_ann(running, ann))
     return seen
 

@@ -59,7 +59,7 @@ def test_no_request_made_from_it_finds_a_5xx_or_an_answer_that_it_does_not_promi
         def check(case):
             nonlocal tried
             tried += 1
-            response = case.call(base_url=running.url)
+            response = case.call(base_url=running.url, headers=running.headers)
             case.validate_response(response, checks=looked_at)
 
         check()
