@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         ThresholdRetriever,
         TopKRetriever,
     )
+    from dpicl_rag.retrieval.joins import JoinError
 
 __getattr__, __dir__ = importing(
     __name__,
@@ -70,6 +71,7 @@ __getattr__, __dir__ = importing(
         "prompts": "Example PromptTemplate",
         "retrieval": "Corpus CountedRetriever PoissonSampledRetriever PrivateThresholdRetriever "
         "PrivateTopKRetriever ThresholdRetriever TopKRetriever",
+        "retrieval.joins": "JoinError",
     },
 )
 
@@ -87,6 +89,7 @@ __all__ = [
     "Document",
     "EngineUnavailableError",
     "Example",
+    "JoinError",
     "KnowledgeError",
     "Ledger",
     "LedgerError",

@@ -3,7 +3,8 @@
 Charges cover the unit that arrives and nothing else, so the rows of the others must not move. Where
 they do, by rounding alone, a vote between two labels of nearly the same probability tips, and all
 copies tip together: with 100 of them, a log ratio of 100 at a claimed epsilon of 1. The attacker
-here knows the model, and picks the text and the labels that tip.
+here knows the model, and picks the text and the labels that tip. What may move rows stands in
+`dpicl_rag.auditing.attacks`.
 """
 
 from __future__ import annotations
@@ -11,26 +12,25 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import get_args
 
 import torch
 
-from dpicl_rag.auditing.company import OneReading
+from dpicl_rag.auditing.attacks import AttackName, Neighbours, every_attack
 from dpicl_rag.auditing.enumeration import exact_epsilon
 from dpicl_rag.auditing.neighbours import TOLERANCE
 from dpicl_rag.auditing.subject import Subject
-from dpicl_rag.configuration import MethodName, PrivacyConfig, UtilityName
-from dpicl_rag.documents import Document
+from dpicl_rag.configuration import MethodName, UtilityName
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import Progress, Rows
 from dpicl_rag.mechanisms.step import DenseStep, Step
-from dpicl_rag.prompts import Prompt, label_tokens
-from dpicl_rag.reading import read
+from dpicl_rag.prompts import label_tokens
 
-_TEXTS = ("The depot opens at seven.", "Ana prefers tea, and Ben prefers coffee or water.")
-_NEWCOMERS = ("It rains. " * 40, "No.")
 _PAIRS = 12
 """Pairs of labels that are looked at for one text and newcomer."""
+
+_LONGEST_LABEL = 2  # tokens
 
 _SETTINGS = ("epsilon", "delta", "unit_tokens")
 """Settings that the attack keeps; it brings its own utilities and methods."""
@@ -43,6 +43,7 @@ class NearTie:
     """What one utility or method showed. Private.
 
     Attributes:
+        attack: What might have moved rows.
         name: Of the utility or method, and what was drawn.
         claimed_epsilon: What the private path promises, at its delta.
         worst_epsilon: Exact epsilon of the two distributions, at that delta.
@@ -51,11 +52,15 @@ class NearTie:
             its order.
     """
 
+    attack: AttackName
     name: str
     claimed_epsilon: float
     worst_epsilon: float
     charged_rho: float
     worst_rho: float
+
+    def __str__(self) -> str:
+        return f"{self.attack}, {self.name}"
 
     @property
     def usage(self) -> float:
@@ -72,7 +77,7 @@ class NearTieAudit:
     """What planted near-ties showed. Private.
 
     Attributes:
-        findings: One for each utility and method.
+        findings: One for each attack, utility and method.
         copies: How many copies of a text were planted.
     """
 
@@ -84,6 +89,10 @@ class NearTieAudit:
         """The one that used most of its claim."""
         return max(self.findings, key=lambda found: found.usage)
 
+    def used(self, attack: AttackName) -> float | None:
+        """Largest share of a claim that an attack used; None where the model cannot suffer it."""
+        return max((one.usage for one in self.findings if one.attack == attack), default=None)
+
     @property
     def holds(self) -> bool:
         """Whether no arrival moved anything that it was not charged for."""
@@ -93,10 +102,12 @@ class NearTieAudit:
 def audit_near_ties(
     subject: Subject, *, copies: int = 32, on_progress: Progress | None = None
 ) -> NearTieAudit:
-    """Plant copies of a text near a tie, add a unit of another length, and compare exactly.
+    """Attack with planted texts and labels near a tie, and compare exactly.
 
     Under add-or-remove adjacency, with every utility (an answer's first token, and a label) and
-    every published method.
+    every published method. Attacked is by a unit of another length that arrives beside copies of a
+    text; by one that joins a row which is alone in its width; and by one that has rows read anew
+    which a model of transformers kept from a reading with another number of threads.
 
     Args:
         subject: Its model, question, template, epsilon and delta are used. The model must read
@@ -107,19 +118,23 @@ def audit_near_ties(
     Raises:
         ConfigurationError: As the private path raises.
     """
-    model = OneReading(subject.model)
     kept = {name: subject.settings[name] for name in _SETTINGS if name in subject.settings}
-    subject = replace(subject, model=model, settings=kept, pipeline=list, labels=(), method=None)
-    one, other, labels = _worst_tie(subject, copies)
-    subjects = list(_every_way(subject, labels))
+    subject = replace(subject, settings=kept, pipeline=list, labels=(), method=None)
+    attacks = list(every_attack(subject, copies))
     findings = []
-    for done, (name, audited) in enumerate(subjects):
-        p, q = (audited.follow(corpus, [0]) for corpus in (one, other))
-        drawn_from, claim = (p.log_probs[0], q.log_probs[0]), p.result
-        worst = exact_epsilon(*drawn_from, claim.delta)
-        findings.append(NearTie(name, claim.epsilon, worst, claim.rho, exact_rho(*drawn_from)))
-        if on_progress is not None:
-            on_progress((done + 1) / len(subjects))
+    for done, (attack, choice) in enumerate(attacks):
+        chosen, labels = _worst_tie(subject, choice)
+        ways = list(_every_way(subject, labels))
+        for at, (name, audited) in enumerate(ways):
+            p, q = (
+                replace(audited, model=side.model).follow(side.corpus, [0])
+                for side in (chosen.one, chosen.other)
+            )
+            drawn_from, claim = (p.log_probs[0], q.log_probs[0]), p.result
+            worst, rho = exact_epsilon(*drawn_from, claim.delta), exact_rho(*drawn_from)
+            findings.append(NearTie(attack, name, claim.epsilon, worst, claim.rho, rho))
+            if on_progress is not None:
+                on_progress((done + (at + 1) / len(ways)) / len(attacks))
     return NearTieAudit(tuple(findings), copies)
 
 
@@ -156,34 +171,36 @@ def _every_way(subject: Subject, labels: tuple[str, ...]) -> Iterator[tuple[str,
 
 
 def _worst_tie(
-    subject: Subject, copies: int
-) -> tuple[list[Document], list[Document], tuple[str, ...]]:
-    """Neighbours and two labels: those with the most tipped copies, or else the nearest tie."""
+    subject: Subject, choice: Sequence[Neighbours]
+) -> tuple[Neighbours, tuple[str, ...]]:
+    """Neighbours and two labels: those with the most moved votes, or else the nearest tie."""
     found = []
-    for text in _TEXTS:
-        without = [Document(text, f"copy-{at}") for at in range(copies)]
-        for newcomer in _NEWCOMERS:
-            with_it = [*without, Document(newcomer, "newcomer")]
-            for rank, labels in _labels(subject, with_it, without):
-                found.append((rank, with_it, without, labels))
-            if found and max(found, key=lambda item: item[0])[0][0] > 0:
-                break
+    for neighbours in choice:
+        found += [(rank, neighbours, labels) for rank, labels in _labels(subject, neighbours)]
+        if found and max(rank for rank, *_ in found)[0] > 0:
+            break
     if not found:
         raise ConfigurationError("the model has no two tokens that can stand for labels")
-    _, with_it, without, labels = max(found, key=lambda item: item[0])
-    return with_it, without, labels
+    _, neighbours, labels = max(found, key=lambda item: item[0])
+    return neighbours, labels
 
 
 def _labels(
-    subject: Subject, with_it: Sequence[Document], without: Sequence[Document]
+    subject: Subject, neighbours: Neighbours
 ) -> Iterator[tuple[tuple[int, float], tuple[str, ...]]]:
-    """Pairs of labels with how many copies tip between two companies, and how near the tie is."""
+    """Pairs of labels with how many votes move uncharged, and how near the tie is."""
     prompt = subject.template.cut(subject.model.tokenizer, subject.question)
-    rows = [_read(subject, prompt, corpus) for corpus in (with_it, without)]
-    a, b = (_experts(one.extend(prompt.suffix))[: len(without)] for one in rows)
+
+    @cache
+    def asked(room: int) -> tuple[tuple[Rows, ...], tuple[torch.Tensor, ...]]:
+        """Rows after the question, and what their experts say; bits may hang on the room."""
+        rows = neighbours.rows(subject, prompt, room)
+        return rows, tuple(_experts(one.extend(prompt.suffix)) for one in rows)
+
+    _, (a, b) = asked(1)
     order = a[0].argsort(descending=True)
-    tips, gaps = _tips(a[:, order], b[:, order])
-    ranks = tips - gaps.clamp(max=1.0)  # a tip comes before any gap
+    moved, gaps = _moved_votes(a[:, order], b[:, order])
+    ranks = moved - gaps.clamp(max=1.0)  # a vote comes before any gap
     for at in ranks.topk(min(_PAIRS, len(ranks))).indices.tolist():
         labels = tuple(
             subject.model.tokenizer.decode([int(order[place])]).strip() for place in (at, at + 1)
@@ -192,31 +209,28 @@ def _labels(
             tokens = label_tokens(subject.model.tokenizer, labels, prompt.lead)
         except ConfigurationError:
             continue
-        if max(map(len, tokens)) > 2:
+        room = max(map(len, tokens))
+        if room > _LONGEST_LABEL:
             continue
-        tips_here, gap = _tips(*(_experts(one.score(tokens))[: len(without)] for one in rows))
-        yield (int(tips_here), -float(gap)), labels
+        rows, _ = asked(room)
+        moved_here, gap = _moved_votes(*(_experts(one.score(tokens)) for one in rows))
+        yield (int(moved_here), -float(gap)), labels
 
 
-def _tips(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """How many rows order a column and the next differently, and the first row's difference.
+def _moved_votes(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Votes between a column and the next that move beside the newcomer's, and the first row's gap.
 
     Args:
-        a: Log-probabilities of the rows in one company [rows, columns].
-        b: The same rows in another.
+        a: Log-probabilities of the rows with the newcomer [rows + 1, columns].
+        b: Of those without it [rows, columns].
 
     Returns:
         Two of [columns - 1].
     """
-    ahead, later = ((rows[:, 1:] > rows[:, :-1]) for rows in (a, b))
+    for_later, before = ((rows[:, 1:] > rows[:, :-1]).sum(dim=0) for rows in (a, b))
+    gained = for_later - before
     gaps = (a[0, 1:].double() - a[0, :-1].double()).abs().nan_to_num(nan=torch.inf)
-    return (ahead != later).sum(dim=0), gaps
-
-
-def _read(subject: Subject, prompt: Prompt, corpus: Sequence[Document]) -> Rows:
-    most = prompt.allowance(subject.model, PrivacyConfig.create(**subject.settings).unit_tokens, 2)
-    inputs = [subject.model.digest((document.text,), most) for document in corpus]
-    return read(subject.model, prompt, inputs, room=2)
+    return torch.maximum(gained - 1, -gained), gaps
 
 
 def _experts(step: Step) -> torch.Tensor:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dpicl_rag._packaged import optional
+from dpicl_rag.auditing.attacks import AttackName
 from dpicl_rag.auditing.canaries import CanaryAudit
 from dpicl_rag.auditing.extraction import ExtractionAudit
 from dpicl_rag.auditing.near_ties import NearTieAudit
@@ -27,7 +28,7 @@ class AuditReport:
         canary: Empirical lower bound.
         extraction: Verbatim extraction attack.
         channels: What neighbours can be told apart by, beside the answer.
-        near_ties: Planted copies near a tie, and a unit of another length.
+        near_ties: Planted texts near a tie, and units that might move the rows of others.
     """
 
     documents: NeighbourAudit
@@ -80,7 +81,9 @@ class AuditReport:
             "channels_compared": self.channels.pairs,
             "channels_that_differ": list(self.channels.found),
             "near_tie_claim_used": self.near_ties.worst.usage,
-            "near_tie_worst": self.near_ties.worst.name,
+            "near_tie_worst": str(self.near_ties.worst),
+            "joined_row_claim_used": self.near_ties.used("a joined row"),
+            "kept_rows_claim_used": self.near_ties.used("kept rows"),
         }
         return {name: None if value == math.inf else value for name, value in figures.items()}
 
@@ -102,8 +105,10 @@ Share of the charged rho that was used
 Canary, with {canary.others} other documents: the attacker's event held in {canary.hit_rate:.1%}
 of the answers with it and in {canary.false_rate:.1%} of those without.
 
-Near ties: with {ties.copies} copies of a text and two nearly equal labels, one unit more used
-{ties.worst.usage:.1%} of the claim ({ties.worst.name}, the worst of all utilities and methods).
+Near ties, with {ties.copies} copies of a text and two nearly equal labels, by the worst of all
+utilities and methods. Share of the claim that one unit more used: {self._used("a newcomer")};
+where it joins a row that was alone: {self._used("a joined row")};
+where it has rows read anew that were read elsewhere: {self._used("kept rows")}.
 
 Extraction: of {extraction.attempts} adversarial questions, private answers gave the secret in \
 {extraction.private_leaks}
@@ -140,6 +145,10 @@ They were computed from the documents without noise: keep this report where the 
         if channels.holds:
             return f"Beside the answer, none of {channels.pairs} neighbours could be told apart."
         return "\n".join(["Neighbours CAN BE TOLD APART without the answer:", *channels.found])
+
+    def _used(self, attack: AttackName) -> str:
+        found = self.near_ties.used(attack)
+        return "(not tried)" if found is None else f"{found:.1%}"
 
     def _pairs(self) -> int:
         return self.documents.pairs + self.synthetic.pairs

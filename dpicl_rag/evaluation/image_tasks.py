@@ -60,7 +60,7 @@ def load_image_task(source: Path | None = None) -> ImageTask:
     Raises:
         ConfigurationError: There is no benchmark data, or fewer than two classes with pictures in
             both halves.
-        LoaderError: The folder or the archive cannot be read, or holds no pictures.
+        LoaderError: The archive cannot be read.
     """
     if source is None:
         data = os.environ.get(DATA_VARIABLE)

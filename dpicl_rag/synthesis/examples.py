@@ -68,7 +68,9 @@ def synthesise_examples(
     """Write labelled examples from private ones, under one budget.
 
     All texts together are (epsilon, delta)-DP for every privacy unit. A label whose pool is small
-    or empty is written all the same, by what the public model says: anything else would tell.
+    or empty is written all the same, for anything else would tell: with nothing to read,
+    ``exponential``, ``adaptive`` and ``difference`` go on by what the public model says, and the
+    two ``few-shot`` methods, which add up experts alone, draw evenly from its likeliest tokens.
 
     Args:
         examples: Private texts with labels.

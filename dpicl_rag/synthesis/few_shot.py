@@ -6,6 +6,9 @@ probabilities are scaled to sum 1 on them.
 
 **Charge** of the sums, as vectors: an expert that comes or goes moves them by 1 in L2, one that
 changes by sqrt(2). The argmax costs at most what the Gaussian mechanism costs on all of them.
+
+The public row names the candidates and adds nothing to the sums, as published: where there is no
+expert, all candidates are alike. `Difference` and `Adaptive` go on by the public row there.
 """
 
 from __future__ import annotations

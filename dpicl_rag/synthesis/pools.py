@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dpicl_rag import _validate
-from dpicl_rag.documents import text_unit
+from dpicl_rag.documents import text_unit, unit_of
 from dpicl_rag.errors import ConfigurationError
 
 Pool = dict[str, tuple[str, ...]]
@@ -37,9 +37,9 @@ def pools(
 ) -> dict[str, Pool]:
     """Units by label. What a unit has in a pool follows from the unit alone.
 
-    A label outside the list, and what is no text, is left out in silence: an error that one unit
-    can cause would tell that it is there. A unit with more labels than ``labels_per_unit`` keeps
-    its first ones in the public order.
+    A label outside the list, what is no text, and what belongs to nobody that can be named are
+    left out in silence: an error that one unit can cause would tell that it is there. A unit with
+    more labels than ``labels_per_unit`` keeps its first ones in the public order.
 
     Args:
         examples: Private.
@@ -55,17 +55,25 @@ def pools(
     for example in examples:
         if not isinstance(example, LabelledDocument):
             raise ConfigurationError("examples must be LabelledDocument objects")
-        if not isinstance(example.text, str) or example.label not in places:
+        readable = isinstance(example.text, str) and isinstance(example.label, str)
+        if not readable or example.label not in places:
             continue
-        unit = text_unit(example.text, seen) if example.unit is None else str(example.unit)
+        unit = _unit_of(example, seen)
         text = " ".join(example.text.split())  # a text ends at its line's end
-        if text:
+        if text and unit is not None:
             units.setdefault(unit, {}).setdefault(places[example.label], []).append(text)
     found: dict[str, Pool] = {label: {} for label in labels}
     for unit, own in units.items():
         for place in sorted(own)[:labels_per_unit]:
             found[labels[place]][unit] = tuple(own[place])
     return found
+
+
+def _unit_of(example: LabelledDocument, seen: Counter[str]) -> str | None:
+    """The name of a unit; None where it has none."""
+    if example.unit is None:
+        return text_unit(example.text, seen)
+    return unit_of(example.unit, {}, "document")
 
 
 def public_labels(labels: Sequence[str]) -> tuple[str, ...]:

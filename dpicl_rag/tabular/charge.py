@@ -8,13 +8,14 @@ under replace-one it goes from some numbers and comes to others, twice as many.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
 from dpicl_rag import _validate
 from dpicl_rag.accounting import Adjacency, epsilon_to_rho, zcdp
+from dpicl_rag.documents import unit_of
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.laplace import DiscreteLaplace
@@ -88,20 +89,21 @@ def one_each(rows: Iterable[Row], units: Sequence[str] | None) -> list[Row]:
     """One row for each privacy unit: its first one, whatever rows others have.
 
     Args:
-        rows: Private.
+        rows: Private. What is no row is left out, and so is one of nobody that can be named.
         units: Whose each row is; None makes each a unit by itself.
 
     Raises:
         ConfigurationError: There are not as many units as rows.
     """
-    every = list(rows)
-    if units is None:
-        return every
-    if len(units) != len(every):
+    every: list[object] = list(rows)
+    if units is not None and len(units) != len(every):
         raise ConfigurationError("give a unit for each row")
+    own = map(str, range(len(every))) if units is None else units
     first: dict[str, Row] = {}
-    for unit, row in zip(units, every, strict=True):
-        first.setdefault(unit, row)
+    for unit, row in zip(own, every, strict=True):
+        name = unit_of(unit, {}, "document")
+        if name is not None and isinstance(row, Mapping):
+            first.setdefault(name, row)
     return list(first.values())
 
 

@@ -381,5 +381,5 @@ def _as_number(value: object) -> float | None:
 def _text(value: object) -> str:
     try:
         return str(value).strip()
-    except (ValueError, RecursionError):  # too many digits, or nested too deeply
+    except Exception:  # too many digits, nested too deeply, or of a kind that fails
         return ""

@@ -43,7 +43,7 @@ class EfficientNetLite:
     the names of the classes.
 
     Every picture is a pass of its own, of one shape. What was seen is kept by the digest of its
-    pixels; seen again it has the same bits.
+    pixels and by how this process computes; seen again it has the same bits.
 
     Raises:
         MissingDependencyError: A package is not installed.
@@ -71,16 +71,17 @@ class EfficientNetLite:
         self._network.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
         # As it was trained: with the statistics of ImageNet, never with those of a pass.
         self._network.eval()
-        self._seen: dict[str, Seen] = {}
+        self._seen: dict[tuple[object, ...], Seen] = {}
 
     def see(self, picture: Picture) -> Seen:
         """Features and words of a picture of 224 pixels a side."""
-        seen = self._seen.get(picture.digest)
+        key = (picture.digest, *_arithmetic())
+        seen = self._seen.get(key)
         if seen is None:
             seen = self._look(picture)
             if len(self._seen) >= _KEPT:
                 self._seen.clear()
-            self._seen[picture.digest] = seen
+            self._seen[key] = seen
         return seen
 
     def _look(self, picture: Picture) -> Seen:
@@ -94,3 +95,16 @@ class EfficientNetLite:
             features = found[0].double()
             features = features / features.norm()
         return Seen(features, tuple(self._names[at] for at in best))
+
+
+def _arithmetic() -> tuple[object, ...]:
+    """What last bits follow from and a process may change.
+
+    Kept without it, bits of before would stay for as long as no other picture displaces them.
+    """
+    return (
+        torch.get_num_threads(),
+        torch.get_float32_matmul_precision(),
+        torch.backends.mkldnn.enabled,
+        torch.are_deterministic_algorithms_enabled(),
+    )

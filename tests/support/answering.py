@@ -44,6 +44,6 @@ def answered(
             found = llm.answer(question, documents)
         assert all(status.reserved == 0 for status in ledger.status())
     with closing(sqlite3.connect(path)) as connection:
-        spent = connection.execute("SELECT * FROM spend").fetchall()
+        spent = connection.execute("SELECT fixed, individual, questions FROM spend").fetchall()
         units = sorted(connection.execute("SELECT spent FROM unit").fetchall())
-    return found, [*[tuple(row[2:]) for row in spent], *units]
+    return found, [*spent, *units]

@@ -390,7 +390,7 @@ def report() -> AuditReport:
         audit_canary(audited, CORPUS, loud_canary("Which?"), runs=8),
         ExtractionAudit(4, 0, 3, 1, 7),
         ChannelAudit(10, ()),
-        NearTieAudit((NearTie("label by votes", 1.0, 0.5, 0.125, 0.1),), 32),
+        NearTieAudit((NearTie("a newcomer", "label by votes", 1.0, 0.5, 0.125, 0.1),), 32),
     )
 
 

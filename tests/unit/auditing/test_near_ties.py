@@ -8,9 +8,13 @@ import pytest
 import torch
 
 from dpicl_rag.auditing import Subject, SyntheticModel, audit_near_ties
+from dpicl_rag.auditing.attacks import AttackName
 from dpicl_rag.auditing.near_ties import exact_rho
+from dpicl_rag.auditing.neighbours import TOLERANCE
 from dpicl_rag.configuration import MethodName, UtilityName
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.language_models import attention
+from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.mechanisms.step import DenseStep
 from tests.support.tiny_model import build_tiny_model
 
@@ -51,7 +55,11 @@ def test_an_engine_of_exact_rows_holds_in_every_way():
         subject(SyntheticModel(SIZE, nearly_equal)), copies=COPIES, on_progress=seen.append
     )
     assert found.holds
-    assert len(found.findings) == 2 * len(UtilityName.__args__) + len(MethodName.__args__)
+    # Nothing is kept of a model that is not one of transformers.
+    assert {one.attack for one in found.findings} == {"a newcomer", "a joined row"}
+    assert found.used("kept rows") is None
+    ways = 2 * len(UtilityName.__args__) + len(MethodName.__args__)
+    assert len(found.findings) == 2 * ways
     # The newcomer's own vote, and nothing else.
     assert found.worst.usage == pytest.approx(1.0)
     assert seen[-1] == 1.0
@@ -61,7 +69,7 @@ def test_an_engine_of_exact_rows_holds_in_every_way():
 def test_rows_that_move_with_their_company_are_seen_in_every_vote():
     found = audit_near_ties(subject(Moved(SIZE, nearly_equal)), copies=COPIES)
     assert not found.holds
-    by_name = {one.name: one for one in found.findings}
+    by_name = {one.name: one for one in found.findings if one.attack == "a newcomer"}
     # All copies tip: as many votes as there are copies.
     assert by_name["label by vote"].worst_epsilon > COPIES / 4
     for name in ("votes", "votes-gaussian", "permute-and-flip-votes"):
@@ -70,18 +78,67 @@ def test_rows_that_move_with_their_company_are_seen_in_every_vote():
     assert found.worst.usage > 1
 
 
-def test_a_model_of_transformers_holds():
-    """Its letters say nearly the same: 16 copies tipped together when rows moved by rounding."""
-    model = build_tiny_model()
+def near_ties(**shape):
+    """A model whose letters say nearly the same: they tip together where rows move by rounding."""
+    model = build_tiny_model(**shape)
     letters = model.tokenizer.encode("abcdefghijklmnopqrstuvwxyz")
     noise = torch.Generator().manual_seed(0)
     with torch.no_grad():
         weight = model._model.lm_head.weight
         noise_of = 3e-7 * torch.randn(len(letters), weight.shape[1], generator=noise)
         weight[letters] = weight[letters[0]] * (1 + noise_of)
-    found = audit_near_ties(subject(model), copies=COPIES)
+    return model
+
+
+@pytest.fixture
+def threads(request):
+    """How many threads torch computes with."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield request.param
+    torch.set_num_threads(before)
+
+
+# Products whose order of additions follows from the number of threads, and groups of one matrix.
+SHAPES = {
+    "two key heads": {"hidden_size": 128, "intermediate_size": 1024},
+    "one key head": {
+        "hidden_size": 64,
+        "num_attention_heads": 1,
+        "num_key_value_heads": 1,
+        "head_dim": 256,
+    },
+}
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4], indirect=True)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_model_of_transformers_holds(shape, threads):
+    found = audit_near_ties(subject(near_ties(**SHAPES[shape])), copies=COPIES)
     assert found.holds
-    assert found.worst.usage > 0.9
+    for attack in AttackName.__args__:
+        assert 0.9 < found.used(attack) <= 1.0 + TOLERANCE
+
+
+@pytest.mark.parametrize("threads", [1, 2], indirect=True)
+def test_rows_kept_from_other_threads_are_seen(threads, monkeypatch):
+    """Planted: what is kept is found by tokens and weights alone."""
+    monkeypatch.setattr(TransformersModel, "_here", lambda self, cache=None: "anywhere")
+    found = audit_near_ties(subject(near_ties(**SHAPES["two key heads"])), copies=64)
+    assert not found.holds
+    assert found.worst.attack == "kept rows"
+    by_name = {one.name: one for one in found.findings if one.attack == "kept rows"}
+    for name in ("label by vote", "label by method votes"):
+        assert by_name[name].worst_epsilon > 16
+
+
+@pytest.mark.parametrize("threads", [2], indirect=True)
+def test_a_row_that_was_alone_is_seen_to_move(threads, monkeypatch):
+    """Planted: groups of a single matrix."""
+    monkeypatch.setattr(attention, "filled", lambda count, rows: rows)
+    monkeypatch.setattr(TransformersModel, "_packs", lambda self: True)
+    found = audit_near_ties(subject(near_ties(**SHAPES["one key head"])), copies=4)
+    assert found.used("a joined row") > 1.2
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 5.0])

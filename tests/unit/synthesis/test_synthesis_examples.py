@@ -110,6 +110,25 @@ def test_what_does_not_fit_the_public_list_is_left_out_in_silence():
     assert "two" in pools(private, LABELS[::-1], 1)["y"]
 
 
+ODD = [["x"], {"x"}, {}, None, math.nan, 1, True, b"x", ("x",)]
+"""What a label may be that is no name."""
+
+
+@pytest.mark.parametrize("label", ODD, ids=lambda label: type(label).__name__)
+def test_a_label_that_is_no_name_costs_its_own_record_alone(label):
+    odd = example("an example without a name", label, "odd")
+    assert pools([odd, *PRIVATE, odd], LABELS, 1) == pools(PRIVATE, LABELS, 1)
+
+
+@pytest.mark.parametrize("unit", [*ODD, "\ud800"], ids=lambda unit: type(unit).__name__)
+def test_a_unit_that_is_no_name_moves_no_other(unit):
+    alone = pools(PRIVATE, LABELS, 1)
+    found = pools([*PRIVATE, example("whose?", "x", unit)], LABELS, 1)
+    assert alone["y"] == found["y"]
+    assert alone["x"].items() <= found["x"].items()
+    assert len(found["x"]) <= len(alone["x"]) + 1
+
+
 def test_nothing_shows_what_is_private():
     shown = repr(
         [

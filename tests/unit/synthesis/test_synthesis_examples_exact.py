@@ -19,6 +19,7 @@ from dpicl_rag.auditing.enumeration import exact_epsilon
 from dpicl_rag.mechanisms import points as points_module
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import DenseStep
+from dpicl_rag.mechanisms.utilities import Surplus
 from dpicl_rag.synthesis import difference, few_shot
 from dpicl_rag.synthesis.examples import LabelledDocument, synthesise_examples
 from dpicl_rag.synthesis.examples_plan import examples_plan
@@ -342,3 +343,25 @@ def test_whole_runs_draw_from_what_the_plan_says(method):
     assert written_by(pool, 2, method=method).tolist() == pytest.approx(
         outputs(plan_of(method, **given), pool, 1.0, 2).tolist(), rel=1e-9
     )
+
+
+@pytest.mark.parametrize("rate", [None, 0.5])
+@EACH_CLOSED
+def test_what_an_empty_pool_is_written_from(method, rate):
+    """The public row, or its likeliest candidates alike: of sums of nothing only noise is left."""
+    empty = outputs(plan_of(method, rate=rate), (), rate or 1.0, 2)
+    if method == "difference":
+        assert [int(at) for at in divmod(int(empty.argmax()), SIZE)] == [
+            int(step_of((), drawn).public.argmax()) for drawn in ((), (0,))
+        ]
+        assert len(empty.unique()) > 1
+    else:
+        assert empty.tolist() == pytest.approx([-2 * math.log(SIZE)] * SIZE**2)
+
+
+def test_whole_runs_over_nothing_draw_by_the_public_row_or_evenly():
+    public = torch.log_softmax(Surplus().base(step_of(()).public).double(), dim=-1)
+    assert written_by((), 1, method="exponential").tolist() == pytest.approx(public.tolist())
+    for method in ("few-shot", "few-shot-permute-and-flip"):
+        even = written_by((), 1, method=method, candidates=2).exp()
+        assert sorted(even.tolist()) == pytest.approx([0, 0.5, 0.5])

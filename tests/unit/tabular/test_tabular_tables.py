@@ -12,7 +12,7 @@ from dpicl_rag.errors import BudgetExceededError, ConfigurationError
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
 from dpicl_rag.tabular import tables as room
-from dpicl_rag.tabular.charge import Charge
+from dpicl_rag.tabular.charge import Charge, one_each
 from dpicl_rag.tabular.schema import Category, Encoded, Label, Number, Schema
 from dpicl_rag.tabular.tables import (
     NoisyTables,
@@ -161,6 +161,29 @@ def test_rows_outside_the_schema_are_no_error():
     assert counted[0] == [[0, 0, 0], [2, 0, 0]]
     assert counted[1] == [[0, 0, 0], [0, 0, 2]]
     release_tables([], SCHEMA, 1.0).rows(3)
+
+
+class Failing:
+    """A cell, or a unit, of a kind that fails."""
+
+    def __str__(self):
+        raise RuntimeError
+
+
+@pytest.mark.parametrize("odd", [None, 7, "row", [], {"age": Failing(), "rich": Failing()}])
+def test_what_is_no_row_moves_no_other(odd):
+    released = release(Adjacency.ADD_OR_REMOVE_ONE)
+    assert price(released, BASE, [*BASE, odd]) == 0
+    assert price(released, [odd, *BASE], BASE) == 0
+
+
+@pytest.mark.parametrize("odd", [["a"], {}, None, 5, math.nan, b"a"], ids=repr)
+def test_a_unit_that_is_no_name_moves_no_other(odd):
+    units = [f"unit {at}" for at in range(len(BASE))]
+    for row in EVERY_ROW[:4]:
+        kept = one_each([*BASE, row], [*units, odd])
+        assert kept[: len(BASE)] == BASE
+        assert kept[len(BASE) :] in ([], [row])
 
 
 # What follows from a release.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import warnings
 
 import pytest
@@ -115,6 +116,7 @@ def test_no_document_ends_a_label(ask, documents, groups):
         Document("dax", "nothing"),
         Document(None, "no text", image=RED),
         Document("", "empty", image=b""),
+        *(Document(label, "odd", image=RED) for label in (["dax"], {}, None, 7, math.nan, b"dax")),
     ]
     assert ask(documents=[*odd, *documents], groups=groups).label == "dax"
     assert ask(documents=odd, groups=groups).label in LABELS
@@ -126,6 +128,7 @@ def test_no_document_ends_a_label(ask, documents, groups):
     [
         ({"labels": ("dax",)}, "at least two labels"),
         ({"labels": "dax"}, "public list"),
+        ({"labels": [["dax"], "wug"]}, "public list"),
         ({"method": "poe-prior"}, "use poe"),
         ({"method": "sampling"}, "cannot label"),
         ({"accounting": "individual"}, "accounting='fixed'"),

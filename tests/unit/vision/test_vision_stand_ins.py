@@ -143,6 +143,17 @@ def test_features_are_a_pictures_own_to_the_last_bit(network):
     assert not holds(in_training)
 
 
+def test_what_was_seen_with_other_threads_is_looked_at_anew(network):
+    """Else old bits or new ones would follow from whether another picture had displaced them."""
+    one, threads = picture(255, 90, 0, side=224), torch.get_num_threads()
+    try:
+        for count in (1, 2, 1):
+            torch.set_num_threads(count)
+            assert torch.equal(network.see(one).features, network._look(one).features)
+    finally:
+        torch.set_num_threads(threads)
+
+
 def test_damaged_weights_are_not_loaded(network, monkeypatch):
     monkeypatch.setattr("dpicl_rag.vision.network._WEIGHTS_SHA256", "0" * 64)
     with pytest.raises(ModelError, match="is damaged or another version"):
