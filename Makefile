@@ -35,7 +35,7 @@ demo-terminal: $(STAMP)
 # Two at a time what needs no model; the rest one after the other, with every processor. What takes
 # many minutes by itself is left to `make stress`.
 FAST   := not model and not slow and not stress
-LONG   := fuzz_rows server ray_kills synthesis_kill_instants
+LONG   := fuzz_rows fuzz_ingest fuzz_neighbours fuzz_releases server ray_kills synthesis_kill_instants
 
 test: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "$(FAST)"

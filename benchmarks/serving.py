@@ -79,8 +79,10 @@ class Line:
 
 
 @contextmanager
-def served(folder: Path, together: int, units: int | None, max_tokens: int | None) -> Iterator[str]:
-    """The address of a server of the demo's mailbox."""
+def served(
+    folder: Path, together: int, units: int | None, max_tokens: int | None
+) -> Iterator[tuple[str, str]]:
+    """The address of a server of the demo's mailbox, and the key of its owner."""
     ledger = Ledger(folder / "ledger.sqlite")
     ledger.set_budget(corpus=CORPUS, rho=1e5, unit_rho=1e5)
     with Progress(transient=True) as progress:
@@ -92,16 +94,15 @@ def served(folder: Path, together: int, units: int | None, max_tokens: int | Non
     settings |= {} if max_tokens is None else {"max_tokens": max_tokens}
     house = House(load_language_model(None), {CORPUS: Served(corpus, settings, TEMPLATE)}, ledger)
     limits = Limits(together=together, waiting=64, each=64, a_minute=10**6)
-    server = make_server(
-        create_app(house, limits=limits), host="127.0.0.1", port=0, open_to_all=True
-    )
+    app = create_app(house, limits=limits)
+    server = make_server(app, host="127.0.0.1", port=0)
     listening = socket.create_server(("127.0.0.1", 0))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     while not server.started:
         time.sleep(0.01)
     try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}", app.state.run_key.text
     finally:
         server.should_exit = True
         thread.join(60)
@@ -131,10 +132,11 @@ def ask(client: httpx.Client, question: str) -> Told:
     return Told(text, tokens, first or whole, whole)
 
 
-def measure(url: str, questions: Sequence[str], clients: int) -> Line:
+def measure(url: str, key: str, questions: Sequence[str], clients: int) -> Line:
     """Ask all questions, so many at once."""
+    headers, limits = {"Authorization": f"Bearer {key}"}, httpx.Limits(max_connections=64)
     with (
-        httpx.Client(base_url=url, timeout=600, limits=httpx.Limits(max_connections=64)) as client,
+        httpx.Client(base_url=url, headers=headers, timeout=600, limits=limits) as client,
         ThreadPoolExecutor(clients) as pool,
     ):
         wall, cpu = time.perf_counter(), time.process_time()
@@ -183,9 +185,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = list(islice(cycle(fact.question for fact in generate(7).facts), options.questions))
     with tempfile.TemporaryDirectory() as folder:
         sizes = options.together, options.units, options.max_tokens
-        with served(Path(folder), *sizes) as url:
-            measure(url, sorted(set(asked)), 1)  # reads the documents
-            lines = [measure(url, asked, clients) for clients in options.clients]
+        with served(Path(folder), *sizes) as (url, key):
+            measure(url, key, sorted(set(asked)), 1)  # reads the documents
+            lines = [measure(url, key, asked, clients) for clients in options.clients]
     said = [[answer.text for answer in line.answers] for line in lines]
     console.print(machine())
     console.print(table(lines))
