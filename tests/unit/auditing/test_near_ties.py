@@ -14,6 +14,7 @@ from dpicl_rag.auditing.neighbours import TOLERANCE
 from dpicl_rag.configuration import MethodName, UtilityName
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models import attention
+from dpicl_rag.language_models.attention_products import weights_of
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.mechanisms.step import DenseStep
 from tests.support.tiny_model import build_tiny_model
@@ -120,25 +121,44 @@ def test_a_model_of_transformers_holds(shape, threads):
         assert 0.9 < found.used(attack) <= 1.0 + TOLERANCE
 
 
+def by_threads(model):
+    """A model whose products follow from the number of threads, as on some processors."""
+    for layer in model._model.model.layers:
+        layer.mlp.register_forward_hook(
+            lambda module, given, found: found * (1 + 1e-5 * torch.get_num_threads())
+        )
+    return model
+
+
+@pytest.mark.parametrize("planted", [False, True])
 @pytest.mark.parametrize("threads", [1, 2], indirect=True)
-def test_rows_kept_from_other_threads_are_seen(threads, monkeypatch):
+def test_rows_kept_from_other_threads_are_seen(threads, planted, monkeypatch):
     """Planted: what is kept is found by tokens and weights alone."""
-    monkeypatch.setattr(TransformersModel, "_here", lambda self, cache=None: "anywhere")
-    found = audit_near_ties(subject(near_ties(**SHAPES["two key heads"])), copies=64)
-    assert not found.holds
-    assert found.worst.attack == "kept rows"
-    by_name = {one.name: one for one in found.findings if one.attack == "kept rows"}
-    for name in ("label by vote", "label by method votes"):
-        assert by_name[name].worst_epsilon > 16
+    if planted:
+        monkeypatch.setattr(TransformersModel, "_here", lambda self, cache=None: "anywhere")
+    found = audit_near_ties(subject(by_threads(near_ties(**SHAPES["two key heads"]))), copies=64)
+    assert found.holds is not planted
+    if planted:
+        assert found.worst.attack == "kept rows"
+        by_name = {one.name: one for one in found.findings if one.attack == "kept rows"}
+        for name in ("label by vote", "label by method votes"):
+            assert by_name[name].worst_epsilon > 16
 
 
+@pytest.mark.parametrize("planted", [False, True])
 @pytest.mark.parametrize("threads", [2], indirect=True)
-def test_a_row_that_was_alone_is_seen_to_move(threads, monkeypatch):
-    """Planted: groups of a single matrix."""
-    monkeypatch.setattr(attention, "filled", lambda count, rows: rows)
-    monkeypatch.setattr(TransformersModel, "_packs", lambda self: True)
+def test_a_row_that_was_alone_is_seen_to_move(threads, planted, monkeypatch):
+    """Planted: groups of a single matrix, which some processors multiply in another order."""
+
+    def by_company(scores, mask, options):
+        return weights_of(scores * (1 + 1e-4) if len(scores) == 1 else scores, mask, options)
+
+    monkeypatch.setattr(attention, "weights_of", by_company)
+    if planted:
+        monkeypatch.setattr(attention, "filled", lambda count, rows: rows)
+        monkeypatch.setattr(TransformersModel, "_packs", lambda self: True)
     found = audit_near_ties(subject(near_ties(**SHAPES["one key head"])), copies=4)
-    assert found.used("a joined row") > 1.2
+    assert (found.used("a joined row") > 1.2) is planted
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 5.0])

@@ -129,18 +129,18 @@ def test_the_packaged_network_knows_a_banana(network, data_folder):
 
 
 def test_features_are_a_pictures_own_to_the_last_bit(network):
-    """And the plant: with the statistics of a pass, which training takes, they are not."""
+    """And the plant: statistics that move with what passes, as in training."""
     one, other = picture(255, 90, 0, side=224), picture(0, 100, 255, side=224)
 
-    def holds(seeing):
+    def holds(seeing, *, training):
         before = seeing._look(one).features
+        seeing._network.train(training)
         seeing._look(other)
+        seeing._network.eval()
         return torch.equal(before, seeing._look(one).features)
 
-    assert holds(network)
-    in_training = EfficientNetLite()
-    in_training._network.train()
-    assert not holds(in_training)
+    assert holds(network, training=False)
+    assert not holds(EfficientNetLite(), training=True)
 
 
 def test_what_was_seen_with_other_threads_is_looked_at_anew(network):
