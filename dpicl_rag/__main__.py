@@ -1,0 +1,4 @@
+from dpicl_rag.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""docs/questions.md says what holds: its numbers are those of the accounting and the benchmarks."""
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from dpicl_rag.accounting import epsilon_to_rho
+from dpicl_rag.cli import app
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "questions.md").read_text(encoding="utf-8")
+MEASURED = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+
+
+def rows(text: str, first: str) -> list[list[str]]:
+    """The table whose header begins so: its header, then its rows."""
+    table = text[text.index(f"| {first} |") :].split("\n\n")[0].splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+    return [cells[0], *cells[2:]]
+
+
+def test_a_budget_pays_for_as_many_answers_as_the_accounting_says():
+    (_, *epsilons), *budgets = rows(TEXT, r"budget \ epsilon of an answer")
+    assert len(budgets) == 3
+    for budget, *answers in budgets:
+        whole = epsilon_to_rho(float(budget), 1e-5)
+        paid = [int(whole / epsilon_to_rho(float(epsilon), 1e-5)) for epsilon in epsilons]
+        assert list(map(int, answers)) == paid
+
+
+def test_as_many_units_must_agree_as_were_measured():
+    _, agreeing = rows(TEXT, "epsilon of an answer")
+    (measured,) = [row for row in rows(MEASURED, "documents for P 0.9") if "counts paid" in row[0]]
+    assert [re.match(r"[a-z ]*\d*", cell)[0].strip() for cell in measured[1:]] == [
+        cell.removesuffix(" than 64") for cell in agreeing[1:]
+    ]
+
+
+@pytest.mark.parametrize("option", sorted(set(re.findall(r"--[a-z][a-z-]+", TEXT))))
+def test_every_option_is_there(option):
+    commands = get_command(app).commands
+    known = {name for command in commands.values() for name in options_of(command)}
+    assert option in known
+
+
+def options_of(command):
+    inner = getattr(command, "commands", {}).values()
+    names = {name for parameter in command.params for name in parameter.opts}
+    return names.union(*map(options_of, inner))
+
+
+def test_readme_and_help_lead_there(capsys):
+    assert "docs/questions.md" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "docs/questions.md" in get_command(app).commands["ask"].help
