@@ -21,6 +21,12 @@ Messages name the remedy. They never carry private text, scores, probabilities, 
 or what a single privacy unit has spent.
 """
 
+from __future__ import annotations
+
+from datetime import date
+
+_DELTA = 1e-5  # at which a budget that cannot pay is told in epsilon
+
 
 class DPICLError(Exception):
     """Base class of all errors of this library."""
@@ -88,13 +94,20 @@ class BudgetExceededError(DPICLError):
         requested: zCDP rho that the request would reserve.
         remaining: zCDP rho left in the scope. Public: scopes are corpora and callers, never units.
         scope: What the budget belongs to, for example ``corpus 'mail'``.
+        renews_on: When it does; None for a lifetime.
     """
 
-    def __init__(self, requested: float, remaining: float, scope: str) -> None:
+    def __init__(
+        self, requested: float, remaining: float, scope: str, renews_on: date | None = None
+    ) -> None:
+        from dpicl_rag.accounting import rho_to_epsilon
+
+        asked, left = (rho_to_epsilon(rho, _DELTA) for rho in (requested, remaining))
+        wait = "" if renews_on is None else f", or wait until it renews on {renews_on}"
         super().__init__(
-            f"the budget of {scope} cannot pay: {requested:.4g} rho requested, "
-            f"{remaining:.4g} left; raise it with `dpicl-rag budget set`, ask with a smaller "
-            "epsilon, or wait for it to renew"
+            f"the budget of {scope} cannot pay: epsilon {asked:.3g} was asked for and {left:.3g} "
+            f"is left (at delta {_DELTA:g}; zCDP rho {requested:.3g} and {remaining:.3g}); ask "
+            f"with a smaller epsilon, raise it with `dpicl-rag budget set`{wait}"
         )
         self.requested = requested
         self.remaining = remaining

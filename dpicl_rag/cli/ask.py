@@ -41,7 +41,7 @@ def ask(
 ) -> None:
     """Answer a question from a corpus, and say what the answer spent.
 
-    Ask for what many units state; docs/questions.md says what can be asked, and how many must agree.
+    Ask for what many units state: docs/questions.md says what works, and how many must agree.
 
     Answers that the documents support are remembered, for the one who asked (or, with --shared,
     for all). The same question again costs nothing, and a similar one less.

@@ -21,14 +21,9 @@ _UNLIMITED = (
     "Where no budget is set, answers are recorded but not limited; set one with "
     "`dpicl-rag budget set`."
 )
-_SPENT = (
-    "Spent is the bound that holds for every unit. What a unit has really lost under individual "
-    "accounting is private and is not shown."
-)
-_LEFT = (
-    "Answers left are counted by the public bound, as if every answer cost a unit all that it may. "
-    "Under individual accounting a unit pays only for what it reveals, so answers go on after this "
-    "has reached 0; how far is private."
+_BOUND = (
+    "Spent is the public bound, as if every answer cost a unit all that it may. What a unit has "
+    "really lost under individual accounting is private and is not shown."
 )
 
 Delta = Annotated[float, typer.Option(help="Delta at which epsilon is given.")]
@@ -57,7 +52,7 @@ def show(
     if found:
         _print(found, rows)
         if any(status.kind == "corpus" for status in found):
-            console.note(_SPENT)
+            console.note(_BOUND)
     else:
         console.stdout().print("Nothing is recorded yet.")
     if not found or any(status.budget is None for status in found):
@@ -92,6 +87,14 @@ def set_budget(
             "a renewing budget protects per period."
         ),
     ] = "lifetime",
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict",
+            help="Refuse every answer once the budget is reached by the bound that holds for "
+            "every unit, though units may have spent less.",
+        ),
+    ] = False,
     ledger: options.LedgerPath = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -110,6 +113,7 @@ def set_budget(
             unit_epsilon=unit_epsilon,
             delta=delta,
             period=period,
+            strict=strict,
         )
         found = _chosen(book.status(), corpus, caller)
     rows = _rows(found, ANSWER_EPSILON, delta)
@@ -133,12 +137,14 @@ def forecast(
     found = _chosen(_status(ledger or stores.default_ledger()), corpus, caller)
     limited = [row for row in _rows(found, epsilon, delta) if row["answers_left"] is not None]
     if as_json:
-        console.write_json({"forecasts": limited, "note": _LEFT})
+        console.write_json({"forecasts": limited, "note": _BOUND})
         return
     for row in limited:
-        console.stdout().print(console.printable(_sentence(row)), soft_wrap=True)
+        fixed = row["fixed_answers_left"]
+        several = fixed not in (None, row["answers_left"])
+        _tell(row, f" Under fixed accounting it pays for {fixed}." if several else "")
     if limited:
-        console.note(_LEFT)
+        console.note(_BOUND)
     else:
         console.stdout().print("There is no budget to run out.")
         console.note(_UNLIMITED)
@@ -164,10 +170,14 @@ def _chosen(
 def _rows(found: Sequence[ScopeStatus], epsilon: float, delta: float) -> list[dict[str, Any]]:
     """What there is to say of each budget, and how many answers of (epsilon, delta) are left."""
     from dpicl_rag.accounting import epsilon_to_rho
+    from dpicl_rag.ledger.standing import standing
 
     price = epsilon_to_rho(epsilon, delta)
     answer = {"answer_epsilon": epsilon, "answer_rho": price, "delta": delta}
-    return [{**_public(status, price, delta), **answer} for status in found]
+    return [
+        {**_public(status, price, delta), **answer, "standing": standing(status, price, delta)}
+        for status in found
+    ]
 
 
 def _public(status: ScopeStatus, price: float, delta: float) -> dict[str, Any]:
@@ -191,6 +201,7 @@ def _public(status: ScopeStatus, price: float, delta: float) -> dict[str, Any]:
         "period": status.period.value,
         "renews_on": None if status.renews_on is None else status.renews_on.isoformat(),
         "questions": status.questions,
+        "strict": status.strict,
     }
 
 
@@ -220,6 +231,9 @@ def _print(found: Sequence[ScopeStatus], rows: Sequence[dict[str, Any]]) -> None
             row["renews_on"] or "never",
         )
     console.stdout().print(table)
+    for row in rows:
+        if row["answers_left"] == 0:
+            _tell(row)
 
 
 def _scope(row: dict[str, Any]) -> str:
@@ -245,14 +259,6 @@ def _both(row: dict[str, Any], name: str) -> str:
     return f"{row[f'{name}_epsilon']:.3g} ({row[f'{name}_rho']:.3g})"
 
 
-def _sentence(row: dict[str, Any]) -> str:
-    left = row["answers_left"]
-    several = row["fixed_answers_left"] not in (None, left)
-    fixed = f" ({row['fixed_answers_left']} under fixed accounting)" if several else ""
-    until = "" if row["renews_on"] is None else f" until it renews on {row['renews_on']}"
-    return (
-        f"{_scope(row)}: epsilon {row['unit_remaining_epsilon']:.3g} "
-        f"(rho {row['unit_remaining_rho']:.3g}) is left and pays for {left} more "
-        f"{'answer' if left == 1 else 'answers'}{fixed} of epsilon {row['answer_epsilon']:g} "
-        f"(rho {row['answer_rho']:.3g}){until}"
-    )
+def _tell(row: dict[str, Any], also: str = "") -> None:
+    line = f"{_scope(row)}: {row['standing']}{also}"
+    console.stdout().print(console.printable(line), soft_wrap=True)

@@ -19,11 +19,13 @@ class Budgets:
         budget: Of all answers of a period; None for no limit.
         unit_budget: The part of it that a unit may spend on individual answers; None for all.
         period: How often they renew.
+        strict: Whether individual answers are refused at the public bound.
     """
 
     budget: int | None
     unit_budget: int | None
     period: Period
+    strict: bool
 
 
 def budgets(
@@ -34,6 +36,7 @@ def budgets(
     unit_epsilon: float | None,
     delta: float,
     period: Period | str,
+    strict: bool,
 ) -> Budgets:
     """What `Ledger.set_budget` is given.
 
@@ -49,7 +52,7 @@ def budgets(
     if unit_budget is not None and budget is not None and unit_budget > budget:
         raise ConfigurationError("a unit's budget must not be above that of its corpus")
     try:
-        return Budgets(budget, unit_budget, Period(period))
+        return Budgets(budget, unit_budget, Period(period), strict)
     except ValueError:
         raise ConfigurationError("period must be lifetime, day, month or year") from None
 

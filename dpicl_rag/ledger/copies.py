@@ -12,7 +12,10 @@ from __future__ import annotations
 
 _COPIED = {
     "ledger": ("id", "latest"),
-    "scope": ("id", "kind", "name", "budget", "unit_budget", "period", "floor", "floor_day"),
+    "scope": (
+        *("id", "kind", "name", "budget", "unit_budget"),
+        *("period", "floor", "floor_day", "strict"),
+    ),
     "spend": ("scope", "day", "fixed", "individual", "questions"),
     "unit": ("id", "scope", "spent", "period_start", "period_spent", "merged_into"),
     "reservation": (

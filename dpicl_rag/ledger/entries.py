@@ -81,16 +81,13 @@ def grant(connection: sqlite3.Connection, request: Request) -> Grant:
     for scope in (request.corpus, request.caller):
         if scope is None:
             continue
-        limits = scope.limits(request.day)
         usage = scope.usage(connection, request.day, held=True)
-        if individual and scope.kind == "corpus":
-            room = limits.unit_room(usage.fixed)
-        else:
-            room = limits.remaining(usage)
+        room = scope.room(usage, request.day, individual=individual)
         if room is None:
             continue
         if room < least:
-            raise BudgetExceededError(to_rho(request.rho), to_rho(room), str(scope))
+            renews_on = scope.period.renewal(request.day)
+            raise BudgetExceededError(to_rho(request.rho), to_rho(room), str(scope), renews_on)
         held = min(held, room)
     connection.execute(
         "INSERT INTO reservation (id, corpus, caller, individual, day, period_start, held,"

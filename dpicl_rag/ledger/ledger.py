@@ -126,10 +126,12 @@ class Ledger:
         unit_epsilon: float | None = None,
         delta: float = 1e-5,
         period: Period | str = Period.LIFETIME,
+        strict: bool = False,
     ) -> None:
         """Set all budgets of one corpus or one caller, in place of those it had.
 
-        What was spent stays spent. A budget below that refuses answers until it renews.
+        What was spent stays spent. Under a budget below that, fixed answers are refused until it
+        renews, and individual ones come from units that have spent less; ``strict`` refuses both.
 
         Args:
             corpus: The corpus; give either this or ``caller``.
@@ -143,6 +145,8 @@ class Ledger:
             delta: Delta of ``epsilon`` and ``unit_epsilon``, strictly between 0 and 1.
             period: ``lifetime``, or ``day``, ``month`` or ``year`` (UTC). A renewing budget
                 protects per period: over n periods a unit can lose n times as much.
+            strict: Refuse every answer once the public bound has reached the budget, though units
+                may have spent less. A caller's budget always does.
 
         Raises:
             ConfigurationError: A parameter is outside its range.
@@ -159,6 +163,7 @@ class Ledger:
             unit_epsilon=unit_epsilon,
             delta=delta,
             period=period,
+            strict=strict,
         )
         if given.unit_budget is not None and kind == "caller":
             raise ConfigurationError(

@@ -114,6 +114,8 @@ _VERSION_2 = (
 )
 
 _VERSION_3 = (
+    # Whether individual answers are refused once the public bound has reached the budget.
+    "ALTER TABLE scope ADD COLUMN strict INTEGER NOT NULL DEFAULT 0 CHECK (strict IN (0, 1))",
     # Proves that a row can be written; see Ledger.check.
     "ALTER TABLE ledger ADD COLUMN checks INTEGER NOT NULL DEFAULT 0",
     # Which scope has paid for answers from which corpus; see payers.py.

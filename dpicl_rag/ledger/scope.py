@@ -17,7 +17,9 @@ from dpicl_rag.ledger.status import ScopeStatus
 
 Kind = Literal["corpus", "caller"]
 
-_COLUMNS = f"id, kind, name, budget, unit_budget, period, floor, floor_day, {whole('scope')}"
+_COLUMNS = (
+    f"id, kind, name, budget, unit_budget, period, floor, floor_day, strict, {whole('scope')}"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,7 @@ class Scope:
     period: Period
     floor: int
     floor_day: int
+    strict: bool
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name!r}"
@@ -45,6 +48,13 @@ class Scope:
         """The budgets as they are on ``day``; the floor goes when the period ends."""
         current = self.floor_day >= self.period.start(day)
         return Limits(self.budget, self.unit_budget, self.floor if current else 0)
+
+    def room(self, usage: Usage, day: int, *, individual: bool) -> int | None:
+        """What an answer may reserve, from public numbers alone; None: no limit."""
+        limits = self.limits(day)
+        if not individual or self.kind == "caller":
+            return limits.remaining(usage)
+        return limits.unit_remaining(usage) if self.strict else limits.unit_room(usage.fixed)
 
     def usage(self, connection: sqlite3.Connection, day: int, *, held: bool) -> Usage:
         """Sums over the period that holds ``day``.
@@ -100,6 +110,8 @@ class Scope:
             period=self.period,
             renews_on=self.period.renewal(day),
             questions=self._questions(connection, day),
+            strict=self.strict or self.kind == "caller",
+            room=_optional(self.room(held, day, individual=True)),
         )
 
     def _questions(self, connection: sqlite3.Connection, day: int) -> int:
@@ -156,7 +168,9 @@ def change_budget(connection: sqlite3.Connection, scope: Scope, day: int, given:
     spent in the period that begins.
     """
     budget, unit_budget, period = given.budget, given.unit_budget, given.period
-    renewed = Scope(scope.id, scope.kind, scope.name, budget, unit_budget, period, 0, 0)
+    renewed = Scope(
+        scope.id, scope.kind, scope.name, budget, unit_budget, period, 0, 0, given.strict
+    )
     if period is scope.period:
         floor = scope.limits(day).individual_bound(scope.usage(connection, day, held=True))
     else:
@@ -176,16 +190,19 @@ def change_budget(connection: sqlite3.Connection, scope: Scope, day: int, given:
                 "UPDATE reservation SET period_start = ? WHERE corpus = ?", (start, scope.id)
             )
     connection.execute(
-        "UPDATE scope SET budget = ?, unit_budget = ?, period = ?, floor = ?, floor_day = ?"
-        " WHERE id = ?",
-        (budget, unit_budget, period.value, floor, day, scope.id),
+        "UPDATE scope SET budget = ?, unit_budget = ?, period = ?, floor = ?, floor_day = ?,"
+        " strict = ? WHERE id = ?",
+        (budget, unit_budget, period.value, floor, day, given.strict, scope.id),
     )
 
 
-def _scope(row: tuple[int, Kind, str, int | None, int | None, str, int, int, int]) -> Scope:
-    identity, kind, name, budget, unit_budget, period, floor, floor_day, sound = row
+def _scope(row: tuple[int, Kind, str, int | None, int | None, str, int, int, int, int]) -> Scope:
+    identity, kind, name, budget, unit_budget, period, floor, floor_day, strict, sound = row
     require_whole(sound)
-    return Scope(identity, kind, name, budget, unit_budget, Period(period), floor, floor_day)
+    return Scope(
+        *(identity, kind, name, budget, unit_budget, Period(period), floor, floor_day),
+        strict=bool(strict),
+    )
 
 
 def _optional(nano: int | None) -> float | None:

@@ -30,6 +30,10 @@ class ScopeStatus:
         period: How often the budget renews. A renewing budget protects per period.
         renews_on: First UTC day of the next period; None for a lifetime.
         questions: Answers in this period that released at least one token.
+        strict: Whether every answer is refused once ``spent`` has reached the budget. Callers have
+            no units, so theirs always are.
+        room: The most that an individual answer may reserve, though ``spent`` may have reached the
+            budget: it comes from units that have spent less. None without a limit.
     """
 
     kind: Literal["corpus", "caller"]
@@ -43,3 +47,5 @@ class ScopeStatus:
     period: Period
     renews_on: date | None
     questions: int
+    strict: bool
+    room: float | None

@@ -74,6 +74,7 @@ class Budget(BaseModel):
         epsilon: What all answers of a period may reveal together; None for no limit.
         delta: At which epsilon is given.
         period: After which it renews.
+        strict: Refuse every answer once the public bound has reached it.
     """
 
     kind: Literal["corpus", "caller"]
@@ -81,6 +82,7 @@ class Budget(BaseModel):
     epsilon: float | None = Field(ge=0, le=MOST_EPSILON, allow_inf_nan=False)
     delta: float = Field(1e-5, gt=0, lt=1)
     period: Literal["lifetime", "day", "month", "year"] = "lifetime"
+    strict: bool = False
 
 
 class Opening(BaseModel):
@@ -198,7 +200,7 @@ def owner_endpoints(
             "closed": [name for name in corpora if name in closed],
             "callers": callers,
             "budgets": [
-                views.scope(one, Budget.model_fields["delta"].default)
+                views.owned(house, one, Budget.model_fields["delta"].default)
                 for one in house.ledger.status()
                 if (one.kind, one.name) in named
             ],
@@ -263,9 +265,10 @@ def owner_endpoints(
             epsilon=body.epsilon,
             delta=body.delta,
             period=body.period,
+            strict=body.strict,
         )
         every = {(one.kind, one.name): one for one in house.ledger.status()}
-        return views.scope(every[body.kind, body.name], body.delta)
+        return views.owned(house, every[body.kind, body.name], body.delta)
 
     @router.post("/audits", status_code=202)
     async def audit(body: AuditRequest, owner: Owning) -> dict[str, Any]:

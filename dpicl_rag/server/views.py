@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpicl_rag.accounting import rho_to_epsilon
+from dpicl_rag.accounting import epsilon_to_rho, rho_to_epsilon
+from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.knowledge import Entry
 from dpicl_rag.ledger import ScopeStatus
 from dpicl_rag.ledger.fixed_point import affordable
+from dpicl_rag.ledger.standing import standing
 from dpicl_rag.server.house import House
 from dpicl_rag.server.keys import Caller
 
@@ -17,7 +19,8 @@ def budget(house: House, name: str, caller: Caller) -> dict[str, Any]:
     config = house.config(name)
     price = house.price(name)
     scopes = [
-        {**scope(one, config.delta), **_answers(one, price)} for one in house.budgets(name, caller)
+        {**scope(one, config.delta, price), **_answers(one, price)}
+        for one in house.budgets(name, caller)
     ]
     return {
         "model": name,
@@ -28,8 +31,14 @@ def budget(house: House, name: str, caller: Caller) -> dict[str, Any]:
     }
 
 
-def scope(one: ScopeStatus, delta: float) -> dict[str, Any]:
-    """One budget. All of it is public; see ``ScopeStatus``."""
+def scope(one: ScopeStatus, delta: float, price: float) -> dict[str, Any]:
+    """One budget. All of it is public; see ``ScopeStatus``.
+
+    Args:
+        one: The budget.
+        delta: At which epsilon is given.
+        price: Zcdp rho of the answers that it is to pay for.
+    """
     return {
         "kind": one.kind,
         "name": one.name,
@@ -42,7 +51,18 @@ def scope(one: ScopeStatus, delta: float) -> dict[str, Any]:
         "delta": delta,
         "period": one.period.value,
         "renews_on": None if one.renews_on is None else one.renews_on.isoformat(),
+        "strict": one.strict,
+        "standing": standing(one, price, delta),
     }
+
+
+def owned(house: House, one: ScopeStatus, delta: float) -> dict[str, Any]:
+    """A budget as its owner sees it: a caller's is to pay for answers of the dearest corpus."""
+    names = [one.name] if one.kind == "corpus" else list(house.corpora)
+    price = max(
+        map(house.price, names), default=epsilon_to_rho(PrivacyConfig.create().epsilon, delta)
+    )
+    return scope(one, delta, price)
 
 
 def remembered(entry: Entry) -> dict[str, Any]:

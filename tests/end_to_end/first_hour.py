@@ -1,3 +1,4 @@
+# ruff: noqa: T201
 """The first hour of a new user: what they type, and all that they see.
 
 ``python -m tests.end_to_end.first_hour`` runs it in a temporary folder with the default models.
@@ -25,8 +26,8 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 PEOPLE = [
     "Ada", "Bo", "Cleo", "Dov", "Elif", "Finn", "Gus", "Hana", "Ines", "Jon", "Kim", "Lea", "Max",
-    "Nia", "Oz", "Pia", "Quin", "Rui", "Sam", "Tea", "Uri", "Vic", "Wim", "Xia", "Yan", "Zoe", "Abe",
-    "Bea", "Cy", "Dot", "Eve", "Fay", "Gil", "Hal", "Ida", "Jim", "Kay", "Lou", "Mia", "Ned",
+    "Nia", "Oz", "Pia", "Quin", "Rui", "Sam", "Tea", "Uri", "Vic", "Wim", "Xia", "Yan", "Zoe",
+    "Abe", "Bea", "Cy", "Dot", "Eve", "Fay", "Gil", "Hal", "Ida", "Jim", "Kay", "Lou", "Mia", "Ned",
 ]  # fmt: skip
 STREET = "In which street is the harbour office?"
 HOURS = "When does the warehouse open?"
@@ -42,7 +43,8 @@ def type_in(folder: Path, command: str, *, answer: str | None = None) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "dpicl_rag", *words],
         cwd=folder,
-        env=os.environ | {"XDG_DATA_HOME": str(folder / "home"), "PYTHONPATH": os.pathsep.join(sys.path)},
+        env=os.environ
+        | {"XDG_DATA_HOME": str(folder / "home"), "PYTHONPATH": os.pathsep.join(sys.path)},
         input=answer or "",
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -75,7 +77,9 @@ def write_tickets(folder: Path) -> Path:
         table.writerow(["customer", "queue", "body"])
         for name in PEOPLE:
             table.writerow([name, "billing", "They told me that a refund takes nine days."])
-            table.writerow([name, "billing", f"Thank you for the refund. It took nine days. {name}"])
+            table.writerow(
+                [name, "billing", f"Thank you for the refund. It took nine days. {name}"]
+            )
     return path
 
 
@@ -88,7 +92,7 @@ def readme(folder: Path) -> None:
         for program in re.findall(r"^```python\n(.*?)^```$", in_python, re.M | re.S):
             print(program)
             names: dict[str, Any] = {}
-            exec(program, names)  # noqa: S102
+            exec(program, names)
             for left in ("corpus", "ledger"):
                 if left in names:
                     names[left].close()
@@ -129,14 +133,25 @@ def langchain(folder: Path) -> None:
     from langchain_dpicl_rag import ChatPrivateContext, PrivateEmbeddings, PrivateRetrievalChain
 
     store = Chroma("notes", PrivateEmbeddings(), persist_directory=str(folder / "notes"))
-    store.add_documents([Document(text, metadata={"sender": name}) for text, name in zip(NOTES, PEOPLE, strict=True)])
+    store.add_documents(
+        [
+            Document(text, metadata={"sender": name})
+            for text, name in zip(NOTES, PEOPLE, strict=True)
+        ]
+    )
     chain = PrivateRetrievalChain(store.as_retriever(), unit_field="sender", max_tokens=24)
     app = {"input": RunnablePassthrough()} | RunnablePassthrough.assign(answer=chain)
     print("An LCEL app:", app.invoke(STREET))
     print("An agent:", agent(chain.as_tool(name="notes", description="The team's notes.")))
 
     chat = ChatPrivateContext(chain.llm)
-    prompt = ChatPromptTemplate([("system", "Answer in one sentence."), ("placeholder", "{history}"), ("user", "{question}")])
+    prompt = ChatPromptTemplate(
+        [
+            ("system", "Answer in one sentence."),
+            ("placeholder", "{history}"),
+            ("user", "{question}"),
+        ]
+    )
     talk = prompt | chat.bind(documents=chain.retriever) | StrOutputParser()
     history: list[tuple[str, str]] = []
     for question in (STREET, "And what has moved there?"):
@@ -175,14 +190,19 @@ def llama_index(folder: Path) -> None:
     from dpicl_rag import PrivateContextLLM
     from llama_index_dpicl_rag import PrivateEmbedding
 
-    documents = [Document(text=text, metadata={"sender": name}) for text, name in zip(NOTES, PEOPLE, strict=True)]
+    documents = [
+        Document(text=text, metadata={"sender": name})
+        for text, name in zip(NOTES, PEOPLE, strict=True)
+    ]
     index = VectorStoreIndex.from_documents(documents, embed_model=PrivateEmbedding())
     llm = PrivateContextLLM(max_tokens=24)
     engine = llm.as_query_engine(index, unit_field="sender")
     response = engine.query(STREET)
     print(response)
     print(response.metadata)
-    print("Documents handed over:", llm.with_settings(privacy_unit="sender").answer(STREET, documents))
+    print(
+        "Documents handed over:", llm.with_settings(privacy_unit="sender").answer(STREET, documents)
+    )
 
 
 def page(folder: Path) -> None:
@@ -246,7 +266,8 @@ def serving(folder: Path) -> Iterator[str]:
     process = subprocess.Popen(
         [sys.executable, "-m", "dpicl_rag", *command],
         cwd=folder,
-        env=os.environ | {"XDG_DATA_HOME": str(folder / "home"), "PYTHONPATH": os.pathsep.join(sys.path)},
+        env=os.environ
+        | {"XDG_DATA_HOME": str(folder / "home"), "PYTHONPATH": os.pathsep.join(sys.path)},
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -299,11 +320,17 @@ def mistakes(folder: Path) -> None:
             {"input": STREET, "chat_history": [("user", "Hello")]}
         ),
         "chat.bind_tools([...])": lambda: ChatPrivateContext(llm).bind_tools([]),
-        "chat.with_structured_output(...)": lambda: ChatPrivateContext(llm).with_structured_output(dict),
+        "chat.with_structured_output(...)": lambda: ChatPrivateContext(llm).with_structured_output(
+            dict
+        ),
         "index.as_query_engine(llm=llm)": lambda: index.as_query_engine(llm=llm),
-        "llm.as_query_engine(index, similarity_top_k=5)": lambda: llm.as_query_engine(index, similarity_top_k=5),
+        "llm.as_query_engine(index, similarity_top_k=5)": lambda: llm.as_query_engine(
+            index, similarity_top_k=5
+        ),
         "load([1, 2])": lambda: load([1, 2]),
-        'llm.answer("...", [LlamaIndex documents])': lambda: llm.answer(STREET, [Document(text="x")]),
+        'llm.answer("...", [LlamaIndex documents])': lambda: llm.answer(
+            STREET, [Document(text="x")]
+        ),
     }
     for words, wrong in tries.items():
         print(f">>> {words}")

@@ -9,7 +9,6 @@ let owner = null; // the owner's part, loaded for owners only
 let asking = null; // what ends the answer under way
 let question = ""; // the one that was asked last
 let asked = ""; // the model it was asked of
-const usedUp = new Set(); // models whose budget has refused
 
 // The key.
 
@@ -113,26 +112,18 @@ async function showBudget() {
   }
   const left = tight.answers_left;
   const most = Math.max(tight.answers, 1);
-  const ended = usedUp.has(name);
   meter.max = most;
   meter.low = most / 4;
   meter.high = most / 2;
   meter.optimum = most;
-  meter.value = ended ? 0 : left;
-  const until = tight.renews_on ? ` until ${day(tight.renews_on)}` : "";
-  const words = ended
-    ? `Used up. ${tight.renews_on ? `It renews on ${day(tight.renews_on)}.` : ""}`
-    : left
-      ? `About ${left.toLocaleString("en")} more ${left === 1 ? "answer" : "answers"} ` +
-        `of this kind${until}`
-      : "Nothing is left by the safe count. Some answers may still come.";
+  meter.value = left;
+  const words = sentence(tight.standing);
   meter.textContent = words; // for those who do not see the bar
   meter.setAttribute("aria-valuetext", words);
-  byId("budget-words").textContent = words.trim();
+  byId("budget-words").textContent = words;
   const whose = tight.kind === "corpus" ? "these documents" : "your key";
   byId("budget-more").textContent =
-    `An answer may spend ε ${few(found.epsilon)}. So far ε ${few(tight.spent_epsilon)} of ` +
-    `${few(tight.budget_epsilon)} is spent from the budget of ${whose}.`;
+    `This is the budget of ${whose}. An answer may spend epsilon ${few(found.epsilon)} of it.`;
 }
 
 async function showMemory() {
@@ -207,10 +198,7 @@ const ENDS = {
   unavailable: "It ended early: the language model did not answer.",
 };
 
-const USED_UP = [
-  ["bad", "This budget is used up. Nothing was drawn, and nothing was spent."],
-  ["", "What was answered before still comes from memory, at no cost."],
-];
+const REFUSED = "Nothing was spent. What was answered before still comes from memory, at no cost.";
 
 function notesOn(privacy) {
   if (!privacy) return [["bad", "The answer broke off. What was released is paid for."]];
@@ -257,7 +245,6 @@ async function askDocuments(fresh) {
   offerAnew(false);
   const ended = await during(async (signal) => {
     const privacy = await answer(model, question, byId("private-text"), signal, fresh);
-    usedUp.delete(model);
     note(notesOn(privacy));
     offerAnew(privacy?.from_memory);
   }, (error) => {
@@ -266,8 +253,7 @@ async function askDocuments(fresh) {
       return;
     }
     const quota = error.status === 429 && error.code === "budget_exceeded";
-    if (quota) usedUp.add(model);
-    note(quota ? USED_UP : [["bad", sentence(error.message)]]);
+    note([["bad", sentence(error.message)], ...(quota ? [["", REFUSED]] : [])]);
   });
   await refresh();
   return ended;

@@ -1,6 +1,6 @@
 // For owners: adding documents, budgets and audits.
 
-import { byId, day, element, few, fillSelect, get, post, request, sentence } from "./shared.js";
+import { byId, element, few, fillSelect, get, post, request, sentence } from "./shared.js";
 
 const POLL = 700; // milliseconds
 
@@ -55,12 +55,7 @@ function size(bytes) {
 }
 
 function budgetWords(scope) {
-  if (!scope || scope.budget_epsilon === null) {
-    const spent = scope ? `, ε ${few(scope.spent_epsilon)} spent` : "";
-    return `no limit${spent}`;
-  }
-  const renews = scope.renews_on ? `, renews on ${day(scope.renews_on)}` : "";
-  return `ε ${few(scope.spent_epsilon)} of ${few(scope.budget_epsilon)} spent${renews}`;
+  return scope ? scope.standing : "no limit";
 }
 
 /** What a form does; a refusal is told in its place. */
@@ -193,6 +188,7 @@ submits("budgets", "budgets-error", async () => {
     name: name.join(" "),
     epsilon: epsilon === "" ? null : Number(epsilon),
     period: byId("period").value,
+    strict: byId("strict").checked,
   });
   await changed();
 });

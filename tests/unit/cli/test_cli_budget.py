@@ -9,6 +9,7 @@ import pytest
 
 from dpicl_rag.accounting import epsilon_to_rho, rho_to_epsilon
 from dpicl_rag.cli import stores
+from dpicl_rag.errors import BudgetExceededError
 from dpicl_rag.ledger import Ledger
 
 
@@ -78,6 +79,10 @@ def test_json_of_show(cli):
         "period": "lifetime",
         "renews_on": None,
         "questions": 1,
+        "strict": False,
+        "standing": "epsilon 4.73 of epsilon 10.7 (a unit alone epsilon 7.08) is spent. That bound "
+        "holds for every unit. Answers still come, from units that have spent less; a strict "
+        "budget refuses them.",
     }
     assert (caller["kind"], caller["name"], caller["budget_rho"]) == ("caller", "ann", None)
 
@@ -96,7 +101,7 @@ def test_individual_accounting_shows_the_bound_and_nothing_of_the_units(cli):
     assert row["spent_rho"] == 0.7
     assert row["questions"] == 1
     result = cli("budget", "show")
-    assert "bound that holds for every unit" in result.stderr
+    assert "Spent is the public bound" in result.stderr
     for output in (json.dumps(row), result.output):
         assert "unit-" not in output
         assert "0.1" not in output  # 0.7 / 7 is what each unit has lost
@@ -184,8 +189,8 @@ def test_show_and_forecast_say_how_many_answers_are_left(cli):
     cli("budget", "set", "--corpus", "mail", "--epsilon", "8")
     assert "left are answers of epsilon 4" in cli("budget", "show", "--epsilon", "4").stdout
     result = cli("budget", "forecast", "--epsilon", "4")
-    assert "corpus mail: epsilon 8 (rho 1.23) is left and pays for 3 more answers" in result.stdout
-    assert "of epsilon 4 (rho 0.373)" in result.stdout
+    told = "corpus mail: epsilon 0 of epsilon 8 is spent. What is left pays for 3 more answers of "
+    assert f"{told}epsilon 4.\n" in result.stdout
     assert "public bound" in result.stderr
 
 
@@ -221,7 +226,29 @@ def test_a_unit_budget_of_its_own_is_what_answers_are_counted_by(cli):
     (row,) = forecasts(cli, "--epsilon", "2")["forecasts"]
     assert (row["answers_left"], row["fixed_answers_left"]) == (1, 5)
     said = cli("budget", "forecast", "--epsilon", "2").stdout
-    assert "pays for 1 more answer (5 under fixed accounting)" in said
+    assert "pays for 1 more answer of epsilon 2. Under fixed accounting it pays for 5." in said
+
+
+def test_a_budget_that_was_lowered_and_one_that_is_strict_say_what_comes_next(cli):
+    """It said 12.2 of 5, 0 left, and answers went on."""
+    price = epsilon_to_rho(4, 1e-5)
+    cli("budget", "set", "--corpus", "mail", "--epsilon", "20")
+    spend("mail", *[price] * 7, units=["unit-one"])
+    cli("budget", "set", "--corpus", "mail", "--epsilon", "5")
+    lowered = (
+        "corpus mail: epsilon 12.6 was spent, more than the budget of epsilon 5, which was lowered "
+        "since. That bound holds for every unit. Answers still come, from units that have spent "
+        "less; a strict budget refuses them.\n"
+    )
+    for command in ("show", "forecast"):
+        assert lowered in cli("budget", command, "--epsilon", "4").stdout
+        dear = cli("budget", command, "--epsilon", "8").stdout
+        assert "An answer of epsilon 8 is refused until the budget is raised.\n" in dear
+    spend("mail", 0.5, units=["unit-two"])
+    strict = cli("budget", "set", "--corpus", "mail", "--epsilon", "5", "--strict").stdout
+    assert "An answer of epsilon 8 is refused until the budget is raised.\n" in strict
+    with pytest.raises(BudgetExceededError, match=r"epsilon 4\.73 was asked for and 0 is left"):
+        spend("mail", 0.5, units=["unit-two"])
 
 
 def test_a_budget_of_units_alone_is_forecast_too(cli):

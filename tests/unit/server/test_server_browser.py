@@ -146,7 +146,9 @@ def test_an_owner_opens_what_was_uploaded(start, keys, visit):
     page.fill("#corpus", "house-mail")
     page.fill("#upload-epsilon", "20")
     page.click("#upload button[type=submit]")
-    page.wait_for_selector("#scopes:has-text('corpus house-mail: ε 0 of 20 spent')")
+    page.wait_for_selector(
+        "#scopes:has-text('corpus house-mail: epsilon 0 of epsilon 20 is spent')"
+    )
     other = keys.find(keys.add("ann"))
     assert not other.may_ask("house-mail")
     page.click("#open button[type=submit]")
@@ -161,7 +163,9 @@ def test_an_answer_streams_in_the_meter_moves_and_the_budget_ends(start, keys, v
     page = visit(running.page)
     page.fill("#key", keys.add("ann"))
     page.click("text=Open")
-    page.wait_for_selector("#budget-words:has-text('About 2 more answers of this kind until 1 ')")
+    page.wait_for_selector(
+        "#budget-words:has-text('pays for 2 more answers of epsilon 8 until it renews on ')"
+    )
     page.evaluate(
         """() => {
           window.seen = [];
@@ -190,12 +194,46 @@ def test_an_answer_streams_in_the_meter_moves_and_the_budget_ends(start, keys, v
     page.wait_for_selector("#stop:disabled")
     expect(page.locator("#anew")).to_be_hidden()
     expect(page.locator("#private-text")).to_have_text(ANSWER)
-    page.wait_for_selector("#budget-words:has-text('Nothing is left by the safe count')")
+    page.wait_for_selector(
+        "#budget-words:has-text('An answer of epsilon 8 is refused until it renews on ')"
+    )
     running.house.ledger.set_budget(caller="ann", rho=0.5 * budget, period="month")
     ask(page, "What is served in the canteen?")
-    page.wait_for_selector("#private-notes:has-text('This budget is used up')")
-    page.wait_for_selector("#budget-words:has-text('Used up. It renews on 1 ')")
+    page.wait_for_selector("#private-notes:has-text('Nothing was spent.')")
+    page.wait_for_selector(
+        "#budget-words:has-text('An answer of epsilon 8 is refused until it renews on ')"
+    )
     page.wait_for_function("meter.value === 0")
+
+
+def test_a_budget_that_was_lowered_says_what_comes_next(start, visit):
+    """It said 16.8 of 5 spent and no answers left, and three more came."""
+    running = start(epsilon=4)
+    ledger = running.house.ledger
+    ledger.set_budget(corpus="notes", epsilon=20)
+    with ledger.reserve(corpus="notes", rho=1.229714525, units=["unit-0"]) as answered:
+        answered.commit(answered.rho, [0.1])
+    page = visit(running.page)
+    page.uncheck("#beside")
+    lower = page.locator("#budgets")
+    page.select_option("#scope", "corpus notes")
+    page.fill("#epsilon", "5")
+    lower.get_by_role("button").click()
+    told = (
+        "epsilon 8 was spent, more than the budget of epsilon 5, which was lowered since. That "
+        "bound holds for every unit. Answers still come, from units that have spent less; a strict "
+        "budget refuses them."
+    )
+    expect(page.locator("#scopes")).to_have_text(f"corpus notes: {told}")
+    expect(page.locator("#budget-words")).to_have_text(f"E{told[1:]}")
+    ask(page, "What is served in the canteen?")
+    page.wait_for_selector("#private-notes:has-text('It spent at most')")
+    page.check("#strict")
+    page.fill("#epsilon", "5")
+    lower.get_by_role("button").click()
+    expect(page.locator("#budget-words")).to_contain_text("is refused until the budget is raised.")
+    ask(page, "Who serves in the canteen?")
+    expect(page.locator("#private-notes")).to_contain_text("epsilon 4 was asked for and 0 is left")
 
 
 def test_an_owner_adds_a_mailbox_and_asks_it(start, visit, tmp_path):
@@ -211,12 +249,14 @@ def test_an_owner_adds_a_mailbox_and_asks_it(start, visit, tmp_path):
         "70 of 70 records were read, 70 privacy units."
     )
     expect(page.locator("#model")).to_have_value("house-mail")
-    expect(page.locator("#budget-words")).to_contain_text("About 1 more answer of")
+    expect(page.locator("#budget-words")).to_contain_text("pays for 1 more answer of epsilon 8.")
     page.select_option("#scope", "corpus house-mail")
     page.fill("#epsilon", "60")
     page.click("#budgets button[type=submit]")
-    page.wait_for_selector("#scopes:has-text('corpus house-mail: ε 0 of 60 spent')")
-    page.wait_for_selector("#budget-words:has-text('About')")
+    page.wait_for_selector(
+        "#scopes:has-text('corpus house-mail: epsilon 0 of epsilon 60 is spent')"
+    )
+    page.wait_for_selector("#budget-words:has-text('of epsilon 60 is spent')")
     ask(page)
     settled(page)
     expect(page.locator("#private-text")).to_have_text(ANSWER)
