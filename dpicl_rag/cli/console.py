@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TextIO, TypeVar
 
 import typer
 
+from dpicl_rag.cli.progress_log import ProgressLog
 from dpicl_rag.errors import DPICLError
 
 if TYPE_CHECKING:
@@ -179,12 +180,18 @@ class Bar:
         quiet: Never show it.
         counts: Show how many are done beside the bar. Only for the owner of what is counted:
             where others ask, a bar shows a part and nothing else.
+        logged: Write lines now and then where stderr is no terminal. For the owner's work alone.
     """
 
-    def __init__(self, label: str, *, quiet: bool, counts: bool = False) -> None:
+    def __init__(
+        self, label: str, *, quiet: bool, counts: bool = False, logged: bool = False
+    ) -> None:
         self._label = label
         self._counts = counts
         self._shown = _watched(sys.stderr, quiet)
+        self._log = None
+        if logged and not (quiet or self._shown or _progress_lines):
+            self._log = ProgressLog(label, note, counts=counts)
         self._progress: Progress | None = None
         self._percent = -1
 
@@ -192,6 +199,8 @@ class Bar:
         """Move the bar; ``total`` is None where it is not known."""
         if _progress_lines and total:
             self._tell(math.floor(100 * done / total))
+        if self._log is not None:
+            self._log.update(done, total)
         if not self._shown:
             return
         if self._progress is None:
@@ -203,6 +212,7 @@ class Bar:
     def stop(self) -> None:
         """Take the bar away; a later update does not bring it back."""
         self._shown = False
+        self._log = None
         if self._progress is not None:
             self._progress.stop()
             self._progress = None

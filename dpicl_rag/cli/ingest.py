@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpicl_rag.cli import console, joins, options, stores
+from dpicl_rag.cli import console, joins, options, stores, units
 from dpicl_rag.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from dpicl_rag.loaders import LoadReport
+    from dpicl_rag.loaders import LoadReport, LoadResult
     from dpicl_rag.retrieval import Corpus
     from dpicl_rag.retrieval.ingest import Ingested
     from dpicl_rag.retrieval.joins import Joins
@@ -25,12 +25,12 @@ _POSITIONS = 10
 
 @console.reported("interrupted; run the same command again to go on")
 def ingest(
-    source: Annotated[
-        Path,
+    sources: Annotated[
+        list[Path],
         typer.Argument(
-            metavar="PATH",
-            help="Mailbox, table, text file or a directory of these. Read are mbox, maildir, "
-            ".eml, CSV, TSV, JSON Lines, text and HTML, and each of them as .gz.",
+            metavar="PATH...",
+            help="Mailboxes, tables, text files or directories of these. Read are mbox, maildir, "
+            ".eml, CSV, TSV, JSON, JSON Lines, text and HTML, and each of them as .gz.",
         ),
     ],
     corpus: options.CorpusName,
@@ -39,7 +39,7 @@ def ingest(
         typer.Option(
             metavar="thread|sender|document|FIELD",
             help="What is protected as one: everything with the same value. By default the thread "
-            "for mail and the document for the others.",
+            "for mail and the document (a row, a file) for the others.",
         ),
     ] = None,
     text_field: options.TextField = None,
@@ -78,7 +78,12 @@ def ingest(
     ] = False,
     yes: Annotated[
         bool,
-        typer.Option("--yes", "-y", help="Do not ask before many units that are there become one."),
+        typer.Option(
+            "--yes",
+            "-y",
+            help="Do not ask about the unit of a new corpus, nor before many units that are there "
+            "become one.",
+        ),
     ] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Name every skipped record.")
@@ -87,6 +92,9 @@ def ingest(
     quiet: options.Quiet = False,
 ) -> None:
     """Read documents into a corpus. Running it again adds what is new and nothing twice.
+
+    A corpus keeps its privacy unit: where a column of a new one looks like a person's and no --unit
+    is given, it asks, and stores nothing where nobody answers.
 
     What arrives later and belongs to a unit that is there, such as a reply, joins it. Where many
     units would become one by that, it asks, and stores nothing where nobody answers.
@@ -104,14 +112,20 @@ def ingest(
             "read; leave --warm out"
         )
 
-    with console.Bar("Reading", quiet=quiet, counts=True) as bar:
-        loaded = load(
-            source,
-            unit=unit,
-            text_field=text_field,
-            key_field=key_field,
-            on_progress=lambda seen: bar.update(seen, None),
-        )
+    def read(unit: str | None) -> LoadResult:
+        with console.Bar("Reading", quiet=quiet, counts=True, logged=True) as bar:
+            return load(
+                sources,
+                unit=unit,
+                text_field=text_field,
+                key_field=key_field,
+                on_progress=lambda seen: bar.update(seen, None),
+            )
+
+    loaded = read(unit)
+    if unit is None and not public and corpus not in Corpus.names(path):
+        unit = units.chosen(loaded.report, yes=yes)
+        loaded = loaded if unit is None else read(unit)
     with console.status("Opening the corpus", quiet=quiet):
         loaded_embedder = stores.load_embedder(embedder, device)
         target = Corpus.create(corpus, path, embedder=loaded_embedder, public=public)
@@ -119,7 +133,7 @@ def ingest(
         with nullcontext() if no_ledger else stores.find_ledger(ledger) as book:
 
             def add(asked: Joins) -> Ingested:
-                with console.Bar("Embedding", quiet=quiet, counts=True) as bar:
+                with console.Bar("Embedding", quiet=quiet, counts=True, logged=True) as bar:
                     return target.add(
                         loaded.documents, bar.update, ledger=book, no_ledger=no_ledger, joins=asked
                     )
@@ -130,14 +144,15 @@ def ingest(
                 if not joins.accepted(error.joins, target):
                     raise
                 added = add("allow")
-        read = _warm(target, corpus, path, model, quiet=quiet) if warm else None
+        ahead = _warm(target, corpus, path, model, quiet=quiet) if warm else None
     finally:
         target.close()
-    units = len({document.unit for document in loaded.documents})
+    count = len({document.unit for document in loaded.documents})
     if as_json:
-        console.write_json(_summary(corpus, loaded.report, units, added, read))
+        console.write_json(_summary(corpus, loaded.report, count, added, ahead))
         return
-    console.stdout().print(_table(corpus, loaded.report, units, added, read))
+    console.stdout().print(_table(corpus, loaded.report, count, added, ahead))
+    console.stdout().print(console.printable(loaded.report.summary), soft_wrap=True)
     _print_skipped(loaded.report, every=verbose)
     joins.show(added.joins)
 
@@ -152,7 +167,7 @@ def _warm(target: Corpus, corpus: str, path: str | None, model: str | None, *, q
     with console.told(ReadAnewWarning), loading:
         llm = PrivateContextLLM(model, prefix_cache=cache)
     documents = [Document(record.text, record.unit) for record in target.records()]
-    with console.Bar("Reading ahead", quiet=quiet) as bar:
+    with console.Bar("Reading ahead", quiet=quiet, logged=True) as bar:
         return llm.warm(documents, on_progress=bar.update)
 
 
@@ -166,6 +181,10 @@ def _summary(
         "skipped": [{"position": item.position, "reason": item.reason} for item in report.skipped],
         "joined_by_subject": [list(pair) for pair in report.joined],
         "columns": list(report.columns),
+        "unit": report.unit,
+        "text": list(report.text),
+        "not_read": list(report.unread),
+        "persons": list(report.persons),
         "units": units,
         "chunks": added.passages + added.known,
         "new": added.passages,

@@ -6,47 +6,53 @@ import gzip
 import os
 import re
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 
 from dpicl_rag.documents import THREAD_OR_DOCUMENT, Document, Origin
 from dpicl_rag.errors import ConfigurationError, LoaderError
 from dpicl_rag.identity import name_key
+from dpicl_rag.loaders.columns import Columns, few, judge
 from dpicl_rag.loaders.identities import Identities
 from dpicl_rag.loaders.keys import name_in
 from dpicl_rag.loaders.limits import Allowance
 from dpicl_rag.loaders.mbox import read_mbox
+from dpicl_rag.loaders.paths import existing_paths
 from dpicl_rag.loaders.records import (
     DAMAGED,
     NO_KEY,
     NO_TEXT_FIELD,
     NO_UNIT,
     UNREADABLE_FILE,
-    UNSUPPORTED,
     Entry,
     Options,
     Record,
+    UnreadableError,
 )
 from dpicl_rag.loaders.report import LoadReport, LoadResult, Skipped
-from dpicl_rag.loaders.sources import SUPPORTED, Kind, Source, find_sources, shown
+from dpicl_rag.loaders.sources import SUPPORTED, Kind, Source, find_sources, shown, unsupported
 from dpicl_rag.loaders.streams import Stream, open_stream
-from dpicl_rag.loaders.tables import columns_of, read_csv, read_jsonl
+from dpicl_rag.loaders.tables import columns_of, read_csv, read_json, read_jsonl
 from dpicl_rag.loaders.text import read_eml, read_html, read_text
 from dpicl_rag.loaders.threads import subject_ties, thread_ids, thread_keys, thread_offers
+from dpicl_rag.loaders.units import unit_in_words
 
 _Reader = Callable[[Stream, str, Options], Iterator[Entry]]
 # Files that hold many records put their name before each record's position; the others are one.
-_MANY: dict[Kind, _Reader] = {"mbox": read_mbox, "csv": read_csv, "jsonl": read_jsonl}
+_MANY: dict[Kind, _Reader] = {
+    "mbox": read_mbox,
+    "csv": read_csv,
+    "json": read_json,
+    "jsonl": read_jsonl,
+}
 _ONE: dict[Kind, _Reader] = {"eml": read_eml, "text": read_text, "html": read_html}
-_NAMES = 30  # that an error or the report shows
-_NAME_LENGTH = 40
 
 
 def load(
-    path: str | Path,
+    path: str | Path | Iterable[str | Path],
     *,
     unit: str | None = None,
     text_field: str | None = None,
@@ -55,8 +61,9 @@ def load(
 ) -> LoadResult:
     """Read documents from a mailbox, a table, a text file or a directory of these.
 
-    Read are mbox, maildir, ``.eml``, CSV and TSV, JSON Lines, text and HTML, each file also
-    compressed as ``.gz``, and directories of any mix of them, all the way down. A record that
+    Read are mbox, maildir, ``.eml``, CSV and TSV, JSON (an array of objects, or an object per
+    line), text and HTML, each file also compressed as ``.gz``, and directories of any mix of them,
+    all the way down. A record that
     cannot be read is skipped and reported; it never stops the load and changes no other record. So
     are links inside a directory, folders that cannot be listed, damaged archives and records beyond
     16 MiB. A mailbox or table beyond 4 GiB, on disk, unpacked or in memory, is refused as a whole;
@@ -69,7 +76,8 @@ def load(
     it can be, but what a person retells of another's mail is then protected only as the former's.
 
     Args:
-        path: The file or directory.
+        path: The file or directory, or several of them. Several are one load: threads go over all
+            of them, and their order is that of the documents and nothing else.
         unit: ``"thread"`` (the default for mail), ``"document"`` (each record by itself; the
             default for the others), ``"sender"`` (the address in From, in lower case), or the name
             of a header or a column. Records without a value for it are skipped. Values that differ
@@ -89,19 +97,21 @@ def load(
         lacks are empty. There may be no documents: no error tells whether somebody is there.
 
     Raises:
-        LoaderError: The path does not exist or cannot be read; it is a file of no supported kind or
-            a damaged archive; a file is too large.
-        ConfigurationError: The path is a CSV table whose header lacks the ``unit``, the
-            ``text_field`` or the ``key_field``; the message names the columns.
+        LoaderError: A path does not exist or cannot be read, or lies in another; it is a file of no
+            supported kind, a damaged archive or a damaged JSON array; a file is too large.
+        ConfigurationError: A path is a CSV table whose header lacks the ``unit``, the
+            ``text_field`` or the ``key_field``, and the message names the columns; or what is given
+            is no path.
     """
     options = Options(unit, text_field, key_field)
-    path = _existing(Path(path))
     entries: list[Entry] = []
-    for entry in _entries(path, options):
+    for entry in _entries(existing_paths(path), options):
         entries.append(entry)
         if on_progress is not None:
             on_progress(len(entries))
-    columns = _columns_instead(entries, options)
+    records = [entry for entry in entries if isinstance(entry, Record)]
+    columns = _columns_instead(records, options)
+    told = _told(records, options)
     if text_field is not None:
         entries = _with_column(entries, text_field, NO_TEXT_FIELD)
     if key_field is not None:
@@ -112,39 +122,50 @@ def load(
     skipped = tuple(item for item in placed if isinstance(item, Skipped))
     if unit not in (None, "thread"):
         joined = ()
-    return LoadResult(documents, LoadReport(len(entries), len(documents), skipped, joined, columns))
+    return LoadResult(
+        documents,
+        LoadReport(
+            len(entries),
+            len(documents),
+            skipped,
+            joined,
+            columns,
+            unit_in_words(records, unit),
+            told.text,
+            told.unread,
+            told.persons,
+        ),
+    )
 
 
-def _existing(path: Path) -> Path:
-    try:
-        if path.is_dir():
-            next(path.iterdir(), None)
-        elif path.is_file():
-            path.open("rb").close()
-        else:
-            raise LoaderError(f"{shown(path)} does not exist, or is neither a file nor a directory")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "no valid path"
-        raise LoaderError(f"{shown(path)} cannot be read: {reason}") from None
-    return path
+def _entries(paths: Sequence[Path], options: Options) -> Iterator[Entry]:
+    for path in paths:
+        for entry in _entries_in(path, options):
+            # Of several paths a position names its own.
+            yield entry if len(paths) == 1 else replace(entry, position=_within(path, entry))
 
 
-def _entries(path: Path, options: Options) -> Iterator[Entry]:
+def _within(path: Path, entry: Entry) -> str:
+    whole = not path.is_dir() and entry.position == shown(Path(path.name))
+    return shown(path) if whole else f"{shown(path)}: {entry.position}"
+
+
+def _entries_in(path: Path, options: Options) -> Iterator[Entry]:
     for source in find_sources(path):
         if isinstance(source, Skipped):
             yield source
             continue
         try:
             yield from _entries_of(source, options)
-        except _UnreadableError as error:
-            if source.folder is None:  # it is all that was asked for
+        except UnreadableError as error:
+            if source.folder is None:  # it was asked for by its name
                 raise LoaderError(f"{shown(path)}: {error}; supported: {SUPPORTED}") from None
             yield Skipped(source.name, str(error))
 
 
 def _entries_of(source: Source, options: Options) -> Iterator[Entry]:
     if source.kind is None:
-        raise _UnreadableError(UNSUPPORTED)
+        raise UnreadableError(unsupported(source.path))
     file = os.fsencode(source.path.resolve())
     if source.kind in _ONE:
         exact = {"file": source.exact} if source.exact else {}
@@ -171,18 +192,14 @@ def _entries_of(source: Source, options: Options) -> Iterator[Entry]:
         raise LoaderError(f"{source.name} failed while it was read; nothing is loaded") from None
 
 
-class _UnreadableError(Exception):
-    """Nothing of a file is loaded; it says why."""
-
-
 @contextmanager
 def _reasons() -> Iterator[None]:
     try:
         yield
     except (gzip.BadGzipFile, EOFError, zlib.error):
-        raise _UnreadableError(DAMAGED) from None
+        raise UnreadableError(DAMAGED) from None
     except OSError:
-        raise _UnreadableError(UNREADABLE_FILE) from None
+        raise UnreadableError(UNREADABLE_FILE) from None
 
 
 def _require_columns(columns: Sequence[str], options: Options) -> None:
@@ -194,25 +211,28 @@ def _require_columns(columns: Sequence[str], options: Options) -> None:
     }
     for what, name in asked.items():
         if name and name not in columns:
-            there = (
-                f"there are: {', '.join(map(repr, _few(columns)))}" if columns else "it has none"
-            )
+            there = f"there are: {', '.join(map(repr, few(columns)))}" if columns else "it has none"
             raise ConfigurationError(f"the table has no column for the {what} {name!r}; {there}")
 
 
-def _columns_instead(entries: Iterable[Entry], options: Options) -> tuple[str, ...]:
+def _columns_instead(records: Iterable[Record], options: Options) -> tuple[str, ...]:
     """The names that there are, where none is one that was asked for."""
     asked = {options.unit, options.text_field, options.key_field} - {None, "document", "thread"}
     found: dict[str, None] = {}
-    for record in entries if asked else ():
-        if isinstance(record, Record):
-            found.update(dict.fromkeys(record.fields or record.metadata))
-    return () if asked <= found.keys() else _few(found)
+    for record in records if asked else ():
+        found.update(dict.fromkeys(record.fields or record.metadata))
+    return () if asked <= found.keys() else few(found)
 
 
-def _few(names: Iterable[str]) -> tuple[str, ...]:
-    # A table without a header row shows its first row here, so long names are shortened.
-    return tuple(name[:_NAME_LENGTH] for name in islice(names, _NAMES))
+def _told(records: Iterable[Record], options: Options) -> Columns:
+    """What was made of the columns of each table."""
+    tables: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    naming = {name for name in (options.unit, options.key_field) if name}
+    for record in records:
+        if record.is_row:
+            tables[record.file].update(dict.fromkeys(record.metadata))
+            naming.update([record.key] if record.key else [])
+    return judge(map(tuple, tables.values()), options.text_field, naming)
 
 
 def _with_column(entries: list[Entry], name: str, reason: str) -> list[Entry]:

@@ -20,6 +20,10 @@ BROKEN_MESSAGE = "the message cannot be parsed"
 BAD_HEADER = "the row that names the columns cannot be read, so none of the table is"
 DAMAGED = "the file is damaged; nothing of it is loaded"
 EMPTY = "empty"
+JSON_ARRAY = "no whole JSON array; nothing of it is loaded"
+JSON_OBJECT = (
+    "one JSON object, not a list of them; save the list that it holds as a file of its own"
+)
 LINK = "a link, which is not followed; load what it leads to by its own path"
 NESTED = "nested too deeply"
 NO_KEY = "no value in the key field"
@@ -36,6 +40,22 @@ UNCLOSED_QUOTE = "a quote that is not closed"
 UNREADABLE_FILE = "the file cannot be read"
 UNREADABLE_FOLDER = "the folder cannot be read"
 UNSUPPORTED = "not a supported kind of file"
+
+#: What to do with files of kinds that are not read, by their endings.
+WAYS_OUT: dict[str, str] = {
+    **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".ods", ".numbers"), "export it as CSV"),
+    **dict.fromkeys(
+        (".parquet", ".feather", ".arrow", ".avro", ".orc", ".sqlite", ".db", ".pkl"),
+        "export it as CSV or JSON Lines",
+    ),
+    **dict.fromkeys((".doc", ".docx", ".odt", ".rtf", ".pages"), "save it as text"),
+    **dict.fromkeys(
+        (".pdf", ".ppt", ".pptx", ".odp", ".epub"),
+        "save it as text, or load it with LangChain or LlamaIndex and hand its documents over",
+    ),
+    **dict.fromkeys((".msg", ".pst", ".ost", ".olm"), "export it as .eml or mbox"),
+    **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".rar", ".bz2", ".xz", ".zst"), "unpack it"),
+}
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _BLANK_LINES = re.compile(r"\n{3,}")
@@ -108,6 +128,10 @@ class Options:
 
 
 Entry = Record | Skipped
+
+
+class UnreadableError(Exception):
+    """Nothing of a file is loaded; it says why."""
 
 
 def clean(text: str) -> str:

@@ -40,6 +40,18 @@ class LoadReport:
     skipped: tuple[Skipped, ...]
     joined: tuple[tuple[str, str], ...] = ()
     columns: tuple[str, ...] = ()
+    unit: str = "one document"
+    text: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    persons: tuple[str, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """What a unit is, and which columns were read and which were not, in a line."""
+        said = [f"A unit is: {self.unit}."]
+        said += [f"Text: {', '.join(self.text)}."] if self.text else []
+        said += [f"Not read: {', '.join(self.unread)}."] if self.unread else []
+        return " ".join(said)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,13 @@ from typing import Literal
 
 from dpicl_rag.loaders.characters import UTF16, characters
 from dpicl_rag.loaders.mbox import begins_mailbox
-from dpicl_rag.loaders.records import LINK, UNREADABLE_FOLDER
+from dpicl_rag.loaders.records import LINK, UNREADABLE_FOLDER, UNSUPPORTED, WAYS_OUT
 from dpicl_rag.loaders.report import Skipped
 from dpicl_rag.loaders.streams import open_stream
 
-Kind = Literal["mbox", "eml", "csv", "jsonl", "text", "html"]
+Kind = Literal["mbox", "eml", "csv", "json", "jsonl", "text", "html"]
 
-SUPPORTED = "mbox, maildir, .eml, .csv, .tsv, .jsonl, text and HTML files, each also as .gz"
+SUPPORTED = "mbox, maildir, .eml, .csv, .tsv, .json, .jsonl, text and HTML files, each also as .gz"
 
 _KINDS: dict[str, Kind] = {
     ".mbox": "mbox",
@@ -27,6 +27,7 @@ _KINDS: dict[str, Kind] = {
     ".eml": "eml",
     ".csv": "csv",
     ".tsv": "csv",
+    ".json": "json",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".txt": "text",
@@ -37,6 +38,7 @@ _KINDS: dict[str, Kind] = {
     ".html": "html",
     ".htm": "html",
 }
+_NO_TEXT = (".pdf", ".rtf")  # though their bytes may look like it
 _HEAD_BYTES = 8192
 _MAIL_HEADER = re.compile(
     rb"(?:Return-Path|Received|Delivered-To|Message-ID|MIME-Version|Date|From|Subject): ", re.I
@@ -125,15 +127,25 @@ def _unreadable(errors: list[OSError], path: Path) -> Iterator[Skipped]:
 
 def kind_of(path: Path) -> Kind | None:
     """The kind of a file, by its name, or by its first bytes where the name says nothing."""
-    name = path.name.lower().removesuffix(".gz")
-    known = _KINDS.get(Path(name).suffix)
-    if known is not None:
+    suffix = _suffix(path)
+    known = _KINDS.get(suffix)
+    if known is not None or suffix in _NO_TEXT:
         return known
     try:
         with open_stream(path) as stream:
             return _sniff(stream.read(_HEAD_BYTES))
     except (OSError, EOFError, zlib.error):
         return None
+
+
+def unsupported(path: Path) -> str:
+    """Why a file of no supported kind is not read, and what to do with it where that is known."""
+    way = WAYS_OUT.get(_suffix(path))
+    return f"{UNSUPPORTED}; {way}" if way else UNSUPPORTED
+
+
+def _suffix(path: Path) -> str:
+    return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
 def _sniff(head: bytes) -> Kind | None:

@@ -1,16 +1,22 @@
-"""Tables: CSV and JSON Lines, a record per row."""
+"""Tables: CSV, JSON and JSON Lines, a record per row."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from io import BufferedReader, BytesIO
 
 from dpicl_rag.loaders.characters import characters, characters_of, written
+from dpicl_rag.loaders.columns import TEXT_FIELDS
 from dpicl_rag.loaders.delimited import Row, Rows, whole_lines
+from dpicl_rag.loaders.json_array import is_one_object, split_array
 from dpicl_rag.loaders.records import (
     BAD_HEADER,
     EMPTY,
+    JSON_ARRAY,
+    JSON_OBJECT,
     MAX_FIELDS,
+    MAX_RECORD_BYTES,
     NESTED,
     NOT_AN_OBJECT,
     NOT_JSON,
@@ -19,14 +25,12 @@ from dpicl_rag.loaders.records import (
     Entry,
     Options,
     Record,
+    UnreadableError,
     tidy,
 )
 from dpicl_rag.loaders.report import Skipped
 from dpicl_rag.loaders.streams import Stream, lines_of
 
-# A column that is called so is the text. "request" and the like are not among them: in a record of
-# several fields such a column is one part of what there is to know.
-_TEXT_FIELDS = ("text", "body", "content", "message")
 # A column that is called so names the row. "key" and "name" do not: many rows may share them.
 _KEY_FIELDS = ("id", "_id", "uuid", "guid", "record_id", "row_id")
 
@@ -79,34 +83,62 @@ def read_jsonl(stream: Stream, prefix: str, options: Options) -> Iterator[Entry]
     """Read a file of one JSON object per line. Arguments and yields as ``read_csv``."""
     for number, whole in enumerate(whole_lines(lines_of(stream)), 1):
         position = f"{prefix}line {number}"
-        if whole.raw is None:
-            yield Skipped(position, TOO_LARGE)
-            continue
-        try:
-            line, read = whole.raw.decode("utf-8").strip(), written
-        except UnicodeDecodeError:
-            line, read = whole.raw.decode("utf-8", "surrogateescape").strip(), characters_of
-        if not line:
-            continue
-        try:
-            row = json.loads(line, parse_float=_Number)
-            if not isinstance(row, dict):
-                yield Skipped(position, NOT_AN_OBJECT)
-                continue
-            fields, exact = {}, {}
-            names = _names(read(name)[0] for name in row)
-            for name, value in zip(names, row.values(), strict=True):
-                shown, differs = read(_as_text(value))
-                fields[name] = tidy(shown)
-                if differs:
-                    exact[name] = differs
-        except ValueError:
-            yield Skipped(position, NOT_JSON)
-            continue
-        except RecursionError:
-            yield Skipped(position, NESTED)
-            continue
-        yield _record(fields, exact, position, options)
+        entry = _row(whole.raw, position, options)
+        if entry is not None:
+            yield entry
+
+
+def read_json(stream: Stream, prefix: str, options: Options) -> Iterator[Entry]:
+    """Read a file of one array of JSON objects, or of one object per line.
+
+    What the file begins with decides. An element that is no object, or is damaged within its
+    brackets, is skipped by itself. Arguments and yields as ``read_csv``.
+
+    Raises:
+        UnreadableError: It begins as an array and is none, or is one object over several lines.
+    """
+    raw = b"".join(lines_of(stream))
+    if not raw.lstrip().startswith(b"["):
+        if is_one_object(raw):
+            raise UnreadableError(JSON_OBJECT)
+        yield from read_jsonl(BufferedReader(BytesIO(raw)), prefix, options)
+        return
+    elements = split_array(raw)
+    if elements is None:
+        raise UnreadableError(JSON_ARRAY)
+    for number, element in enumerate(elements, 1):
+        large = len(element) > MAX_RECORD_BYTES
+        entry = _row(None if large else element, f"{prefix}item {number}", options)
+        if entry is not None:
+            yield entry
+
+
+def _row(raw: bytes | None, position: str, options: Options) -> Entry | None:
+    """A row from one JSON object; None of blanks. Without bytes it is too large."""
+    if raw is None:
+        return Skipped(position, TOO_LARGE)
+    try:
+        text, read = raw.decode("utf-8").strip(), written
+    except UnicodeDecodeError:
+        text, read = raw.decode("utf-8", "surrogateescape").strip(), characters_of
+    if not text:
+        return None
+    try:
+        row = json.loads(text, parse_float=_Number)
+        if not isinstance(row, dict):
+            return Skipped(position, NOT_AN_OBJECT)
+        fields, exact = {}, {}
+        names = _names(read(name)[0] for name in row)
+        for name, value in zip(names, row.values(), strict=True):
+            shown, differs = read(_as_text(value))
+            fields[name] = tidy(shown)
+            if differs:
+                exact[name] = differs
+    except ValueError:
+        return Skipped(position, NOT_JSON)
+    except RecursionError:
+        return Skipped(position, NESTED)
+    return _record(fields, exact, position, options)
 
 
 def _record(
@@ -116,7 +148,7 @@ def _record(
         return Skipped(position, EMPTY)
     if len(fields) > MAX_FIELDS:
         return Skipped(position, TOO_MANY_COLUMNS)
-    name = options.text_field or _first(fields, _TEXT_FIELDS)
+    name = options.text_field or _first(fields, TEXT_FIELDS)
     key = options.key_field or _first(fields, _KEY_FIELDS) or ""
     if name is None:
         text = "\n".join(f"{field}: {value}" for field, value in fields.items() if value)

@@ -72,6 +72,9 @@ def test_a_directory_of_anything(tmp_path: Path) -> None:
             Skipped("g.txt", "binary data"),
             Skipped("sub/box.mbox: message 2 (byte 113)", "no mail headers"),
         ),
+        unit="one document or one email thread or one row",
+        text=("name", "age"),
+        persons=("name",),
     )
     assert found.documents[0].unit == found.documents[5].unit
 
