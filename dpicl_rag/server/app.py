@@ -124,11 +124,12 @@ def create_app(
 
     def told(state: Mapping[str, Any], status: int) -> None:
         exchange = state.get("exchange") or Exchange()
-        metrics.request(exchange.corpus, status or chat.GONE)
+        status = chat.GONE if exchange.left or not status else status
+        metrics.request(exchange.corpus, status)
         if exchange.answer is not None:
             metrics.answer(exchange.corpus, exchange.answer)
         if "exchange" in state:
-            log.write(exchange, status or chat.GONE)
+            log.write(exchange, status)
 
     app.add_middleware(Shell, most_bytes=most_bytes, told=told)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import secrets
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
@@ -29,6 +30,11 @@ T = TypeVar("T")
 GONE = 499
 """Status of a request whose client hung up. It reads nothing; logs and metrics do."""
 
+TELLING = 0.5
+"""Seconds between two words on how far reading has come, before the first word of an answer."""
+
+_PARTS = 10  # a finer part would tell how many documents are read
+
 
 @dataclass
 class Answering:
@@ -52,6 +58,12 @@ class Answering:
     created: int = field(default_factory=lambda: int(time.time()))
     _stream: PrivateStream | None = None
     _until: float = 0.0
+    _read: float = 0.0
+
+    @property
+    def part_read(self) -> float:
+        """Which part of the documents is read, in tenths. Public, and no count."""
+        return math.floor(_PARTS * self._read) / _PARTS
 
     @property
     def label(self) -> tuple[str, str, int]:
@@ -99,8 +111,11 @@ class Answering:
         return await self.turns.take(end, of=self.id)
 
     def _begin(self) -> None:
-        self._stream = self.house.stream(self.name, self.caller, self.asked)
+        self._stream = self.house.stream(self.name, self.caller, self.asked, self._reading)
         self.asked_tokens = len(self.house.tokenizer.encode(self.asked.question))
+
+    def _reading(self, part: float) -> None:
+        self._read = part
 
     def _step(self) -> str | None:
         return None if self._stream is None else self._stream.step()
@@ -155,6 +170,7 @@ async def streamed(
 ) -> Response:
     """An answer as server-sent events."""
     stack = AsyncExitStack()
+    answering.exchange.left = True  # until all is drawn
 
     async def begin() -> bool:
         await stack.enter_async_context(answering.begun())
@@ -198,8 +214,9 @@ async def _events(answering: Answering, include_usage: bool) -> AsyncIterator[st
 
     try:
         yield event({"role": "assistant", "content": ""})
-        async for piece in answering.pieces():
-            yield event({"content": piece})
+        async for news in _news(answering):
+            # A comment: clients pass over it.
+            yield event({"content": news}) if isinstance(news, str) else f": read {news:g}\n\n"
         answer = await answering.ended()
         reason = protocol.finish_reason(answer.stopped_by)
         yield event({}, reason, privacy=protocol.privacy(answer))
@@ -208,7 +225,29 @@ async def _events(answering: Answering, include_usage: bool) -> AsyncIterator[st
             yield f"data: {json.dumps(protocol.usage_chunk(*answering.label, usage))}\n\n"
     except Exception as error:
         yield f"data: {json.dumps(refusal(error).body)}\n\n"
+    answering.exchange.left = False
     yield "data: [DONE]\n\n"
+
+
+async def _news(answering: Answering) -> AsyncIterator[str | float]:
+    """Pieces of an answer, and before the first of them the part of the documents that is read."""
+    pieces, told = answering.pieces(), 0.0
+    while True:
+        drawing = asyncio.ensure_future(anext(pieces, None))
+        try:
+            while not (await asyncio.wait([drawing], timeout=TELLING))[0]:
+                if told < answering.part_read:
+                    told = answering.part_read
+                    yield told
+        finally:
+            if not drawing.done():
+                drawing.cancel()
+                await asyncio.wait([drawing])
+        piece = drawing.result()
+        if piece is None:
+            return
+        told = 1.0
+        yield piece
 
 
 def spent(answer: PrivateAnswer) -> dict[str, str]:

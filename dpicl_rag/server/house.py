@@ -15,7 +15,7 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.knowledge import AnswerMemory, Entry
 from dpicl_rag.knowledge.answer_file import AnswerFile
 from dpicl_rag.knowledge.scope import Scope, part_of
-from dpicl_rag.language_models.base import LanguageModel
+from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.ledger import Ledger, ScopeStatus
 from dpicl_rag.ledger.fixed_point import affordable
@@ -142,12 +142,21 @@ class House:
         # Another dictionary: requests may be reading this one.
         self.corpora = {name: served, **self.corpora}
 
-    def stream(self, name: str, caller: Caller, asked: Ask) -> PrivateStream:
-        """Begin an answer. What it raises has spent nothing."""
+    def stream(
+        self, name: str, caller: Caller, asked: Ask, on_progress: Progress | None = None
+    ) -> PrivateStream:
+        """Begin an answer. What it raises has spent nothing.
+
+        Args:
+            name: The corpus, or the model without documents.
+            caller: Who asks.
+            asked: The question.
+            on_progress: As for ``PrivateContextLLM.stream``.
+        """
         served = self.served(name, caller)
         llm = self._llm(name, served, caller, asked)
         documents: Any = [] if served is None else served.documents
-        return llm.stream(asked.question, documents, fresh=asked.fresh)
+        return llm.stream(asked.question, documents, fresh=asked.fresh, on_progress=on_progress)
 
     def answer(self, name: str, stream: PrivateStream) -> PrivateAnswer:
         """What an ended stream released, with its guarantee: that of the public model is whole."""

@@ -19,12 +19,14 @@ class Exchange:
         caller: Who asks; None where no keys are in use.
         question: As it was asked.
         answer: What came of it; None if nothing was begun.
+        left: Whether the client left a stream before its end.
     """
 
     corpus: str = ""
     caller: str | None = None
     question: str = ""
     answer: PrivateAnswer | None = None
+    left: bool = False
 
 
 class Journal:
@@ -46,7 +48,7 @@ class Journal:
 
         Args:
             exchange: What came of the question.
-            status: Of HTTP; 499 if the client had gone before anything was sent.
+            status: Of HTTP; 499 if the client had gone before the end.
         """
         if self._stream is None:
             return
