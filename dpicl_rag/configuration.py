@@ -54,7 +54,8 @@ class PrivacyConfig(BaseModel):
         unsupported: What becomes of an answer that the documents do not support: ``mark`` says so
             beside it, ``refuse`` puts a fixed sentence in its place, ``ignore`` does not ask. By
             default ``mark``, and ``refuse`` where only a string is handed on
-            (``PrivateContextLLM.for_strings``). Asking takes a tenth of the answer's budget, rho 0.04 at most.
+            (``PrivateContextLLM.for_strings``). Asking takes a tenth of the answer's budget, rho
+            0.04 at most.
         clip: Clip bound of ``log_prob`` (C) and ``log_ratio`` (c).
         expert_power: Sharpening of each expert before it votes, for ``surplus``.
         copy_bias: How far each expert favours words of its own document in an answer, in nats, 0 to

@@ -383,13 +383,6 @@ class TestStores:
         assert retriever.stability == Stability(added=0, changed=1)
         assert [document.text for document in retriever.retrieve(QUESTION)] == [TEXTS[1]]
 
-    def test_retriever_without_a_k_brings_none(self, memory):
-        """LangChain's own 4 is nobody's choice, and no answer follows four units."""
-        retriever = private_retriever(memory.as_retriever(), unit_field="patient")
-        assert isinstance(retriever, PrivateThresholdRetriever)
-        filtered = memory.as_retriever(search_kwargs={"filter": {"patient": "bob"}})
-        assert private_retriever(filtered, unit_field="patient").where == {"patient": "bob"}
-
     @pytest.mark.parametrize(
         "options",
         [

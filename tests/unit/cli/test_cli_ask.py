@@ -77,15 +77,6 @@ def test_an_answer_is_shown_whole_and_ends_with_what_it_spent(cli, mail, monkeyp
     assert spent.endswith(f"{stream.answer.tokens} tokens, stopped by {stream.answer.stopped_by}")
 
 
-def test_a_k_that_leaves_too_few_units_is_told_on_stderr(cli, mail):
-    words = ("What is the code?", "--corpus", mail, "--max-tokens", "4", "--json")
-    result = cli("ask", *words, "--top-k", "2")
-    assert result.exit_code == 0
-    assert result.stderr.startswith("warning: at most about 2 units are read for an answer")
-    assert list(json.loads(result.stdout)) == ANSWER_FIELDS
-    assert cli("ask", *words, "--threshold", "0.9").stderr == ""
-
-
 def test_pieces_are_printed_as_they_come_after_the_prefix(cli, mail, monkeypatch, endless):
     written = []
     monkeypatch.setattr(room.console, "write_piece", written.append)
