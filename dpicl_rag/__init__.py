@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         MissingDocumentsError,
         ModelError,
     )
+    from dpicl_rag.few_units import FewUnitsWarning
     from dpicl_rag.knowledge import AnswerMemory, NotRememberedWarning, PublicDocuments
     from dpicl_rag.language_models.openai_compatible.model import OpenAICompatibleModel
     from dpicl_rag.language_models.prefix_cache import PrefixCache
@@ -59,6 +60,7 @@ __getattr__, __dir__ = importing(
         "errors": "BudgetExceededError ConfigurationError ContextLengthError CorpusError "
         "DPICLError EngineUnavailableError KnowledgeError LedgerError LoaderError "
         "MissingDependencyError MissingDocumentsError ModelError",
+        "few_units": "FewUnitsWarning",
         "knowledge": "AnswerMemory NotRememberedWarning PublicDocuments",
         "language_models.openai_compatible.model": "OpenAICompatibleModel",
         "language_models.prefix_cache": "PrefixCache",
@@ -89,6 +91,7 @@ __all__ = [
     "Document",
     "EngineUnavailableError",
     "Example",
+    "FewUnitsWarning",
     "JoinError",
     "KnowledgeError",
     "Ledger",

@@ -24,6 +24,14 @@ MethodName = Literal[
 """Published methods that need one row per expert, and its prior at most: those that documents can
 be labelled with. Groups are a setting."""
 
+TEMPLATE = "template=PromptTemplate(system=...) says how a document and a question become a prompt"
+"""What stands where other libraries take a prompt."""
+
+_ELSEWHERE = {
+    **dict.fromkeys(("prompt", "system", "system_prompt", "prompt_template"), TEMPLATE),
+    "k": "units=... says how many of the nearest units are read, about",
+}
+
 _SAMPLERS = {"temperature", "top_k", "top_p", "min_p", "typical_p", "repetition_penalty"}
 
 
@@ -44,8 +52,10 @@ class PrivacyConfig(BaseModel):
             number of units where a search has released one.
         units: Number of units that an answer over a whole ``Corpus`` aims to read.
         unsupported: What becomes of an answer that the documents do not support: ``mark`` says so
-            beside it, ``refuse`` puts a fixed sentence in its place, ``ignore`` does not ask.
-            Asking takes a tenth of the answer's budget, rho 0.04 at most.
+            beside it, ``refuse`` puts a fixed sentence in its place, ``ignore`` does not ask. By
+            default ``mark``, and ``refuse`` where only a string is handed on
+            (``PrivateContextLLM.for_strings``). Asking takes a tenth of the answer's budget, rho
+            0.04 at most.
         clip: Clip bound of ``log_prob`` (C) and ``log_ratio`` (c).
         expert_power: Sharpening of each expert before it votes, for ``surplus``.
         copy_bias: How far each expert favours words of its own document in an answer, in nats, 0 to
@@ -113,5 +123,6 @@ class PrivacyConfig(BaseModel):
             reason = first["msg"].removeprefix("Value error, ")
             if first["type"] == "extra_forbidden":
                 near = difflib.get_close_matches(name, cls.model_fields, 1)
-                reason = "no such setting" + "".join(f"; did you mean {other}?" for other in near)
+                hint = _ELSEWHERE.get(name) or "".join(f"did you mean {other}?" for other in near)
+                reason = "no such setting" + (hint and f"; {hint}")
             raise ConfigurationError(f"{name}: {reason}" if name else reason) from None

@@ -24,6 +24,7 @@ from dpicl_rag.decoding import generate
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.experts import gather, one_each
+from dpicl_rag.few_units import warn_of_few_units
 from dpicl_rag.knowledge.joined import as_knowledge
 from dpicl_rag.knowledge.memory import AnswerMemory
 from dpicl_rag.language_models.base import Input, LanguageModel, Progress
@@ -130,9 +131,21 @@ class PrivateContextLLM:
         if "seed" in settings:
             raise ConfigurationError("a seed is given where the model is made")
         other = copy.copy(self)
-        other.config = PrivacyConfig.create(**{**self.config.model_dump(), **settings})
+        # Which settings were made, and which are defaults, stays known: see `for_strings`.
+        made = self.config.model_dump(exclude_unset=True)
+        other.config = PrivacyConfig.create(**{**made, **settings})
         other.template = template or self.template
         return other
+
+    def for_strings(self) -> PrivateContextLLM:
+        """The same where nothing but the text of an answer is handed on.
+
+        A bare string does not say whether documents support it. So one that they do not support is
+        replaced by a fixed sentence (``unsupported="refuse"``), unless that setting was made.
+        """
+        if "unsupported" in self.config.model_fields_set:
+            return self
+        return self.with_settings(unsupported="refuse")
 
     def answer(
         self,
@@ -196,6 +209,7 @@ class PrivateContextLLM:
         retriever = self._affordable(retriever, _ROUGHLY if proposal else 1.0)
         price = retriever.rho(config.adjacency)
         plan = answer_plan(config, retriever.stability, price, counts=2 if proposal else 1)
+        warn_of_few_units(config, retriever, plan)
         reserve = partial(self._reserve, retriever)
         gathered = gather(
             *(question, retriever, plan, reserve, self._randomness),

@@ -59,12 +59,14 @@ def ask(
             return
         asking = _asking(corpus, source, settings, answering, quiet)
         llm, retriever = stack.enter_context(asking)
+        from dpicl_rag.few_units import FewUnitsWarning
         from dpicl_rag.knowledge import NotRememberedWarning
 
-        with console.Bar("Reading the documents", quiet=quiet) as bar:
+        told = console.told(FewUnitsWarning, NotRememberedWarning)
+        with told, console.Bar("Reading the documents", quiet=quiet) as bar:
             with console.status("Searching the corpus", quiet=quiet):
                 stream = llm.stream(question, retriever, fresh=fresh, on_progress=bar.update)
-            with stream, console.told(NotRememberedWarning):
+            with stream:
                 _drain(stream, bar, answering.prefix, silent=as_json)
         answer = stream.answer
     if as_json:

@@ -20,12 +20,9 @@ from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import Documents, GivenDocuments, Retriever, stability_of_list
 from dpicl_rag.retrieval.vectors import Where
 from langchain_dpicl_rag.documents import from_langchain
+from langchain_dpicl_rag.inputs import Question, asked, joined, refuse_arguments
 from langchain_dpicl_rag.private_model import llm_from, with_unit
 from langchain_dpicl_rag.stores import private_retriever
-
-Question: TypeAlias = str | dict[str, Any]
-"""A question, or a dict that holds it under the chain's ``input_key``."""
-
 
 Answered: TypeAlias = Any
 """The text; under ``numbers=True`` a dict with the text under ``answer``."""
@@ -41,8 +38,8 @@ class _PrivateChain(RunnableSerializable[Question, Answered]):
     numbers: bool = False
 
     @abstractmethod
-    def _source(self, input: Question) -> tuple[PrivateContextLLM, Documents]:
-        """Who answers, and from what."""
+    def _documents(self, input: Any) -> Documents:
+        """What the question is answered from."""
 
     def invoke(
         self,
@@ -59,13 +56,15 @@ class _PrivateChain(RunnableSerializable[Question, Answered]):
             config: LangChain's.
             fresh: Ask the documents again where the memory has the answer to the same question.
                 ``chain.bind(fresh=True)`` always does.
-            **kwargs: Without effect.
+            **kwargs: Refused.
 
         Raises:
             BudgetExceededError: A budget of the ledger cannot pay for the first token.
-            ConfigurationError: The input holds no question, or a setting does not fit.
+            ConfigurationError: The input holds no question, or what no chain reads, or a setting
+                does not fit.
         """
-        question, (llm, documents) = self._question(input), self._source(input)
+        refuse_arguments(kwargs)
+        question, llm, documents = self._asked(input)
         return self._call_with_config(
             lambda _: self._answered(llm.answer(question, documents, fresh=bool(fresh))),
             question,
@@ -81,7 +80,8 @@ class _PrivateChain(RunnableSerializable[Question, Answered]):
         **kwargs: Any,
     ) -> Answered:
         """``invoke`` in a worker thread."""
-        question, (llm, documents) = self._question(input), self._source(input)
+        refuse_arguments(kwargs)
+        question, llm, documents = self._asked(input)
 
         async def answer(_: Question) -> Answered:
             return self._answered(await llm.aanswer(question, documents, fresh=bool(fresh)))
@@ -97,7 +97,7 @@ class _PrivateChain(RunnableSerializable[Question, Answered]):
         **kwargs: Any,
     ) -> Iterator[Answered]:
         """Stream the answer; closing early pays for what was released and no more."""
-        return self.transform(iter([input]), config, fresh=fresh)
+        return self.transform(iter([input]), config, fresh=fresh, **kwargs)
 
     def astream(
         self,
@@ -108,7 +108,7 @@ class _PrivateChain(RunnableSerializable[Question, Answered]):
         **kwargs: Any,
     ) -> AsyncGenerator[Answered, None]:
         """``stream`` with each draw in a worker thread."""
-        return self.atransform(_one(input), config, fresh=fresh)
+        return self.atransform(_one(input), config, fresh=fresh, **kwargs)
 
     def transform(
         self,
@@ -119,8 +119,8 @@ class _PrivateChain(RunnableSerializable[Question, Answered]):
         **kwargs: Any,
     ) -> Iterator[Answered]:
         """``stream`` for a question that itself arrives in pieces."""
-        whole = _joined(list(input))
-        question, (llm, documents) = self._question(whole), self._source(whole)
+        refuse_arguments(kwargs)
+        question, llm, documents = self._asked(joined(list(input)))
         # LangChain may leave what it iterates over to the garbage collector: it is closed here.
         with ExitStack() as opened:
             yield from self._transform_stream_with_config(
@@ -140,8 +140,8 @@ class _PrivateChain(RunnableSerializable[Question, Answered]):
         **kwargs: Any,
     ) -> AsyncGenerator[Answered, None]:
         """``transform`` with the search and each draw in a worker thread."""
-        whole = _joined([part async for part in input])
-        question, (llm, documents) = self._question(whole), self._source(whole)
+        refuse_arguments(kwargs)
+        question, llm, documents = self._asked(joined([part async for part in input]))
         begin = partial(llm.stream, question, documents, fresh=bool(fresh))
         async with aclosing(self._apieces(begin)) as answer:
             pieces = self._atransform_stream_with_config(_one(question), lambda _: answer, config)
@@ -172,13 +172,16 @@ class _PrivateChain(RunnableSerializable[Question, Answered]):
             for piece in self._end(stream.answer):
                 yield piece
 
-    def _question(self, input: Question) -> str:
-        question = input.get(self.input_key) if isinstance(input, dict) else input
-        if not isinstance(question, str):
-            raise ConfigurationError(
-                f"the input must be a question, or a dict with one under {self.input_key!r}"
-            )
-        return question
+    def _asked(self, input: Any) -> tuple[str, PrivateContextLLM, Documents]:
+        """The question, who answers it, and from what."""
+        conversation = asked(input, self.input_key, *self._beside())
+        llm = self.llm if self.numbers else self.llm.for_strings()
+        llm = llm.with_settings(template=conversation.shape(llm.template))
+        return conversation.question, llm, self._documents(input)
+
+    def _beside(self) -> tuple[str, ...]:
+        """Keys of the input beside the question and the turns before it."""
+        return ()
 
 
 class PrivateRetrievalChain(_PrivateChain):
@@ -293,8 +296,8 @@ class PrivateRetrievalChain(_PrivateChain):
             handle_tool_error=True,
         )
 
-    def _source(self, input: Question) -> tuple[PrivateContextLLM, Documents]:
-        return self.llm, self.retriever
+    def _documents(self, input: Any) -> Documents:
+        return self.retriever
 
 
 class PrivateCombineDocuments(_PrivateChain):
@@ -366,7 +369,10 @@ class PrivateCombineDocuments(_PrivateChain):
         }
         super().__init__(**fields)
 
-    def _source(self, input: Question) -> tuple[PrivateContextLLM, Documents]:
+    def _beside(self) -> tuple[str, ...]:
+        return (self.document_variable_name,)
+
+    def _documents(self, input: Any) -> Documents:
         key = self.document_variable_name
         if not isinstance(input, dict) or input.get(key) is None:
             raise ConfigurationError(f"the input must be a dict with documents under {key!r}")
@@ -376,10 +382,10 @@ class PrivateCombineDocuments(_PrivateChain):
                 raise ConfigurationError(
                     "leave privacy_unit and unit_field out: a retriever knows its units"
                 )
-            return self.llm, documents
+            return documents
         unit_field = self.unit_field or "document"
         stability = stability_of_list(self.stability, unit_field)
-        return self.llm, GivenDocuments(documents, stability, unit_field)
+        return GivenDocuments(documents, stability, unit_field)
 
 
 class _ToolInput(BaseModel):
@@ -388,12 +394,3 @@ class _ToolInput(BaseModel):
 
 async def _one(input: Question) -> AsyncIterator[Question]:
     yield input
-
-
-def _joined(parts: list[Question]) -> Any:
-    """Input that came in parts, as LangChain streams it."""
-    whole: Any = None
-    for part in parts:
-        part = AddableDict(part) if isinstance(part, dict) else part
-        whole = part if whole is None else whole + part
-    return whole

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models.base import LanguageModelInput
@@ -13,7 +13,8 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from langchain_core.prompt_values import ChatPromptValue, PromptValue
 
 from dpicl_rag.answers import PrivateAnswer
-from langchain_dpicl_rag.conversations import read, seal_blocks
+from dpicl_rag.errors import ConfigurationError
+from langchain_dpicl_rag.conversations import Conversation, read, seal_blocks
 from langchain_dpicl_rag.documents import DOCUMENTS
 from langchain_dpicl_rag.private_model import PrivateModel
 
@@ -24,8 +25,10 @@ class ChatPrivateContext(PrivateModel, BaseChatModel):  # type: ignore[misc] # a
     Documents come as ``chat.invoke(messages, documents=[...])``, by
     ``chat.bind(documents=[...])``, or as ``text-plain`` content blocks of the messages, each a
     privacy unit of its own. All other text of the messages is public, retrieved or not. A system
-    message replaces the template's instruction; earlier turns become part of the question.
-    ``fresh=True`` asks the documents again where the memory has the answer.
+    message replaces the template's instruction. Earlier turns stand before the question, and
+    documents are not searched for them. ``fresh=True`` asks the documents again where the memory
+    has the answer. An answer that the documents do not support is replaced by a fixed sentence;
+    ``unsupported="mark"`` keeps it, marks it in ``response_metadata``, and streams as it is drawn.
 
     Blocks are out of sight from the moment the model is called. A prompt or a chain in front of it
     sees them, and shows them to its callbacks: there, pass documents by ``documents=``.
@@ -84,7 +87,18 @@ class ChatPrivateContext(PrivateModel, BaseChatModel):  # type: ignore[misc] # a
         message = AIMessage(content=answer.text, response_metadata=self.llm.public_numbers(answer))
         return ChatResult(generations=[ChatGeneration(message=message)])
 
-    def _read(self, prompt: Sequence[BaseMessage]) -> tuple[str | None, str, list[str]]:
+    def bind_tools(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refused: calls of tools would be drawn token by token from private scores.
+
+        Raises:
+            ConfigurationError: Always.
+        """
+        raise ConfigurationError(
+            "a private chat model calls no tools, as each call would be drawn token by token from "
+            "private scores; give a public model the tool PrivateRetrievalChain(...).as_tool()"
+        )
+
+    def _read(self, prompt: Sequence[BaseMessage]) -> Conversation:
         return read(prompt)
 
     def _chunk(self, piece: str, answer: PrivateAnswer | None = None) -> ChatGenerationChunk:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from langchain_core.messages import BaseMessage, HumanMessage
 
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.prompts import PromptTemplate
 from langchain_dpicl_rag.documents import SealedDocuments, unseal
 
 _DOCUMENT_BLOCK = "text-plain"
@@ -36,14 +39,58 @@ def seal_blocks(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     ]
 
 
-def read(messages: Sequence[BaseMessage]) -> tuple[str | None, str, list[str]]:
-    """System instruction, question and documents of a conversation.
+@dataclass(frozen=True, slots=True, repr=False)
+class Conversation:
+    """What a model or a chain is asked.
 
-    One turn is the question as it stands; of several, each says who speaks.
+    Attributes:
+        question: What the documents are searched for. Public, as all the rest but ``documents``.
+        before: The turns before it, in words.
+        system: Takes the place of the template's instruction.
+        documents: Texts of the ``text-plain`` blocks. Private.
+    """
+
+    question: str
+    before: str = ""
+    system: str | None = None
+    documents: list[str] = field(default_factory=list)
+
+    def shape(self, template: PromptTemplate) -> PromptTemplate:
+        """The template with this instruction and these turns."""
+        return dataclasses.replace(
+            template,
+            system=template.system if self.system is None else self.system,
+            before="\n".join(filter(None, (template.before, self.before))),
+        )
+
+
+def read(messages: Sequence[BaseMessage]) -> Conversation:
+    """What messages ask: the last turn, if it is a user's, after those before it.
 
     Raises:
         ConfigurationError: A block is neither text nor a document with text.
     """
+    system, turns, documents = _turns(messages)
+    if len(turns) == 1:
+        return Conversation(turns[0][1], "", system, documents)
+    if turns and turns[-1][0] == "User":
+        return Conversation(turns[-1][1], _words(turns[:-1]), system, documents)
+    # Only a user asks; where another has the last word, all that was said is the question.
+    return Conversation(_words(turns), "", system, documents)
+
+
+def after(history: Sequence[BaseMessage], question: str) -> Conversation:
+    """A question after turns that were taken.
+
+    Raises:
+        ConfigurationError: As for `read`.
+    """
+    system, turns, documents = _turns(history)
+    return Conversation(question, _words(turns), system, documents)
+
+
+def _turns(messages: Sequence[BaseMessage]) -> tuple[str | None, list[tuple[str, str]], list[str]]:
+    """The system's instruction, who says what, and the documents."""
     system: list[str] = []
     turns: list[tuple[str, str]] = []
     documents: list[str] = []
@@ -53,10 +100,11 @@ def read(messages: Sequence[BaseMessage]) -> tuple[str | None, str, list[str]]:
             system.append(text)
         elif text:
             turns.append((_SPEAKERS.get(message.type, "User"), text))
-    question = (
-        turns[0][1] if len(turns) == 1 else "\n".join(f"{who}: {text}" for who, text in turns)
-    )
-    return "\n".join(system) or None, question, documents
+    return "\n".join(system) or None, turns, documents
+
+
+def _words(turns: Sequence[tuple[str, str]]) -> str:
+    return "\n".join(f"{who}: {text}" for who, text in turns)
 
 
 def _texts(message: BaseMessage, documents: list[str]) -> Iterator[str]:

@@ -131,8 +131,10 @@ def documents_of(
         return from_langchain(documents, None if privacy_unit == "document" else privacy_unit)
     if not blocks and not allow_public:
         raise MissingDocumentsError(
-            "no documents were given; pass documents=... to invoke or bind, or make the model with "
-            "allow_public=True to let it answer without any"
+            "no documents were given, and what a prompt says is public; pass documents=... to "
+            "invoke or bind, take PrivateRetrievalChain in the place of a chain that writes "
+            "documents into a prompt, or make the model with allow_public=True to let it answer "
+            "without any"
         )
     return blocks
 

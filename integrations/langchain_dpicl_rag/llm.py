@@ -9,6 +9,7 @@ from langchain_core.language_models.llms import BaseLLM
 from langchain_core.outputs import Generation, GenerationChunk, LLMResult
 
 from dpicl_rag.answers import PrivateAnswer
+from langchain_dpicl_rag.conversations import Conversation
 from langchain_dpicl_rag.private_model import PrivateModel
 
 
@@ -18,7 +19,9 @@ class PrivateLLM(PrivateModel, BaseLLM):
     Documents come beside the prompt: ``llm.invoke(question, documents=[...])`` or
     ``llm.bind(documents=[...])``. They may be strings, ``dpicl_rag.Document``, LangChain documents
     or any ``dpicl_rag`` retriever. Text inside the prompt is public, retrieved or not.
-    ``fresh=True`` beside them asks the documents again where the memory has the answer.
+    ``fresh=True`` beside them asks the documents again where the memory has the answer. An answer
+    that the documents do not support is replaced by a fixed sentence; ``unsupported="mark"`` keeps
+    it, and streams as it is drawn.
 
     The guarantee is for the documents handed over. Where a retriever of LangChain chose them, use
     `PrivateRetrievalChain`, which knows how far one document reaches into the choice.
@@ -54,8 +57,8 @@ class PrivateLLM(PrivateModel, BaseLLM):
             ]
         )
 
-    def _read(self, prompt: str) -> tuple[str | None, str, list[str]]:
-        return None, prompt, []
+    def _read(self, prompt: str) -> Conversation:
+        return Conversation(prompt)
 
     def _chunk(self, piece: str, answer: PrivateAnswer | None = None) -> GenerationChunk:
         numbers = None if answer is None else self.llm.public_numbers(answer)

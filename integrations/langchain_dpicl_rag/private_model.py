@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, closing
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models.base import (
@@ -18,9 +17,11 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import Field, field_validator
 
 from dpicl_rag.answers import PrivateAnswer, PrivateStream, in_thread
+from dpicl_rag.configuration import TEMPLATE
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import Documents
+from langchain_dpicl_rag.conversations import Conversation
 from langchain_dpicl_rag.documents import (
     DOCUMENTS,
     FRESH,
@@ -56,8 +57,8 @@ class PrivateModel(BaseLanguageModel[Any]):
         super().__init__(**{**fields, "llm": llm_from(llm, kwargs)})
 
     @abstractmethod
-    def _read(self, prompt: Any) -> tuple[str | None, str, list[str]]:
-        """System instruction, question and documents of a prompt."""
+    def _read(self, prompt: Any) -> Conversation:
+        """What a prompt asks."""
 
     @abstractmethod
     def _chunk(self, piece: str, answer: PrivateAnswer | None = None) -> Any:
@@ -86,6 +87,18 @@ class PrivateModel(BaseLanguageModel[Any]):
         if DOCUMENTS in kwargs:
             kwargs[DOCUMENTS] = SealedDocuments(kwargs[DOCUMENTS])
         return super().bind(**kwargs)
+
+    def with_structured_output(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refused: structure would be drawn token by token from private scores.
+
+        Raises:
+            ConfigurationError: Always.
+        """
+        raise ConfigurationError(
+            "a private model gives no structured output, which would be drawn token by token from "
+            "private scores; choose among labels with PrivateContextLLM.classify, or let a public "
+            "model put the answer into a structure"
+        )
 
     def stream(
         self,
@@ -164,13 +177,14 @@ class PrivateModel(BaseLanguageModel[Any]):
         self, prompt: Any, stop: list[str] | None, arguments: dict[str, Any]
     ) -> tuple[PrivateContextLLM, str, Documents]:
         """Who answers one call, with its public text; its question and its documents."""
-        system, question, blocks = self._read(prompt)
-        unit = self.llm.config.privacy_unit
-        documents = documents_of(arguments, blocks, unit, allow_public=self.allow_public)
-        template, stops = self.llm.template, (*self.llm.config.stop, *(stop or ()))
-        if system is not None:
-            template = dataclasses.replace(template, system=system)
-        return self.llm.with_settings(template=template, stop=stops), question, documents
+        asked, unit = self._read(prompt), self.llm.config.privacy_unit
+        documents = documents_of(arguments, asked.documents, unit, allow_public=self.allow_public)
+        llm, stops = self.llm.for_strings(), (*self.llm.config.stop, *(stop or ()))
+        return (
+            llm.with_settings(template=asked.shape(llm.template), stop=stops),
+            asked.question,
+            documents,
+        )
 
 
 def llm_from(given: Any, settings: dict[str, Any]) -> PrivateContextLLM:
@@ -193,6 +207,7 @@ def llm_from(given: Any, settings: dict[str, Any]) -> PrivateContextLLM:
     if settings:
         raise ConfigurationError(
             f"{', '.join(sorted(settings))}: settings belong to the llm that is given"
+            + (f"; there {TEMPLATE}" if "prompt" in settings else "")
         )
     return llm
 

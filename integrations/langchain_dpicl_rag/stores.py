@@ -104,10 +104,11 @@ def _in_memory(store: InMemoryVectorStore, unit_field: str) -> InMemoryVectors:
     return InMemoryVectors(embedder_of(store.embedding), read)
 
 
-def _search_of(retriever: VectorStoreRetriever) -> tuple[int, Where | None]:
-    """Number of results and filter of a plain similarity search."""
+def _search_of(retriever: VectorStoreRetriever) -> tuple[int | None, Where | None]:
+    """Number of results, where its maker said one, and filter of a plain similarity search."""
     options = dict(retriever.search_kwargs)
-    top_k, where = options.pop("k", 4), options.pop("filter", None)
+    # LangChain's own default, 4, is for a prompt that holds all of them; no answer follows 4 units.
+    top_k, where = options.pop("k", None), options.pop("filter", None)
     if retriever.search_type != "similarity" or options:
         raise ConfigurationError(
             "only plain similarity search with k and filter has an exact counterpart; hand over "

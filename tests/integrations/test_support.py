@@ -163,7 +163,7 @@ async def test_what_documents_agree_on_is_supported(ask, unsupported):
 
 
 async def test_what_they_do_not_is_marked(ask):
-    pieces, supported = await ask(SILENT)
+    pieces, supported = await ask(SILENT, unsupported="mark")
     assert len("".join(pieces)) == 3
     assert supported is False
 

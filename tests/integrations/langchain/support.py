@@ -30,8 +30,9 @@ class WordEmbeddings(Embeddings):
 
 
 def make_llm(model: Any, **settings: Any) -> PrivateContextLLM:
-    """A private language model on the tiny model, with short answers."""
-    return PrivateContextLLM(model, template=TEMPLATE, **{"max_tokens": 8, **settings})
+    """A private language model on the tiny model, with short answers, shown as they are drawn."""
+    made = {"max_tokens": 8, "unsupported": "mark", **settings}
+    return PrivateContextLLM(model, template=TEMPLATE, **made)
 
 
 def spent(ledger: Ledger, corpus: str = "default") -> float:

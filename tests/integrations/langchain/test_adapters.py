@@ -29,7 +29,7 @@ from langchain_dpicl_rag import (
     PrivateLLM,
     PrivateRetrievalChain,
 )
-from langchain_dpicl_rag.conversations import read
+from langchain_dpicl_rag.conversations import Conversation, read
 from langchain_dpicl_rag.documents import SealedDocuments, from_langchain
 from langchain_dpicl_rag.stores import private_retriever
 from tests.integrations.langchain.support import (
@@ -245,9 +245,10 @@ class TestChat:
 
     def test_turns(self):
         one = [HumanMessage("Why?")]
-        assert read(one) == (None, "Why?", [])
-        several = [HumanMessage("Why?"), AIMessage("So."), HumanMessage("And?")]
-        assert read(several)[1] == "User: Why?\nAssistant: So.\nUser: And?"
+        assert read(one) == Conversation("Why?")
+        several = [*one, AIMessage("So."), HumanMessage("And?")]
+        assert read(several) == Conversation("And?", "User: Why?\nAssistant: So.")
+        assert read(several[:2]) == Conversation("User: Why?\nAssistant: So.")
 
 
 class TestChain:

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_chroma import Chroma
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.prompts import ChatPromptTemplate
 
 from dpicl_rag import private_context_llm
+from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.private_context_llm import UNSUPPORTED
 from tests.integrations.langchain.support import QUESTION, WordEmbeddings, chroma_store
 
 ROOT = Path(__file__).parents[3]
@@ -31,14 +34,19 @@ def changed(text: str, diff: str) -> tuple[str, int]:
     return text.replace(before, after), sum(line[0] == "+" for line in lines)
 
 
-def ask(program: str, folder: Path) -> dict[str, Any]:
-    """Run the app of the document on a collection that its user already has."""
-    chroma_store(folder, TEXTS)
+def build(program: str, folder: Path, embeddings: Any) -> Any:
+    """The app of the document, over the folder of its user."""
     names: dict[str, Any] = {}
     exec(compile(program, "app.py", "exec"), names)
     prompt = ChatPromptTemplate.from_template("{context} {input}")
     llm = FakeListChatModel(responses=["Zingpocket."])
-    return names["build"](str(folder), WordEmbeddings(), llm, prompt).invoke({"input": QUESTION})
+    return names["build"](str(folder), embeddings, llm, prompt)
+
+
+def ask(program: str, folder: Path) -> dict[str, Any]:
+    """Run the app of the document on a collection that its user already has."""
+    chroma_store(folder, TEXTS)
+    return build(program, folder, WordEmbeddings()).invoke({"input": QUESTION})
 
 
 def test_app_before_the_change_leaks(tmp_path):
@@ -55,6 +63,24 @@ def test_app_after_the_change_is_private(tmp_path, monkeypatch, tiny_model):
     answer = ask(program, tmp_path)
     assert set(answer) == {"input", "answer"}
     assert isinstance(answer["answer"], str)
+
+
+@pytest.mark.model
+@pytest.mark.filterwarnings("error:at most about", "ignore:seeded coins")
+def test_app_after_the_change_says_what_forty_notes_agree_on(tmp_path, monkeypatch):
+    from demos.langchain_chain import NOTES
+    from langchain_dpicl_rag import PrivateEmbeddings
+
+    embeddings = PrivateEmbeddings()
+    store = Chroma("notes", embeddings, persist_directory=str(tmp_path))
+    store.add_texts(NOTES, [{"patient": f"patient {number}"} for number in range(len(NOTES))])
+    coins = Randomness.of(1)
+    monkeypatch.setattr(Randomness, "of", lambda seed: coins)
+    program, _ = changed(blocks("python")[1], blocks("diff")[0])
+    question = {"input": "In which street is the harbour office?"}
+    answer = build(program, tmp_path, embeddings).invoke(question)["answer"]
+    assert answer != UNSUPPORTED
+    assert "Tallow Street" in answer
 
 
 def test_first_example_is_the_demo():

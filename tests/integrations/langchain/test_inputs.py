@@ -1,0 +1,254 @@
+"""What chains and models are asked: turns before the question count, nothing is dropped."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
+from langchain_core.runnables import RunnablePassthrough, RunnablePick
+from langchain_core.vectorstores import InMemoryVectorStore
+from pydantic import BaseModel
+
+from dpicl_rag import ConfigurationError, MissingDocumentsError
+from langchain_dpicl_rag import (
+    ChatPrivateContext,
+    PrivateCombineDocuments,
+    PrivateLLM,
+    PrivateRetrievalChain,
+)
+from langchain_dpicl_rag.inputs import asked
+from tests.integrations.langchain.support import QUESTION, WordEmbeddings, make_llm
+from tests.integrations.leak_probe import SpyModel
+
+TEXTS = ["Ann has zingpocket disease.", "Bob has a cold."]
+TURNS = [HumanMessage("Who is ill?"), AIMessage("Ann is.")]
+WORDS = "User: Who is ill?\nAssistant: Ann is."
+FOLLOWED = f"{WORDS}\nUser: {QUESTION}"
+
+
+class Asked(WordEmbeddings):
+    """Remembers what documents were searched for."""
+
+    def __init__(self) -> None:
+        self.questions: list[str] = []
+
+    def embed_query(self, text: str) -> list[float]:
+        self.questions.append(text)
+        return super().embed_query(text)
+
+
+@pytest.fixture
+def llm(tiny_model):
+    return make_llm(tiny_model)
+
+
+@pytest.fixture
+def embeddings():
+    return Asked()
+
+
+@pytest.fixture
+def memory(embeddings):
+    metadata = [{"patient": "ann"}, {"patient": "bob"}]
+    made = InMemoryVectorStore.from_texts(TEXTS, embeddings, metadata)
+    embeddings.questions.clear()
+    return made
+
+
+@pytest.fixture
+def chain(llm, memory):
+    return PrivateRetrievalChain(memory, unit_field="patient", threshold=-1, llm=llm)
+
+
+@pytest.fixture
+def suffixes(monkeypatch):
+    """The public text that each row reads behind its document."""
+    from dpicl_rag.prompts import PromptTemplate
+
+    found: list[str] = []
+    cut = PromptTemplate.cut
+
+    def spy(self: PromptTemplate, tokenizer: Any, question: str) -> Any:
+        prompt = cut(self, tokenizer, question)
+        found.append(tokenizer.decode(list(prompt.suffix)))
+        return prompt
+
+    monkeypatch.setattr(PromptTemplate, "cut", spy)
+    return found
+
+
+class TestHistory:
+    @pytest.mark.parametrize(
+        "history", [TURNS, [("human", "Who is ill?"), ("ai", "Ann is.")], WORDS]
+    )
+    def test_of_a_chain_is_read_and_not_searched_for(self, chain, embeddings, suffixes, history):
+        chain.invoke({"input": QUESTION, "chat_history": history})
+        assert FOLLOWED in suffixes[-1]
+        assert QUESTION in embeddings.questions
+        assert not any("Who" in one for one in embeddings.questions)
+
+    async def test_in_every_way_to_ask(self, chain, suffixes):
+        question = {"input": QUESTION, "chat_history": TURNS}
+        await chain.ainvoke(question)
+        list(chain.stream(question))
+        assert [piece async for piece in chain.astream(question)]
+        chain.batch([question])
+        assert len(suffixes) == 4
+        assert all(FOLLOWED in suffix for suffix in suffixes)
+
+    def test_of_combined_documents(self, llm, suffixes):
+        combine = PrivateCombineDocuments(llm, unit_field="document")
+        context = [Document(text) for text in TEXTS]
+        combine.invoke({"input": QUESTION, "context": context, "chat_history": TURNS})
+        assert FOLLOWED in suffixes[-1]
+
+    def test_of_a_chat_is_read_and_not_searched_for(self, llm, chain, embeddings, suffixes):
+        placed = MessagesPlaceholder("chat_history")
+        prompt = ChatPromptTemplate.from_messages([("system", "Be."), placed, ("human", "{q}")])
+        app = prompt | ChatPrivateContext(llm).bind(documents=chain.retriever)
+        app.invoke({"q": QUESTION, "chat_history": TURNS})
+        assert FOLLOWED in suffixes[-1]
+        assert QUESTION in embeddings.questions
+        assert not any("Who" in one for one in embeddings.questions)
+
+    def test_kept_by_langchain(self, chain, suffixes):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # deprecated, and what apps have
+            from langchain_core.chat_history import InMemoryChatMessageHistory
+            from langchain_core.runnables.history import RunnableWithMessageHistory
+
+            kept = InMemoryChatMessageHistory()
+            app = RunnableWithMessageHistory(
+                chain,
+                lambda: kept,
+                input_messages_key="input",
+                history_messages_key="chat_history",
+                history_factory_config=[],
+            )
+            first = app.invoke({"input": "Who is ill?"})
+            app.invoke({"input": QUESTION})
+        assert f"User: Who is ill?\nAssistant: {first}\nUser: {QUESTION}" in suffixes[-1]
+
+    def test_a_system_message_is_the_instruction(self):
+        found = asked({"input": QUESTION, "chat_history": [SystemMessage("Be."), *TURNS]}, "input")
+        assert (found.system, found.before, found.question) == ("Be.", WORDS, QUESTION)
+
+    @pytest.mark.parametrize("history", [None, [], ""])
+    def test_may_be_empty(self, chain, suffixes, history):
+        chain.invoke({"input": QUESTION, "chat_history": history})
+        assert "User:" not in suffixes[-1]
+
+    def test_documents_in_it_are_refused_unseen(self):
+        block = [{"type": "text-plain", "text": TEXTS[0]}]
+        for history in ([HumanMessage(block)], [("zing", TEXTS[0])], [7, TEXTS[0]]):
+            with pytest.raises(ConfigurationError, match="chat_history") as error:
+                asked({"input": QUESTION, "chat_history": history}, "input")
+            assert "Ann" not in str(error.value)
+
+
+class Form(BaseModel):
+    """What a structured output is asked for."""
+
+    name: str
+
+
+def look(name: str) -> str:
+    """Look up a name."""
+    return name
+
+
+def over(memory: Any, **options: Any) -> Any:
+    return PrivateRetrievalChain(memory, unit_field="patient", **options)
+
+
+WRONG: dict[str, tuple[Any, str]] = {
+    "another key": (lambda s: s.chain.invoke({"question": "Why?"}), "input_key='question'"),
+    "no key": (lambda s: s.chain.invoke({}), "input_key=..."),
+    "two keys": (lambda s: s.chain.invoke({"input": "Why?", "user": "ann"}), "'user' in the input"),
+    "documents": (lambda s: s.combine.invoke({"input": "Why?", "documents": []}), "'context'"),
+    "state of a graph": (lambda s: s.chain.invoke({"messages": TURNS}), "ChatPrivateContext"),
+    "messages": (lambda s: s.chain.invoke(TURNS), "ChatPrivateContext"),
+    "a message": (lambda s: s.chain.invoke(TURNS[1]), r"StrOutputParser\(\)"),
+    "a list": (lambda s: s.chain.invoke({"input": ["Why?"]}), "no question but list"),
+    "argument": (lambda s: s.chain.invoke("Why?", temperature=0), "temperature"),
+    "bound": (lambda s: s.chain.bind(stop=["."]).invoke("Why?"), "stop: not an argument"),
+    "streamed": (lambda s: list(s.chain.stream("Why?", top_k=4)), "top_k: not an argument"),
+    "prompt": (lambda s: over(s.memory, model=s.llm.model, prompt="{q}"), "template="),
+    "prompt beside": (lambda s: over(s.memory, llm=s.llm, prompt="{q}"), "template="),
+    "prompt of a chat": (lambda s: ChatPrivateContext(model=s.llm.model, prompt="x"), "template="),
+    "k": (lambda s: over(s.memory, model=s.llm.model, k=16), "units="),
+    "tools": (lambda s: s.chat.bind_tools([look]), r"as_tool\(\)"),
+    "structure": (lambda s: s.chat.with_structured_output(Form), "classify"),
+    "structure of text": (lambda s: PrivateLLM(s.llm).with_structured_output(Form), "classify"),
+    "agent": (
+        lambda s: create_agent(s.chat, tools=[look]).invoke({"messages": TURNS[:1]}),
+        r"as_tool\(\)",
+    ),
+    "agent with a form": (
+        lambda s: create_agent(s.chat, response_format=Form).invoke({"messages": TURNS[:1]}),
+        r"as_tool\(\)",
+    ),
+}
+
+
+class Scene:
+    """What a user has made before the wrong call."""
+
+    def __init__(self, llm: Any, memory: Any) -> None:
+        self.llm, self.memory = llm, memory
+        self.chain = over(memory, llm=llm)
+        self.combine = PrivateCombineDocuments(llm, unit_field="document")
+        self.chat = ChatPrivateContext(llm)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_call_is_told_the_right_one(name, llm, memory):
+    call, remedy = WRONG[name]
+    scene = Scene(llm, memory)
+    with pytest.raises(ConfigurationError, match=remedy):
+        call(scene)
+
+
+async def test_arguments_of_async_calls(chain):
+    with pytest.raises(ConfigurationError, match="temperature"):
+        await chain.ainvoke("Why?", temperature=0)
+    with pytest.raises(ConfigurationError, match="temperature"):
+        _ = [piece async for piece in chain.astream("Why?", temperature=0)]
+
+
+def test_a_chain_that_writes_documents_into_its_prompt(llm):
+    from langchain_classic.chains.combine_documents import create_stuff_documents_chain
+
+    prompt = ChatPromptTemplate.from_template("{context} {input}")
+    stuff = create_stuff_documents_chain(ChatPrivateContext(llm), prompt)
+    with pytest.raises(MissingDocumentsError, match="PrivateRetrievalChain"):
+        stuff.invoke({"input": QUESTION, "context": [Document(TEXTS[0])]})
+
+
+def test_other_keys_may_pass_by(chain):
+    picked = RunnablePick(["input", "chat_history"]) | chain
+    found = RunnablePassthrough.assign(answer=picked).invoke({"input": QUESTION, "user": "ann"})
+    assert found.keys() == {"input", "user", "answer"}
+
+
+def test_the_tool_of_a_chain_serves_an_agent(tiny_model, memory):
+    from langchain_core.language_models import GenericFakeChatModel
+
+    class Calling(GenericFakeChatModel):
+        def bind_tools(self, *args: Any, **kwargs: Any) -> Any:
+            return self
+
+    llm = make_llm(SpyModel(tiny_model))
+    tool = over(memory, threshold=-1, llm=llm).as_tool(name="notes", description="Notes.")
+    call = {"name": "notes", "args": {"question": QUESTION}, "id": "1"}
+    says = [AIMessage("", tool_calls=[call]), AIMessage("Done.")]
+    agent = create_agent(Calling(messages=iter(says)), tools=[tool])
+    *_, told, last = agent.invoke({"messages": [HumanMessage("Ask the notes.")]})["messages"]
+    assert isinstance(told.content, str)
+    assert last.content == "Done."
+    assert any(TEXTS[0] in prompt for prompt in llm.model.prompts)
