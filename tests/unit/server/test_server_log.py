@@ -83,3 +83,28 @@ def test_a_log_that_nobody_reads_any_more_stops_nothing():
         warnings.simplefilter("error")
         journal.write(Exchange(), 200)
         journal.write(Exchange(), 200)
+
+
+def test_a_stream_that_its_client_left_has_status_499(serve):
+    stream, model = io.StringIO(), PacedModel()
+    running = serve(model=model, journal=Journal(stream))
+    sent = running.send({**QUESTION, "stream": True})
+    model.let(3)
+    until(lambda: model.begun == 4)
+    sent.close()
+    until(lambda: running.server.server_state.total_requests == 1)
+    model.let(1)
+    # The server learns of it while the next draw waits, or when it sends what was drawn.
+    until(lambda: model.let(1) or stream.getvalue())
+    line = json.loads(stream.getvalue())
+    assert line["status"] == 499
+    assert 3 < line["tokens"] <= 8
+
+
+def test_a_stream_that_was_read_to_its_end_has_status_200(serve):
+    stream = io.StringIO()
+    running = serve(model=PacedModel(open=True), journal=Journal(stream))
+    with running.client.stream("POST", "/v1/chat/completions", json=QUESTION) as answer:
+        answer.read()
+    until(stream.getvalue)
+    assert json.loads(stream.getvalue())["status"] == 200
