@@ -31,12 +31,15 @@ class Origin:
             two mails of one subject that nobody answered have nothing to do with each other.
         record: Names the record that the document is from. What is read again from the same record
             takes the place of what was there. Empty where nothing is replaced.
+        former: Keys of the unit that it would be of had nobody chosen one. By them a corpus that is
+            made anew under a chosen unit finds which units held it before.
     """
 
     privacy_unit: str = ""
     keys: tuple[str, ...] = ()
     offers: tuple[str, ...] = ()
     record: str = ""
+    former: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return "Origin(<private>)"
@@ -151,8 +154,8 @@ def _is_sound(origin: object) -> bool:
     return (
         isinstance(origin, Origin)
         and all(isinstance(one, str) for one in (origin.privacy_unit, origin.record))
-        and all(isinstance(keys, tuple) for keys in (origin.keys, origin.offers))
-        and all(isinstance(key, str) for key in (*origin.keys, *origin.offers))
+        and all(isinstance(keys, tuple) for keys in (origin.keys, origin.offers, origin.former))
+        and all(isinstance(key, str) for key in (*origin.keys, *origin.offers, *origin.former))
     )
 
 

@@ -51,6 +51,14 @@ def ingest(
             "was; id, _id, uuid, guid, record_id or row_id by default.",
         ),
     ] = None,
+    anew: Annotated[
+        bool,
+        typer.Option(
+            "--anew",
+            help="Make a corpus whose unit nobody chose anew under --unit, from all its files; "
+            "what its units have spent goes with their records.",
+        ),
+    ] = False,
     public: Annotated[
         bool,
         typer.Option(
@@ -100,6 +108,8 @@ def ingest(
     units would become one by that, it asks, and stores nothing where nobody answers.
     """
     options.at_most_one({"--ledger": ledger, "--no-ledger": no_ledger})
+    if anew and unit is None:
+        raise typer.BadParameter("it goes only with --unit", param_hint="--anew")
     from dpicl_rag.loaders import load
     from dpicl_rag.retrieval import Corpus
     from dpicl_rag.retrieval.address import Address
@@ -135,7 +145,12 @@ def ingest(
             def add(asked: Joins) -> Ingested:
                 with console.Bar("Embedding", quiet=quiet, counts=True, logged=True) as bar:
                     return target.add(
-                        loaded.documents, bar.update, ledger=book, no_ledger=no_ledger, joins=asked
+                        loaded.documents,
+                        bar.update,
+                        ledger=book,
+                        no_ledger=no_ledger,
+                        joins=asked,
+                        anew=anew,
                     )
 
             try:
@@ -190,6 +205,7 @@ def _summary(
         "new": added.passages,
         "already_there": added.known,
         "forgotten": added.forgotten,
+        "left": added.left,
         "joins": [joins.view(join) for join in added.joins],
         **({} if read is None else {"read_ahead": read}),
     }
@@ -213,6 +229,8 @@ def _table(corpus: str, report: LoadReport, units: int, added: Ingested, read: i
     }
     if added.forgotten:
         rows["forgotten before, left out"] = added.forgotten
+    if added.left:
+        rows["units that left the corpus"] = added.left
     if read is not None:
         rows["units read ahead"] = read
     for label, count in rows.items():

@@ -137,7 +137,9 @@ def corpus(
     if as_json:
         console.write_json({"corpus": into, **counted, **spent})
         return
-    typer.echo(f"{len(made.records)} records in corpus {into}; ask it as often as you like")
+    number = len(made.records)
+    told = f"{number} {'record' if number == 1 else 'records'} in corpus {into}"
+    typer.echo(f"{told}; ask it as often as you like")
     line = f"spent: epsilon {made.epsilon:g}, delta {made.delta:g}, rho {made.rho:.4g}"
     console.stdout().print(line + (" (not recorded)" if no_ledger else ""), style="dim")
 

@@ -49,12 +49,8 @@ def split_array(raw: bytes) -> list[bytes] | None:
 
 
 def is_one_object(raw: bytes) -> bool:
-    """Whether bytes are one JSON object that stands in several lines."""
-    raw = raw.strip()
-    if b"\n" not in raw or not raw.startswith(b"{"):
+    """Whether bytes are one JSON object that stands in several lines, as programs write it."""
+    # In a file of an object per line, a damaged first line alone must not look like one.
+    if raw.lstrip().partition(b"\n")[0].strip() != b"{":
         return False
-    first = raw.partition(b"\n")[0]
-    if split_array(b"[" + first + b"]") is not None:  # its first line is whole
-        return False
-    elements = split_array(b"[" + raw + b"]")
-    return elements is not None and len(elements) == 1
+    return len(split_array(b"[" + raw + b"]") or ()) == 1

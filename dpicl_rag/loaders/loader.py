@@ -272,19 +272,29 @@ def _with_units(entries: Iterable[Entry], unit: str | None) -> list[Document | S
 def _with_unit(record: Record, unit: str | None, identities: Identities) -> Document | Skipped:
     natural = "thread" if record.thread else "document"
     name = unit or natural
-    keys: tuple[str, ...] = ()
-    offers: tuple[str, ...] = ()
-    if name == "document":
-        value, *others = identities.names(record)
-        keys = tuple(map(name_key, others))
-    else:
-        value = name_in(record, name)
-        if record.thread and name == "thread":
-            keys, offers = thread_keys(record.thread), thread_offers(record.thread)
+    value, keys, offers = _natural(record, identities)
+    former: tuple[str, ...] = ()
+    if name != natural:
+        former, offers = (name_key(value), *keys), ()
+        value, keys = name_in(record, name), ()
+        if name == "document":
+            value, *others = identities.names(record)
+            keys = tuple(map(name_key, others))
         elif (written := record.metadata.get(name, "")) != value and name not in record.exact:
             keys = (name_key(written),)  # so it was named by earlier versions
     if not value:
         return Skipped(record.position, NO_UNIT)
     kind = THREAD_OR_DOCUMENT if name == natural else name
-    origin = Origin(kind, keys, offers, identities.record_name(record))
+    origin = Origin(kind, keys, offers, identities.record_name(record), former)
     return Document(record.text, value, record.metadata, origin)
+
+
+def _natural(
+    record: Record, identities: Identities
+) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """The unit of a record where nobody chose one, its keys and what it offers."""
+    if record.thread:
+        thread = record.metadata["thread"]
+        return thread, thread_keys(record.thread), thread_offers(record.thread)
+    value, *others = identities.names(record)
+    return value, tuple(map(name_key, others)), ()

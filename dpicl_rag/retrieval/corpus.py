@@ -18,6 +18,7 @@ import numpy.typing as npt
 from dpicl_rag.documents import Document, as_documents, unit_of
 from dpicl_rag.errors import CorpusError
 from dpicl_rag.identity import name_key
+from dpicl_rag.retrieval import kinds
 from dpicl_rag.retrieval.accounts import Accounts
 from dpicl_rag.retrieval.chunking import split_text
 from dpicl_rag.retrieval.defects import Defect, find_defects, record_of
@@ -28,7 +29,7 @@ from dpicl_rag.retrieval.joins import Join, Joins, described
 from dpicl_rag.retrieval.local import LocalVectors
 from dpicl_rag.retrieval.mapped import remove_files
 from dpicl_rag.retrieval.passages import UNIT_FIELD, Record, stored_unit
-from dpicl_rag.retrieval.placing import Placed, place, record_unit, require_unit
+from dpicl_rag.retrieval.placing import Placed, place
 from dpicl_rag.retrieval.register import PREFIX, Register, pages, refill, register_name
 from dpicl_rag.retrieval.server import REFRESH_S, ServerVectors, cache_folder
 from dpicl_rag.retrieval.store import Store
@@ -257,8 +258,8 @@ class Corpus:
         store = Store.of_client(collection._client, collection.tenant, collection.database)
         if _EMBEDDER not in metadata:
             with store.writing():
-                if not require_unit(collection, unit_field):
-                    record_unit(collection, unit_field)
+                if not kinds.require(collection, unit_field):
+                    kinds.write(collection, unit_field)
         return cls(
             store,
             collection.name,
@@ -309,6 +310,7 @@ class Corpus:
         ledger: Ledger | None = None,
         no_ledger: bool = False,
         joins: Joins = "ask",
+        anew: bool = False,
     ) -> Ingested:
         """Cut documents into passages, embed and store them.
 
@@ -328,6 +330,9 @@ class Corpus:
             no_ledger: That nothing does. One of the two is needed where units turn out to be one.
             joins: What becomes of documents by which more than three units that are there turn out
                 to be one: ``"ask"`` refuses all of them, ``"allow"`` joins the units.
+            anew: Make a corpus whose units nobody chose anew under the unit of the documents. What
+                the former units have spent goes to the units that hold their records. Give all
+                documents: what they lack leaves the corpus, if ``joins`` is ``"allow"``.
 
         Raises:
             CorpusError: Chroma refuses the documents, or the corpus is another's collection, or
@@ -338,7 +343,8 @@ class Corpus:
         """
         if self._chunking is None:
             raise CorpusError("a corpus from a collection is filled by what made the collection")
-        placed = self._placed(as_documents(documents), self._accounts(ledger, no_ledger), joins)
+        accounts = self._accounts(ledger, no_ledger)
+        placed = self._placed(as_documents(documents), accounts, joins, anew=anew)
         given = placed.documents
         cut = cut_up(given, placed.stored, *self._chunking)
         stored = self._stored_metadata([*cut.passages, *cut.former_ids])
@@ -379,6 +385,7 @@ class Corpus:
             known=len(passages) - len(new),
             forgotten=placed.forgotten,
             joins=placed.joins,
+            left=placed.left,
         )
 
     def joins(self) -> list[Join]:
@@ -431,8 +438,10 @@ class Corpus:
         wanted = stored_unit(unit)
         with self._writing(forgets=True) as (client, collection):
             if self._chunking is not None:
-                key = name_key(wanted)
-                wanted = Register(client, self.name).units([key]).get(key, wanted)
+                key, register = name_key(wanted), Register(client, self.name)
+                wanted = register.units([key]).get(key, wanted)
+                # Known by its name when it comes back, whatever the unit is called by then.
+                register.record({key: wanted}, {}, {})
             for batch in pages(self._ids_of(wanted, collection), _PAGE):
                 collection.delete(ids=list(batch))
 
@@ -488,11 +497,13 @@ class Corpus:
     def _accounts(self, ledger: Ledger | None, no_ledger: bool) -> Accounts:
         return Accounts(self.name, ledger, none=no_ledger)
 
-    def _placed(self, documents: Sequence[Document], accounts: Accounts, joins: Joins) -> Placed:
+    def _placed(
+        self, documents: Sequence[Document], accounts: Accounts, joins: Joins, *, anew: bool
+    ) -> Placed:
         """The documents under their units."""
         with self._reading():
             pass  # reading makes no folder where the corpus's is gone, as writing would
-        with self._writing() as (client, collection):
+        with self._writing(forgets=anew) as (client, collection):
             register = Register(client, self.name)
             if finish(collection, register, accounts) and self._file is not None:
                 self._file.wrote(client, collection, forgot=True)
@@ -502,7 +513,7 @@ class Corpus:
                 else replace(document, unit=unit)
                 for document in documents
             ]
-            return place(named, collection, register, accounts, joins)
+            return place(named, collection, register, accounts, joins, anew=anew)
 
     def _ids_of(self, unit: str, collection: Collection) -> list[str]:
         """Identifiers of all records of a unit."""

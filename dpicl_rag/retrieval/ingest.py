@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpicl_rag.documents import Document
+from dpicl_rag.identity import names_in
 from dpicl_rag.retrieval.joins import Join
 from dpicl_rag.retrieval.passages import RECORD_FIELD, Record, passages_of, stored_fields
 from dpicl_rag.retrieval.register import pages
@@ -41,6 +42,7 @@ class Ingested:
         known: Passages that were stored before.
         forgotten: Documents that were left out, for the owner had them forgotten.
         joins: Units that were there and are one now.
+        left: Units that left the corpus, which was made anew.
     """
 
     documents: int
@@ -49,6 +51,7 @@ class Ingested:
     known: int
     forgotten: int = 0
     joins: tuple[Join, ...] = ()
+    left: int = 0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -136,7 +139,7 @@ def cut_up(
         records = passages_of(document, size, overlap)
         empty += not records
         passages.update((record.id, record) for record in records)
-        for name in former.get(document.unit, ()):
+        for name in _former_names(document, former.get(document.unit, ())):
             same = passages_of(replace(document, unit=name), size, overlap)
             former_ids.update((old.id, new.id) for old, new in zip(same, records, strict=True))
     return Cut(passages, former_ids, empty)
@@ -156,3 +159,14 @@ def delete_replaced(
     found = stored_fields(collection, RECORD_FIELD, records)
     for batch in pages(sorted(set(found).difference(passages)), _PAGE):
         collection.delete(ids=list(batch))
+
+
+def _former_names(document: Document, names: Sequence[str]) -> Sequence[str]:
+    """Under which other names of units the passages of a document may be stored."""
+    origin = document.origin
+    own = names_in(origin.former)
+    # Of a corpus made anew: a row was under its own name, whatever became of that since. A message
+    # is known by others' keys as well, and may have been under the name of any.
+    if not own or len(own) < len(origin.former) or not set(own) <= set(names_in(origin.keys)):
+        return names
+    return [name for name in own if name != document.unit]

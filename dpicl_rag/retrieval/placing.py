@@ -24,8 +24,11 @@ from dpicl_rag.identity import (
     offers_of,
 )
 from dpicl_rag.loaders.mail import keys_of_stored
+from dpicl_rag.retrieval import anew as made_anew
+from dpicl_rag.retrieval import kinds
 from dpicl_rag.retrieval.accounts import Accounts
 from dpicl_rag.retrieval.joins import Join, Joins, require_allowed
+from dpicl_rag.retrieval.kinds import in_words
 from dpicl_rag.retrieval.passages import UNIT_FIELD, labels, stored_fields
 from dpicl_rag.retrieval.register import Register, key_hash, pages
 from dpicl_rag.retrieval.separation import Tie
@@ -33,7 +36,6 @@ from dpicl_rag.retrieval.separation import Tie
 if TYPE_CHECKING:
     from chromadb.api.models.Collection import Collection
 
-_KIND = "dpicl_privacy_unit"
 _PAGE = 1000
 
 
@@ -46,12 +48,14 @@ class Placed:
         stored: By unit, other units under whose names its passages may be stored.
         joins: Known units that turned out to be one.
         forgotten: How many documents were left out, for they were forgotten.
+        left: How many units left the corpus, which was made anew.
     """
 
     documents: Sequence[Document]
     stored: Mapping[str, Sequence[str]]
     joins: tuple[Join, ...]
     forgotten: int
+    left: int = 0
 
     def __repr__(self) -> str:
         return "Placed(<private>)"
@@ -63,6 +67,8 @@ def place(
     register: Register,
     accounts: Accounts,
     joins: Joins,
+    *,
+    anew: bool = False,
 ) -> Placed:
     """Find the unit of each document, and make those one that turn out to be.
 
@@ -78,13 +84,16 @@ def place(
         register: Of the corpus.
         accounts: Of its units.
         joins: Whether more than `MOST_UNITS` units may become one.
+        anew: Where the corpus has another kind of unit, make it anew; see ``anew.py``.
 
     Raises:
         CorpusError: The corpus has another kind of unit. Whatever ``accounts`` raises.
         JoinError: More units would become one than are allowed to.
     """
     kind = _kind(documents)
-    is_new = kind is not None and not require_unit(collection, kind)
+    is_anew = anew and made_anew.is_asked_for(collection, kind)
+    is_new = kind is not None and not is_anew and not kinds.require(collection, kind)
+    documents = made_anew.tied(documents) if is_anew else made_anew.by_former(documents, collection)
     named = {*keys_of(filter(is_tied, documents)), *register.units(keys_of(documents))}
     documents = [_by_name(document, named) for document in documents]
     there = register.documents(digest_of(document) for document in documents if is_tied(document))
@@ -100,12 +109,12 @@ def place(
     offered = register.offering(keys)
     found = identify(everyone, known, offered, split)
     made = _joins(left, found, known, offered, there)
+    gone = made_anew.leaving(left, found, collection, joins) if is_anew else set()
     if made:
-        require_allowed(made, register.former_names(), joins)
+        if not is_anew:
+            require_allowed(made, register.former_names(), joins)
         accounts.join(found.merged)
-        for join in made:
-            for part in join.parts:
-                _move(collection, part, join.unit)
+        _move(collection, found.merged)
         register.merge(made)
     register.record(
         found.keys,
@@ -116,10 +125,13 @@ def place(
             if is_tied(document)
         },
     )
-    if is_new and kind is not None:
-        record_unit(collection, kind)
+    if is_anew and kind is not None:
+        made_anew.finish(collection, register, gone, kind)
+    elif is_new and kind is not None:
+        kinds.write(collection, kind)
     placed = identified(left, found.units[: len(left)])
-    return Placed(placed, register.stored_names(), tuple(made), len(documents) - len(left))
+    told = () if is_anew else tuple(made)  # that units become one is what was asked for
+    return Placed(placed, register.stored_names(), told, len(documents) - len(left), len(gone))
 
 
 def _by_name(document: Document, named: Keys[str]) -> Document:
@@ -163,45 +175,14 @@ def _joins(
     ]
 
 
-def require_unit(collection: Collection, kind: str) -> bool:
-    """Refuse another kind of privacy unit than the collection has.
-
-    Args:
-        collection: The passages.
-        kind: What a unit is, such as ``"sender"``. Public.
-
-    Returns:
-        Whether its kind is on record.
-
-    Raises:
-        CorpusError: It is another.
-    """
-    recorded = (collection.metadata or {}).get(_KIND)
-    if recorded is not None and recorded != kind:
-        raise CorpusError(
-            f"the privacy unit of {collection.name!r} is {str(recorded)!r}, not {kind!r}: a person "
-            f"who is in two units has two budgets. Use {str(recorded)!r}, or put the documents "
-            "into another corpus"
-        )
-    return recorded is not None
-
-
-def record_unit(collection: Collection, kind: str) -> None:
-    """Note what a unit of the collection is."""
-    metadata = dict(collection.metadata or {})
-    # Chroma refuses to write this one again; it is in the collection's configuration as well.
-    metadata.pop("hnsw:space", None)
-    collection.modify(metadata={**metadata, _KIND: kind})
-
-
 def _kind(documents: Sequence[Document]) -> str | None:
-    kinds = sorted({d.origin.privacy_unit for d in documents if d.origin.privacy_unit})
-    if len(kinds) > 1:
+    found = sorted({d.origin.privacy_unit for d in documents if d.origin.privacy_unit})
+    if len(found) > 1:
         raise CorpusError(
-            f"the documents come by different privacy units, {' and '.join(map(repr, kinds))}; "
+            f"the documents come by different privacy units, {' and '.join(map(in_words, found))}; "
             "load all of them by one"
         )
-    return kinds[0] if kinds else None
+    return found[0] if found else None
 
 
 def _messages(collection: Collection) -> list[Document]:
@@ -220,7 +201,9 @@ def _stored(collection: Collection, units: Sequence[str]) -> set[str]:
     return {str(fields[UNIT_FIELD]) for fields in found}
 
 
-def _move(collection: Collection, goes: str, stays: str) -> None:
-    ids = collection.get(where={UNIT_FIELD: goes}, include=[])["ids"]
-    for page in pages(ids, _PAGE):
-        collection.update(list(page), metadatas=[{UNIT_FIELD: stays}] * len(page))
+def _move(collection: Collection, merged: Mapping[str, str]) -> None:
+    """Give the passages of units that go to the units that these are part of."""
+    found = stored_fields(collection, UNIT_FIELD, list(merged))
+    stays = {id: merged[str(fields[UNIT_FIELD])] for id, fields in found.items()}
+    for page in pages(list(stays), _PAGE):
+        collection.update(list(page), metadatas=[{UNIT_FIELD: stays[id]} for id in page])

@@ -165,13 +165,18 @@ function outcome(job) {
   return `${job.corpus} can be asked now.`;
 }
 
+/** A number of things, and a verb that goes with it. */
+function counted(number, thing, is = "", are = "") {
+  return number === 1 ? `1 ${thing} ${is}`.trim() : `${number} ${thing}s ${are}`.trim();
+}
+
 function accountOf(job) {
   if (job.kind !== "ingest" || !job.result) return [];
   const { read, loaded, skipped, units, passages, known } = job.result;
   return [
-    `${loaded} of ${read} records were read, ${units} privacy units.`,
-    `${passages} passages are new, ${known} were there.`,
-    ...(skipped ? [`${skipped} records were skipped:`] : []),
+    `${loaded} of ${counted(read, "record", "was", "were")} read, ${counted(units, "privacy unit")}.`,
+    `${counted(passages, "passage", "is", "are")} new, ${known} ${known === 1 ? "was" : "were"} there.`,
+    ...(skipped ? [`${counted(skipped, "record", "was", "were")} skipped:`] : []),
     ...job.result.first_skipped.map(({ position, reason }) => `${position}: ${reason}`),
   ];
 }

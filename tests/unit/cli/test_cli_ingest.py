@@ -263,7 +263,9 @@ def test_without_a_ledger_it_is_refused(cli, two_threads, home):
 def test_another_privacy_unit_is_refused(cli, two_threads):
     result = cli("ingest", two_threads, "--corpus", "mail", "--unit", "sender")
     assert result.exit_code == 1
-    assert "the privacy unit of 'mail' is 'thread or document', not 'sender'" in result.stderr
+    assert "of 'mail' is one document, of mail one email thread, not the same send" in result.stderr
+    assert "--unit sender --anew" in result.stderr
+    assert "thread or document" not in result.stderr
 
 
 def test_the_key_of_a_row_is_named(cli, home):

@@ -83,6 +83,33 @@ def test_with_yes_it_warns_once_and_goes_on(cli, tickets):
     assert "looks like" not in again.stderr
 
 
+def test_a_corpus_is_made_anew_under_the_wanted_unit(cli, tickets, home):
+    words = ("ingest", tickets, "--corpus", "tickets")
+    assert cli(*words, "--unit", "document").exit_code == 0
+    assert cli("ask", "What works?", "--corpus", "tickets", "--max-tokens", "1").exit_code == 0
+    refused = cli(*words, "--unit", "customer")
+    assert refused.exit_code == 1
+    assert "--unit customer --anew" in refused.stderr
+    made = cli(*words, "--unit", "customer", "--anew", "--json")
+    assert made.exit_code == 0, made.output
+    assert (json.loads(made.stdout)["new"], units()) == (0, 2)
+    assert cli(*words, "--unit", "customer").exit_code == 0
+    assert cli(*words, "--anew").exit_code == 2
+
+
+def test_what_leaves_a_corpus_made_anew_is_asked_about(cli, tickets, home):
+    words = ("ingest", tickets, "--corpus", "tickets")
+    assert cli(*words, "--unit", "document").exit_code == 0
+    (home / "tickets.csv").write_text("".join(TICKETS.splitlines(keepends=True)[:3]))
+    words += ("--unit", "customer", "--anew", "--no-ledger")
+    refused = cli(*words)
+    assert refused.exit_code == 1
+    assert "let the others leave it with --yes" in refused.stderr
+    assert units() == 3
+    assert "units that left the corpus" in cli(*words, "--yes").stdout
+    assert units() == 1
+
+
 def test_several_paths_are_one_load(cli, tickets, home):
     more = home / "more.json"
     more.write_text(json.dumps([{"customer": "Ann", "body": "It sings"}]))

@@ -11,7 +11,8 @@ from dpicl_rag.loaders import LoadResult, load
 SECRET = "Zxqv7-secret"
 
 NAMES = [
-    "a.mbox", "a.eml", "a.csv", "a.tsv", "a.jsonl", "a.txt", "a.html", "a", "a.bin", "a.mbox.gz",
+    "a.mbox", "a.eml", "a.csv", "a.tsv", "a.jsonl", "a.json", "a.txt", "a.html", "a", "a.bin",
+    "a.mbox.gz",
 ]  # fmt: skip
 UNITS = [None, "thread", "document", "sender", "subject", "List-Id", "a"]
 
@@ -106,6 +107,7 @@ _FILES = [
     _POSTMARK + _MAIL + b"\n" + _POSTMARK + _REPLY + b"\n" + _POSTMARK + _MAIL,
     b'a,text,c\n1,"one, two",3\n4,"five\nsix",7\n8,9,\n',
     b'{"a": 1, "text": "one"}\n{"a": [1, "x"], "text": null, "subject": {}}\n',
+    b'[{"a": 1, "text": "one"},\n {"a": [1, "x"], "text": null, "subject": {}}]',
     b"<html><body><p>one</p><blockquote>two</blockquote></body></html>",
 ]
 

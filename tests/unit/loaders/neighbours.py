@@ -22,6 +22,7 @@ from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError, LoaderError
 from dpicl_rag.identity import Components, connect, name_key
 from dpicl_rag.loaders import LoadResult, load
+from dpicl_rag.loaders.json_array import split_array
 
 # Names of people as they may be written; each line is one person.
 PEOPLE: list[list[bytes]] = [
@@ -68,6 +69,7 @@ class Files:
         kind: What it is.
         head: By name, what each file begins with.
         units: By name, what people have in each file, one after the other.
+        arrays: Names of files that are arrays of what people have.
         more: A name, a place and what the one more has there; several for several mails.
         packed: Names of files that are packed.
         options: Of the load.
@@ -77,6 +79,7 @@ class Files:
     kind: str
     head: dict[bytes, bytes] = field(default_factory=dict)
     units: dict[bytes, list[bytes]] = field(default_factory=dict)
+    arrays: set[bytes] = field(default_factory=set)
     more: list[tuple[bytes, int, bytes]] = field(default_factory=list)
     packed: set[bytes] = field(default_factory=set)
     options: dict[str, str] = field(default_factory=dict)
@@ -89,6 +92,8 @@ class Files:
             units.setdefault(name, []).insert(place, what)
         for name, those in units.items():
             raw = self.head.get(name, b"") + b"".join(those)
+            if name in self.arrays:
+                raw = b"[" + b",".join(those) + b"]"
             path = os.path.join(os.fsencode(folder), name)
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "wb") as file:
@@ -139,7 +144,9 @@ def _lines(coins: random.Random) -> Files:
     made.options = coins.choice([{"unit": "who"}, {"key_field": "who"}])
     if not made.keyed:
         made.options = coins.choice([{}, {"text_field": "smokes"}, {"unit": "smokes"}])
-    name = b"t.jsonl" + coins.choice([b"", b".gz"])
+    name = coins.choice([b"t.jsonl", b"t.json"]) + coins.choice([b"", b".gz"])
+    if b".jsonl" not in name and coins.random() < 0.7:
+        made.arrays = {name}
     made.packed = {name} if name.endswith(b".gz") else set()
 
     def row(person: int) -> bytes:
@@ -168,6 +175,10 @@ def _fill(made: Files, name: bytes, row: Callable[[int], bytes], coins: random.R
     more = row(_person(coins))
     if coins.random() < 0.5:
         more = coins.choice(DAMAGED) + b"\n"
+    if name in made.arrays and split_array(b"[" + more + b"]") != [more]:
+        more = _json(more)  # what is no element is damage of the whole array
+    if b".json" in name and name not in made.arrays and more.lstrip().startswith(b"["):
+        more = b"{" + more  # a file of lines begins with none: it would be an array
     if not made.head and more.startswith((b"\xff\xfe", b"\xef\xbb\xbf", b"\x1f\x8b")):
         more = b" " + more  # such a mark would be the file's
     made.more = [(name, place, more)]

@@ -266,6 +266,17 @@ def test_an_owner_adds_a_mailbox_and_asks_it(start, visit, tmp_path):
     page.wait_for_selector("#upload-error:has-text('too large')")
 
 
+def test_one_record_is_one_record(start, visit):
+    page = visit(start().page)
+    page.wait_for_selector("#owner")
+    empty = {"name": "empty.txt", "mimeType": "text/plain", "buffer": b"\n"}
+    page.set_input_files("#file", empty)
+    page.fill("#corpus", "house-mail")
+    page.click("#upload button[type=submit]")
+    expect(page.locator("#job-notes")).to_contain_text("0 of 1 record was read, 0 privacy units.")
+    expect(page.locator("#job-notes")).to_contain_text("1 record was skipped:")
+
+
 def test_script_is_inert_wherever_it_comes_from(start, visit, tmp_path):
     model = ScriptedModel({"canteen": f"{MARKUP} {MARKUP}", "": f"alone {MARKUP}"})
     page = visit(start(model=model).page)
