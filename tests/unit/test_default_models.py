@@ -14,6 +14,7 @@ from dpicl_rag._pinned import Pinned
 from dpicl_rag.errors import ConfigurationError, DPICLError, ModelError
 from dpicl_rag.language_models import names
 from dpicl_rag.language_models.defaults import MODEL, default_folder, is_toy
+from dpicl_rag.language_models.openai_compatible.model import _tokenizer
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
@@ -192,3 +193,9 @@ def test_the_packages_bring_what_is_pinned():
         folder = pinned.folder()
         found = {file: hashlib.sha256((folder / file).read_bytes()) for file in pinned.files}
         assert {file: one.hexdigest() for file, one in found.items()} == pinned.files
+
+
+def test_the_tokenizer_of_a_served_model_is_asked_for_once(monkeypatch):
+    monkeypatch.setattr("time.sleep", lambda _: pytest.fail("a second try"))
+    with pytest.raises(ModelError, match=r"no tokenizer can be loaded by the name 'org/served'"):
+        _tokenizer(["org/served"])
