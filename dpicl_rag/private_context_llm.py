@@ -63,10 +63,10 @@ class PrivateContextLLM:
     Every answer is (epsilon, delta)-DP for every privacy unit, whatever else is in the corpus.
 
     Args:
-        model: A Hugging Face id, a local folder, the address of a server
-            (``openai+http://127.0.0.1:8000/v1#model``, see docs/engines.md), a loaded ``(model,
-            tokenizer)`` pair, an object with the ``LanguageModel`` protocol, or None for the
-            packaged default.
+        model: A Hugging Face id, ``small``, ``medium`` or ``large`` (docs/models.md), a local
+            folder, the address of a server (``openai+http://127.0.0.1:8000/v1#model``, see
+            docs/engines.md), a loaded ``(model, tokenizer)`` pair, an object with the
+            ``LanguageModel`` protocol, or None for the default, which is a toy.
         template: How documents and questions become prompts.
         ledger: Keeps the budgets over many answers; None accounts for each answer alone.
         corpus: Name under which the ledger books the answers. By default that of the retriever's

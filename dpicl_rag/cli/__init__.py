@@ -6,6 +6,7 @@ run, so ``--help`` loads no torch.
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import Annotated
 
 import typer
@@ -37,6 +38,12 @@ app = typer.Typer(
 )
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"dpicl-rag {version('dpicl-rag')}")
+        raise typer.Exit
+
+
 @app.callback()
 def _settings(
     debug: Annotated[
@@ -44,6 +51,10 @@ def _settings(
         typer.Option(
             "--debug", help="Show where an error came from. Messages and values are left out."
         ),
+    ] = False,
+    _: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
     console.show_tracebacks(debug)

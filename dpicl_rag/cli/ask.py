@@ -17,11 +17,16 @@ from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 if TYPE_CHECKING:
     from dpicl_rag.answers import PrivateAnswer, PrivateLabel, PrivateStream
     from dpicl_rag.knowledge import AnswerMemory
+    from dpicl_rag.language_models.base import LanguageModel
     from dpicl_rag.private_context_llm import PrivateContextLLM
     from dpicl_rag.retrieval import Corpus, Retriever
     from dpicl_rag.retrieval.synthetic import SyntheticOrigin
 
 _RELEASED = "interrupted; what was released is paid for"
+_TOY = (
+    "toy model: the default is for trying the library; for real use give --model small, medium or "
+    "large, or a model of your own"
+)
 _UNSUPPORTED = "not supported by the documents: what the model says by itself"
 
 
@@ -158,6 +163,7 @@ def _ask_synthetic(
     with stores.spread_model(answering.model, answering.workers) as named:
         with console.status("Loading the language model", quiet=quiet):
             model = load_language_model(named)
+        _tell_toy(model)
         with console.status("Reading the synthetic records", quiet=quiet):
             text = ordinary_answer(
                 *(corpus, question, model),
@@ -211,7 +217,15 @@ def _asking(
                 prefix_cache=stores.open_prefixes(source.corpus, source.path),
                 **asdict(settings),
             )
+        _tell_toy(llm.model)
         yield llm, retriever
+
+
+def _tell_toy(model: LanguageModel) -> None:
+    from dpicl_rag.language_models.defaults import is_toy
+
+    if is_toy(model):
+        console.note(_TOY)
 
 
 def _knowledge(

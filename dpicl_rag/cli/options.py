@@ -43,8 +43,8 @@ Embedding = Annotated[
     typer.Option(
         "--embedder",
         metavar="MODEL",
-        help="Embedding model of the corpus: a Hugging Face id or a folder; the packaged one by "
-        "default.",
+        help="Embedding model of the corpus: a Hugging Face id or a folder; all-MiniLM-L6-v2 "
+        "by default.",
     ),
 ]
 EmbeddingDevice = Annotated[
@@ -73,8 +73,9 @@ Model = Annotated[
     str | None,
     typer.Option(
         metavar="MODEL",
-        help="Language model: a Hugging Face id, a folder, or a server's address, "
-        "openai+http://HOST:PORT/v1#MODEL; the packaged one by default.",
+        help="Language model: small, medium or large (1.5, 4 and 7.6 billion parameters), a "
+        "Hugging Face id, a ./FOLDER, or a server's address, openai+http://HOST:PORT/v1#MODEL; a "
+        "toy by default.",
     ),
 ]
 Workers = Annotated[

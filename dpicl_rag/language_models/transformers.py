@@ -19,6 +19,7 @@ from dpicl_rag.language_models.copy_bias import CopyBias, copy_bias_of
 from dpicl_rag.language_models.hardware import faster_dtype, machine
 from dpicl_rag.language_models.lone_rows import LoneRows
 from dpicl_rag.language_models.memory import NotEnoughMemoryError, enough_memory
+from dpicl_rag.language_models.names import located
 from dpicl_rag.language_models.packed_rows import PackedRows
 from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.language_models.rows import (
@@ -110,21 +111,27 @@ class TransformersModel:
         """Load a model and its tokenizer from a Hugging Face id or a local folder.
 
         Args:
-            model: The id or the folder.
+            model: The id, the folder, or one of the sizes ``small``, ``medium`` and ``large``; see
+                ``names.SIZES``.
             device: Torch device; a GPU if there is one.
             dtype: Of weights, keys and values; by default 16 bits where the hardware is faster
                 with them.
 
         Raises:
+            ConfigurationError: The name is that of a chat API.
             ModelError: It cannot be found or read.
         """
         import transformers
 
+        named = located(model)
+        source = {"revision": named.revision or "main", "local_files_only": named.offline}
         place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         kind = faster_dtype(place) if dtype is None else getattr(torch, dtype)
         try:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(str(model))
-            loaded = transformers.AutoModelForCausalLM.from_pretrained(str(model), dtype=kind)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(named.place, **source)
+            loaded = transformers.AutoModelForCausalLM.from_pretrained(
+                named.place, dtype=kind, **source
+            )
         except Exception as error:
             raise ModelError(
                 f"cannot load the model {str(model)!r} ({type(error).__name__}): give a Hugging "

