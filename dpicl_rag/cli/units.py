@@ -28,26 +28,21 @@ def chosen(report: LoadReport, *, yes: bool) -> str | None:
     """
     if not report.persons:
         return None
-    persons = ", ".join(map(repr, report.persons))
-    looks = (
-        f"a unit would be {report.unit}, but {persons} "
-        f"{'looks' if len(report.persons) == 1 else 'look'} like a person"
-    )
     if yes:
         console.note(
-            f"warning: {looks}; someone who is in several units is protected less "
+            f"warning: {report.doubt}; someone who is in several units is protected less "
             f"(--unit {report.persons[0]} protects the same {report.persons[0]} as one)"
         )
         return None
     keep = "--unit document" if report.unit == "one row" else "--yes"
     if not sys.stdin.isatty():
         raise ConfigurationError(
-            f"{looks}, and a corpus keeps its unit; nothing was stored. Choose --unit "
+            f"{report.doubt}, and a corpus keeps its unit; nothing was stored. Choose --unit "
             f"{report.persons[0]} (the same {report.persons[0]} is protected as one) or {keep} "
             f"({report.unit} is)"
         )
     console.note(report.summary)
-    console.note(f"What is protected as one? A corpus keeps its unit, and {looks}.")
+    console.note(f"What is protected as one? A corpus keeps its unit, and {report.doubt}.")
     console.note(f"A column's name: everything of the same value. {_KEEP}: {report.unit}.")
     while True:
         unit: str = typer.prompt(f"Unit ({', '.join([*report.persons, _KEEP])})", err=True)

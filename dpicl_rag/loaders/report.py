@@ -33,6 +33,10 @@ class LoadReport:
             writes to somebody can choose a subject, so the owner may look at them.
         columns: Names that the records have for what they say, at most 30, where no record has the
             one that was asked for as unit, text or key.
+        unit: What a unit is, in words: "one row", "the same customer".
+        text: Columns that the text was taken from.
+        unread: Columns that were not read, at most 30.
+        persons: Those of them whose name looks like a person's.
     """
 
     read: int
@@ -52,6 +56,15 @@ class LoadReport:
         said += [f"Text: {', '.join(self.text)}."] if self.text else []
         said += [f"Not read: {', '.join(self.unread)}."] if self.unread else []
         return " ".join(said)
+
+    @property
+    def doubt(self) -> str:
+        """Why this unit may not be what is to be protected; empty where no column speaks for it."""
+        if not self.persons:
+            return ""
+        looks = "looks" if len(self.persons) == 1 else "look"
+        persons = ", ".join(map(repr, self.persons))
+        return f"a unit would be {self.unit}, but {persons} {looks} like a person"
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,8 +181,13 @@ def create_app(
 
     @app.get("/v1/caller")
     def who(caller: Asking) -> dict[str, Any]:
-        """Who asks: the name of the key, None where no keys are in use."""
-        return {"name": caller.name, "role": caller.role, "keys": keys is not None}
+        """Who asks: the name of the key, None where no keys are in use; and who answers."""
+        return {
+            "name": caller.name,
+            "role": caller.role,
+            "keys": keys is not None,
+            "toy": house.is_toy,
+        }
 
     app.include_router(owner_endpoints(office, house, keys, turns, caller_of))
     app.include_router(static_page())

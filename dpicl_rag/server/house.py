@@ -16,6 +16,7 @@ from dpicl_rag.knowledge import AnswerMemory, Entry
 from dpicl_rag.knowledge.answer_file import AnswerFile
 from dpicl_rag.knowledge.scope import Scope, part_of
 from dpicl_rag.language_models.base import LanguageModel, Progress
+from dpicl_rag.language_models.defaults import is_toy
 from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.ledger import Ledger, ScopeStatus
 from dpicl_rag.ledger.fixed_point import affordable
@@ -115,6 +116,11 @@ class House:
     def tokenizer(self) -> Tokenizer:
         """Of the model."""
         return self._model.tokenizer
+
+    @property
+    def is_toy(self) -> bool:
+        """Whether the default model answers, which is for trying the library."""
+        return is_toy(self._model)
 
     def open_to(self, caller: Caller) -> list[str]:
         """Corpora that a caller may ask, by name."""

@@ -404,6 +404,8 @@ def _short(name: str, value: Any) -> str | None:
         return None
     if not isinstance(value, str) or len(value) > _FIELD_LETTERS or not value.isprintable():
         raise _wrong(f"{name} is a short text", name)
+    if not value.strip():  # a unit that was meant to be a column, and would be each row
+        raise _wrong(f"{name} is empty; fill it in, or leave the field out", name)
     return value
 
 

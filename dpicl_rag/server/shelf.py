@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 from dpicl_rag.answers import in_thread
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError, LoaderError
-from dpicl_rag.loaders import LoadReport, load
+from dpicl_rag.loaders import LoadReport, LoadResult, load
 from dpicl_rag.retrieval import Corpus
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.ingest import Ingested
@@ -154,6 +154,8 @@ class Shelf:
         self, job: Job, house: House, embedder: Embedder, path: Path, unit: Unit
     ) -> dict[str, Any]:
         loaded = self._load(job, path, unit)
+        if unit.unit is None and job.corpus not in Corpus.names(self.path):
+            self._ask_for_unit(job, loaded.report)
         job.at("Opening the corpus")
         self._begun.add(job.corpus)
         target = Corpus.create(job.corpus, self.path, embedder=embedder)
@@ -172,7 +174,20 @@ class Shelf:
         units = len({document.unit for document in loaded.documents})
         return _account(loaded.report, units, added)
 
-    def _load(self, job: Job, path: Path, unit: Unit) -> Any:
+    def _ask_for_unit(self, job: Job, report: LoadReport) -> None:
+        """End before a new corpus has its unit for good, where a column looks like a person's.
+
+        Raises:
+            ConfigurationError: One does. The job's result names the columns, for the form to offer.
+        """
+        if report.persons:
+            job.result = {"summary": report.summary, "persons": list(report.persons)}
+            raise ConfigurationError(
+                f"{report.doubt}, and a corpus keeps its unit; nothing was stored. Choose what is "
+                f"protected as one: all with the same {report.persons[0]}, or each row"
+            )
+
+    def _load(self, job: Job, path: Path, unit: Unit) -> LoadResult:
         try:
             return load(
                 path,
@@ -216,6 +231,7 @@ def file_name(given: str) -> str:
 
 def _account(report: LoadReport, units: int, added: Ingested) -> dict[str, Any]:
     return {
+        "summary": report.summary,
         "read": report.read,
         "loaded": report.loaded,
         "skipped": len(report.skipped),

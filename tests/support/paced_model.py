@@ -62,3 +62,21 @@ class PacedRows(SyntheticRows):
     def extend(self, token_ids: Sequence[int]) -> Any:
         self._model.draw(self._number)
         return super().extend(token_ids)
+
+
+class ReadingModel(PacedModel):
+    """Tells seven parts of its reading, and takes a permit before each.
+
+    Attributes:
+        steps: Permits.
+    """
+
+    def __init__(self):
+        super().__init__(open=True)
+        self.steps = threading.Semaphore(0)
+
+    def read(self, prefix, inputs, *, on_progress=None, **options):
+        for part in range(8):
+            self.steps.acquire()
+            on_progress(part / 7)
+        return super().read(prefix, inputs, **options)

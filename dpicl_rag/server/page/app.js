@@ -34,6 +34,7 @@ async function enter() {
   byId("door").hidden = true;
   byId("room").hidden = false;
   byId("leave").hidden = !who.keys;
+  byId("toy").hidden = !who.toy;
   byId("who").textContent = who.keys
     ? `${who.name}${who.role === "owner" ? ", owner" : ""}`
     : "No keys are in use: you are the owner.";
@@ -132,10 +133,11 @@ async function showMemory() {
     ...data.map((entry) => {
       const item = element("li");
       const cost = entry.edited ? "corrected by the owner" : `cost ε ${few(entry.epsilon)}`;
+      const piece = entry.whole ? "" : ", cut off: asking it again is paid for";
       item.append(
         element("p", entry.question, "hint words"),
-        element("p", entry.answer, "said words"),
-        element("p", `${entry.model}, ${day(entry.time)}, ${cost}`, "hint"),
+        element("p", entry.whole ? entry.answer : `${entry.answer} …`, "said words"),
+        element("p", `${entry.model}, ${day(entry.time)}, ${cost}${piece}`, "hint"),
       );
       // Each in the direction of its own language.
       item.querySelectorAll(".words").forEach((words) => (words.dir = "auto"));
@@ -149,7 +151,7 @@ byId("model").addEventListener("change", () => showBudget().catch(showTrouble));
 
 // Asking.
 
-/** Pieces of text and the last event's fields, as they come. */
+/** How far reading is, pieces of text and the last event's fields, as they come. */
 async function* stream(model, text, signal, fresh = false) {
   const headers = { "Content-Type": "application/json" };
   const messages = [{ role: "user", content: text }];
@@ -163,6 +165,7 @@ async function* stream(model, text, signal, fresh = false) {
     const events = (rest + value).split("\n\n");
     rest = events.pop();
     for (const event of events) {
+      if (event.startsWith(": read ")) yield { read: Number(event.slice(7)) };
       if (!event.startsWith("data: ")) continue;
       const data = event.slice(6);
       if (data === "[DONE]") return;
@@ -176,20 +179,44 @@ async function* stream(model, text, signal, fresh = false) {
 /** One answer into its place; returns what travelled with it. */
 async function answer(model, text, place, signal, fresh) {
   place.textContent = "";
+  place.classList.remove("piece");
   // A screen reader reads the whole answer once it is there.
   place.setAttribute("aria-busy", "true");
   let privacy = null;
   try {
     for await (const event of stream(model, text, signal, fresh)) {
+      if (event.read !== undefined) {
+        showReading(event.read);
+        continue;
+      }
       const [choice] = event.choices;
-      if (choice && choice.delta.content) place.append(choice.delta.content);
+      if (choice && choice.delta.content) {
+        byId("reading").hidden = true;
+        place.append(choice.delta.content);
+      }
       if (event.privacy) privacy = event.privacy;
     }
+  } catch (error) {
+    if (place.textContent) {
+      place.append(" …");
+      place.classList.add("piece");
+    }
+    throw error;
   } finally {
     place.removeAttribute("aria-busy");
+    byId("reading").hidden = true;
   }
   if (!place.textContent) place.textContent = "(no words)";
   return privacy;
+}
+
+/** A bar until the first word: how much of the documents is read, or null where that is not known. */
+function showReading(part) {
+  const bar = byId("reading-bar");
+  byId("reading").hidden = false;
+  if (part === null) bar.removeAttribute("value");
+  else bar.value = part;
+  byId("reading-words").textContent = part === 1 ? "Writing the answer" : "Reading the documents";
 }
 
 const ENDS = {
@@ -243,13 +270,15 @@ async function askDocuments(fresh) {
   const model = asked;
   byId("private-notes").replaceChildren();
   offerAnew(false);
+  showReading(null);
   const ended = await during(async (signal) => {
     const privacy = await answer(model, question, byId("private-text"), signal, fresh);
     note(notesOn(privacy));
     offerAnew(privacy?.from_memory);
   }, (error) => {
     if (error.name === "AbortError") {
-      note([["", "You stopped it. What was drawn until then is paid for, the rest given back."]]);
+      note([["", "You stopped it, so this is no answer. What was drawn until then is paid for, " +
+        "the rest given back."]]);
       return;
     }
     const quota = error.status === 429 && error.code === "budget_exceeded";

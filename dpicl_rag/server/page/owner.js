@@ -23,7 +23,7 @@ export async function show() {
   byId("upload-desk").hidden = most === null;
   byId("audit-desk").hidden = !found.audits;
   byId("file-hint").textContent =
-    `mbox, .eml, CSV, TSV, JSON Lines, text or HTML, also as .gz; at most ${size(most)}.`;
+    `mbox, .eml, CSV, TSV, JSON, text or HTML, also as .gz; at most ${size(most)}.`;
   byId("upload-epsilon-hint").textContent =
     `Empty keeps the budget it has; a new corpus gets ε ${few(found.upload_epsilon ?? 0)}, ` +
     "what one answer may spend. It never renews, unless you set another under Budgets.";
@@ -77,9 +77,27 @@ function submits(form, place, work) {
 
 // Documents.
 
-byId("unit").addEventListener("change", () => {
-  byId("field-row").hidden = byId("unit").value !== "*";
-});
+byId("unit").addEventListener("change", askForColumn);
+
+function askForColumn() {
+  const wanted = byId("unit").value === "*";
+  byId("field-row").hidden = !wanted;
+  byId("field").required = wanted; // without one each row would be a unit, for good
+}
+
+/** Offer the columns that look like a person's, the first of them as chosen. */
+function offerColumns(names) {
+  byId("columns").replaceChildren(
+    ...names.map((name) => {
+      const option = element("option");
+      option.value = name;
+      return option;
+    }),
+  );
+  byId("unit").value = "*";
+  byId("field").value = names[0];
+  askForColumn();
+}
 
 submits("upload", "upload-error", async () => {
   const [file] = byId("file").files;
@@ -115,6 +133,7 @@ async function watch() {
         await changed();
         if (job.kind === "audit" && job.state === "done") await report(job.corpus);
         if (job.kind === "ingest" && job.state === "done") byId("model").value = job.corpus;
+        if (job.state === "failed" && job.result?.persons) offerColumns(job.result.persons);
         byId("model").dispatchEvent(new Event("change"));
         return;
       }
@@ -172,8 +191,10 @@ function counted(number, thing, is = "", are = "") {
 
 function accountOf(job) {
   if (job.kind !== "ingest" || !job.result) return [];
-  const { read, loaded, skipped, units, passages, known } = job.result;
+  if (job.state === "failed") return [job.result.summary];
+  const { summary, read, loaded, skipped, units, passages, known } = job.result;
   return [
+    summary,
     `${loaded} of ${counted(read, "record", "was", "were")} read, ${counted(units, "privacy unit")}.`,
     `${counted(passages, "passage", "is", "are")} new, ${known} ${known === 1 ? "was" : "were"} there.`,
     ...(skipped ? [`${counted(skipped, "record", "was", "were")} skipped:`] : []),

@@ -8,18 +8,24 @@ from __future__ import annotations
 
 import mailbox
 import os
+import re
 import sys
 import time
+from contextlib import closing
 from email.message import EmailMessage
 from pathlib import Path
 
 import pytest
 
 from dpicl_rag import Document
+from dpicl_rag.knowledge.answer_file import AnswerFile
+from dpicl_rag.language_models import defaults
+from dpicl_rag.server import chat
 from dpicl_rag.server.audits import Auditor
 from dpicl_rag.server.shelf import Shelf
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.chromium import browsing, require_browser
+from tests.support.paced_model import ReadingModel
 from tests.support.scripted_model import ScriptedModel
 
 expect = require_browser().expect
@@ -266,6 +272,118 @@ def test_an_owner_adds_a_mailbox_and_asks_it(start, visit, tmp_path):
     page.wait_for_selector("#upload-error:has-text('too large')")
 
 
+def upload(page, name, text):
+    buffer = text.encode()
+    page.set_input_files("#file", {"name": name, "mimeType": "text/plain", "buffer": buffer})
+    page.fill("#corpus", "tickets")
+    page.click("#upload button[type=submit]")
+
+
+TICKETS = "customer,subject,body\n" + "".join(
+    f"c{number % 7},Hours {number},The canteen opens at noon.\n" for number in range(70)
+)
+
+
+@pytest.mark.parametrize("column", ["", "   "])
+def test_a_column_that_is_protected_must_be_named(start, visit, column):
+    """Left empty, each row was a unit, for good."""
+    running = start()
+    page = visit(running.page)
+    page.wait_for_selector("#owner")
+    page.select_option("#unit", "*")
+    page.fill("#field", column)
+    upload(page, "tickets.csv", TICKETS)
+    expect(page.locator("#field:invalid")).to_be_focused()
+    expect(page.locator("#job")).to_be_hidden()
+    assert "tickets" not in running.house.corpora
+
+
+def test_a_column_of_persons_is_offered_before_a_corpus_has_its_unit(start, visit):
+    running = start()
+    page = visit(running.page)
+    page.wait_for_selector("#owner")
+    upload(page, "tickets.csv", TICKETS)
+    expect(page.locator("#job-words")).to_have_text(
+        "A unit would be one row, but 'customer' looks like a person, and a corpus keeps its unit; "
+        "nothing was stored. Choose what is protected as one: all with the same customer, or each "
+        "row"
+    )
+    assert "tickets" not in running.house.corpora
+    expect(page.locator("#field")).to_have_value("customer")
+    page.click("#upload button[type=submit]")
+    page.wait_for_selector("#job-words:has-text('tickets can be asked now.')")
+    expect(page.locator("#job-notes li").first).to_have_text(
+        "A unit is: the same customer. Text: body. Not read: subject."
+    )
+    expect(page.locator("#job-notes")).to_contain_text("7 privacy units.")
+
+
+def test_an_owner_who_wants_rows_gets_them(start, visit):
+    page = visit(start().page)
+    page.wait_for_selector("#owner")
+    page.select_option("#unit", "document")
+    upload(page, "tickets.csv", TICKETS)
+    expect(page.locator("#job-notes li").first).to_contain_text("A unit is: one row.")
+
+
+def test_a_bar_tells_how_far_reading_is_before_the_first_word(start, visit, monkeypatch):
+    monkeypatch.setattr(chat, "TELLING", 0.01)
+    model = ReadingModel()
+    page = visit(start(model=model).page)
+    page.uncheck("#beside")
+    ask(page)
+    bar = page.get_by_role("progressbar", name="Reading the documents")
+    expect(bar).to_be_visible()
+    for _ in range(4):
+        model.steps.release()
+    expect(bar).to_have_attribute("value", "0.4")
+    model.steps.release(100)
+    expect(page.locator("#private-text")).to_have_text(re.compile("^abcdefgh"))
+    expect(page.locator("#reading")).to_be_hidden()
+
+
+def test_an_answer_that_was_cut_off_says_so_among_the_earlier_ones(start, visit, tmp_path):
+    page = visit(start().page)
+    with closing(AnswerFile(tmp_path / "memory.sqlite")) as answers:
+        kept = {"corpus": "notes", "caller": "", "part": "", "key": "", "form": "", "words": ""}
+        cost = {"epsilon": 1.0, "delta": 1e-5}
+        answers.put(question="When?", answer="It opens", whole=False, **kept, **cost)
+    page.reload()
+    expect(page.locator("#memory .said")).to_have_text("It opens …")
+    expect(page.locator("#memory li")).to_contain_text("cut off: asking it again is paid for")
+
+
+def test_the_page_says_that_a_toy_answers(start, visit, monkeypatch):
+    page = visit(start().page)
+    page.wait_for_selector("#owner")
+    expect(page.locator("#toy")).to_be_hidden()
+    monkeypatch.setattr(defaults, "_toys", {MODEL.fingerprint})
+    page.reload()
+    expect(page.locator("#toy")).to_contain_text("A toy model answers here.")
+
+
+def test_the_page_says_what_can_be_asked(start, visit):
+    page = visit(start().page)
+    page.click("text=What can be asked?")
+    expect(page.get_by_text("Ask for one fact that many documents state")).to_be_visible()
+
+
+def test_the_owners_cards_leave_no_hole_beside_them(start, visit):
+    page = visit(start().page)
+    page.wait_for_selector("#owner")
+    page.evaluate("for (const one of document.querySelectorAll('#owner .card')) one.hidden = false")
+    boxes = page.evaluate(
+        "[...document.querySelectorAll('#owner .card')].map((one) => one.getBoundingClientRect())"
+    )
+    rows = {}
+    for box in boxes:
+        rows.setdefault(box["top"], []).append(box)
+    assert max(map(len, rows.values())) > 1
+    for row in rows.values():
+        assert max(box["right"] for box in row) == max(box["right"] for box in boxes)
+        assert len({box["bottom"] for box in row}) == 1
+
+
 def test_one_record_is_one_record(start, visit):
     page = visit(start().page)
     page.wait_for_selector("#owner")
@@ -313,7 +431,8 @@ def test_the_stop_button_ends_an_answer_and_gives_the_rest_back(start, visit):
     ask(page)
     page.wait_for_selector("#private-text:has-text('so so')")
     page.click("#stop")
-    page.wait_for_selector("#private-notes:has-text('You stopped it')")
+    page.wait_for_selector("#private-notes:has-text('You stopped it, so this is no answer.')")
+    expect(page.locator("#private-text.piece")).to_have_text(re.compile("^so so.* …$"))
     deadline = time.monotonic() + 20
     while running.house.ledger.status()[0].reserved and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -436,7 +555,8 @@ def test_axe_finds_nothing(start, keys, visit, tmp_path, scheme):
     ask(page)  # and now from memory
     settled(page)
     expect(page.locator("#anew")).to_be_visible()
-    page.click("summary")
+    for fold in page.locator("summary").all():
+        fold.click()
     page.select_option("#unit", "*")
     page.set_input_files("#file", mail(tmp_path / "canteen.mbox"))
     page.fill("#corpus", "house-mail")
@@ -444,9 +564,13 @@ def test_axe_finds_nothing(start, keys, visit, tmp_path, scheme):
     page.click("#upload button[type=submit]")
     page.wait_for_selector("#job-words:has-text('can be asked now')")
     page.evaluate(
-        "job.hidden = report.hidden = false; document.querySelector('#job-bar').hidden = false"
+        "for (const id of ['job', 'report', 'job-bar', 'reading', 'toy'])"
+        " document.getElementById(id).hidden = false"
     )
-    page.evaluate("document.querySelector('#report-text').textContent = 'Privacy audit'")
+    page.evaluate(
+        "document.getElementById('report-text').textContent = 'Privacy audit';"
+        "document.getElementById('reading-words').textContent = 'Reading the documents'"
+    )
     assert violations(page) == []
 
 

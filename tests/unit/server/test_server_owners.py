@@ -87,6 +87,32 @@ def test_the_unit_is_the_owners_choice(owned):
     assert ended(owned)["result"]["units"] == 4
 
 
+@pytest.mark.parametrize("field", ["unit", "text_field"])
+def test_a_column_without_a_name_is_refused(owned, tmp_path, field):
+    answer = upload(owned, **{field: "  "})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"] == (
+        f"{field} is empty; fill it in, or leave the field out"
+    )
+    assert Corpus.names(tmp_path / "store") == []
+
+
+def test_a_new_corpus_asks_whether_a_person_is_its_unit(owned, tmp_path):
+    rows = "customer,text\n" + "".join(f"c{n % 4},row {n}\n" for n in range(12))
+    upload(owned, rows)
+    job = ended(owned)
+    assert job["state"] == "failed"
+    assert "'customer' looks like a person" in job["error"]
+    assert job["result"]["persons"] == ["customer"]
+    assert Corpus.names(tmp_path / "store") == []
+    upload(owned, rows, unit="document")
+    assert ended(owned)["result"]["units"] == 12
+    upload(owned, rows, corpus="by-customer", unit="customer")
+    assert ended(owned)["result"]["units"] == 4
+    upload(owned, rows.replace("row", "line"))
+    assert ended(owned)["state"] == "done"  # the corpus has its unit, and nothing is asked
+
+
 def test_an_upload_that_joins_many_units_stores_nothing(owned, tmp_path):
     def mail(number, references=""):
         return (

@@ -3,28 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 
 import openai
 import pytest
 
 from dpicl_rag.server import chat
-from tests.support.paced_model import PacedModel
+from tests.support.paced_model import ReadingModel
 from tests.unit.server.test_server_ends import QUESTION
-
-
-class Reading(PacedModel):
-    """Tells seven parts of its reading, each when a test lets it."""
-
-    def __init__(self):
-        super().__init__(open=True)
-        self.steps = threading.Semaphore(0)
-
-    def read(self, prefix, inputs, *, on_progress=None, **options):
-        for part in range(8):
-            self.steps.acquire()
-            on_progress(part / 7)
-        return super().read(prefix, inputs, **options)
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +18,7 @@ def at_once(monkeypatch):
 
 
 def test_a_stream_tells_a_part_before_its_first_word(serve):
-    model = Reading()
+    model = ReadingModel()
     running = serve(model=model)
     told, said = [], []
     model.steps.release(2)
@@ -54,7 +39,7 @@ def test_a_stream_tells_a_part_before_its_first_word(serve):
 
 
 def test_clients_of_openai_pass_over_it(serve):
-    model = Reading()
+    model = ReadingModel()
     model.steps.release(100)
     running = serve(model=model)
     client = openai.OpenAI(base_url=f"{running.url}/v1", api_key=running.key)
