@@ -151,7 +151,7 @@ def refuse_without_field() -> NoReturn:
         ConfigurationError: Always.
     """
     raise ConfigurationError(
-        "say which metadata field of these documents names the privacy unit, for example "
+        "say which metadata field names the privacy unit of these documents, for example "
         "privacy_unit='source' in the settings of a model, unit='source' for load and Corpus.add, "
         "unit_field='source' for a chain or an engine: documents that share its value are "
         "protected together. Where none was split, and each may be a unit of its own, hand over "

@@ -82,6 +82,7 @@ class TestAnswers:
         wanted = by_patient().answer(QUESTION, theirs(make))
         beside = [make("agrees, unseen", lost), *theirs(make)]
         assert by_patient().answer(QUESTION, beside) == wanted
+        assert [d.text for d in own(beside, "patient")] == [text for text, _ in SAID]
 
     def test_metadata_are_not_read(self, make) -> None:
         texts = {document.text for document in own(theirs(make), "patient")}
