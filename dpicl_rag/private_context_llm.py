@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpicl_rag._other_libraries import NoOrdinaryModel
 from dpicl_rag._packaged import optional
 from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.answers import (
@@ -25,6 +26,7 @@ from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.experts import gather, one_each
 from dpicl_rag.few_units import warn_of_few_units
+from dpicl_rag.framework_documents import FrameworkDocument
 from dpicl_rag.knowledge.joined import as_knowledge
 from dpicl_rag.knowledge.memory import AnswerMemory
 from dpicl_rag.language_models.base import Input, LanguageModel, Progress
@@ -57,7 +59,7 @@ UNSUPPORTED = "The documents do not say."
 """What takes the place of an answer that they do not support, where that was asked for."""
 
 
-class PrivateContextLLM:
+class PrivateContextLLM(NoOrdinaryModel):
     """Answers questions from private documents with a differential privacy guarantee.
 
     Every answer is (epsilon, delta)-DP for every privacy unit, whatever else is in the corpus.
@@ -162,8 +164,9 @@ class PrivateContextLLM:
 
         Args:
             question: Public text.
-            documents: Private documents, strings, or a retriever. None at all gives the public
-                model's answer by the same path.
+            documents: Private documents, strings, documents of LangChain or LlamaIndex (the setting
+                ``privacy_unit`` names the metadata field of their unit), or a retriever. None at
+                all gives the public model's answer by the same path.
             fresh: Ask the documents again where the memory has the answer to the same question.
             on_progress: Told which part of the documents is read, 0 to 1.
 
@@ -359,7 +362,10 @@ class PrivateContextLLM:
                 yield piece
 
     def warm(
-        self, documents: Iterable[Document | str], *, on_progress: Progress | None = None
+        self,
+        documents: Iterable[Document | str | FrameworkDocument],
+        *,
+        on_progress: Progress | None = None,
     ) -> int:
         """Read documents before anybody asks, so that the first question finds them read.
 
@@ -434,8 +440,11 @@ class PrivateContextLLM:
             **options: See ``llama_index_dpicl_rag.PrivateQueryEngine``.
 
         Raises:
+            ConfigurationError: An option is unknown, or as in ``PrivateQueryEngine``.
             MissingDependencyError: LlamaIndex is not installed.
         """
+        if "llm" in options:
+            raise ConfigurationError("leave llm out: this model answers, and no other")
         adapter = optional("llama_index_dpicl_rag", "llama-index", "LlamaIndex")
         return adapter.PrivateQueryEngine(self, retriever, **options)
 

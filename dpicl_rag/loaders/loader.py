@@ -14,8 +14,10 @@ from pathlib import Path
 
 from dpicl_rag.documents import THREAD_OR_DOCUMENT, Document, Origin
 from dpicl_rag.errors import ConfigurationError, LoaderError
+from dpicl_rag.framework_documents import FrameworkDocument
 from dpicl_rag.identity import name_key
 from dpicl_rag.loaders.columns import Columns, few, judge
+from dpicl_rag.loaders.handed_over import handed_over
 from dpicl_rag.loaders.identities import Identities
 from dpicl_rag.loaders.keys import name_in
 from dpicl_rag.loaders.limits import Allowance
@@ -52,7 +54,7 @@ _ONE: dict[Kind, _Reader] = {"eml": read_eml, "text": read_text, "html": read_ht
 
 
 def load(
-    path: str | Path | Iterable[str | Path],
+    path: str | Path | Iterable[str | Path] | Iterable[FrameworkDocument],
     *,
     unit: str | None = None,
     text_field: str | None = None,
@@ -77,7 +79,8 @@ def load(
 
     Args:
         path: The file or directory, or several of them. Several are one load: threads go over all
-            of them, and their order is that of the documents and nothing else.
+            of them, and their order is that of the documents and nothing else. Or documents of
+            LangChain or LlamaIndex, whose ``unit`` is to be named: a field of their metadata.
         unit: ``"thread"`` (the default for mail), ``"document"`` (each record by itself; the
             default for the others), ``"sender"`` (the address in From, in lower case), or the name
             of a header or a column. Records without a value for it are skipped. Values that differ
@@ -105,7 +108,8 @@ def load(
     """
     options = Options(unit, text_field, key_field)
     entries: list[Entry] = []
-    for entry in _entries(existing_paths(path), options):
+    given, handed = handed_over(path, options)
+    for entry in _entries(existing_paths(given), options) if handed is None else handed:
         entries.append(entry)
         if on_progress is not None:
             on_progress(len(entries))

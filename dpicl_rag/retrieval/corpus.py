@@ -17,7 +17,9 @@ import numpy.typing as npt
 
 from dpicl_rag.documents import Document, as_documents, unit_of
 from dpicl_rag.errors import CorpusError
+from dpicl_rag.framework_documents import FrameworkDocument
 from dpicl_rag.identity import name_key
+from dpicl_rag.loaders.handed_over import taken_over
 from dpicl_rag.retrieval import kinds
 from dpicl_rag.retrieval.accounts import Accounts
 from dpicl_rag.retrieval.chunking import split_text
@@ -304,9 +306,10 @@ class Corpus:
 
     def add(
         self,
-        documents: Iterable[Document | str],
+        documents: Iterable[Document | str | FrameworkDocument],
         on_progress: Progress | None = None,
         *,
+        unit: str | None = None,
         ledger: Ledger | None = None,
         no_ledger: bool = False,
         joins: Joins = "ask",
@@ -324,8 +327,12 @@ class Corpus:
         stopped; changed metadata is updated.
 
         Args:
-            documents: Documents, or strings, each a unit of its own.
+            documents: Documents, or strings, each a unit of its own; or documents of LangChain or
+                LlamaIndex, each of which must have a text and a value for their ``unit``. `load`
+                skips those that have none, and reports them.
             on_progress: Called with (passages done, passages in all).
+            unit: For documents of LangChain and LlamaIndex: the metadata field that names the
+                privacy unit; ``"document"`` makes each a unit, which is right where none was split.
             ledger: What pays for answers from this corpus.
             no_ledger: That nothing does. One of the two is needed where units turn out to be one.
             joins: What becomes of documents by which more than three units that are there turn out
@@ -340,11 +347,13 @@ class Corpus:
             JoinError: Many units would become one. The corpus is as it was; ``error.joins`` tells
                 the owner which.
             LedgerError: The ledger cannot be written. The corpus is as it was.
+            ConfigurationError: A document has no text or no unit.
         """
         if self._chunking is None:
             raise CorpusError("a corpus from a collection is filled by what made the collection")
         accounts = self._accounts(ledger, no_ledger)
-        placed = self._placed(as_documents(documents), accounts, joins, anew=anew)
+        own = as_documents(taken_over(documents, unit))
+        placed = self._placed(own, accounts, joins, anew=anew)
         given = placed.documents
         cut = cut_up(given, placed.stored, *self._chunking)
         stored = self._stored_metadata([*cut.passages, *cut.former_ids])

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dpicl_rag._other_libraries import LLAMA_INDEX
 from dpicl_rag.accounting import DIRECT, Stability
 from dpicl_rag.documents import Document, readable_documents
 from dpicl_rag.errors import ConfigurationError, MissingDocumentsError
+from dpicl_rag.framework_documents import FrameworkDocument, own
 from dpicl_rag.identity import identified, identify, is_tied
 from dpicl_rag.retrieval.base import ExactRetriever, Retriever
 from dpicl_rag.retrieval.exact import ThresholdRetriever, TopKRetriever
 from dpicl_rag.retrieval.private_threshold import PrivateThresholdRetriever
 from dpicl_rag.retrieval.vectors import VectorSource, Where
 
-Documents = Iterable[Document | str] | VectorSource | Retriever
-"""Documents, plain strings (one unit each), a corpus, or a retriever to fetch them with."""
+Documents = Iterable[Document | str | FrameworkDocument] | VectorSource | Retriever
+"""Documents, plain strings (one unit each), documents of LangChain or LlamaIndex, a corpus, or a
+retriever to fetch them with."""
 
 UNITS = 64
 """How many units an answer over a whole corpus aims to read."""
@@ -37,7 +40,7 @@ class GivenDocuments(ExactRetriever):
 
     def __init__(
         self,
-        documents: Iterable[Document | str],
+        documents: Iterable[Document | str | FrameworkDocument],
         stability: Stability = DIRECT,
         privacy_unit: str = "document",
     ) -> None:
@@ -52,9 +55,11 @@ class GivenDocuments(ExactRetriever):
         """Return the list, with documents that share a key in one unit.
 
         Raises:
-            ConfigurationError: An item is of a kind that no document has.
+            ConfigurationError: An item is of a kind that no document has, or is of a framework and
+                no field names its unit.
         """
-        documents = readable_documents(self._documents, self._privacy_unit)
+        field = None if self._privacy_unit == "document" else self._privacy_unit
+        documents = readable_documents(own(self._documents, field), self._privacy_unit)
         if any(map(is_tied, documents)):
             return identified(documents, identify(documents, {}).units)
         return documents
@@ -145,10 +150,15 @@ def as_retriever(
             )
         return documents
     kind = "one string" if isinstance(documents, str) else type(documents).__name__
+    if hasattr(documents, "as_query_engine") or hasattr(documents, "as_retriever"):
+        raise ConfigurationError(
+            f"{kind} is no list of documents; {LLAMA_INDEX}; in LangChain take "
+            "PrivateRetrievalChain(store, llm=llm, unit_field=...)"
+        )
     if hasattr(documents, "retrieve"):
         raise ConfigurationError(
             f"{kind} does not say how far one unit reaches; derive it from "
-            "dpicl_rag.retrieval.ExactRetriever and declare its stability"
+            f"dpicl_rag.retrieval.ExactRetriever and declare its stability; {LLAMA_INDEX}"
         )
     if isinstance(documents, str) or not isinstance(documents, Iterable):
         raise ConfigurationError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 from contextlib import ExitStack, aclosing
 from functools import partial
 from typing import Any, TypeAlias, cast
@@ -16,10 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from dpicl_rag.accounting import Stability
 from dpicl_rag.answers import PrivateAnswer, PrivateStream, begun
 from dpicl_rag.errors import BudgetExceededError, ConfigurationError
+from dpicl_rag.framework_documents import own
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import Documents, GivenDocuments, Retriever, stability_of_list
 from dpicl_rag.retrieval.vectors import Where
-from langchain_dpicl_rag.documents import from_langchain
 from langchain_dpicl_rag.inputs import Question, asked, joined, refuse_arguments
 from langchain_dpicl_rag.private_model import llm_from, with_unit
 from langchain_dpicl_rag.stores import private_retriever
@@ -376,16 +376,16 @@ class PrivateCombineDocuments(_PrivateChain):
         key = self.document_variable_name
         if not isinstance(input, dict) or input.get(key) is None:
             raise ConfigurationError(f"the input must be a dict with documents under {key!r}")
-        documents = from_langchain(input[key], self.unit_field)
-        if not isinstance(documents, list):  # a retriever; what is neither, the core refuses
+        given = input[key]
+        if isinstance(given, (str, Retriever)) or not isinstance(given, Iterable):
             if self.unit_field is not None:
                 raise ConfigurationError(
                     "leave privacy_unit and unit_field out: a retriever knows its units"
                 )
-            return documents
+            return cast("Documents", given)  # what is neither, the core refuses
         unit_field = self.unit_field or "document"
         stability = stability_of_list(self.stability, unit_field)
-        return GivenDocuments(documents, stability, unit_field)
+        return GivenDocuments(list(own(given, self.unit_field)), stability, unit_field)
 
 
 class _ToolInput(BaseModel):

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import Any, NoReturn
-
-from langchain_core.documents import Document as LangChainDocument
+from collections.abc import Callable
+from typing import Any, NoReturn, cast
 
 from dpicl_rag.answers import PrivateStream
-from dpicl_rag.documents import Document, text_unit
 from dpicl_rag.errors import ConfigurationError, MissingDocumentsError
-from dpicl_rag.retrieval import Documents, Retriever
+from dpicl_rag.framework_documents import refuse_without_field
+from dpicl_rag.retrieval import Documents
 
 DOCUMENTS = "documents"
 """The keyword under which callers pass documents."""
@@ -92,31 +89,22 @@ def named(unit_field: str | None) -> str:
         ConfigurationError: There is none.
     """
     if unit_field is None:
-        raise ConfigurationError(
-            "say which metadata field names the privacy unit, for example unit_field='source', or "
-            "privacy_unit='source' in the settings of a model: records that share its value are "
-            "protected together. unit_field='document' protects each record by itself, which is "
-            "right where no document was split"
-        )
+        refuse_without_field()
     return unit_field
 
 
-def documents_of(
-    arguments: dict[str, Any], blocks: list[str], privacy_unit: str, *, allow_public: bool
-) -> Documents:
+def documents_of(arguments: dict[str, Any], blocks: list[str], *, allow_public: bool) -> Documents:
     """The documents of a model call, ready for the core.
 
     Args:
         arguments: Keyword arguments of the call.
         blocks: Documents that stood in its messages.
-        privacy_unit: That of the settings.
         allow_public: Whether a call without documents asks the public model.
 
     Raises:
         MissingDocumentsError: There are none and ``allow_public`` is off.
-        ConfigurationError: Documents come both ways, or there are LangChain documents and no
-            field names their unit, or the call brings an argument that the private path does not
-            know.
+        ConfigurationError: Documents come both ways, or the call brings an argument that the
+            private path does not know.
     """
     unknown = sorted(set(arguments) - {DOCUMENTS, FRESH, "stream"})
     if unknown:
@@ -128,7 +116,7 @@ def documents_of(
     if blocks and documents is not None:
         raise ConfigurationError("give documents by documents= or as text-plain blocks, not both")
     if documents is not None:
-        return from_langchain(documents, None if privacy_unit == "document" else privacy_unit)
+        return cast("Documents", documents)  # the core takes those of LangChain too
     if not blocks and not allow_public:
         raise MissingDocumentsError(
             "no documents were given, and what a prompt says is public; pass documents=... to "
@@ -137,29 +125,3 @@ def documents_of(
             "without any"
         )
     return blocks
-
-
-def from_langchain(documents: Any, unit_field: str | None) -> Documents:
-    """LangChain documents as the library's own; retrievers and all else as they are.
-
-    Args:
-        documents: What was handed over.
-        unit_field: The metadata field that names the privacy unit. LangChain documents need it:
-            several may be cut from one text.
-
-    Raises:
-        ConfigurationError: There are LangChain documents, and no field.
-    """
-    if isinstance(documents, (str, Retriever)) or not isinstance(documents, Iterable):
-        return documents  # what is neither, the core refuses
-    seen: Counter[str] = Counter()
-    return [_document(item, unit_field, seen) for item in documents]
-
-
-def _document(item: Any, unit_field: str | None, seen: Counter[str]) -> Any:
-    if not isinstance(item, LangChainDocument):
-        return item
-    named(unit_field)
-    unit = text_unit(item.page_content, seen) if item.id is None else item.id
-    metadata = {key: str(value) for key, value in item.metadata.items()}
-    return Document(item.page_content, unit, metadata)

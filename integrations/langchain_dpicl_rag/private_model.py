@@ -177,8 +177,8 @@ class PrivateModel(BaseLanguageModel[Any]):
         self, prompt: Any, stop: list[str] | None, arguments: dict[str, Any]
     ) -> tuple[PrivateContextLLM, str, Documents]:
         """Who answers one call, with its public text; its question and its documents."""
-        asked, unit = self._read(prompt), self.llm.config.privacy_unit
-        documents = documents_of(arguments, asked.documents, unit, allow_public=self.allow_public)
+        asked = self._read(prompt)
+        documents = documents_of(arguments, asked.documents, allow_public=self.allow_public)
         llm, stops = self.llm.for_strings(), (*self.llm.config.stop, *(stop or ()))
         return (
             llm.with_settings(template=asked.shape(llm.template), stop=stops),

@@ -11,13 +11,13 @@ from llama_index.core.schema import MetadataMode
 from llama_index.core.vector_stores.utils import metadata_dict_to_node
 
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.framework_documents import fields_of_node
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.stores.faiss import Entry, FaissVectors
 from dpicl_rag.retrieval.stores.pg_statements import Table
 from dpicl_rag.retrieval.stores.pgvector import PgVectors
 from dpicl_rag.retrieval.stores.qdrant import QdrantVectors
 from dpicl_rag.retrieval.vectors import VectorSource
-from llama_index_dpicl_rag.nodes import fields_of_node
 
 
 def exact_source(

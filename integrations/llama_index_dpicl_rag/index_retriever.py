@@ -15,13 +15,14 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from llama_index.vector_stores.chroma import ChromaVectorStore
 
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.framework_documents import SOURCE_FIELD
 from dpicl_rag.retrieval import UNITS, Corpus, Retriever, refuse_approximate, retriever_over
 from dpicl_rag.retrieval.defects import NO_TEXT, Defect
 from dpicl_rag.retrieval.memory import InMemoryVectors
 from dpicl_rag.retrieval.passages import Record
 from dpicl_rag.retrieval.vectors import VectorSource, Where
 from llama_index_dpicl_rag.exact_stores import exact_source
-from llama_index_dpicl_rag.nodes import SOURCE_FIELD, record_of_node
+from llama_index_dpicl_rag.nodes import record_of_node
 
 
 class IndexEmbedder:

@@ -31,12 +31,16 @@ from dpicl_rag.answers import PrivateAnswer
 from dpicl_rag.errors import ConfigurationError, DPICLError, MissingDocumentsError
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import Documents
+from llama_index_dpicl_rag.options import refuse_options, refuse_structure, refuse_tools
 from llama_index_dpicl_rag.recorder import Recorder, Unrecorded
 from llama_index_dpicl_rag.responses import apieces, pieces
 
 R = TypeVar("R")
 
 _COMPLETION, _CHAT = Recorder(llm_completion_callback), Recorder(llm_chat_callback)
+
+_PROMPTS = {"system_prompt", "query_wrapper_prompt"}
+"""Fields of LlamaIndex's own models that have no effect on a private answer."""
 
 _CONTEXT_VARIABLES = {"context_str", "context_msg"}
 """Template variables by which LlamaIndex's own synthesizers put retrieved text into a prompt."""
@@ -56,9 +60,11 @@ def _without_context(method: Callable[..., R]) -> Callable[..., R]:
     def guarded(self: PrivateLLM, *args: Any, **kwargs: Any) -> R:
         if not self.allow_public or _CONTEXT_VARIABLES & kwargs.keys():
             raise PromptContextError(
-                "this call puts its context into the prompt, where nothing protects it; use "
-                "PrivateQueryEngine in place of index.as_query_engine, or pass documents= to "
-                "complete or chat"
+                "this call fills a prompt, where nothing protects documents; take "
+                "llm.as_query_engine(index) or PrivateQueryEngine(llm, index) in the place of "
+                "index.as_query_engine and index.as_chat_engine, pass documents= to complete or "
+                "chat, or make PrivateLLM(llm, allow_public=True) where all that is in its prompts "
+                "is public"
             )
         return method(self, *args, **kwargs)
 
@@ -71,7 +77,9 @@ class PrivateLLM(Unrecorded, CustomLLM):
     The prompt is the public question. Private context goes in ``documents=`` of every call:
     strings (a unit each), ``dpicl_rag.Document``, or a retriever of ``dpicl_rag.retrieval``. A
     call without documents raises MissingDocumentsError; an empty list asks the public model.
-    Events and callbacks carry the question and the answer, never the documents.
+    Events and callbacks carry the question and the answer, never the documents. An answer that the
+    documents do not support is replaced by a fixed sentence; ``unsupported="mark"`` in the settings
+    keeps it, and streams as it is drawn.
 
     LlamaIndex's own query engines put retrieved text into the prompt, which no language model can
     undo; such calls (``predict``, ``stream``, structured ones) raise PromptContextError before
@@ -83,6 +91,9 @@ class PrivateLLM(Unrecorded, CustomLLM):
             agents and the like. All that is in their prompts is then public.
         callback_manager: LlamaIndex's callbacks.
         **fields: Further fields of LlamaIndex's ``LLM``.
+
+    Raises:
+        ConfigurationError: ``llm`` is no private language model, or a field is without effect.
     """
 
     allow_public: bool = Field(
@@ -92,18 +103,26 @@ class PrivateLLM(Unrecorded, CustomLLM):
 
     def __init__(
         self,
-        llm: PrivateContextLLM,
+        llm: PrivateContextLLM | PrivateLLM,
         *,
         allow_public: bool = False,
         callback_manager: CallbackManager | None = None,
         **fields: Any,
     ) -> None:
+        inside = llm.llm if isinstance(llm, PrivateLLM) else llm
+        if not isinstance(inside, PrivateContextLLM):
+            raise ConfigurationError(
+                "PrivateLLM is made around a private language model, "
+                f"PrivateLLM(PrivateContextLLM(...)), not around {type(llm).__name__}"
+            )
+        known = type(self).model_fields
+        refuse_options({n: v for n, v in fields.items() if n not in known or n in _PROMPTS}, known)
         super().__init__(
             allow_public=allow_public,
             callback_manager=callback_manager or CallbackManager([]),
             **fields,
         )
-        self._llm = llm
+        self._llm = inside.for_strings()
 
     @classmethod
     def class_name(cls) -> str:
@@ -128,6 +147,9 @@ class PrivateLLM(Unrecorded, CustomLLM):
     astructured_predict = _without_context(CustomLLM.astructured_predict)
     stream_structured_predict = _without_context(CustomLLM.stream_structured_predict)
     astream_structured_predict = _without_context(CustomLLM.astream_structured_predict)
+    as_structured_llm = refuse_structure
+    predict_and_call = refuse_tools
+    apredict_and_call = refuse_tools
 
     def complete(
         self,
@@ -289,11 +311,14 @@ class PrivateLLM(Unrecorded, CustomLLM):
         if not self.allow_public:
             raise MissingDocumentsError(
                 "no documents were given; pass documents= (an empty list asks the public model), "
-                "or set allow_public=True where every prompt is public"
+                "take llm.as_query_engine(index) in the place of an engine or an agent that writes "
+                "documents into a prompt, or set allow_public=True where every prompt is public"
             )
         return []
 
     def _question(self, messages: Sequence[ChatMessage]) -> str:
+        if not all(isinstance(message, ChatMessage) for message in messages):
+            raise ConfigurationError("chat takes a list of ChatMessage; complete takes a string")
         if not all(isinstance(block, TextBlock) for m in messages for block in m.blocks):
             raise ConfigurationError("messages hold text only; pass documents in documents=")
         if len(messages) == 1:
@@ -332,8 +357,9 @@ def llm_from(llm: PrivateContextLLM | PrivateLLM, unit_field: str | None) -> Pri
             "leave privacy_unit out of the llm's settings: unit_field, or a retriever that is "
             "given, decides on the privacy unit"
         )
-    # Documents come with their units, and are not grouped again.
-    return inside.with_settings(privacy_unit="document")
+    # Documents come with their units, and are not grouped again. What people print of a response is
+    # its text, which does not say whether documents support it.
+    return inside.with_settings(privacy_unit="document").for_strings()
 
 
 def _completions(

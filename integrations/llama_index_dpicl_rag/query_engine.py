@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.response.schema import RESPONSE_TYPE
@@ -14,7 +16,10 @@ from dpicl_rag.retrieval import Retriever
 from dpicl_rag.retrieval.vectors import VectorSource, Where
 from llama_index_dpicl_rag.index_retriever import private_retriever
 from llama_index_dpicl_rag.llm import PrivateLLM, llm_from
+from llama_index_dpicl_rag.options import refuse_options
 from llama_index_dpicl_rag.responses import arespond, respond
+
+OPTIONS = ("unit_field", "threshold", "top_k", "where", "streaming", "fresh", "callback_manager")
 
 
 class PrivateQueryEngine(BaseQueryEngine):
@@ -23,6 +28,10 @@ class PrivateQueryEngine(BaseQueryEngine):
     Retrieval scans the vectors exactly, inside the guarantee. Responses have no source nodes, and
     an index without a match is asked like any other, so the answer does not tell. Put it in a
     ``QueryEngineTool`` or call it in a Workflow step. ``retrieve`` raises NotImplementedError.
+
+    An answer that the documents do not support is replaced by a fixed sentence, as people print a
+    response and its text does not say it; ``unsupported="mark"`` in the llm's settings keeps the
+    answer, and streams as it is drawn. ``response.metadata`` says ``supported`` in any case.
 
     The question is public: what LlamaIndex embeds and records of it is its text. Only
     ``query_str`` of a ``QueryBundle`` is used.
@@ -46,6 +55,7 @@ class PrivateQueryEngine(BaseQueryEngine):
             The answer begins, and budgets are asked, with the first piece.
         fresh: Ask the documents again where the memory has the answer to the same question.
         callback_manager: LlamaIndex's callbacks.
+        **unknown: Refused; the message names what stands in the place of LlamaIndex's options.
 
     Raises:
         ConfigurationError: The retriever is refused, or an option does not go with it, or the
@@ -64,7 +74,9 @@ class PrivateQueryEngine(BaseQueryEngine):
         streaming: bool = False,
         fresh: bool = False,
         callback_manager: CallbackManager | None = None,
+        **unknown: Any,
     ) -> None:
+        refuse_options(unknown, OPTIONS)
         super().__init__(callback_manager)
         self._llm = llm_from(llm, unit_field)
         self._streaming, self._fresh = streaming, fresh

@@ -22,10 +22,11 @@ from llama_index_instrumentation import get_dispatcher
 from dpicl_rag.accounting import Stability
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.framework_documents import own
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import GivenDocuments, stability_of_list
 from llama_index_dpicl_rag.llm import PrivateLLM, llm_from, refuse
-from llama_index_dpicl_rag.nodes import as_documents
+from llama_index_dpicl_rag.options import refuse_options
 from llama_index_dpicl_rag.recorder import Unrecorded
 from llama_index_dpicl_rag.responses import arespond, pieces, respond
 
@@ -55,6 +56,7 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
             calls.
         fresh: Ask the documents again where the memory has the answer to the same question.
         callback_manager: LlamaIndex's callbacks.
+        **unknown: Refused, as by ``PrivateQueryEngine``.
 
     Raises:
         ConfigurationError: The llm's ``privacy_unit`` is not ``unit_field``, or units may have
@@ -70,7 +72,9 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
         streaming: bool = False,
         fresh: bool = False,
         callback_manager: CallbackManager | None = None,
+        **unknown: Any,
     ) -> None:
+        refuse_options(unknown, ("unit_field", "stability", "streaming", "fresh"))
         self._private_llm = llm_from(llm, unit_field)
         # Without one the base class would look for the global model.
         shown = llm if isinstance(llm, PrivateLLM) else PrivateLLM(llm)
@@ -183,8 +187,7 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
 
     def _retrieved(self, nodes: Sequence[NodeWithScore], unknown: dict[str, Any]) -> GivenDocuments:
         refuse(unknown)
-        documents = as_documents((scored.node for scored in nodes), self._unit_field)
-        return GivenDocuments(documents, self._stability)
+        return GivenDocuments(list(own(nodes, self._unit_field)), self._stability)
 
     def _chunks(
         self, texts: Sequence[str], units: Sequence[str] | None, unknown: dict[str, Any]

@@ -13,6 +13,7 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from dpicl_rag import ConfigurationError, CorpusError, MissingDocumentsError, Stability
 from dpicl_rag import Document as OwnDocument
+from dpicl_rag.framework_documents import own
 from dpicl_rag.retrieval import (
     Corpus,
     GivenDocuments,
@@ -30,7 +31,7 @@ from langchain_dpicl_rag import (
     PrivateRetrievalChain,
 )
 from langchain_dpicl_rag.conversations import Conversation, read
-from langchain_dpicl_rag.documents import SealedDocuments, from_langchain
+from langchain_dpicl_rag.documents import SealedDocuments
 from langchain_dpicl_rag.stores import private_retriever
 from tests.integrations.langchain.support import (
     QUESTION,
@@ -362,7 +363,7 @@ class TestStores:
         store = chroma_store(tmp_path, TEXTS, ["ann", "bob", "ann"])
         for _ in range(2):
             private_retriever(store, unit_field="patient", threshold=0.3)
-        with pytest.raises(CorpusError, match="is 'patient', not 'document'"):
+        with pytest.raises(CorpusError, match="is the same patient, not one document"):
             private_retriever(store, unit_field="document", threshold=0.3)
         store.add_texts(["Gus has zingpocket disease."], [{"patient": "gus"}])
         assert len(private_retriever(store, unit_field="patient", threshold=-1).retrieve("x")) == 4
@@ -483,13 +484,13 @@ class TestDocuments:
 
     def test_units(self):
         given = [Document("a", id="1"), Document("b"), Document("b"), Document("b", id="1")]
-        units = [document.unit for document in from_langchain(given, "document")]
+        units = [document.unit for document in own(given, "document")]
         assert units[0] == units[3] == "1"
         assert len(set(units)) == 3
 
     def test_unit_does_not_depend_on_other_texts(self):
-        alone = from_langchain([Document("b")], "document")[0].unit
-        beside = from_langchain([Document("a"), Document("b")], "document")[1].unit
+        alone = next(own([Document("b")], "document")).unit
+        beside = list(own([Document("a"), Document("b")], "document"))[1].unit
         assert beside == alone
 
     def test_sealed(self):

@@ -84,6 +84,20 @@ def _complete(stage: Stage) -> Any:
         return llm.complete(stage.question, documents=stage.documents)
 
 
+def _complete_nodes(stage: Stage) -> Any:
+    """Documents of LlamaIndex, handed over; one has no unit."""
+    nodes = nodes_of(stage.documents, [{"patient": f"p{n}"} for n in range(len(stage.documents))])
+    lost = nodes_of(stage.documents[:1])
+    with _observed(stage) as manager:
+        core = private_llm(stage.model, randomness=stage.randomness, privacy_unit="patient")
+        llm = PrivateLLM(core, callback_manager=manager)
+        scored = [NodeWithScore(node=node, score=0.5) for node in nodes]
+        return [
+            llm.complete(stage.question, documents=[*nodes, *lost]),
+            core.answer(stage.question, [*scored, *lost]),
+        ]
+
+
 async def _acomplete(stage: Stage) -> Any:
     with _language_model(stage) as llm:
         return await llm.acomplete(stage.question, documents=stage.documents)
@@ -256,6 +270,7 @@ def _get_response(stage: Stage) -> Any:
 
 DRIVES = [
     Drive("language model: complete", _complete),
+    Drive("language model: documents of LlamaIndex", _complete_nodes),
     Drive("language model: acomplete", _acomplete),
     Drive("language model: stream_complete", _stream_complete),
     Drive("language model: astream_complete", _astream_complete),

@@ -80,10 +80,10 @@ class HashEmbedding(BaseEmbedding):
 
 
 def private_llm(model: Any, **settings: Any) -> PrivateContextLLM:
-    """A private language model; seeded ones do not warn here."""
+    """A private language model that shows its answers as they are drawn; seeds do not warn here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotPrivateWarning)
-        return PrivateContextLLM(model, **{"max_tokens": 6, **settings})
+        return PrivateContextLLM(model, **{"max_tokens": 6, "unsupported": "mark", **settings})
 
 
 def nodes_of(texts: Sequence[str], fields: Sequence[dict[str, Any]] = ()) -> list[TextNode]:

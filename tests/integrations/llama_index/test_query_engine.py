@@ -347,7 +347,7 @@ def test_a_collection_keeps_its_privacy_unit(tiny_model, index) -> None:
     llm = private_llm(tiny_model)
     for _ in range(2):
         PrivateQueryEngine(llm, index, unit_field="sender")
-    with pytest.raises(CorpusError, match="is 'sender', not 'document_id'"):
+    with pytest.raises(CorpusError, match="is the same sender, not the same document_id"):
         PrivateQueryEngine(llm, index)
 
 

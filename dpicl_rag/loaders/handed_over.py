@@ -1,0 +1,113 @@
+"""Documents of LangChain and LlamaIndex as records of a load."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import chain, groupby
+from typing import Any
+
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.framework_documents import (
+    FrameworkDocument,
+    given,
+    is_of_framework,
+    refuse_without_field,
+)
+from dpicl_rag.loaders.records import EMPTY, Entry, Options, Record, tidy
+from dpicl_rag.loaders.report import Skipped
+
+
+def handed_over(items: object, options: Options) -> tuple[object, Iterator[Entry] | None]:
+    """The records of documents that were handed over in the place of paths.
+
+    Args:
+        items: What ``load`` was given.
+        options: As in ``load``.
+
+    Returns:
+        What was given, whole again where its first item was looked at; and the records, None where
+        these are no documents of a framework.
+
+    Raises:
+        ConfigurationError: No field names their unit, or a text or key field was named.
+    """
+    if isinstance(items, str | bytes) or not isinstance(items, Iterable):
+        return items, None
+    rest = iter(items)
+    first = list(next_of(rest))
+    whole = chain(first, rest) if rest is items else items
+    if not any(map(is_of_framework, first)):
+        return whole, None
+    if options.unit is None:
+        refuse_without_field()
+    if options.unit == "thread" or options.text_field or options.key_field:
+        raise ConfigurationError(
+            "documents of LangChain and LlamaIndex have their text, and their unit by a metadata "
+            "field: leave text_field and key_field out, and name another unit than 'thread'"
+        )
+    return whole, records_of(whole)
+
+
+def records_of(items: Iterable[FrameworkDocument]) -> Iterator[Entry]:
+    """A record for each document, or why there is none.
+
+    Raises:
+        ConfigurationError: One is of no framework.
+    """
+    seen: Counter[str] = Counter()
+    for number, item in enumerate(items, 1):
+        position = f"document {number}"
+        if not is_of_framework(item):
+            raise ConfigurationError(
+                f"a list is of paths or of documents of LangChain and LlamaIndex, not of "
+                f"{type(item).__name__} beside these"
+            )
+        one = given(item)
+        text = tidy(one.text or "")
+        if not text:
+            yield Skipped(position, EMPTY)
+            continue
+        metadata = {name: tidy(value) for name, value in one.metadata().items()}
+        yield Record(position, text, metadata, identity=f"{one.unit('document', seen)}")
+
+
+def taken_over(items: Iterable[Any], unit: str | None) -> Iterator[Any]:
+    """Documents of frameworks as ``load`` makes them, for a corpus; other items as they are.
+
+    Args:
+        items: What was handed over.
+        unit: As for ``load``.
+
+    Raises:
+        ConfigurationError: A document has no text or no value for the unit, or no unit was named;
+            or one was, for documents that have theirs.
+    """
+    from dpicl_rag.loaders.loader import load  # which takes documents over by this module
+
+    for are_theirs, some in groupby(items, is_of_framework):
+        part = list(some)
+        if not are_theirs:
+            if unit is not None:
+                raise ConfigurationError(
+                    "unit= names the field of documents of LangChain and LlamaIndex; leave it out "
+                    "for texts and Documents, which have their units"
+                )
+            yield from part
+            continue
+        found = load(part, unit=unit)
+        if found.report.skipped:
+            first = found.report.skipped[0]
+            raise ConfigurationError(
+                f"{len(found.report.skipped)} of the documents lack their text or the field "
+                f"{unit!r}: {first.position}: {first.reason}; add(load(documents, "
+                f"unit={unit!r}).documents) leaves them out"
+            )
+        yield from found.documents
+
+
+def next_of(items: Iterator[object]) -> Iterator[object]:
+    """The next item, if there is one."""
+    for item in items:
+        yield item
+        return

@@ -1,0 +1,94 @@
+"""Options of LlamaIndex that a private call does not take, and what stands in their place."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any, NoReturn
+
+from dpicl_rag.configuration import TEMPLATE, PrivacyConfig
+from dpicl_rag.errors import ConfigurationError
+
+_SEARCH = "vectors are scored exactly, all of them, by cosine"
+_WHERE = 'where={"owner": "ann"} filters by metadata before anything is scored'
+_CHOICE = (
+    "threshold= and where= choose what is read; a postprocessor would see private nodes, and "
+    "choose among them at no charge"
+)
+_STRUCTURE = (
+    "structure would be drawn token by token from private scores; choose among labels with "
+    "PrivateContextLLM.classify, or let a public model put the answer into a structure"
+)
+_ELSEWHERE = {
+    "response_mode": "each unit is read by an expert of its own, which is the only mode",
+    "response_synthesizer": "PrivateSynthesizer goes into a RetrieverQueryEngine",
+    "similarity_cutoff": "threshold= is the least cosine of a unit with the question",
+    "use_async": "aquery is the engine's async call",
+    "output_cls": _STRUCTURE,
+    **dict.fromkeys(("node_postprocessors", "node_postprocessor"), _CHOICE),
+    **dict.fromkeys(("filters", "doc_ids", "node_ids"), _WHERE),
+    **dict.fromkeys(
+        ("vector_store_query_mode", "alpha", "sparse_top_k", "hybrid_top_k", "vector_store_kwargs"),
+        _SEARCH,
+    ),
+    **dict.fromkeys(
+        (
+            *("prompt", "system_prompt", "query_wrapper_prompt", "text_qa_template"),
+            *("refine_template", "summary_template", "simple_template", "prompt_template"),
+            *("chat_content_qa_template", "chat_content_refine_template"),
+        ),
+        f"{TEMPLATE}, where the private language model is made",
+    ),
+}
+_TOP_K = ("similarity_top_k", "k")
+
+
+def refuse_options(unknown: Mapping[str, Any], known: Iterable[str] = ()) -> None:
+    """Refuse options that would be without effect.
+
+    Args:
+        unknown: What was given beside the options that there are. Public.
+        known: The names of those.
+
+    Raises:
+        ConfigurationError: There are any; the message names what stands in the place of the first.
+    """
+    for name, value in unknown.items():
+        raise ConfigurationError(f"{name}: no such option{_remedy(name, value, list(known))}")
+
+
+def refuse_structure(*args: Any, **kwargs: Any) -> NoReturn:
+    """Refuse structured output.
+
+    Raises:
+        ConfigurationError: Always.
+    """
+    raise ConfigurationError(f"a private model gives no structured output: {_STRUCTURE}")
+
+
+def refuse_tools(*args: Any, **kwargs: Any) -> NoReturn:
+    """Refuse calls of tools.
+
+    Raises:
+        ConfigurationError: Always.
+    """
+    raise ConfigurationError(
+        "a private model calls no tools, as each call would be drawn token by token from private "
+        "scores; give a public model the tool "
+        "QueryEngineTool.from_defaults(llm.as_query_engine(index))"
+    )
+
+
+def _remedy(name: str, value: Any, known: list[str]) -> str:
+    if name in _TOP_K:
+        number = value if isinstance(value, int) else "..."
+        return (
+            f"; top_k={number} reads the nearest units, at twice the charge and with no individual "
+            "accounting; without it about as many are read as the llm's setting units= says"
+        )
+    if name in _ELSEWHERE:
+        return f"; {_ELSEWHERE[name]}"
+    if name in PrivacyConfig.model_fields:
+        return f"; it is a setting of the private language model: llm.with_settings({name}=...)"
+    near = difflib.get_close_matches(name, known, 1)
+    return f"; did you mean {near[0]}?" if near else ""
