@@ -106,8 +106,8 @@ class BudgetExceededError(DPICLError):
         wait = "" if renews_on is None else f", or wait until it renews on {renews_on}"
         super().__init__(
             f"the budget of {scope} cannot pay: epsilon {asked:.3g} was asked for and {left:.3g} "
-            f"is left (at delta {_DELTA:g}; zCDP rho {requested:.3g} and {remaining:.3g}); ask "
-            f"with a smaller epsilon, raise it with `dpicl-rag budget set`{wait}"
+            f"can be paid (at delta {_DELTA:g}; zCDP rho {requested:.3g} and {remaining:.3g}); ask "
+            f"with a smaller epsilon, or raise the budget with `dpicl-rag budget set`{wait}"
         )
         self.requested = requested
         self.remaining = remaining

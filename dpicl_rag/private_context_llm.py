@@ -40,7 +40,7 @@ from dpicl_rag.plan import answer_plan, label_plan
 from dpicl_rag.prompts import CONTENT_FREE, Prompt, PromptTemplate, label_tokens
 from dpicl_rag.proposals import Consent, Proposal, propose
 from dpicl_rag.reading import bare_log_probs, read
-from dpicl_rag.retrieval.base import Priced, Retriever, filter_of
+from dpicl_rag.retrieval.base import Retriever, affordable, filter_of
 from dpicl_rag.retrieval.given import Documents, GivenDocuments, as_retriever
 from dpicl_rag.support import Witness
 
@@ -470,10 +470,8 @@ class PrivateContextLLM(NoOrdinaryModel):
     def _affordable(self, retriever: Retriever, part: float = 1.0) -> Retriever:
         """The search with the noise that a part of the budget pays for, where it is not set."""
         config = self.config
-        if not isinstance(retriever, Priced):
-            return retriever
         whole = epsilon_to_rho(config.epsilon, config.delta)
-        return retriever.within(part * whole, config.adjacency)
+        return affordable(retriever, part * whole, config.adjacency)
 
     def _memory(self, retriever: Retriever) -> AnswerMemory | None:
         """The memory of released answers, if it is that of the documents that are asked."""

@@ -13,6 +13,7 @@ from dpicl_rag._lazy import importing
 if TYPE_CHECKING:
     from dpicl_rag.auditing.canaries import CanaryAudit, audit_canary, epsilon_lower_bound
     from dpicl_rag.auditing.extraction import ExtractionAudit, audit_extraction
+    from dpicl_rag.auditing.folder import AuditFolder
     from dpicl_rag.auditing.near_ties import NearTieAudit, audit_near_ties
     from dpicl_rag.auditing.neighbours import NeighbourAudit, audit_neighbours
     from dpicl_rag.auditing.observed import ChannelAudit, audit_channels
@@ -27,6 +28,7 @@ __getattr__, __dir__ = importing(
     {
         "canaries": "CanaryAudit audit_canary epsilon_lower_bound",
         "extraction": "ExtractionAudit audit_extraction",
+        "folder": "AuditFolder",
         "near_ties": "NearTieAudit audit_near_ties",
         "neighbours": "NeighbourAudit audit_neighbours",
         "observed": "ChannelAudit audit_channels",
@@ -39,6 +41,7 @@ __getattr__, __dir__ = importing(
 )
 
 __all__ = [
+    "AuditFolder",
     "AuditReport",
     "CanaryAudit",
     "ChannelAudit",

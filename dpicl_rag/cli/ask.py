@@ -74,6 +74,7 @@ def ask(
             with stream:
                 _drain(stream, bar, answering.prefix, silent=as_json)
         answer = stream.answer
+        unsupported = f"{_UNSUPPORTED}. {_what_would_help(llm.config, retriever)}"
     if as_json:
         end = {
             "tokens": answer.tokens,
@@ -86,7 +87,7 @@ def ask(
     else:
         _print_known(answer)
         if answer.supported is False:
-            console.stdout().print(_UNSUPPORTED, style="yellow", soft_wrap=True)
+            console.stdout().print(unsupported, style="yellow", soft_wrap=True)
         if not answer.from_memory:
             stopped = f"; {answer.tokens} tokens, stopped by {answer.stopped_by}"
             _print_spent(answer, answering, stopped)
@@ -132,6 +133,19 @@ def classify(
         return
     console.stdout().print(console.printable(chosen.label), soft_wrap=True)
     _print_spent(chosen, answering)
+
+
+def _what_would_help(config: PrivacyConfig, retriever: Retriever) -> str:
+    """One sentence of public numbers, for an answer that documents do not support."""
+    from dpicl_rag.few_units import units_to_agree
+
+    needed = units_to_agree(config, retriever)
+    at = f"at epsilon {config.epsilon:g}"
+    many = f"{at} many" if needed is None else f"{at} about {needed}"
+    return (
+        f"For an answer {many} units must state the same: ask for one fact that many state, raise "
+        "--epsilon, or add documents (docs/questions.md)"
+    )
 
 
 @contextmanager

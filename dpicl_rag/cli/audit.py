@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,15 +18,17 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 
 if TYPE_CHECKING:
+    from dpicl_rag.auditing import Subject
     from dpicl_rag.documents import Document
+    from dpicl_rag.language_models.base import Progress
     from dpicl_rag.retrieval import Retriever
+    from dpicl_rag.retrieval.embeddings import Embedder
 
-T = TypeVar("T")
-
+_CHOOSING = 0.2  # of the canary's time goes into its choice, about
 _QUESTION = "What does the document say?"
 
 
-@console.reported("interrupted; an audit changes nothing, run it again")
+@console.reported("interrupted; with --out the same command goes on after the last part it ended")
 @options.expanded
 def audit(
     context: typer.Context,
@@ -57,7 +60,12 @@ def audit(
     model: options.Model = None,
     threshold: options.Threshold = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write a one-page report, text and plot.")
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Write a one-page report, text and plot, which grows with each part. An audit "
+            "that was stopped goes on from there.",
+        ),
     ] = None,
     path: options.StorePath = None,
     embedder: options.Embedding = None,
@@ -86,14 +94,15 @@ def audit(
             assert corpus is not None
             asked = options.Source(corpus, threshold=threshold, path=path, embedder=embedder)
             with stores.open_retriever(asked) as retriever:
-                documents = _priced(retriever, config).search(question).choose().documents
+                documents = _found(retriever, question, config)
     if not documents:
         raise ConfigurationError(
             "no document was found for the question; give one that the documents answer with "
             "--question, or a lower --threshold"
         )
     sample, around = _sample(documents, units), _sample(documents, canary_units)
-    from dpicl_rag import auditing
+    from dpicl_rag import __version__, auditing
+    from dpicl_rag.auditing.folder import identity
     from dpicl_rag.language_models.load import load_language_model
     from dpicl_rag.language_models.prefix_cache import PrefixCache
 
@@ -105,42 +114,101 @@ def audit(
     subject = auditing.Subject(remembering, question, asdict(settings))
     reading_anew = replace(subject, model=whole)
 
-    def part(label: str, run: Callable[..., T], *given: Any, **numbers: int) -> T:
-        with console.Bar(label, quiet=quiet) as bar:
-            return run(*given, **numbers, on_progress=bar.update)
-
-    synthetic = part("Worst-case experts", auditing.audit_synthetic, subject)
-    ties = part("Planted near-ties", auditing.audit_near_ties, reading_anew)
-    neighbours = part(
-        "Neighbours of the sample", auditing.audit_neighbours, subject, sample, tokens=tokens
+    lengths = {"tokens": tokens, "runs": runs, "canary_tokens": canary_tokens}
+    parts = _parts(subject, reading_anew, sample, around, stored, **lengths)
+    folder = None if out is None else auditing.AuditFolder(out)
+    of = identity(
+        *([*sample, *around], question, asdict(settings), lengths),
+        *(whole.fingerprint, stored.fingerprint, __version__),
     )
-    unit = part("Choosing a canary", auditing.worst_canary, subject, around)
-    canary = part(
-        "Canary", auditing.audit_canary, subject, around, unit, runs=runs, tokens=canary_tokens
-    )
-    extraction = part("Extraction", auditing.audit_extraction, subject, sample)
-    # Without a bar: what is printed meanwhile is compared.
-    channels = auditing.audit_channels(reading_anew, sample, embedder=stored)
-    report = auditing.AuditReport(neighbours, synthetic, canary, extraction, channels, ties)
-    files = report.save(out) if out is not None else []
-    if as_json:
-        console.write_json(report.summary())
-    else:
-        console.write_piece(report.text())
-        for file in files:
-            console.note(f"written: {file}")
+    report = auditing.AuditReport() if folder is None else folder.go_on(of)
+    if report.parts:
+        console.note(f"going on after {len(report.parts)} of {len(parts)} parts")
+    files: list[Path] = []
+    try:
+        for name, (label, run) in parts.items():
+            if getattr(report, name) is None:
+                with console.Bar(label, quiet=quiet or not label) as bar:
+                    found = run(bar.update)
+                report = replace(report, **{name: found})
+                if folder is not None:
+                    files = folder.keep(report, of)
+    finally:  # also of an audit that was stopped, what it has
+        if report.parts and as_json:
+            console.write_json(report.summary())
+        elif report.parts:
+            console.write_piece(report.text())
+    for file in () if as_json else files:
+        console.note(f"written: {file}")
     if not report.holds:
         raise typer.Exit(1)
 
 
-def _priced(retriever: Retriever, config: PrivacyConfig) -> Retriever:
-    """The search with the noise that it has in an answer."""
-    from dpicl_rag.accounting import epsilon_to_rho
-    from dpicl_rag.retrieval.base import Priced
+def _parts(
+    subject: Subject,
+    reading_anew: Subject,
+    sample: Sequence[Document],
+    around: Sequence[Document],
+    embedder: Embedder,
+    *,
+    tokens: int,
+    runs: int,
+    canary_tokens: int,
+) -> dict[str, tuple[str, Callable[[Progress], Any]]]:
+    """Every part of a report, with the label of its bar, in the order in which they are run."""
+    from dpicl_rag import auditing
 
-    if not isinstance(retriever, Priced):
-        return retriever
-    return retriever.within(epsilon_to_rho(config.epsilon, config.delta), config.adjacency)
+    def canary(progress: Progress) -> auditing.CanaryAudit:
+        unit = auditing.worst_canary(
+            subject, around, on_progress=lambda done: progress(_CHOOSING * done)
+        )
+        return auditing.audit_canary(
+            *(subject, around, unit),
+            runs=runs,
+            tokens=canary_tokens,
+            on_progress=lambda done: progress(_CHOOSING + (1 - _CHOOSING) * done),
+        )
+
+    return {
+        "synthetic": (
+            "Worst-case experts",
+            lambda progress: auditing.audit_synthetic(subject, on_progress=progress),
+        ),
+        "near_ties": (
+            "Planted near-ties",
+            lambda progress: auditing.audit_near_ties(reading_anew, on_progress=progress),
+        ),
+        "documents": (
+            "Neighbours of the sample",
+            lambda progress: auditing.audit_neighbours(
+                subject, sample, tokens=tokens, on_progress=progress
+            ),
+        ),
+        "canary": ("Canary", canary),
+        "extraction": (
+            "Extraction",
+            lambda progress: auditing.audit_extraction(subject, sample, on_progress=progress),
+        ),
+        # Without a bar: what is printed meanwhile is compared.
+        "channels": (
+            "",
+            lambda _: auditing.audit_channels(reading_anew, sample, embedder=embedder),
+        ),
+    }
+
+
+def _found(retriever: Retriever, question: str, config: PrivacyConfig) -> list[Document]:
+    """What an answer may be drawn from, the same each time, so that an audit can go on."""
+    from dpicl_rag.accounting import epsilon_to_rho
+    from dpicl_rag.mechanisms.randomness import Randomness
+    from dpicl_rag.retrieval.base import affordable
+
+    rho = epsilon_to_rho(config.epsilon, config.delta)
+    priced = affordable(retriever, rho, config.adjacency)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotPrivateWarning)  # nothing is released
+        coins = Randomness.of(0)
+    return priced.search(question).choose(randomness=coins).documents
 
 
 def _sample(documents: Sequence[Document], size: int) -> list[Document]:

@@ -127,6 +127,11 @@ class Priced(Protocol):
         ...
 
 
+def affordable(retriever: Retriever, rho: float, adjacency: Adjacency) -> Retriever:
+    """The search with the noise that a budget pays for, where it is not set; see `Priced`."""
+    return retriever.within(rho, adjacency) if isinstance(retriever, Priced) else retriever
+
+
 def counting_share(rho: float) -> float:
     """What a count takes of an answer's zCDP rho where its noise is not set: a tenth.
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dpicl_rag import _validate
 from dpicl_rag.accounting import Adjacency
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.retrieval.base import Priced, Retrieved, Retriever, RetrieverAround, Search
+from dpicl_rag.retrieval.base import Retrieved, Retriever, RetrieverAround, Search, affordable
 
 
 class PoissonSampledRetriever(RetrieverAround):
@@ -39,9 +39,7 @@ class PoissonSampledRetriever(RetrieverAround):
 
     def within(self, rho: float, adjacency: Adjacency) -> PoissonSampledRetriever:
         """See `Priced.within`."""
-        if not isinstance(self.retriever, Priced):
-            return self
-        return PoissonSampledRetriever(self.retriever.within(rho, adjacency), self.rate)
+        return PoissonSampledRetriever(affordable(self.retriever, rho, adjacency), self.rate)
 
     def search(self, question: str) -> Search:
         """Search; the coins are tossed when the retriever has chosen."""

@@ -11,19 +11,18 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dpicl_rag.auditing.folder import FIGURES, PLOT, REPORT, AuditFolder
 from dpicl_rag.errors import ConfigurationError, DPICLError
 from dpicl_rag.server.jobs import Job
 
 _RUN = "from dpicl_rag.cli import console, main; console.tell_progress(); main()"
 _POLL = 0.5  # seconds
 _LONGEST_LINE = 2**20
-_NEW = "new"
-_REPORT = ("audit.txt", "audit.png", "summary.json")
+_NEW = "new"  # the folder of a report that is not whole yet
 
 Command = Callable[[str, str, int, Path, Mapping[str, Any]], Sequence[str]]
 """A command line, from a corpus, a question, the number of runs, a folder for the report and the
@@ -33,6 +32,9 @@ settings served."""
 @dataclass(frozen=True)
 class Auditor:
     """Runs audits and keeps the last report of each corpus, which is as private as the documents.
+
+    A report that was begun is shown in place of the last one as soon as it has a part. An audit
+    that was stopped goes on from there when it is asked for again.
 
     Attributes:
         folder: Where reports are kept.
@@ -59,7 +61,7 @@ class Auditor:
         Raises:
             ConfigurationError: They cannot be audited.
         """
-        return list(self.command(corpus, question, runs, self._fresh(corpus), settings))
+        return list(self.command(corpus, question, runs, self._begun(corpus), settings))
 
     async def run(self, job: Job, command: Sequence[str]) -> dict[str, Any]:
         """Audit a corpus until it has ended or is stopped.
@@ -70,7 +72,7 @@ class Auditor:
         job.at("Reading the documents")
         process = await asyncio.create_subprocess_exec(
             *command,
-            stdout=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
             limit=_LONGEST_LINE,
         )
@@ -79,7 +81,7 @@ class Auditor:
             while not ended.done():
                 await asyncio.wait([ended], timeout=_POLL)
                 job.at(job.stage, job.done, job.total)
-            told, said = await ended
+            said = await ended
         finally:
             if process.returncode is None:
                 process.kill()
@@ -88,59 +90,58 @@ class Auditor:
             if not ended.cancelled():
                 ended.exception()  # seen: nothing of it reaches a log
             await process.wait()
-        return self._keep(job.corpus, told, said)
+        return self._keep(job.corpus, said)
 
     def report(self, corpus: str) -> dict[str, Any] | None:
-        """Figures and text of the last audit; None if there was none."""
-        text, _, summary = self._files(corpus)
-        if not (text.exists() and summary.exists()):
+        """Figures and text of the audit under way, or of the last one; None if there was none."""
+        shown = self._shown(corpus)
+        try:
+            text = (shown / REPORT).read_text(encoding="utf-8")
+            return {"summary": json.loads((shown / FIGURES).read_bytes()), "text": text}
+        except FileNotFoundError:
             return None
-        figures = json.loads(summary.read_text(encoding="utf-8"))
-        return {"summary": figures, "text": text.read_text(encoding="utf-8")}
 
     def plot(self, corpus: str) -> bytes | None:
-        """The plot of the last audit; None if there was none."""
-        _, plot, _ = self._files(corpus)
-        return plot.read_bytes() if plot.exists() else None
+        """The plot of the same audit; None if there was none."""
+        try:
+            return (self._shown(corpus) / PLOT).read_bytes()
+        except FileNotFoundError:
+            return None
 
     def forget(self, corpus: str) -> None:
         """Delete the report of a corpus, for another that is made under its name."""
         shutil.rmtree(self.folder / corpus, ignore_errors=True)
 
-    def _keep(self, corpus: str, told: bytes, said: str) -> dict[str, Any]:
-        new = self.folder / corpus / _NEW
-        text, _, summary = (new / name for name in _REPORT)
+    def _shown(self, corpus: str) -> Path:
+        kept = self.folder / corpus
+        return kept / _NEW if (kept / _NEW / FIGURES).exists() else kept
+
+    def _keep(self, corpus: str, said: str) -> dict[str, Any]:
+        kept = self.folder / corpus
         try:
-            figures = json.loads(told)
-        except ValueError:
-            figures = None
-        if not isinstance(figures, dict) or not text.exists():
-            raise DPICLError(f"the audit ended without a report{': ' * bool(said)}{said}")
-        summary.write_text(json.dumps(figures), encoding="utf-8")
-        for file in self._files(corpus):
-            file.unlink(missing_ok=True)
-        for name in _REPORT:
-            with suppress(FileNotFoundError):
-                (new / name).replace(self.folder / corpus / name)
-        return {"holds": figures.get("holds")}
+            figures = json.loads((kept / _NEW / FIGURES).read_bytes())
+        except FileNotFoundError:
+            figures = {"whole": False}
+        if not figures["whole"]:
+            raise DPICLError(f"the audit ended without a whole report{': ' * bool(said)}{said}")
+        for name in (REPORT, PLOT, FIGURES):  # the last one last: until then all are in the new one
+            (kept / _NEW / name).replace(kept / name)
+        return {"holds": figures["holds"]}
 
-    def _files(self, corpus: str) -> list[Path]:
-        return [self.folder / corpus / name for name in _REPORT]
-
-    def _fresh(self, corpus: str) -> Path:
-        """A folder for a report; the last one is kept until there is another."""
+    def _begun(self, corpus: str) -> Path:
+        """The folder of a report that was stopped or is new; the last one is kept until its end."""
         new = self.folder / corpus / _NEW
-        shutil.rmtree(new, ignore_errors=True)
+        if not AuditFolder(new).unfinished:
+            shutil.rmtree(new, ignore_errors=True)
         for part in (self.folder, new.parent, new):
             part.mkdir(exist_ok=True, mode=0o700)
         return new
 
 
-async def _followed(process: asyncio.subprocess.Process, job: Job) -> tuple[bytes, str]:
-    """What it wrote, and the last line that it said, which is for the owner; progress is noted."""
-    assert process.stdout is not None
+async def _followed(process: asyncio.subprocess.Process, job: Job) -> str:
+    """The last line that it said, which is for the owner; progress is noted."""
     assert process.stderr is not None
-    writing, said = asyncio.ensure_future(process.stdout.read()), ""
+    said = ""
     async for line in process.stderr:
         text = line.decode("utf-8", "replace").strip()
         try:
@@ -148,9 +149,8 @@ async def _followed(process: asyncio.subprocess.Process, job: Job) -> tuple[byte
             job.at(str(part["progress"]), int(part["percent"]), 100)
         except (ValueError, TypeError, KeyError):
             said = text or said
-    told = await writing
     await process.wait()
-    return told, said
+    return said
 
 
 def audit_command(known: Sequence[str], *options: str) -> Command:
@@ -179,6 +179,6 @@ def audit_command(known: Sequence[str], *options: str) -> Command:
         start = [sys.executable, "-c", _RUN, "audit", "--corpus", corpus, "--out", str(out)]
         # One word each: a question may look like an option.
         asked = [f"--question={question}", f"--runs={runs}"]
-        return [*start, *asked, "--json", "--quiet", *options, *given]
+        return [*start, *asked, "--quiet", *options, *given]
 
     return command

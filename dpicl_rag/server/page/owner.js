@@ -125,13 +125,17 @@ submits("upload", "upload-error", async () => {
 async function watch() {
   if (polling) return;
   polling = true;
+  let stage = "";
   try {
     for (;;) {
       const job = await get("v1/owner/job");
       tell(job);
+      if (job.kind === "audit" && job.stage + job.state !== stage) {
+        stage = job.stage + job.state;
+        await report(job.corpus).catch(() => {}); // before the first part there is none
+      }
       if (job.state !== "running") {
         await changed();
-        if (job.kind === "audit" && job.state === "done") await report(job.corpus);
         if (job.kind === "ingest" && job.state === "done") byId("model").value = job.corpus;
         if (job.state === "failed" && job.result?.persons) offerColumns(job.result.persons);
         byId("model").dispatchEvent(new Event("change"));
@@ -176,6 +180,9 @@ function far({ kind, done, total, seconds_left: left }) {
 
 function outcome(job) {
   if (job.state === "failed") return sentence(job.error);
+  if (job.state === "stopped" && job.kind === "audit") {
+    return "What was found until then is kept; the same audit goes on from there.";
+  }
   if (job.state === "stopped") return "What was stored stays; the same upload goes on from there.";
   if (job.kind === "audit") {
     return `The audit of ${job.corpus} has ended. ` +

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from dpicl_rag.auditing import (
+    AuditFolder,
     AuditReport,
     ChannelAudit,
     RememberingModel,
@@ -409,10 +410,18 @@ class TestReport:
             assert "token 1" not in text
             assert "quokka" not in text
 
-    def test_files(self, report, tmp_path):
-        text, plot = report.save(tmp_path / "new")
-        assert text.read_text() == report.text()
-        assert plot.read_bytes().startswith(b"\x89PNG")
+    def test_what_was_not_run_is_not_spoken_of(self, report):
+        part = AuditReport(synthetic=report.synthetic)
+        assert part.text().splitlines()[0] == "Privacy audit: unfinished, 1 of 6 parts were run"
+        for word in ("within the claim", "Canary", "Near ties", "Extraction", "Beside the answer"):
+            assert word not in part.text()
+        assert part.plot().startswith(b"\x89PNG")
+        summary = part.summary()
+        assert (summary["whole"], summary["holds"]) == (False, True)
+        assert summary["exact_worst_case"] == report.synthetic.worst_epsilon
+        assert summary["empirical_lower_bound"] is summary["private_leaks"] is None
+        broken = AuditReport(synthetic=replace(report.synthetic, usage=2.0))
+        assert "THE CLAIM DOES NOT HOLD" in broken.text().splitlines()[0]
 
     def test_what_has_no_bound_can_be_shown(self, report, tmp_path):
         broken = replace(
@@ -423,12 +432,12 @@ class TestReport:
         assert found.summary()["exact_worst_case"] is None
         json.dumps(found.summary(), allow_nan=False)
         assert "THE CLAIM DOES NOT HOLD" in found.text()
-        found.save(tmp_path)
+        AuditFolder(tmp_path).keep(found, "one")
 
     def test_without_matplotlib_the_extra_is_named(self, report, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, "matplotlib", None)
         with pytest.raises(MissingDependencyError, match=r"dpicl-rag\[eval\]"):
-            report.save(tmp_path / "none")
+            AuditFolder(tmp_path / "none").keep(report, "one")
         assert not (tmp_path / "none").exists()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import signal
 import typing
 
@@ -72,6 +73,7 @@ def test_an_answer_is_shown_whole_and_ends_with_what_it_spent(cli, mail, monkeyp
     assert stream.answer.supported is False
     shown, line, spent = result.stdout.rstrip("\n").rsplit("\n", 2)
     assert line.startswith("not supported by the documents")
+    assert re.search(r"at epsilon 1 about \d+ units must state the same: ask for one fact", line)
     assert shown.strip() == room.console.printable(stream.answer.text).strip()
     assert spent.startswith("spent: epsilon 1, delta 1e-05, rho 0.0")
     assert spent.endswith(f"{stream.answer.tokens} tokens, stopped by {stream.answer.stopped_by}")

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from dpicl_rag import auditing
 from dpicl_rag.accounting.stability import Stability
 from tests.support.tiny_model import build_tiny_model
 
@@ -45,6 +46,63 @@ def test_a_path_and_a_report(cli, home, secret):
     assert shown.exit_code == 0, shown.output
     assert (home / "report" / "audit.png").stat().st_size > 1000
     assert secret not in (home / "report" / "audit.txt").read_text()
+
+
+PARTS = ("synthetic", "near_ties", "neighbours", "canary", "extraction", "channels")
+
+
+@pytest.mark.filterwarnings("ignore::dpicl_rag.mechanisms.randomness.NotPrivateWarning")
+def test_an_audit_that_is_stopped_says_what_it_has_and_goes_on(cli, mail, home, monkeypatch):
+    """Interrupted in every part; the report is that of an audit which was not."""
+    made = auditing.Subject
+    monkeypatch.setattr(
+        auditing,
+        "Subject",
+        lambda model, question, settings: made(model, question, {**settings, "seed": 3}),
+    )
+    words = ("audit", "--corpus", mail, *QUICK)
+    assert cli(*words, "--out", str(home / "once")).exit_code == 0
+    stopped = ("--out", str(home / "stopped"))
+    ran = []
+    for at, name in enumerate(PARTS):
+        with monkeypatch.context() as patch:
+            for part in PARTS:
+                run = getattr(auditing, f"audit_{part}")
+                patch.setattr(auditing, f"audit_{part}", part_that(run, part, name, ran))
+            shown = cli(*words, *stopped)
+        assert shown.exit_code == 130, shown.output
+        assert "goes on after the last part" in shown.stderr
+        assert ("unfinished" in shown.stdout) == bool(at)
+        assert "within the claim" not in shown.output
+    shown = cli(*words, *stopped)
+    assert shown.exit_code == 0, shown.output
+    assert "going on after 5 of 6 parts" in shown.stderr
+    assert ran == list(PARTS[:-1])
+    for name in ("audit.txt", "summary.json"):
+        assert (home / "stopped" / name).read_text() == (home / "once" / name).read_text()
+    assert (home / "stopped" / "audit.png").exists()
+
+
+def part_that(run, part, stops, ran):
+    def audited(*given, **options):
+        if part == stops:
+            raise KeyboardInterrupt
+        ran.append(part)
+        return run(*given, **options)
+
+    return audited
+
+
+def test_an_audit_of_another_question_begins_anew(cli, mail, home, monkeypatch):
+    out = ("--out", str(home / "report"))
+    with monkeypatch.context() as patch:
+        patch.setattr(auditing, "audit_near_ties", part_that(None, "x", "x", []))
+        assert cli("audit", "--corpus", mail, *QUICK, *out).exit_code == 130
+    assert (home / "report" / "audit.txt").exists()
+    shown = cli("audit", "--corpus", mail, "--question", "What is the code?", *QUICK, *out)
+    assert shown.exit_code == 0, shown.output
+    assert "going on" not in shown.output
+    assert json.loads((home / "report" / "summary.json").read_bytes())["whole"]
 
 
 def test_a_claim_that_does_not_hold_is_an_exit_status(cli, mail, monkeypatch):

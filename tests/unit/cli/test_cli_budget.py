@@ -247,7 +247,7 @@ def test_a_budget_that_was_lowered_and_one_that_is_strict_say_what_comes_next(cl
     spend("mail", 0.5, units=["unit-two"])
     strict = cli("budget", "set", "--corpus", "mail", "--epsilon", "5", "--strict").stdout
     assert "An answer of epsilon 8 is refused until the budget is raised.\n" in strict
-    with pytest.raises(BudgetExceededError, match=r"epsilon 4\.73 was asked for and 0 is left"):
+    with pytest.raises(BudgetExceededError, match=r"epsilon 4\.73 was asked for and 0 can be paid"):
         spend("mail", 0.5, units=["unit-two"])
 
 

@@ -84,7 +84,7 @@ def test_a_refusal_speaks_of_epsilon_first_and_says_when_the_budget_renews(tmp_p
         with pytest.raises(BudgetExceededError) as refused:
             ledger.reserve(corpus="mail", rho=1.229714525)
     assert str(refused.value) == (
-        "the budget of corpus 'mail' cannot pay: epsilon 8 was asked for and 2 is left (at delta "
-        "1e-05; zCDP rho 1.23 and 0.108); ask with a smaller epsilon, raise it with `dpicl-rag "
-        "budget set`, or wait until it renews on 1970-02-01"
+        "the budget of corpus 'mail' cannot pay: epsilon 8 was asked for and 2 can be paid (at "
+        "delta 1e-05; zCDP rho 1.23 and 0.108); ask with a smaller epsilon, or raise the budget "
+        "with `dpicl-rag budget set`, or wait until it renews on 1970-02-01"
     )

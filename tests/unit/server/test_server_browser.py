@@ -239,7 +239,9 @@ def test_a_budget_that_was_lowered_says_what_comes_next(start, visit):
     lower.get_by_role("button").click()
     expect(page.locator("#budget-words")).to_contain_text("is refused until the budget is raised.")
     ask(page, "Who serves in the canteen?")
-    expect(page.locator("#private-notes")).to_contain_text("epsilon 4 was asked for and 0 is left")
+    expect(page.locator("#private-notes")).to_contain_text(
+        "epsilon 4 was asked for and 0 can be paid"
+    )
 
 
 def test_an_owner_adds_a_mailbox_and_asks_it(start, visit, tmp_path):

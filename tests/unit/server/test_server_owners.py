@@ -400,7 +400,7 @@ import json, pathlib, sys
 folder = pathlib.Path(sys.argv[1])
 (folder / "audit.txt").write_text("Privacy audit: within the claim")
 (folder / "audit.png").write_bytes(b"png")
-print(json.dumps({"holds": True}))
+(folder / "summary.json").write_text(json.dumps({"whole": True, "holds": True}))
 """
 
 
@@ -417,7 +417,8 @@ def test_an_audits_report_and_plot(serve, tmp_path):
     assert running.client.post("/v1/owner/audits", json=AUDIT).status_code == 202
     assert ended(running)["result"] == {"holds": True}
     found = running.client.get("/v1/owner/audits/notes").json()
-    assert found == {"summary": {"holds": True}, "text": "Privacy audit: within the claim"}
+    summary = {"whole": True, "holds": True}
+    assert found == {"summary": summary, "text": "Privacy audit: within the claim"}
     assert running.client.get("/v1/owner/audits/notes/plot").content == b"png"
 
 
@@ -441,6 +442,31 @@ def test_an_audit_that_fails_leaves_the_last_report(serve, tmp_path):
     running.client.post("/v1/owner/audits", json=AUDIT)
     assert ended(running)["state"] == "failed"
     assert running.client.get("/v1/owner/audits/notes").json() == before
+
+
+def test_an_audit_shows_what_it_has_and_goes_on_where_it_was_stopped(serve, tmp_path):
+    program = """
+import json, pathlib, sys, time
+folder = pathlib.Path(sys.argv[1])
+found = (folder / "unfinished.json").exists()
+(folder / "unfinished.json").write_text("{}")
+(folder / "audit.txt").write_text(f"unfinished, {1 + found} of 6 parts were run")
+(folder / "summary.json").write_text(json.dumps({"whole": False, "holds": True}))
+time.sleep(600)
+"""
+    running = serve(office={"auditor": auditing(tmp_path, program)})
+
+    def shown():
+        answer = running.client.get("/v1/owner/audits/notes")
+        return answer.json().get("text"), answer.json().get("summary", {}).get("whole")
+
+    for parts in (1, 2):
+        assert running.client.post("/v1/owner/audits", json=AUDIT).status_code == 202
+        found = (f"unfinished, {parts} of 6 parts were run", False)
+        until(lambda found=found: shown() == found)
+        running.client.post("/v1/owner/job/stop")
+        assert ended(running)["state"] == "stopped"
+        assert shown() == found
 
 
 def test_an_audit_tells_how_far_it_is_and_how_long_it_takes(serve, tmp_path):
