@@ -446,12 +446,15 @@ class Corpus:
         """
         wanted = stored_unit(unit)
         with self._writing(forgets=True) as (client, collection):
-            if self._chunking is not None:
-                key, register = name_key(wanted), Register(client, self.name)
+            key = name_key(wanted)
+            register = None if self._chunking is None else Register(client, self.name)
+            if register is not None:
                 wanted = register.units([key]).get(key, wanted)
+            ids = self._ids_of(wanted, collection)
+            if register is not None:
                 # Known by its name when it comes back, whatever the unit is called by then.
                 register.record({key: wanted}, {}, {})
-            for batch in pages(self._ids_of(wanted, collection), _PAGE):
+            for batch in pages(ids, _PAGE):
                 collection.delete(ids=list(batch))
 
     def scan(
