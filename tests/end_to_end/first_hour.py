@@ -316,8 +316,8 @@ def mistakes(folder: Path) -> None:
         "PrivateRetrievalChain(store, prompt=...)": lambda: PrivateRetrievalChain(
             store, unit_field="sender", prompt="{context} {input}"
         ),
-        'chain.invoke({"input": ..., "chat_history": [...]})': lambda: chain.invoke(
-            {"input": STREET, "chat_history": [("user", "Hello")]}
+        'chain.invoke({"input": ..., "language": "en"})': lambda: chain.invoke(
+            {"input": STREET, "language": "en"}
         ),
         "chat.bind_tools([...])": lambda: ChatPrivateContext(llm).bind_tools([]),
         "chat.with_structured_output(...)": lambda: ChatPrivateContext(llm).with_structured_output(
