@@ -472,17 +472,21 @@ def test_words_stand_in_the_direction_of_their_language(start, visit):
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_an_owner_audits_and_sees_how_far_it_is(serve, visit, tmp_path):
+def test_an_owner_sees_a_report_grow_stops_the_audit_and_goes_on(serve, visit, tmp_path):
     go = tmp_path / "go"
     program = f"""
 import base64, json, pathlib, sys, time
+folder = pathlib.Path(sys.argv[1])
+def keep(text, whole):
+    (folder / "audit.txt").write_text(text)
+    (folder / "audit.png").write_bytes(base64.b64decode("{PICTURE}"))
+    (folder / "summary.json").write_text(json.dumps({{"whole": whole, "holds": True}}))
+(folder / "unfinished.json").write_text("")
+keep("unfinished, 1 of 6 parts were run", False)
 print(json.dumps({{"progress": "Canary", "percent": 34}}), file=sys.stderr, flush=True)
 while not pathlib.Path({str(go)!r}).exists():
     time.sleep(0.01)
-folder = pathlib.Path(sys.argv[1])
-(folder / "audit.txt").write_text("Privacy audit: within the claim")
-(folder / "audit.png").write_bytes(base64.b64decode("{PICTURE}"))
-print(json.dumps({{"holds": True}}))
+keep("Privacy audit: within the claim", True)
 """
     asked = []
 
@@ -495,11 +499,16 @@ print(json.dumps({{"holds": True}}))
     page.fill("#audit-question", QUESTION)
     page.select_option("#runs", "20")
     page.click("#audit button[type=submit]")
-    page.wait_for_selector("#job-words:has-text('Canary: 34 %')")
+    expect(page.locator("#job-words")).to_have_text("Canary: 34 %")
+    expect(page.locator("#report-text")).to_have_text("unfinished, 1 of 6 parts were run")
+    page.click("#job-stop")
+    expect(page.locator("#job-words")).to_contain_text("the same audit goes on from there")
+    expect(page.locator("#report-text")).to_have_text("unfinished, 1 of 6 parts were run")
     go.touch()
-    page.wait_for_selector("#plot")
-    expect(page.locator("#report-text")).to_contain_text("within the claim")
-    assert asked == [("notes", QUESTION, 20)]
+    page.click("#audit button[type=submit]")
+    expect(page.locator("#report-text")).to_have_text("Privacy audit: within the claim")
+    expect(page.locator("#plot")).to_be_visible()
+    assert asked == [("notes", QUESTION, 20)] * 2
 
 
 def test_without_documents_an_owner_is_told_what_to_do(serve, visit, tmp_path):
