@@ -53,7 +53,7 @@ def test_a_caller_knows_who_it_is(serve, keys):
     client = serve(keys).client
     assert client.get("/v1/caller").status_code == 401
     found = client.get("/v1/caller", headers={"Authorization": f"Bearer {key}"})
-    assert found.json() == {"name": "ann", "role": "caller", "keys": True}
+    assert found.json() == {"name": "ann", "role": "caller", "keys": True, "toy": False}
 
 
 def test_a_budget_says_how_many_answers_it_pays_for(serve):
