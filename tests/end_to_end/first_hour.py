@@ -242,7 +242,8 @@ def page(folder: Path) -> None:
         tab.select_option("#scope", "corpus tickets")
         tab.fill("#epsilon", "2")
         tab.click("#budgets button[type=submit]")
-        tab.wait_for_selector("#scopes:has-text('corpus tickets'):has-text('2')")
+        for place in ("#scopes", "#budget-words"):
+            tab.wait_for_selector(f"{place}:has-text('which was lowered since')")
         show(tab, "#scopes")
         show(tab, "#budget-words")
 
