@@ -4,12 +4,13 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help install demo demo-terminal test check test-engines stress clean
+.PHONY: help install demo demo-terminal test lint check test-engines stress clean
 
 help:
 	@echo "make demo   serve a made-up mailbox: a page to ask it"
 	@echo "make demo-terminal   the same mailbox in the terminal, beside ordinary RAG"
 	@echo "make test   run the tests"
+	@echo "make lint   lint and types"
 	@echo "make check  lint, types and the fast tests"
 	@echo "make stress kill and race ledger, server and workers; fuzz ledger, loaders and rows"
 	@echo "make test-engines  answer through a real vLLM, which is installed beside (2.4 GB)"
@@ -41,10 +42,12 @@ test: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "$(FAST)"
 	$(BIN)/python -m pytest -m "not ($(FAST))" $(LONG:%=--ignore=tests/stress/test_%.py)
 
-check: $(STAMP)
+lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+check: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 -m "$(FAST)"
 
 # vLLM has an environment of its own: it wants an older transformers than we do.

@@ -1,27 +1,31 @@
-"""The same questions give the same answers, labels, charges and ledgers as on 2026-11-21.
+"""The same seeds give the same answers, labels, charges, ledgers, syntheses and tables as before.
 
-behaviour.json was written by ``python -m tests.unit.test_behaviour`` before the rooms were redrawn.
-It covers every utility, retriever, accounting and method, with the settings of that day:
-``as_before``. What changes on purpose stands in ``CHANGED`` and in the CHANGELOG.
+behaviour.json has a digest of each case, of everything that it gave, with the default settings of
+2026-11-23. What is changed on purpose is written anew by ``python -m tests.unit.test_behaviour``
+and stands in the CHANGELOG; what is moved about changes nothing here.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import tempfile
 import warnings
+import zlib
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
+from typing import get_args
+from unittest import mock
 
 import pytest
 import torch
 
 from dpicl_rag import (
     Document,
-    Example,
     Ledger,
     PrivateContextLLM,
-    PromptTemplate,
     ThresholdRetriever,
     TopKRetriever,
     plan,
@@ -34,12 +38,23 @@ from dpicl_rag.retrieval import (
     PoissonSampledRetriever,
     PrivateThresholdRetriever,
     PrivateTopKRetriever,
-    Search,
 )
+from dpicl_rag.synthesis import run_folder
+from dpicl_rag.synthesis.corpus import synthesise
+from dpicl_rag.synthesis.examples import synthesise_examples
+from dpicl_rag.synthesis.examples_plan import ExamplesMethod
+from dpicl_rag.synthesis.pools import LabelledDocument
+from dpicl_rag.tabular.aggregates import release_aggregates
+from dpicl_rag.tabular.tables import release_tables
+from tests.support.private_rows import EVERY_ROW, SCHEMA
 from tests.support.scored_units import ScoredUnits
+from tests.support.scripted_model import ScriptedModel
+from tests.support.speaking_model import SpeakingModel
+from tests.support.synthesising import short_plan
 from tests.support.tiny_model import build_tiny_model
 
 RECORDED = Path(__file__).with_name("behaviour.json")
+GOLDEN = (5**0.5 - 1) / 2
 SIZE = 8
 LABELS = ("a", "b", "c", "d")
 UTILITIES = ("surplus", "log_ratio", "log_prob", "vote")
@@ -52,39 +67,6 @@ METHODS = (
     "permute-and-flip-votes",
 )
 METHODS_OF_PAPERS = ("soft", "hard", "poe-groups", "sampling", *METHODS)
-# Charges of a label by a published method after a priced search: rho before and after. The search
-# is now added up in one place, as for labels by utility.
-CHANGED = {
-    ("poe", "private-threshold"): (2.655288, 2.716976),
-    ("poe", "private-top-k"): (3.193601, 3.241530),
-    ("poe-prior", "private-threshold"): (2.655288, 2.716976),
-    ("poe-prior", "private-top-k"): (3.193601, 3.241530),
-    ("votes", "private-threshold"): (2.655288, 2.716976),
-    ("votes", "private-top-k"): (3.193601, 3.241530),
-    ("votes-gaussian", "private-threshold"): (0.560202, 0.754626),
-    ("votes-gaussian", "private-top-k"): (0.625355, 0.754626),
-    ("permute-and-flip", "private-threshold"): (4.521631, 4.579259),
-    ("permute-and-flip", "private-top-k"): (4.994927, 5.034812),
-    ("permute-and-flip-votes", "private-threshold"): (4.521631, 4.579259),
-    ("permute-and-flip-votes", "private-top-k"): (4.994927, 5.034812),
-}
-BEFORE = {"public_power": 1.5, "unsupported": "ignore", "copy_bias": 0.0}
-# The worked examples of that day.
-TEMPLATE = PromptTemplate(
-    examples=(
-        Example(
-            "From: Ida Brandt\nSubject: Gate pass\nThe gate pass for the Quorvane site costs 35 "
-            "crowns. You can fetch it on Fridays.",
-            "How much does a gate pass cost?",
-            "A gate pass costs 35 crowns.",
-        ),
-        Example(
-            "Hello all, please note that the library is now in Marten Lane. Best, Lou",
-            "In which lane is the library?",
-            "The library is in Marten Lane.",
-        ),
-    )
-)
 SCORES = {f"unit {at}": [0.95 - 0.05 * at, 0.3][: 1 + at % 2] for at in range(12)}
 THRESHOLDS = (0.9, 0.8, 0.7, 0.6, 0.5)
 SOURCES = (
@@ -105,34 +87,18 @@ def speech(text: str, history: tuple[int, ...]) -> list[float]:
     return [3 * dice.gauss(0, 1) + 4 * shared.gauss(0, 1) for _ in range(SIZE)]
 
 
-class OwnCoins:
-    """A retriever with a seed of its own, as each had when the figures were written."""
-
-    corpus_name = None
-
-    def __init__(self, retriever, seed: int) -> None:
-        self.retriever, self.coins = retriever, SeededRandomness(seed)
-        self.stability, self.rho = retriever.stability, retriever.rho
-
-    def search(self, question: str) -> Search:
-        search = self.retriever.search(question)
-        return Search(search.units, lambda admitted, _: search.choose(admitted, self.coins))
-
-
 def sources() -> dict[str, object]:
-    """A fresh one of every kind of source; random ones have their own seed."""
+    """A fresh one of every kind of source."""
     units = ScoredUnits(SCORES)
     return {
         "documents": [Document(f"note {at}", f"unit {at % 5}") for at in range(7)],
         "threshold": ThresholdRetriever(units, 0.6),
         "top-k": TopKRetriever(units, 5),
-        "poisson": OwnCoins(PoissonSampledRetriever(ThresholdRetriever(units, 0.5), 0.6), 4),
-        "private-threshold": OwnCoins(
-            PrivateThresholdRetriever(units, 6, sigma=3.0, thresholds=THRESHOLDS, capacity=5), 5
+        "poisson": PoissonSampledRetriever(ThresholdRetriever(units, 0.5), 0.6),
+        "private-threshold": PrivateThresholdRetriever(
+            units, 6, sigma=3.0, thresholds=THRESHOLDS, capacity=5
         ),
-        "private-top-k": OwnCoins(
-            PrivateTopKRetriever(units, 6, sigma=7.5, thresholds=THRESHOLDS), 6
-        ),
+        "private-top-k": PrivateTopKRetriever(units, 6, sigma=7.5, thresholds=THRESHOLDS),
     }
 
 
@@ -142,7 +108,7 @@ def private_llm(ledger: Ledger | None = None, **settings: object) -> PrivateCont
         ledger=ledger,
         corpus="notes",
         seed=7,
-        **{**BEFORE, "epsilon": 6.0, "max_tokens": 6, **settings},
+        **{"epsilon": 6.0, "max_tokens": 6, **settings},
     )
 
 
@@ -165,7 +131,8 @@ def answer(source: str, **settings: object) -> dict[str, object]:
         again = llm.answer("Which?", sources()[source])
         return {
             "answers": [
-                [a.text, a.tokens, a.stopped_by, a.rho, a.epsilon, a.delta] for a in (found, again)
+                [a.text, a.tokens, a.stopped_by, a.supported, a.rho, a.epsilon, a.delta]
+                for a in (found, again)
             ],
             **booked(ledger),
         }
@@ -184,7 +151,7 @@ def label(source: str, method: str | None = None, **settings: object) -> dict[st
 def distributions(tokens: int = 3, **settings: object) -> list[list[float]]:
     """What the first draws are made from, along one path, groups by fixed coins."""
     model = SyntheticModel(SIZE, speech, frozenset({SIZE - 1}))
-    given = {**BEFORE, "epsilon": 6.0, "max_tokens": 6, **settings}
+    given = {"epsilon": 6.0, "max_tokens": 6, **settings}
     audited = Subject(model, "Which?", given)
     trace = audited.follow(sources()["documents"], list(range(1, tokens + 1)), coins=3)
     return [log_probs.tolist() for log_probs in trace.log_probs]
@@ -193,11 +160,9 @@ def distributions(tokens: int = 3, **settings: object) -> list[list[float]]:
 def small(**settings: object) -> list[object]:
     """An answer of a real, random-weight transformers model."""
     model = build_tiny_model(scale=60.0)
-    llm = PrivateContextLLM(
-        model, template=TEMPLATE, seed=5, max_tokens=12, **{**BEFORE, **settings}
-    )
+    llm = PrivateContextLLM(model, seed=5, max_tokens=12, **settings)
     found = llm.answer("code?", ["the code is 4471", "the code is 4471 as always", "lunch"])
-    return [found.text, found.tokens, found.rho]
+    return [found.text, found.tokens, found.rho, found.supported]
 
 
 def published(name: str, adjacency: str, queries: int) -> dict[str, object]:
@@ -217,6 +182,50 @@ def published(name: str, adjacency: str, queries: int) -> dict[str, object]:
         "published": claimed and [claimed.parameter, claimed.rho],
         "distribution": found,
     }
+
+
+def examples(method: ExamplesMethod) -> list[object]:
+    """Texts of two labels by a method of synthesis."""
+    private = [LabelledDocument(f"turn-{at % 3}", "xy"[at % 2], f"unit {at}") for at in range(12)]
+    found = synthesise_examples(
+        *(private, ["x", "y"]),
+        method=method,
+        epsilon=2.0,
+        delta=1e-2,
+        max_tokens=3,
+        experts=4,
+        model=SpeakingModel(5),
+        randomness=SeededRandomness(3),
+        **({} if method == "exponential" else {"rate": 0.5}),
+    )
+    return [[asdict(record) for record in found.records], found.epsilon, found.delta, found.rho]
+
+
+def corpus_of_records() -> list[object]:
+    """A synthetic corpus, with the key of its run."""
+    notes = [f"{('alpha is red', 'betas is blue')[at % 2]} {at}" for at in range(160)]
+    documents = [Document(note, f"unit-{at}") for at, note in enumerate(notes)]
+    spoken = {"alpha": "The light is red", "betas": "It was blue", "none": "Nothing"}
+    shape = {"topics_per_unit": 2, "batch": 20, "records_per_topic": 2, "epsilon": 60.0}
+    with mock.patch.object(run_folder.secrets, "token_bytes", lambda size: b"k" * size):
+        found = synthesise(
+            *(documents, short_plan(6, **shape)),
+            model=ScriptedModel(spoken),
+            randomness=SeededRandomness(3),
+        )
+    return [[asdict(record) for record in found.records], found.epsilon, found.delta, found.rho]
+
+
+def tables(delta: float) -> object:
+    """Noisy tables of private rows."""
+    coins = SeededRandomness(3)
+    return asdict(release_tables(EVERY_ROW, SCHEMA, 1.0, delta=delta, randomness=coins))
+
+
+def aggregates(rate: float) -> object:
+    """An average row for each group."""
+    coins = SeededRandomness(3)
+    return asdict(release_aggregates(EVERY_ROW, SCHEMA, 1.0, rate=rate, randomness=coins))
 
 
 def cases() -> dict[str, tuple[object, dict[str, object]]]:
@@ -262,53 +271,76 @@ def cases() -> dict[str, tuple[object, dict[str, object]]]:
         "few": {"public_top_k": 8},
     }.items():
         every[f"tiny {name}"] = (small, more)
+    for method in get_args(ExamplesMethod):
+        every[f"synthesis {method}"] = (examples, {"method": method})
+    every["synthesis corpus"] = (corpus_of_records, {})
+    for delta in (0.0, 1e-5):
+        every[f"tables {delta}"] = (tables, {"delta": delta})
+    for rate in (1.0, 0.5):
+        every[f"aggregates {rate}"] = (aggregates, {"rate": rate})
     return every
 
 
-def observed(name: str) -> object:
+def observed(name: str) -> str:
+    """A digest of what a case gives: of its words, and a sum of its numbers."""
     run, settings = cases()[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotPrivateWarning)
-        return json.loads(json.dumps(run(**settings)))
+        words, numbers = [], []
+        for value in leaves(run(**settings)):
+            (numbers if isinstance(value, float) else words).append(value)
+    # Weights that are no small whole numbers: no two changes cancel.
+    weights = (1 + at * GOLDEN % 1 for at in itertools.count(1))
+    total = sum(weight * number for weight, number in zip(weights, numbers, strict=False))
+    return f"{zlib.crc32(repr(words).encode()):08x} {total:.9g}"
 
 
-def same(one: object, other: object) -> bool:
-    """Equal up to rounding in the last digits of floats."""
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, float) and isinstance(other, (int, float)):
-        return one == pytest.approx(other, rel=1e-5, abs=1e-9)
-    return one == other
+def leaves(value: object) -> Iterator[object]:
+    """All words and numbers, in order, with the names of fields."""
+    if isinstance(value, dict):
+        for name in sorted(value, key=str):
+            yield str(name)
+            yield from leaves(value[name])
+    elif isinstance(value, list | tuple):
+        yield len(value)
+        for item in value:
+            yield from leaves(item)
+    else:
+        yield value
 
 
-def changed(name: str) -> tuple[float, float] | None:
-    kind, *what = name.split()
-    return CHANGED.get(tuple(what)) if kind == "method" else None
-
-
-@pytest.fixture(autouse=True)
-def as_before(monkeypatch):
-    """Strength for 12 full draws, whatever the search has counted."""
-    monkeypatch.setattr(plan, "_PIVOTAL_TOKENS", 12)
-    monkeypatch.setattr(plan, "_counted", lambda *_: None)
+def recorded() -> dict[str, str]:
+    groups = json.loads(RECORDED.read_text(encoding="utf-8"))
+    return {f"{group} {name}": digest for group in groups for name, digest in groups[group].items()}
 
 
 @pytest.mark.parametrize("name", sorted(cases()))
 def test_behaviour_is_what_it_was(name):
-    before, now = json.loads(RECORDED.read_text())[name], observed(name)
-    if (rho := changed(name)) is None:
-        assert same(before, now)
-        return
-    assert before.keys() == now.keys()
-    assert before["label"] == now["label"]
-    assert before["charge"][:2] == now["charge"][:2]
-    assert (before["charge"][2], now["charge"][2]) == pytest.approx(rho, rel=1e-5)
-    assert same(now["scopes"], [["corpus", "notes", now["charge"][2], 50 - now["charge"][2]]])
-    assert same(now["left"], [50 - now["charge"][2]] * 12)
+    (words, number), (said, found) = recorded()[name].split(), observed(name).split()
+    assert said == words
+    assert float(found) == pytest.approx(float(number), rel=1e-5, abs=1e-9)
+
+
+def test_nothing_else_is_recorded():
+    assert recorded().keys() == cases().keys()
+
+
+def test_a_strength_that_is_off_by_little_is_seen(monkeypatch):
+    honest = plan.strength_for
+    monkeypatch.setattr(plan, "strength_for", lambda *given: honest(*given) * (1 + 1e-4))
+    name = "answer surplus fixed threshold"
+    (words, number), (said, found) = recorded()[name].split(), observed(name).split()
+    assert said != words or float(found) != pytest.approx(float(number), rel=1e-5)
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    RECORDED.write_text(json.dumps({name: observed(name) for name in cases()}, indent=0) + "\n")
+    groups: dict[str, dict[str, str]] = {}
+    for case in cases():
+        group, _, name = case.rpartition(" ")
+        groups.setdefault(group, {})[name] = observed(case)
+    lines = ",\n".join(
+        f"{json.dumps(group)}:{json.dumps(found, separators=(',', ':'))}"
+        for group, found in groups.items()
+    )
+    RECORDED.write_text(f"{{{lines}}}\n", encoding="utf-8")
