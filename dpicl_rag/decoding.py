@@ -69,7 +69,11 @@ def generate(
         if block_tokens and isinstance(alone := reading([]), BlockRows):
             draft = GreedyDraft(alone, block_tokens)
         yield from decode(
-            *(rows, prompt.suffix, gathered.mechanism, gathered.spend, randomness),
+            rows=rows,
+            suffix=prompt.suffix,
+            mechanism=gathered.mechanism,
+            spend=gathered.spend,
+            randomness=randomness,
             max_tokens=max_tokens,
             stop_tokens=model.tokenizer.stop_tokens,
             draft=draft,

@@ -215,18 +215,26 @@ class PrivateContextLLM(NoOrdinaryModel):
         warn_of_few_units(config, retriever, plan)
         reserve = partial(self._reserve, retriever)
         gathered = gather(
-            *(question, retriever, plan, reserve, self._randomness),
+            question=question,
+            retriever=retriever,
+            plan=plan,
+            reserve=reserve,
+            randomness=self._randomness,
             digest=lambda passages: model.digest(passages, allowance),
         )
         spend = gathered.spend  # an ended stream keeps no documents
         consent = None
         if proposal is not None and plan.support is not None:
-            asked = proposal, prompt.suffix, plan.support
-            consent = Consent(*asked, gathered.count, spend, self._randomness)
+            consent = Consent(
+                proposal, prompt.suffix, plan.support, gathered.count, spend, self._randomness
+            )
         # Begins when the first piece is asked for, inside the stream's own clean-up.
         witness = None if plan.support is None else Witness()
         tokens = generate(
-            *(reader, prompt, gathered, self._randomness),
+            model=reader,
+            prompt=prompt,
+            gathered=gathered,
+            randomness=self._randomness,
             max_tokens=config.max_tokens,
             block_tokens=config.block_tokens,
             witness=witness,
@@ -250,7 +258,13 @@ class PrivateContextLLM(NoOrdinaryModel):
                 # Whether documents support it was not asked where the engine was gone.
                 text = "" if stopped == "unavailable" else UNSUPPORTED
             answer = PrivateAnswer(
-                *(text, config.epsilon, config.delta, spend.rho, tokens, stopped, corpus),
+                text=text,
+                epsilon=config.epsilon,
+                delta=config.delta,
+                rho=spend.rho,
+                tokens=tokens,
+                stopped_by=stopped,
+                corpus=corpus,
                 supported=supported,
                 recalled=len(known),
             )
@@ -316,13 +330,19 @@ class PrivateContextLLM(NoOrdinaryModel):
         informed = model.digest(self._knowledge.recall(question), allowance)
         reserve = partial(self._reserve, retriever)
         gathered = gather(
-            *(question, retriever, plan, reserve, self._randomness),
+            question=question,
+            retriever=retriever,
+            plan=plan,
+            reserve=reserve,
+            randomness=self._randomness,
             digest=lambda passages: model.digest(passages, allowance),
         )
 
         def said(prompt: Prompt, on_progress: Progress | None) -> Step:
             rows = read(
-                *(model, prompt, gathered.inputs),
+                model=model,
+                prompt=prompt,
+                inputs=gathered.inputs,
                 room=room,
                 informed=informed,
                 on_progress=on_progress,
@@ -460,7 +480,12 @@ class PrivateContextLLM(NoOrdinaryModel):
             return None
         model = copying(self.model, config.copy_bias)
         return propose(
-            *(model, reader, prompt, informed), max_tokens=config.max_tokens, stop=config.stop
+            model=model,
+            informed_model=reader,
+            prompt=prompt,
+            informed=informed,
+            max_tokens=config.max_tokens,
+            stop=config.stop,
         )
 
     def _retriever(self, documents: Documents) -> Retriever:
@@ -493,7 +518,13 @@ class PrivateContextLLM(NoOrdinaryModel):
 
         def settle(text: str, tokens: int, stopped: StoppedBy, whole: bool) -> PrivateAnswer:
             return PrivateAnswer(
-                *(text, 0.0, 0.0, 0.0, 0, "end" if whole else "length", corpus),
+                text=text,
+                epsilon=0.0,
+                delta=0.0,
+                rho=0.0,
+                tokens=0,
+                stopped_by="end" if whole else "length",
+                corpus=corpus,
                 supported=True,
                 from_memory=True,
             )

@@ -57,7 +57,12 @@ def ask(
         corpus = stack.enter_context(_opened(source, quiet))
         if corpus.synthetic is not None:
             _ask_synthetic(
-                *(question, corpus, corpus.synthetic, source, settings, answering),
+                question=question,
+                corpus=corpus,
+                origin=corpus.synthetic,
+                source=source,
+                settings=settings,
+                answering=answering,
                 as_json=as_json,
                 quiet=quiet,
             )
@@ -180,7 +185,9 @@ def _ask_synthetic(
         _tell_toy(model)
         with console.status("Reading the synthetic records", quiet=quiet):
             text = ordinary_answer(
-                *(corpus, question, model),
+                corpus=corpus,
+                question=question,
+                model=model,
                 template=PromptTemplate(answer_prefix=answering.prefix),
                 records=source.top_k or source.units or RECORDS,
                 max_tokens=settings.max_tokens,

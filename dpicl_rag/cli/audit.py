@@ -118,8 +118,13 @@ def audit(
     parts = _parts(subject, reading_anew, sample, around, stored, **lengths)
     folder = None if out is None else auditing.AuditFolder(out)
     of = identity(
-        *([*sample, *around], question, asdict(settings), lengths),
-        *(whole.fingerprint, stored.fingerprint, __version__),
+        [*sample, *around],
+        question,
+        asdict(settings),
+        lengths,
+        whole.fingerprint,
+        stored.fingerprint,
+        __version__,
     )
     report = auditing.AuditReport() if folder is None else folder.go_on(of)
     if report.parts:
@@ -163,7 +168,9 @@ def _parts(
             subject, around, on_progress=lambda done: progress(_CHOOSING * done)
         )
         return auditing.audit_canary(
-            *(subject, around, unit),
+            subject=subject,
+            corpus=around,
+            canary=unit,
             runs=runs,
             tokens=canary_tokens,
             on_progress=lambda done: progress(_CHOOSING + (1 - _CHOOSING) * done),

@@ -111,7 +111,10 @@ def serve(
         limits = Limits(together, waiting, each, a_minute, seconds)
         lines = {"none": None, "stdout": sys.stdout, "stderr": sys.stderr}[log]
         app = create_app(
-            *(house, file, limits, Journal(lines, questions=log_questions)),
+            house=house,
+            keys=file,
+            limits=limits,
+            journal=Journal(lines, questions=log_questions),
             shelf=shelf,
             auditor=_auditor(model, path, embedder),
         )

@@ -43,8 +43,12 @@ def greedy_answer(
     document = model.digest(passages, left) or model.digest([template.no_document], left)
     rows = model.read(prompt.prefix, [document], room=room)
     return _likeliest(
-        *(model.tokenizer, prompt, lambda tokens: rows.extend(tokens).public),
-        *(template.answer_prefix, max_tokens, stop),
+        tokenizer=model.tokenizer,
+        prompt=prompt,
+        extend=lambda tokens: rows.extend(tokens).public,
+        start=template.answer_prefix,
+        max_tokens=max_tokens,
+        stop=stop,
     )
 
 
@@ -71,8 +75,12 @@ def expert_alone(llm: PrivateContextLLM, question: str, passages: Sequence[str])
         return step.experts[0]
 
     return _likeliest(
-        *(model.tokenizer, prompt, expert),
-        *(llm.template.answer_prefix, config.max_tokens, config.stop),
+        tokenizer=model.tokenizer,
+        prompt=prompt,
+        extend=expert,
+        start=llm.template.answer_prefix,
+        max_tokens=config.max_tokens,
+        stop=config.stop,
     )
 
 

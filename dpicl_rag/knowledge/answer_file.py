@@ -215,7 +215,14 @@ def _entry(row: Row) -> Entry:
     number, corpus, caller, question, answer, epsilon, delta, released, whole, edited = row
     moment = datetime.fromtimestamp(released, UTC)
     return Entry(
-        *(number, corpus, caller or None, question, answer, epsilon, delta, moment),
+        id=number,
+        corpus=corpus,
+        caller=caller or None,
+        question=question,
+        answer=answer,
+        epsilon=epsilon,
+        delta=delta,
+        time=moment,
         whole=bool(whole),
         edited=bool(edited),
     )

@@ -203,7 +203,8 @@ class AnswerMemory:
         """`remember` what was just released. A failure is a warning, once: the answer is there."""
         try:
             self.remember(
-                *(question, answer.text),
+                question=question,
+                answer=answer.text,
                 epsilon=answer.epsilon,
                 delta=answer.delta,
                 form=form,

@@ -200,7 +200,14 @@ def _scope(row: tuple[int, Kind, str, int | None, int | None, str, int, int, int
     identity, kind, name, budget, unit_budget, period, floor, floor_day, strict, sound = row
     require_whole(sound)
     return Scope(
-        *(identity, kind, name, budget, unit_budget, Period(period), floor, floor_day),
+        id=identity,
+        kind=kind,
+        name=name,
+        budget=budget,
+        unit_budget=unit_budget,
+        period=Period(period),
+        floor=floor,
+        floor_day=floor_day,
         strict=bool(strict),
     )
 

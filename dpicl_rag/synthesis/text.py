@@ -42,7 +42,11 @@ def draw_record(
         for at, field in enumerate(template.fields):
             drawn: list[int] = []
             for token in decode(
-                *(rows, suffix, gathered.mechanism, gathered.spend, randomness),
+                rows=rows,
+                suffix=suffix,
+                mechanism=gathered.mechanism,
+                spend=gathered.spend,
+                randomness=randomness,
                 max_tokens=field.tokens,
                 stop_tokens=tokenizer.stop_tokens,
             ):

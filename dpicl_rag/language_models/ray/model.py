@@ -73,7 +73,8 @@ class RayModel:
         _validate.finite("gpus", gpus)
         connect(address, workers * threads)
         self._crew = Crew(
-            *(model, workers),
+            model,
+            workers,
             threads=threads,
             gpus=gpus,
             patience=_validate.positive("patience", patience),
