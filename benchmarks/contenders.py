@@ -20,8 +20,8 @@ import torch
 import transformers
 
 from dpicl_rag import PromptTemplate
-from dpicl_rag.decoding import decode
-from dpicl_rag.filters import Filter, FixedFilter
+from dpicl_rag.answering.decoding import decode
+from dpicl_rag.answering.privacy_filters import Filter, FixedFilter
 from dpicl_rag.language_models.defaults import default_model
 from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.language_models.transformers import TransformersModel

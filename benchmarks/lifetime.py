@@ -42,14 +42,14 @@ from dpicl_rag import (
     load,
 )
 from dpicl_rag.accounting import Budget, epsilon_to_rho, strength_for
+from dpicl_rag.answering.experts import one_each
+from dpicl_rag.answering.prompt_rows import read
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.documents import group_by_unit
-from dpicl_rag.experts import one_each
 from dpicl_rag.knowledge import AnswerMemory
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.defaults import default_model
 from dpicl_rag.language_models.prefix_cache import PrefixCache
-from dpicl_rag.reading import read
 
 LIFETIME, DELTA = 8.0, 1e-5
 BEFORE = 0.5  # cosine of the demo on 2026-11-21

@@ -133,7 +133,7 @@ def _documents(first: int, end: int) -> Iterator[Any]:
 
 def _store(folder: Path, size: int, began: float = 0.0) -> Row:
     """Store a corpus, by calls as a program makes them that reads its documents in parts."""
-    from dpicl_rag.retrieval import Corpus
+    from dpicl_rag.corpora import Corpus
 
     if folder.exists():
         return {}
@@ -160,7 +160,8 @@ def _store(folder: Path, size: int, began: float = 0.0) -> Row:
 
 def _ask(folder: Path, size: int, began: float) -> Row:
     """Questions of a new process, which was started at ``began``."""
-    from dpicl_rag.retrieval import Corpus, ThresholdRetriever
+    from dpicl_rag.corpora import Corpus
+    from dpicl_rag.retrieval import ThresholdRetriever
 
     corpus = Corpus.open("scale", folder, embedder=RandomVectors())
     retriever = ThresholdRetriever(corpus, THRESHOLD)

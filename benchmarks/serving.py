@@ -32,9 +32,9 @@ from demos.email_assistant import CORPUS, DELTA, TEMPLATE, ingest
 from demos.inbox.generator import generate
 from demos.served import SETTINGS
 from dpicl_rag import Corpus, Ledger
-from dpicl_rag.language_models.load import load_language_model
+from dpicl_rag.language_models.load_language_model import load_language_model
 from dpicl_rag.server.app import create_app
-from dpicl_rag.server.house import House, Served
+from dpicl_rag.server.catalogue import Catalogue, Served
 from dpicl_rag.server.limits import Limits
 from dpicl_rag.server.run import make_server
 
@@ -92,9 +92,11 @@ def served(
     settings = {**SETTINGS, "delta": DELTA, "seed": 1}
     settings |= {} if units is None else {"units": units}
     settings |= {} if max_tokens is None else {"max_tokens": max_tokens}
-    house = House(load_language_model(None), {CORPUS: Served(corpus, settings, TEMPLATE)}, ledger)
+    catalogue = Catalogue(
+        load_language_model(None), {CORPUS: Served(corpus, settings, TEMPLATE)}, ledger
+    )
     limits = Limits(together=together, waiting=64, each=64, a_minute=10**6)
-    app = create_app(house, limits=limits)
+    app = create_app(catalogue, limits=limits)
     server = make_server(app, host="127.0.0.1", port=0)
     listening = socket.create_server(("127.0.0.1", 0))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

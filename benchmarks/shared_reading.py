@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 import torch
 
-from dpicl_rag.language_models.around import ModelAround
 from dpicl_rag.language_models.base import Input, LanguageModel, Progress
-from dpicl_rag.language_models.rows import TransformersRows
 from dpicl_rag.language_models.transformers import TransformersModel
+from dpicl_rag.language_models.transformers_rows import TransformersRows
+from dpicl_rag.language_models.wrapped_model import WrappedModel
 from dpicl_rag.mechanisms.step import DenseStep, Step
 
 Tokens = tuple[int, ...]
@@ -46,7 +46,7 @@ class _Group:
         return self.said[path]
 
 
-class SharedModel(ModelAround[TransformersModel]):
+class SharedModel(WrappedModel[TransformersModel]):
     """A model whose rows are read once for all who ask the same question.
 
     Args:
@@ -63,7 +63,7 @@ class SharedModel(ModelAround[TransformersModel]):
         for other in self._copies.values():
             other.forget()
 
-    def _around(self, model: LanguageModel) -> SharedModel:
+    def _wrapping(self, model: LanguageModel) -> SharedModel:
         assert isinstance(model, TransformersModel)
         return SharedModel(model)
 

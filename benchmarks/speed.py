@@ -283,8 +283,8 @@ def memory(console: Console) -> int:
     import resource
 
     from benchmarks.contenders import prompts
-    from dpicl_rag.decoding import decode
-    from dpicl_rag.filters import FixedFilter
+    from dpicl_rag.answering.decoding import decode
+    from dpicl_rag.answering.privacy_filters import FixedFilter
     from dpicl_rag.language_models.defaults import default_model
     from dpicl_rag.mechanisms.exponential import ExponentialMechanism
     from dpicl_rag.mechanisms.randomness import Randomness

@@ -30,18 +30,18 @@ from rich.table import Table
 from benchmarks.quality import DATA, TEMPLATE, compose, read_records
 from dpicl_rag import Corpus, Document, TopKRetriever
 from dpicl_rag.accounting import DIRECT, Budget, epsilon_to_rho, strength_for
+from dpicl_rag.answering.plan import Plan, answer_plan
+from dpicl_rag.answering.privacy_filters import IndividualFilter
+from dpicl_rag.answering.support import Witness
 from dpicl_rag.configuration import PrivacyConfig
-from dpicl_rag.filters import IndividualFilter
 from dpicl_rag.language_models.defaults import default_model
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.mechanisms.step import DenseStep, Step
 from dpicl_rag.mechanisms.utilities import Utility
-from dpicl_rag.plan import Plan, answer_plan
 from dpicl_rag.prompts import Prompt
 from dpicl_rag.retrieval.base import counting_share
 from dpicl_rag.retrieval.count import NoisyCount
-from dpicl_rag.support import Witness
 
 DELTA = 1e-5
 EPSILONS = (8.0, 4.0, 2.0, 1.0)

@@ -20,11 +20,11 @@ from statistics import fmean, stdev
 import numpy as np
 import numpy.typing as npt
 
-from dpicl_rag.evaluation.logistic_regression import logistic_regression
-from dpicl_rag.evaluation.table_tasks import TableTask, load_tables
-from dpicl_rag.tabular.local import local_report, tables_from_reports
+from dpicl_rag.research.logistic_regression import logistic_regression
+from dpicl_rag.research.table_tasks import TableTask, load_tables
+from dpicl_rag.tabular.local_privacy import local_report, tables_from_reports
+from dpicl_rag.tabular.noisy_tables import noiseless, release_tables
 from dpicl_rag.tabular.schema import PACKAGED, Number, Row
-from dpicl_rag.tabular.tables import noiseless, release_tables
 
 Matrix = npt.NDArray[np.float64]
 Predict = Callable[[], npt.NDArray[np.int64]]

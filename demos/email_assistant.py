@@ -31,7 +31,7 @@ from dpicl_rag import (
     TopKRetriever,
     load,
 )
-from dpicl_rag.evaluation.baselines import greedy_answer
+from dpicl_rag.research.baselines import greedy_answer
 
 EPSILON, DELTA = 4.0, 1e-5
 MAX_TOKENS = 20

@@ -19,9 +19,9 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from demos.email_assistant import CORPUS, DELTA, EPSILON, MAX_TOKENS, TEMPLATE, ingest
 from demos.inbox.generator import generate
 from dpicl_rag import Corpus, Ledger
-from dpicl_rag.language_models.load import load_language_model
+from dpicl_rag.language_models.load_language_model import load_language_model
 from dpicl_rag.server.app import create_app
-from dpicl_rag.server.house import House, Served
+from dpicl_rag.server.catalogue import Catalogue, Served
 from dpicl_rag.server.run import make_server
 
 SETTINGS = {
@@ -57,13 +57,13 @@ def main(arguments: Sequence[str] = ()) -> int:
             )
             progress.add_task("loading the default model (30 s the first time)", total=None)
             model = load_language_model(None)
-        house = House(
+        catalogue = Catalogue(
             model,
             {CORPUS: Served(corpus, SETTINGS, TEMPLATE)},
             ledger,
             memory=where / "memory.sqlite",
         )
-        app = create_app(house)
+        app = create_app(catalogue)
         server = make_server(app, host="127.0.0.1", port=options.port)
 
         def started(url: str) -> None:

@@ -11,8 +11,11 @@ from dpicl_rag._lazy import importing
 
 if TYPE_CHECKING:
     from dpicl_rag.accounting import Adjacency, Stability
-    from dpicl_rag.answers import PrivateAnswer, PrivateLabel, PrivateStream
+    from dpicl_rag.answering.answers import PrivateAnswer, PrivateLabel, PrivateStream
+    from dpicl_rag.answering.few_units import FewUnitsWarning
     from dpicl_rag.configuration import PrivacyConfig
+    from dpicl_rag.corpora import Corpus
+    from dpicl_rag.corpora.joins import JoinError
     from dpicl_rag.documents import Document
     from dpicl_rag.errors import (
         BudgetExceededError,
@@ -28,9 +31,8 @@ if TYPE_CHECKING:
         MissingDocumentsError,
         ModelError,
     )
-    from dpicl_rag.few_units import FewUnitsWarning
     from dpicl_rag.knowledge import AnswerMemory, NotRememberedWarning, PublicDocuments
-    from dpicl_rag.language_models.openai_compatible.model import OpenAICompatibleModel
+    from dpicl_rag.language_models.openai_compatible.openai_model import OpenAICompatibleModel
     from dpicl_rag.language_models.prefix_cache import PrefixCache
     from dpicl_rag.language_models.ray import RayModel
     from dpicl_rag.language_models.transformers import TransformersModel
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
     from dpicl_rag.private_context_llm import PrivateContextLLM
     from dpicl_rag.prompts import Example, PromptTemplate
     from dpicl_rag.retrieval import (
-        Corpus,
         CountedRetriever,
         PoissonSampledRetriever,
         PrivateThresholdRetriever,
@@ -48,21 +49,20 @@ if TYPE_CHECKING:
         ThresholdRetriever,
         TopKRetriever,
     )
-    from dpicl_rag.retrieval.joins import JoinError
 
 __getattr__, __dir__ = importing(
     __name__,
     {
         "accounting": "Adjacency Stability",
-        "answers": "PrivateAnswer PrivateLabel PrivateStream",
+        "answering.answers": "PrivateAnswer PrivateLabel PrivateStream",
         "configuration": "PrivacyConfig",
         "documents": "Document",
         "errors": "BudgetExceededError ConfigurationError ContextLengthError CorpusError "
         "DPICLError EngineUnavailableError KnowledgeError LedgerError LoaderError "
         "MissingDependencyError MissingDocumentsError ModelError",
-        "few_units": "FewUnitsWarning",
+        "answering.few_units": "FewUnitsWarning",
         "knowledge": "AnswerMemory NotRememberedWarning PublicDocuments",
-        "language_models.openai_compatible.model": "OpenAICompatibleModel",
+        "language_models.openai_compatible.openai_model": "OpenAICompatibleModel",
         "language_models.prefix_cache": "PrefixCache",
         "language_models.ray": "RayModel",
         "language_models.transformers": "TransformersModel",
@@ -71,9 +71,10 @@ __getattr__, __dir__ = importing(
         "mechanisms.randomness": "NotPrivateWarning",
         "private_context_llm": "PrivateContextLLM",
         "prompts": "Example PromptTemplate",
-        "retrieval": "Corpus CountedRetriever PoissonSampledRetriever PrivateThresholdRetriever "
+        "corpora": "Corpus",
+        "retrieval": "CountedRetriever PoissonSampledRetriever PrivateThresholdRetriever "
         "PrivateTopKRetriever ThresholdRetriever TopKRetriever",
-        "retrieval.joins": "JoinError",
+        "corpora.joins": "JoinError",
     },
 )
 

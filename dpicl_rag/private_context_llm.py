@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dpicl_rag._other_libraries import NoOrdinaryModel
 from dpicl_rag._packaged import optional
 from dpicl_rag.accounting import epsilon_to_rho
-from dpicl_rag.answers import (
+from dpicl_rag.answering.answers import (
     PrivateAnswer,
     PrivateLabel,
     PrivateStream,
@@ -20,29 +20,29 @@ from dpicl_rag.answers import (
     begun,
     in_worker,
 )
+from dpicl_rag.answering.decoding import generate
+from dpicl_rag.answering.experts import gather, one_each
+from dpicl_rag.answering.few_units import warn_of_few_units
+from dpicl_rag.answering.plan import answer_plan, label_plan
+from dpicl_rag.answering.prompt_rows import bare_log_probs, read
+from dpicl_rag.answering.proposals import Consent, Proposal, propose
+from dpicl_rag.answering.support import Witness
 from dpicl_rag.configuration import PrivacyConfig
-from dpicl_rag.decoding import generate
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.experts import gather, one_each
-from dpicl_rag.few_units import warn_of_few_units
-from dpicl_rag.framework_documents import FrameworkDocument
+from dpicl_rag.knowledge.answer_memory import AnswerMemory
 from dpicl_rag.knowledge.joined import as_knowledge
-from dpicl_rag.knowledge.memory import AnswerMemory
 from dpicl_rag.language_models.base import Input, LanguageModel, Progress
 from dpicl_rag.language_models.copy_bias import copying
-from dpicl_rag.language_models.load import load_language_model
-from dpicl_rag.language_models.memory import enough_memory
+from dpicl_rag.language_models.load_language_model import load_language_model
+from dpicl_rag.language_models.out_of_memory import enough_memory
+from dpicl_rag.loaders.framework_documents import FrameworkDocument
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import Step
-from dpicl_rag.methods.documents import over_documents
-from dpicl_rag.plan import answer_plan, label_plan
+from dpicl_rag.methods.label_settings import over_documents
 from dpicl_rag.prompts import CONTENT_FREE, Prompt, PromptTemplate, label_tokens
-from dpicl_rag.proposals import Consent, Proposal, propose
-from dpicl_rag.reading import bare_log_probs, read
 from dpicl_rag.retrieval.base import Retriever, affordable, filter_of
 from dpicl_rag.retrieval.given import Documents, GivenDocuments, as_retriever
-from dpicl_rag.support import Witness
 
 if TYPE_CHECKING:
     from dpicl_rag.language_models.prefix_cache import PrefixCache

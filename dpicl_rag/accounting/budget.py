@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from dpicl_rag import _validate
 from dpicl_rag.accounting._search import largest_affordable
 from dpicl_rag.accounting.conversion import epsilon_to_rho, rho_to_epsilon
-from dpicl_rag.accounting.gaussian import gaussian_mu
+from dpicl_rag.accounting.gaussian_cost import gaussian_mu
 from dpicl_rag.accounting.stability import DIRECT, Adjacency, Stability
 from dpicl_rag.errors import ConfigurationError
 

@@ -24,7 +24,7 @@ from dpicl_rag.accounting.events import (
     PureDP,
 )
 from dpicl_rag.accounting.fixed_size import FixedSizeSubsampled
-from dpicl_rag.accounting.gaussian import gaussian_epsilon
+from dpicl_rag.accounting.gaussian_cost import gaussian_epsilon
 from dpicl_rag.accounting.mixture_of_gaussians import SubsampledSum, mixture_epsilon
 from dpicl_rag.accounting.stability import SQRT_2
 from dpicl_rag.errors import ConfigurationError

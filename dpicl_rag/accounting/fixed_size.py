@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dpicl_rag import _validate
 from dpicl_rag.accounting.curves import gaussian_rho
 from dpicl_rag.accounting.events import Event
-from dpicl_rag.accounting.gaussian import gaussian_deltas
+from dpicl_rag.accounting.gaussian_cost import gaussian_deltas
 from dpicl_rag.errors import ConfigurationError
 
 if TYPE_CHECKING:

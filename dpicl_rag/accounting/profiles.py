@@ -11,7 +11,7 @@ from dpicl_rag.accounting.composition import Profile
 from dpicl_rag.accounting.curves import gaussian_rho
 from dpicl_rag.accounting.events import Event, PoissonSubsampled, PureDP
 from dpicl_rag.accounting.fixed_size import FixedSizeSubsampled
-from dpicl_rag.accounting.gaussian import gaussian_deltas
+from dpicl_rag.accounting.gaussian_cost import gaussian_deltas
 from dpicl_rag.accounting.mixture_of_gaussians import SubsampledSum, mixture_deltas
 
 if TYPE_CHECKING:

@@ -11,32 +11,32 @@ from typing import TYPE_CHECKING
 from dpicl_rag._lazy import importing
 
 if TYPE_CHECKING:
+    from dpicl_rag.auditing.audit_folder import AuditFolder
+    from dpicl_rag.auditing.audit_report import AuditReport
     from dpicl_rag.auditing.canaries import CanaryAudit, audit_canary, epsilon_lower_bound
     from dpicl_rag.auditing.extraction import ExtractionAudit, audit_extraction
-    from dpicl_rag.auditing.folder import AuditFolder
     from dpicl_rag.auditing.near_ties import NearTieAudit, audit_near_ties
     from dpicl_rag.auditing.neighbours import NeighbourAudit, audit_neighbours
     from dpicl_rag.auditing.observed import ChannelAudit, audit_channels
     from dpicl_rag.auditing.remembering import RememberingModel
-    from dpicl_rag.auditing.report import AuditReport
     from dpicl_rag.auditing.rivals import worst_canary
     from dpicl_rag.auditing.subject import Subject
-    from dpicl_rag.auditing.synthetic import SyntheticModel, audit_synthetic
+    from dpicl_rag.auditing.worst_models import SyntheticModel, audit_synthetic
 
 __getattr__, __dir__ = importing(
     __name__,
     {
         "canaries": "CanaryAudit audit_canary epsilon_lower_bound",
         "extraction": "ExtractionAudit audit_extraction",
-        "folder": "AuditFolder",
+        "audit_folder": "AuditFolder",
         "near_ties": "NearTieAudit audit_near_ties",
         "neighbours": "NeighbourAudit audit_neighbours",
         "observed": "ChannelAudit audit_channels",
         "remembering": "RememberingModel",
-        "report": "AuditReport",
+        "audit_report": "AuditReport",
         "rivals": "worst_canary",
         "subject": "Subject",
-        "synthetic": "SyntheticModel audit_synthetic",
+        "worst_models": "SyntheticModel audit_synthetic",
     },
 )
 

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
+from dpicl_rag.answering.prompt_rows import read
 from dpicl_rag.auditing.company import OneReading
 from dpicl_rag.auditing.subject import Subject
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.documents import Document
 from dpicl_rag.language_models.base import LanguageModel, Rows
 from dpicl_rag.prompts import Prompt
-from dpicl_rag.reading import read
 
 if TYPE_CHECKING:
     from dpicl_rag.language_models.transformers import TransformersModel

@@ -11,7 +11,7 @@ from operator import itemgetter
 
 import torch
 
-from dpicl_rag.answers import PrivateAnswer, PrivateLabel
+from dpicl_rag.answering.answers import PrivateAnswer, PrivateLabel
 from dpicl_rag.auditing.remembering import RememberingModel
 from dpicl_rag.auditing.subject import Subject, Trace
 from dpicl_rag.documents import Document

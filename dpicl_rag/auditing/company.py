@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 
-from dpicl_rag.language_models.around import ModelAround
 from dpicl_rag.language_models.base import Input, LanguageModel, Progress, Rows
+from dpicl_rag.language_models.wrapped_model import WrappedModel
 from dpicl_rag.mechanisms.step import Step
 
 _Appended = tuple[tuple[int, ...], ...]
 _Known = dict[Hashable, tuple[Rows, Step]]
 
 
-class OneReading(ModelAround[LanguageModel]):
+class OneReading(WrappedModel[LanguageModel]):
     """Any language model, with the steps of the same inputs in the same order computed once.
 
     Unlike ``RememberingModel`` it computes a row anew in every company, so what others do to a row
@@ -26,7 +26,7 @@ class OneReading(ModelAround[LanguageModel]):
         super().__init__(model)
         self._known: _Known = {}
 
-    def _around(self, model: LanguageModel) -> OneReading:
+    def _wrapping(self, model: LanguageModel) -> OneReading:
         return OneReading(model)
 
     def read(

@@ -12,10 +12,11 @@ from pathlib import Path
 from dpicl_rag.auditing.channels import Channels, differences
 from dpicl_rag.auditing.neighbours import argmax
 from dpicl_rag.auditing.subject import Subject
+from dpicl_rag.corpora import Corpus
 from dpicl_rag.documents import Document
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.ledger import Ledger
-from dpicl_rag.retrieval import Corpus, ThresholdRetriever
+from dpicl_rag.retrieval import ThresholdRetriever
 from dpicl_rag.retrieval.embeddings import Embedder
 
 ODD_UNITS = {

@@ -7,15 +7,15 @@ from collections.abc import Callable, Hashable, Sequence
 
 import torch
 
-from dpicl_rag.language_models.around import ModelAround
 from dpicl_rag.language_models.base import Input, LanguageModel, Progress, Rows
-from dpicl_rag.language_models.rows import TransformersRows
+from dpicl_rag.language_models.transformers_rows import TransformersRows
+from dpicl_rag.language_models.wrapped_model import WrappedModel
 from dpicl_rag.mechanisms.step import DenseStep, Step
 
 Tokens = tuple[int, ...]
 
 
-class RememberingModel(ModelAround[LanguageModel]):
+class RememberingModel(WrappedModel[LanguageModel]):
     """Any language model of one process, with every row computed once.
 
     A document's row is computed once and then looked up, so two neighbours see the same numbers for
@@ -36,9 +36,9 @@ class RememberingModel(ModelAround[LanguageModel]):
 
     def anew(self) -> RememberingModel:
         """The same model with nothing remembered: documents read next share one batch."""
-        return self._around(self._model)
+        return self._wrapping(self._model)
 
-    def _around(self, model: LanguageModel) -> RememberingModel:
+    def _wrapping(self, model: LanguageModel) -> RememberingModel:
         return RememberingModel(model, memory=self._memory)
 
     def read(

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from dpicl_rag.answers import PrivateAnswer, PrivateLabel
+from dpicl_rag.answering.answers import PrivateAnswer, PrivateLabel
 from dpicl_rag.documents import Document
 from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.mechanisms.randomness import Randomness

@@ -14,18 +14,18 @@ import typer
 from dpicl_rag.cli import (
     ask,
     audit,
-    budget,
+    budget_commands,
     classify_image,
     console,
-    corpora,
+    corpora_commands,
     demo,
     evaluate,
     ingest,
-    keys,
-    memory,
+    key_commands,
+    memory_commands,
     serve,
     synthesise,
-    tabular,
+    tabular_commands,
 )
 
 app = typer.Typer(
@@ -68,13 +68,13 @@ app.command("classify-image")(classify_image.classify_image)
 app.command("serve")(serve.serve)
 app.command("audit")(audit.audit)
 app.command("demo")(demo.demo)
-app.add_typer(budget.app, name="budget")
-app.add_typer(corpora.app, name="corpora")
-app.add_typer(memory.app, name="memory")
-app.add_typer(keys.app, name="keys")
+app.add_typer(budget_commands.app, name="budget")
+app.add_typer(corpora_commands.app, name="corpora")
+app.add_typer(memory_commands.app, name="memory")
+app.add_typer(key_commands.app, name="keys")
 app.add_typer(evaluate.app, name="evaluate")
 app.add_typer(synthesise.app, name="synthesise")
-app.add_typer(tabular.app, name="tabular")
+app.add_typer(tabular_commands.app, name="tabular")
 
 
 def main() -> None:

@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpicl_rag.cli import console, options, stores
+from dpicl_rag.cli import console, data_folder, options
 from dpicl_rag.configuration import MethodName, PrivacyConfig
 from dpicl_rag.errors import EngineUnavailableError
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 
 if TYPE_CHECKING:
-    from dpicl_rag.answers import PrivateAnswer, PrivateLabel, PrivateStream
+    from dpicl_rag.answering.answers import PrivateAnswer, PrivateLabel, PrivateStream
+    from dpicl_rag.corpora import Corpus
+    from dpicl_rag.corpora.synthetic_mark import SyntheticOrigin
     from dpicl_rag.knowledge import AnswerMemory
     from dpicl_rag.language_models.base import LanguageModel
     from dpicl_rag.private_context_llm import PrivateContextLLM
-    from dpicl_rag.retrieval import Corpus, Retriever
-    from dpicl_rag.retrieval.synthetic import SyntheticOrigin
+    from dpicl_rag.retrieval import Retriever
 
 _RELEASED = "interrupted; what was released is paid for"
 _TOY = (
@@ -69,7 +70,7 @@ def ask(
             return
         asking = _asking(corpus, source, settings, answering, quiet)
         llm, retriever = stack.enter_context(asking)
-        from dpicl_rag.few_units import FewUnitsWarning
+        from dpicl_rag.answering.few_units import FewUnitsWarning
         from dpicl_rag.knowledge import NotRememberedWarning
 
         told = console.told(FewUnitsWarning, NotRememberedWarning)
@@ -142,7 +143,7 @@ def classify(
 
 def _what_would_help(config: PrivacyConfig, retriever: Retriever) -> str:
     """One sentence of public numbers, for an answer that documents do not support."""
-    from dpicl_rag.few_units import units_to_agree
+    from dpicl_rag.answering.few_units import units_to_agree
 
     needed = units_to_agree(config, retriever)
     at = f"at epsilon {config.epsilon:g}"
@@ -158,7 +159,7 @@ def _opened(source: options.Source, quiet: bool) -> Iterator[Corpus]:
     """The corpus that is asked."""
     with ExitStack() as stack:
         with console.status("Opening the corpus", quiet=quiet):
-            opened = stores.open_corpus(source.corpus, source.path, source.embedder)
+            opened = data_folder.open_corpus(source.corpus, source.path, source.embedder)
             corpus = stack.enter_context(opened)
         yield corpus
 
@@ -175,11 +176,11 @@ def _ask_synthetic(
     quiet: bool,
 ) -> None:
     """Answer by ordinary RAG: nothing is charged, remembered or drawn."""
-    from dpicl_rag.language_models.load import load_language_model
+    from dpicl_rag.language_models.load_language_model import load_language_model
     from dpicl_rag.prompts import PromptTemplate
     from dpicl_rag.synthesis.answering import RECORDS, ordinary_answer
 
-    with stores.spread_model(answering.model, answering.workers) as named:
+    with data_folder.spread_model(answering.model, answering.workers) as named:
         with console.status("Loading the language model", quiet=quiet):
             model = load_language_model(named)
         _tell_toy(model)
@@ -218,16 +219,16 @@ def _asking(
     from dpicl_rag.prompts import PromptTemplate
 
     PrivacyConfig.create(**asdict(settings))
-    retriever = stores.retriever_of(corpus, source)
+    retriever = data_folder.retriever_of(corpus, source)
     with ExitStack() as stack:
         ledger = None
         if not answering.no_ledger:
-            ledger = stack.enter_context(stores.open_ledger(answering.ledger))
+            ledger = stack.enter_context(data_folder.open_ledger(answering.ledger))
         loading = console.status("Loading the language model", quiet=quiet)
         with console.told(NotPrivateWarning, ReadAnewWarning), loading:
             from dpicl_rag.private_context_llm import PrivateContextLLM
 
-            model = stores.spread_model(answering.model, answering.workers)
+            model = data_folder.spread_model(answering.model, answering.workers)
             llm = PrivateContextLLM(
                 stack.enter_context(model),
                 template=PromptTemplate(answer_prefix=answering.prefix),
@@ -235,7 +236,7 @@ def _asking(
                 corpus=source.corpus,
                 caller=answering.caller,
                 knowledge=_knowledge(stack, source, answering),
-                prefix_cache=stores.open_prefixes(source.corpus, source.path),
+                prefix_cache=data_folder.open_prefixes(source.corpus, source.path),
                 **asdict(settings),
             )
         _tell_toy(llm.model)
@@ -255,7 +256,7 @@ def _knowledge(
     """The memory of the corpus, and the public corpora that were named."""
     found: list[AnswerMemory | Corpus] = []
     if not (answering.no_memory or answering.no_ledger):
-        memory = stores.open_memory(
+        memory = data_folder.open_memory(
             source.corpus,
             answering.caller,
             answering.ledger,
@@ -264,7 +265,7 @@ def _knowledge(
         )
         found.append(stack.enter_context(memory))
     for name in answering.public or ():
-        corpus = stores.open_corpus(name, source.path, source.embedder)
+        corpus = data_folder.open_corpus(name, source.path, source.embedder)
         found.append(stack.enter_context(corpus))
     return found
 

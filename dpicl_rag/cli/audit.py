@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpicl_rag._packaged import optional
-from dpicl_rag.cli import console, options, stores
+from dpicl_rag.cli import console, data_folder, options
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
@@ -93,7 +93,7 @@ def audit(
         else:
             assert corpus is not None
             asked = options.Source(corpus, threshold=threshold, path=path, embedder=embedder)
-            with stores.open_retriever(asked) as retriever:
+            with data_folder.open_retriever(asked) as retriever:
                 documents = _found(retriever, question, config)
     if not documents:
         raise ConfigurationError(
@@ -102,15 +102,15 @@ def audit(
         )
     sample, around = _sample(documents, units), _sample(documents, canary_units)
     from dpicl_rag import __version__, auditing
-    from dpicl_rag.auditing.folder import identity
-    from dpicl_rag.language_models.load import load_language_model
+    from dpicl_rag.auditing.audit_folder import identity
+    from dpicl_rag.language_models.load_language_model import load_language_model
     from dpicl_rag.language_models.prefix_cache import PrefixCache
 
     loading = console.status("Loading the language model", quiet=quiet)
     with console.told(NotPrivateWarning), loading:
         whole = load_language_model(model, PrefixCache(memory=0))
         remembering = auditing.RememberingModel(whole)
-        stored = stores.load_embedder(embedder)
+        stored = data_folder.load_embedder(embedder)
     subject = auditing.Subject(remembering, question, asdict(settings))
     reading_anew = replace(subject, model=whole)
 

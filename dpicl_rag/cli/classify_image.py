@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dpicl_rag.cli import console, options, stores
+from dpicl_rag.cli import console, data_folder, options
 from dpicl_rag.configuration import MethodName
 
 
@@ -74,7 +74,7 @@ def classify_image(
     PrivacyConfig.create(epsilon=epsilon, delta=delta)  # checks them
     documents = load_images(folder).documents
     with ExitStack() as stack:
-        book = None if no_ledger else stack.enter_context(stores.open_ledger(ledger))
+        book = None if no_ledger else stack.enter_context(data_folder.open_ledger(ledger))
         with console.status("Loading the model", quiet=quiet):
             loaded = vision.load_vision_model(model, language_model)
         with console.status("Reading the pictures", quiet=quiet):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-    from dpicl_rag.evaluation.report import Table
+    from dpicl_rag.research.run_tables import Table
 
 P = ParamSpec("P")
 T = TypeVar("T")

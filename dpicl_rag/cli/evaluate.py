@@ -16,21 +16,21 @@ import typer
 from dpicl_rag._packaged import optional
 from dpicl_rag.cli import (
     console,
+    data_folder,
     evaluate_images,
     evaluate_synthetic,
     evaluate_tabular,
     options,
-    stores,
 )
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 
 if TYPE_CHECKING:
-    from dpicl_rag.evaluation.membership import MembershipReport
-    from dpicl_rag.evaluation.protocol import Wanted
-    from dpicl_rag.evaluation.report import EvaluationReport
-    from dpicl_rag.evaluation.run_folder import Kind
     from dpicl_rag.methods import Method
+    from dpicl_rag.research.membership import MembershipReport
+    from dpicl_rag.research.paper_protocol import Wanted
+    from dpicl_rag.research.run_tables import EvaluationReport
+    from dpicl_rag.research.scores_folder import Kind
 
 app = typer.Typer(help="Compare the published methods on benchmark data.", no_args_is_help=True)
 
@@ -115,8 +115,8 @@ def run(
     quiet: options.Quiet = False,
 ) -> None:
     """Score seeds x queries, then compare the methods. Goes on where it was interrupted."""
-    from dpicl_rag.evaluation.layouts import LeaveOneOut
-    from dpicl_rag.evaluation.protocol import wanted_layouts
+    from dpicl_rag.research.context_rows import LeaveOneOut
+    from dpicl_rag.research.paper_protocol import wanted_layouts
 
     chosen = _methods(methods)
     numbers = options.numbers(experts, "--experts", int)
@@ -143,8 +143,8 @@ def membership(
     quiet: options.Quiet = False,
 ) -> None:
     """Attack private and plain paths: is an example in the context? Goes on like ``run``."""
-    from dpicl_rag.evaluation.protocol import wanted_layouts
     from dpicl_rag.methods import make
+    from dpicl_rag.research.paper_protocol import wanted_layouts
 
     if examples % 2:
         raise typer.BadParameter("give an even number", param_hint="--examples")
@@ -196,7 +196,7 @@ def report(
             )
     _show(reports, as_json)
     if out is not None:
-        from dpicl_rag.evaluation.plots import save
+        from dpicl_rag.research.plots import save
 
         for found in reports:
             for file in save(found, out):
@@ -215,11 +215,11 @@ def _score(
 ) -> Path:
     """Score what is missing; returns the folder of the run."""
     from dpicl_rag.accounting import Budget
-    from dpicl_rag.evaluation import protocol
-    from dpicl_rag.evaluation.run_folder import Reporting
-    from dpicl_rag.evaluation.tasks import load_task
-    from dpicl_rag.language_models.load import load_language_model
+    from dpicl_rag.language_models.load_language_model import load_language_model
     from dpicl_rag.language_models.prefix_cache import PrefixCache
+    from dpicl_rag.research import paper_protocol
+    from dpicl_rag.research.scores_folder import Reporting
+    from dpicl_rag.research.tasks import load_task
 
     Budget(scoring.epsilon, scoring.delta)  # checks them
     name = Path(scoring.task).name.split(".")[0] + ("-membership" if kind == "membership" else "")
@@ -236,11 +236,11 @@ def _score(
     with ExitStack() as stack:
         loading = console.status("Loading the language model", quiet=quiet)
         with console.told(NotPrivateWarning), loading:
-            spread = stack.enter_context(stores.spread_model(scoring.model, scoring.workers))
+            spread = stack.enter_context(data_folder.spread_model(scoring.model, scoring.workers))
             # A cache in memory, so that a set of examples is read once per seed.
             model = load_language_model(spread, PrefixCache(4 << 30))
         bar = stack.enter_context(console.Bar("Queries", quiet=quiet, counts=True))
-        protocol.run(
+        paper_protocol.run(
             model,
             task,
             wanted,
@@ -267,9 +267,9 @@ def _reported(
 ) -> EvaluationReport | MembershipReport:
     """The report of a run; what is None is as the run has it."""
     from dpicl_rag.accounting import Adjacency, Budget
-    from dpicl_rag.evaluation.membership import build_membership_report
-    from dpicl_rag.evaluation.report import CLIPS, EPSILONS, build_report
-    from dpicl_rag.evaluation.run_folder import load_run
+    from dpicl_rag.research.membership import build_membership_report
+    from dpicl_rag.research.run_tables import CLIPS, EPSILONS, build_report
+    from dpicl_rag.research.scores_folder import load_run
 
     run = load_run(folder)
     if run.settings.kind == "images":

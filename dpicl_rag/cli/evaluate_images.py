@@ -57,10 +57,10 @@ def images(
 ) -> None:
     """Learn made-up names for classes of pictures, and name one picture for each seed."""
     from dpicl_rag.accounting import Budget
-    from dpicl_rag.evaluation import images as evaluation
-    from dpicl_rag.evaluation.image_tasks import load_image_task
-    from dpicl_rag.evaluation.run_folder import load_run
-    from dpicl_rag.vision.load import load_vision_model
+    from dpicl_rag.research import pseudo_names as evaluation
+    from dpicl_rag.research.image_tasks import load_image_task
+    from dpicl_rag.research.scores_folder import load_run
+    from dpicl_rag.vision.load_vision_model import load_vision_model
 
     names = list(dict.fromkeys(name.strip() for name in methods.split(",") if name.strip()))
     arms = evaluation.arms(names, options.numbers(group_sizes, "--group-sizes", int))

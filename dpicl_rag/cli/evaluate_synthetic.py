@@ -60,10 +60,10 @@ def synthetic(
     quiet: options.Quiet = False,
 ) -> None:
     """Write shots privately, then label with them; beside no, real and data-free shots."""
-    from dpicl_rag.evaluation import synthetic as evaluation
-    from dpicl_rag.evaluation.tasks import load_task
-    from dpicl_rag.language_models.load import load_language_model
+    from dpicl_rag.language_models.load_language_model import load_language_model
     from dpicl_rag.language_models.prefix_cache import PrefixCache
+    from dpicl_rag.research import synthetic_examples as evaluation
+    from dpicl_rag.research.tasks import load_task
 
     if plot is not None:
         optional("matplotlib", "eval")
@@ -93,7 +93,7 @@ def synthetic(
         evaluation.run(loaded, loaded_task, settings, rows, folder, bar.update)
     found, lines = evaluation.read_results(folder)
     if plot is not None:
-        from dpicl_rag.evaluation.plots import save_synthetic
+        from dpicl_rag.research.plots import save_synthetic
 
         save_synthetic(found, lines, plot)
     if as_json:

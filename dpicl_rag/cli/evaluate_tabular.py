@@ -46,10 +46,10 @@ def tabular(
 
     The folder's results.md has all data sets side by side.
     """
-    from dpicl_rag.evaluation import tabular as evaluation
-    from dpicl_rag.evaluation.table_tasks import load_tables, table_task
-    from dpicl_rag.language_models.load import load_language_model
+    from dpicl_rag.language_models.load_language_model import load_language_model
     from dpicl_rag.language_models.prefix_cache import PrefixCache
+    from dpicl_rag.research import table_labels as evaluation
+    from dpicl_rag.research.table_tasks import load_tables, table_task
     from dpicl_rag.tabular.schema import PACKAGED, Schema
 
     own = (schema, train, test)

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpicl_rag.cli import console, joins, options, stores, units
+from dpicl_rag.cli import choose_unit, console, data_folder, options, show_joins
 from dpicl_rag.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from dpicl_rag.corpora import Corpus
+    from dpicl_rag.corpora.joins import Joins
+    from dpicl_rag.corpora.passage_changes import Ingested
     from dpicl_rag.loaders import LoadReport, LoadResult
-    from dpicl_rag.retrieval import Corpus
-    from dpicl_rag.retrieval.ingest import Ingested
-    from dpicl_rag.retrieval.joins import Joins
 
 _POSITIONS = 10
 
@@ -110,10 +110,10 @@ def ingest(
     options.at_most_one({"--ledger": ledger, "--no-ledger": no_ledger})
     if anew and unit is None:
         raise typer.BadParameter("it goes only with --unit", param_hint="--anew")
+    from dpicl_rag.corpora import Corpus
+    from dpicl_rag.corpora.joins import JoinError
     from dpicl_rag.loaders import load
-    from dpicl_rag.retrieval import Corpus
-    from dpicl_rag.retrieval.address import Address
-    from dpicl_rag.retrieval.joins import JoinError
+    from dpicl_rag.stores.chroma_address import Address
 
     if warm and Address.of(path) is not None:
         # A unit may be forgotten from another machine, which could not delete what lies on this.
@@ -134,13 +134,13 @@ def ingest(
 
     loaded = read(unit)
     if unit is None and not public and corpus not in Corpus.names(path):
-        unit = units.chosen(loaded.report, yes=yes)
+        unit = choose_unit.chosen(loaded.report, yes=yes)
         loaded = loaded if unit is None else read(unit)
     with console.status("Opening the corpus", quiet=quiet):
-        loaded_embedder = stores.load_embedder(embedder, device)
+        loaded_embedder = data_folder.load_embedder(embedder, device)
         target = Corpus.create(corpus, path, embedder=loaded_embedder, public=public)
     try:
-        with nullcontext() if no_ledger else stores.find_ledger(ledger) as book:
+        with nullcontext() if no_ledger else data_folder.find_ledger(ledger) as book:
 
             def add(asked: Joins) -> Ingested:
                 with console.Bar("Embedding", quiet=quiet, counts=True, logged=True) as bar:
@@ -156,7 +156,7 @@ def ingest(
             try:
                 added = add("allow" if yes else "ask")
             except JoinError as error:
-                if not joins.accepted(error.joins, target):
+                if not show_joins.accepted(error.joins, target):
                     raise
                 added = add("allow")
         ahead = _warm(target, corpus, path, model, quiet=quiet) if warm else None
@@ -169,7 +169,7 @@ def ingest(
     console.stdout().print(_table(corpus, loaded.report, count, added, ahead))
     console.stdout().print(console.printable(loaded.report.summary), soft_wrap=True)
     _print_skipped(loaded.report, every=verbose)
-    joins.show(added.joins)
+    show_joins.show(added.joins)
 
 
 def _warm(target: Corpus, corpus: str, path: str | None, model: str | None, *, quiet: bool) -> int:
@@ -177,7 +177,7 @@ def _warm(target: Corpus, corpus: str, path: str | None, model: str | None, *, q
     from dpicl_rag.language_models.prefix_cache import PrefixCache, ReadAnewWarning
     from dpicl_rag.private_context_llm import PrivateContextLLM
 
-    cache = PrefixCache(memory=0, folder=stores.prefix_folder(corpus, path))
+    cache = PrefixCache(memory=0, folder=data_folder.prefix_folder(corpus, path))
     loading = console.status("Loading the language model", quiet=quiet)
     with console.told(ReadAnewWarning), loading:
         llm = PrivateContextLLM(model, prefix_cache=cache)
@@ -200,13 +200,13 @@ def _summary(
         "text": list(report.text),
         "not_read": list(report.unread),
         "persons": list(report.persons),
-        "units": units,
+        "units": choose_unit,
         "chunks": added.passages + added.known,
         "new": added.passages,
         "already_there": added.known,
         "forgotten": added.forgotten,
         "left": added.left,
-        "joins": [joins.view(join) for join in added.joins],
+        "joins": [show_joins.view(join) for join in added.joins],
         **({} if read is None else {"read_ahead": read}),
     }
 
@@ -222,7 +222,7 @@ def _table(corpus: str, report: LoadReport, units: int, added: Ingested, read: i
         "records read": report.read,
         "  loaded": report.loaded,
         "  skipped": len(report.skipped),
-        "privacy units": units,
+        "privacy units": choose_unit,
         "passages": added.passages + added.known,
         "  embedded now": added.passages,
         "  already there": added.known,

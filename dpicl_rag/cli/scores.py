@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpicl_rag.cli import console, options, stores
+from dpicl_rag.cli import console, data_folder, options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,8 +46,8 @@ def scores(
 
     rho = histograms_rho(sigma, len(question))
     with (
-        stores.open_corpus(name, path, embedder) as corpus,
-        stores.open_ledger(ledger) as book,
+        data_folder.open_corpus(name, path, embedder) as corpus,
+        data_folder.open_ledger(ledger) as book,
         console.status("Counting", quiet=quiet),
     ):
         found = score_histograms(

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from dpicl_rag._packaged import optional
-from dpicl_rag.cli import console, options, stores
-from dpicl_rag.cli.keys import KeysPath
+from dpicl_rag.cli import console, data_folder, options
+from dpicl_rag.cli.key_commands import KeysPath
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import KeyFileError
 
 if TYPE_CHECKING:
+    from dpicl_rag.server.api_keys import KeyFile
     from dpicl_rag.server.audits import Auditor
-    from dpicl_rag.server.keys import KeyFile
     from dpicl_rag.server.settings import CorpusSettings
 
 _NO_KEYS = (
@@ -77,45 +77,45 @@ def serve(
     for module in ("fastapi", "uvicorn", "prometheus_client"):
         optional(module, "server")
     from dpicl_rag.server.app import create_app
-    from dpicl_rag.server.house import House
-    from dpicl_rag.server.journal import Journal
+    from dpicl_rag.server.catalogue import Catalogue
     from dpicl_rag.server.limits import Limits
+    from dpicl_rag.server.request_log import RequestLog
     from dpicl_rag.server.run import make_server
     from dpicl_rag.server.settings import CorpusSettings
-    from dpicl_rag.server.shelf import Shelf
+    from dpicl_rag.server.uploads import Uploads
 
     with ExitStack() as stack:
         with console.status("Opening the corpora", quiet=quiet):
             file = _keys(keys)
             chosen = _settings(corpus, config, path, settings)
             served = {
-                name: one.served(stack.enter_context(stores.open_corpus(name, path, embedder)))
+                name: one.served(stack.enter_context(data_folder.open_corpus(name, path, embedder)))
                 for name, one in chosen.items()
             }
-            shelf = Shelf(
+            uploads = Uploads(
                 path,
-                stores.load_embedder(embedder),
+                data_folder.load_embedder(embedder),
                 CorpusSettings(asdict(settings)),
             )
-            stack.callback(shelf.close)
+            stack.callback(uploads.close)
         with console.status("Loading the language model", quiet=quiet):
-            from dpicl_rag.language_models.load import load_language_model
+            from dpicl_rag.language_models.load_language_model import load_language_model
 
-            house = House(
+            catalogue = Catalogue(
                 load_language_model(model),
                 served,
-                stores.open_ledger(ledger),
-                memory=stores.memory_path(ledger),
-                embedder=stores.load_embedder(embedder),
+                data_folder.open_ledger(ledger),
+                memory=data_folder.memory_path(ledger),
+                embedder=data_folder.load_embedder(embedder),
             )
         limits = Limits(together, waiting, each, a_minute, seconds)
         lines = {"none": None, "stdout": sys.stdout, "stderr": sys.stderr}[log]
         app = create_app(
-            house=house,
+            catalogue=catalogue,
             keys=file,
             limits=limits,
-            journal=Journal(lines, questions=log_questions),
-            shelf=shelf,
+            request_log=RequestLog(lines, questions=log_questions),
+            uploads=uploads,
             auditor=_auditor(model, path, embedder),
         )
         server = make_server(app, host=host, port=port)
@@ -142,9 +142,9 @@ def _auditor(model: str | None, path: str | None, embedder: str | None) -> Audit
 
 def _keys(path: Path | None) -> KeyFile | None:
     """The keys, if any were made. A file that is named must be there: without, anybody may ask."""
-    from dpicl_rag.server.keys import KeyFile
+    from dpicl_rag.server.api_keys import KeyFile
 
-    file = path or stores.default_keys()
+    file = path or data_folder.default_keys()
     try:
         file.stat()
     except FileNotFoundError:
@@ -166,7 +166,7 @@ def _settings(
     path: str | None,
     settings: options.AnswerSettings,
 ) -> dict[str, CorpusSettings]:
-    from dpicl_rag.retrieval import Corpus
+    from dpicl_rag.corpora import Corpus
     from dpicl_rag.server.settings import CorpusSettings, read_settings
 
     if config is not None:

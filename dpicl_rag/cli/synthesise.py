@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from dpicl_rag.cli import console, options, stores, synthesise_examples
-from dpicl_rag.synthesis.keys import BAR
+from dpicl_rag.cli import console, data_folder, options, synthesise_examples
+from dpicl_rag.synthesis.key_words import BAR
 
 if TYPE_CHECKING:
     from dpicl_rag.synthesis.corpus_plan import CorpusPlan
@@ -112,11 +112,11 @@ def corpus(
     writing.plan()  # for its checks, before anything slow
     with ExitStack() as stack:
         with console.status("Opening the corpus", quiet=quiet):
-            private = stack.enter_context(stores.open_corpus(source, path, embedder))
-            book = None if no_ledger else stack.enter_context(stores.open_ledger(ledger))
+            private = stack.enter_context(data_folder.open_corpus(source, path, embedder))
+            book = None if no_ledger else stack.enter_context(data_folder.open_ledger(ledger))
         from dpicl_rag.ledger import NoBudgetWarning
-        from dpicl_rag.synthesis.corpus import synthesise_corpus
-        from dpicl_rag.synthesis.filters import matching
+        from dpicl_rag.synthesis.record_filters import matching
+        from dpicl_rag.synthesis.synthetic_corpus import synthesise_corpus
 
         wanted = None if keep is None else matching(keep)
         bar = stack.enter_context(console.Bar("Writing records", quiet=quiet, counts=True))
@@ -170,9 +170,9 @@ def show(
     as_json: options.AsJson = False,
 ) -> None:
     """Show what a run has released: its keys, and its records once it is done."""
-    from dpicl_rag.synthesis.corpus import RECORDS
-    from dpicl_rag.synthesis.records import Synthesis
-    from dpicl_rag.synthesis.run_folder import read_run
+    from dpicl_rag.synthesis.released_records import Synthesis
+    from dpicl_rag.synthesis.synthesis_folder import read_run
+    from dpicl_rag.synthesis.synthetic_corpus import RECORDS
 
     run = read_run(folder)
     ended = [drawn for drawn in run.records.values() if drawn.stopped_by is not None]

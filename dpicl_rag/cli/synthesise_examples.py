@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpicl_rag.cli import console, options, stores
+from dpicl_rag.cli import console, data_folder, options
 from dpicl_rag.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from dpicl_rag.accounting import Adjacency
     from dpicl_rag.synthesis.examples_plan import ExamplesPlan
     from dpicl_rag.synthesis.pools import LabelledDocument
-    from dpicl_rag.synthesis.records import Synthesis
+    from dpicl_rag.synthesis.released_records import Synthesis
 
 
 @dataclass(frozen=True)
@@ -105,11 +105,11 @@ def examples(
     if out is None:
         raise ConfigurationError("give the folder of the run with --out, so a kill loses nothing")
     private = _read(source, text_column, label_column, unit, quiet)
-    from dpicl_rag.synthesis.corpus import RECORDS
     from dpicl_rag.synthesis.examples import synthesise_examples
+    from dpicl_rag.synthesis.synthetic_corpus import RECORDS
 
     with ExitStack() as stack:
-        book = None if corpus is None else stack.enter_context(stores.open_ledger(ledger))
+        book = None if corpus is None else stack.enter_context(data_folder.open_ledger(ledger))
         bar = stack.enter_context(console.Bar("Writing texts", quiet=quiet, counts=True))
         made = synthesise_examples(
             private,

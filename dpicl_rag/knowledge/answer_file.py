@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from dpicl_rag._named_file import NamedFile
 from dpicl_rag.errors import KnowledgeError
+from dpicl_rag.files.named_file import NamedFile
 from dpicl_rag.knowledge.entry import Entry
-from dpicl_rag.knowledge.schema import MEMORY
-from dpicl_rag.knowledge.scope import ALL, Scope
+from dpicl_rag.knowledge.memory_schema import MEMORY
+from dpicl_rag.knowledge.memory_scope import ALL, Scope
 
 _COLUMNS = "id, corpus, caller, question, answer, epsilon, delta, released, whole, edited"
 _COMPARED = 10_000  # newest entries that a question is compared with

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.knowledge.answer_memory import AnswerMemory
 from dpicl_rag.knowledge.base import Knowledge
-from dpicl_rag.knowledge.memory import AnswerMemory
 from dpicl_rag.knowledge.public_documents import PublicDocuments
 
 

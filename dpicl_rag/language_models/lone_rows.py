@@ -11,8 +11,8 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 from dpicl_rag.errors import ContextLengthError
 from dpicl_rag.language_models.attention import as_it_is
 from dpicl_rag.language_models.key_value_cache import KeyValueCache
-from dpicl_rag.language_models.memory import enough_memory
-from dpicl_rag.language_models.rows import Shelf, Tokens, normalised
+from dpicl_rag.language_models.out_of_memory import enough_memory
+from dpicl_rag.language_models.transformers_rows import CachedStates, Tokens, normalised
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -27,7 +27,7 @@ class LoneRows:
         prefix: Token ids that every row begins with.
         inputs: Token ids, one non-empty sequence for each row.
         room: How many tokens will be appended at most.
-        shelf: Where keys and values are kept.
+        cached: Where keys and values are kept.
         advance: Told how many more tokens are read.
 
     Raises:
@@ -43,7 +43,7 @@ class LoneRows:
         prefix: Tokens,
         inputs: Sequence[Tokens],
         room: int,
-        shelf: Shelf,
+        cached: CachedStates,
         advance: Callable[[int], None],
     ) -> None:
         self._model = model
@@ -54,11 +54,11 @@ class LoneRows:
         self._rows = [(length, KeyValueCache(1, length, room)) for length in lengths]
         with enough_memory(), torch.inference_mode():
             for own, (length, cache) in zip(inputs, self._rows, strict=True):
-                layers = shelf.fetch(own, model.device)
+                layers = cached.fetch(own, model.device)
                 if layers is None:
                     self._run(cache, 0, [*prefix, *own], keep=1)
                     found = [(k[0, :, :length], v[0, :, :length]) for k, v in cache.layers]
-                    shelf.keep(own, found)
+                    cached.keep(own, found)
                 else:
                     for i, (keys, values) in enumerate(layers):
                         cache.place(slice(None), slice(0, length), i, keys[None], values[None])

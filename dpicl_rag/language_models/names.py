@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpicl_rag import _hub
 from dpicl_rag.errors import ConfigurationError, ModelError
+from dpicl_rag.weights import hub
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,4 +63,4 @@ def located(name: str | Path) -> Named:
         )
     if isinstance(place, Path) or place.startswith((".", "~")) or folder.is_absolute():
         raise ModelError(f"no model at {place}: give a folder with a saved model, or an id")
-    return Named(place, revision, offline=not _hub.answers_for(place, revision))
+    return Named(place, revision, offline=not hub.answers_for(place, revision))

@@ -12,9 +12,9 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 from dpicl_rag.errors import ContextLengthError
 from dpicl_rag.language_models.attention import Joint, Part, Pass, Reading, Stepping, installed
 from dpicl_rag.language_models.key_value_cache import KeyValueCache, Layers
-from dpicl_rag.language_models.memory import enough_memory, is_out_of_memory
-from dpicl_rag.language_models.rows import Shelf, Tokens, normalised
+from dpicl_rag.language_models.out_of_memory import enough_memory, is_out_of_memory
 from dpicl_rag.language_models.tiles import NotInvariantError, Tiles
+from dpicl_rag.language_models.transformers_rows import CachedStates, Tokens, normalised
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -40,7 +40,7 @@ class PackedRows:
         prefix: Token ids that every row begins with.
         inputs: Token ids, one non-empty sequence for each row.
         room: How many tokens will be appended at most.
-        shelf: Where keys and values are kept.
+        cached: Where keys and values are kept.
         advance: Told how many more tokens are read.
 
     Raises:
@@ -57,7 +57,7 @@ class PackedRows:
         prefix: Tokens,
         inputs: Sequence[Tokens],
         room: int,
-        shelf: Shelf,
+        cached: CachedStates,
         advance: Callable[[int], None],
     ) -> None:
         self._passes = _Passes(model, depth)
@@ -75,8 +75,8 @@ class PackedRows:
         self._starts = torch.tensor([widths[row] for row in self._order], device=device) - lengths
         self._positions = len(prefix) + lengths
         with enough_memory(), torch.inference_mode():
-            self._passes.share(prefix, shelf)
-            self._read([inputs[row] for row in self._order], shelf, advance)
+            self._passes.share(prefix, cached)
+            self._read([inputs[row] for row in self._order], cached, advance)
 
     def move(self, tokens: int) -> None:
         """See `Batch.move`."""
@@ -114,10 +114,12 @@ class PackedRows:
                 )
         return found
 
-    def _read(self, inputs: Sequence[Tokens], shelf: Shelf, advance: Callable[[int], None]) -> None:
+    def _read(
+        self, inputs: Sequence[Tokens], cached: CachedStates, advance: Callable[[int], None]
+    ) -> None:
         unread = []
         for row, own in enumerate(inputs):
-            layers = shelf.fetch(own, self._passes.device)
+            layers = cached.fetch(own, self._passes.device)
             if layers is None:
                 unread.append(row)
             else:
@@ -134,7 +136,7 @@ class PackedRows:
                 own = slice(first, first + length)
                 layers = [(keys[:, own], values[:, own]) for keys, values in reading.layers]
                 self._place(row, layers)
-                shelf.keep(inputs[row], layers)
+                cached.keep(inputs[row], layers)
                 first += length
             advance(sum(lengths))
 
@@ -218,16 +220,16 @@ class _Passes:
         self.device = model.device
         self.tokens = _PASS_TOKENS if self.device.type == "cpu" else _PASS_TOKENS_GPU
 
-    def share(self, prefix: Tokens, shelf: Shelf) -> None:
+    def share(self, prefix: Tokens, cached: CachedStates) -> None:
         """Fetch or read what all rows begin with, once."""
         if not prefix:
             return
-        layers = shelf.fetch((), self.device)
+        layers = cached.fetch((), self.device)
         if layers is None:
             reading = Reading([], [len(prefix)], self.device)
             self.read(reading, prefix)
             layers = reading.layers
-            shelf.keep((), layers)
+            cached.keep((), layers)
         # In memory of one layout: products may look at where and how a matrix lies.
         self.shared = [
             (

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from dpicl_rag.language_models.rows import TransformersRows
+from dpicl_rag.language_models.transformers_rows import TransformersRows
 from dpicl_rag.mechanisms.step import DenseStep, Step
 
 Read = Callable[[Sequence[int], Sequence[tuple[int, ...]]], TransformersRows]

@@ -18,19 +18,19 @@ from dpicl_rag.language_models.base import Input, Progress
 from dpicl_rag.language_models.copy_bias import CopyBias, copy_bias_of
 from dpicl_rag.language_models.hardware import faster_dtype, machine
 from dpicl_rag.language_models.lone_rows import LoneRows
-from dpicl_rag.language_models.memory import NotEnoughMemoryError, enough_memory
 from dpicl_rag.language_models.names import located
+from dpicl_rag.language_models.out_of_memory import NotEnoughMemoryError, enough_memory
 from dpicl_rag.language_models.packed_rows import PackedRows
 from dpicl_rag.language_models.prefix_cache import PrefixCache
-from dpicl_rag.language_models.rows import (
-    Shelf,
+from dpicl_rag.language_models.probe_results import ProbeResults, on_this_machine
+from dpicl_rag.language_models.tokenizer import HuggingFaceTokenizer
+from dpicl_rag.language_models.transformers_rows import (
+    CachedStates,
     Tokens,
     TransformersRows,
     in_company,
     in_tenths,
 )
-from dpicl_rag.language_models.tokenizer import HuggingFaceTokenizer
-from dpicl_rag.language_models.verdicts import Verdicts, on_this_machine
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -75,7 +75,7 @@ class TransformersModel:
         self.cache = cache
         self._depth = int(config.num_hidden_layers)
         self._vocabulary = int(config.vocab_size)
-        self._verdicts = Verdicts()
+        self._probe_results = ProbeResults()
         self._copy_bias, self._public_copies = 0.0, False
         self.context_length = context_length_of(config)
 
@@ -139,7 +139,7 @@ class TransformersModel:
                 "the model out for the packaged default"
             ) from error
         found = cls(loaded.to(place), tokenizer)
-        found._verdicts = on_this_machine()
+        found._probe_results = on_this_machine()
         return found
 
     @cached_property
@@ -192,8 +192,10 @@ class TransformersModel:
         advance: Callable[[int], None] = lambda _: None,
         copy_bias: CopyBias | None = None,
     ) -> TransformersRows:
-        shelf = Shelf(cache, f"{self.fingerprint} {kind.version} {self._here(cache)}", prefix)
-        batch = kind(self._model, self._depth, prefix, inputs, room, shelf, advance)
+        cached = CachedStates(
+            cache, f"{self.fingerprint} {kind.version} {self._here(cache)}", prefix
+        )
+        batch = kind(self._model, self._depth, prefix, inputs, room, cached, advance)
         return TransformersRows(batch, copy_bias)
 
     def _here(self, cache: PrefixCache | None = None) -> str:
@@ -222,7 +224,7 @@ class TransformersModel:
     def _holds(self, kind: Kind, attempt: probe.Attempt) -> bool:
         """Whether an attempt succeeds on this machine; tried once."""
         key = f"{self.fingerprint} {kind.version} {probe.VERSION} {self._here()}"
-        return self._verdicts.holds(key, lambda: self._try(kind, attempt))
+        return self._probe_results.holds(key, lambda: self._try(kind, attempt))
 
     def _try(self, kind: Kind, attempt: probe.Attempt) -> bool:
         def read(prefix: Tokens, inputs: Sequence[Tokens]) -> TransformersRows:

@@ -10,8 +10,8 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dpicl_rag._database import require_whole
 from dpicl_rag.errors import BudgetExceededError
+from dpicl_rag.files.database import require_whole
 from dpicl_rag.ledger import unit_spend
 from dpicl_rag.ledger.copies import whole
 from dpicl_rag.ledger.fixed_point import to_rho

@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from dpicl_rag._database import Database
 from dpicl_rag.errors import ConfigurationError, LedgerError
-from dpicl_rag.ledger import entries, parts, payers, schema, unit_key, unit_spend
+from dpicl_rag.files.database import Database
+from dpicl_rag.ledger import entries, ledger_schema, parts, payers, unit_key, unit_spend
 from dpicl_rag.ledger.budgets import budgets
 from dpicl_rag.ledger.fixed_point import charge, exact
 from dpicl_rag.ledger.owner import current_owner
@@ -93,7 +93,7 @@ class Ledger:
         self._session = secrets.randbits(62)
         self._abandoned: deque[int] = deque()
         self._warned: set[str] = set()
-        self._database = Database(self._path, schema.LEDGER, busy_timeout=busy_timeout)
+        self._database = Database(self._path, ledger_schema.LEDGER, busy_timeout=busy_timeout)
 
         def settle_key(connection: sqlite3.Connection) -> unit_key.UnitKey:
             return unit_key.settle_key(connection, self._path, key)
@@ -420,12 +420,12 @@ class Ledger:
         return f"Ledger({str(self._path)!r})"
 
     def _migrate(self, connection: sqlite3.Connection) -> None:
-        if schema.LEDGER.version(connection) == 0 and unit_key.key_path(self._path).exists():
+        if ledger_schema.LEDGER.version(connection) == 0 and unit_key.key_path(self._path).exists():
             raise LedgerError(
                 f"the ledger {self._path} is gone but its key is there; restore the ledger, or "
                 "remove the key as well to start with nothing spent"
             )
-        schema.LEDGER.migrate(connection)
+        ledger_schema.LEDGER.migrate(connection)
 
     def _require_clock(self, latest: int, *scopes: Scope | None) -> None:
         if latest - self._clock() > _CLOCK_SLACK and any(

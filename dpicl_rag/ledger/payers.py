@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from dpicl_rag._database import require_whole
+from dpicl_rag.files.database import require_whole
 from dpicl_rag.ledger.copies import whole
 from dpicl_rag.ledger.scope import Scope, every_scope, find_or_add
 

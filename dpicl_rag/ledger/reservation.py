@@ -6,8 +6,8 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 
-from dpicl_rag._database import Database
 from dpicl_rag.errors import BudgetExceededError, ConfigurationError, LedgerError
+from dpicl_rag.files.database import Database
 from dpicl_rag.ledger import entries
 from dpicl_rag.ledger.entries import Grant
 from dpicl_rag.ledger.fixed_point import charge, exact, to_rho

@@ -6,8 +6,8 @@ import sqlite3
 from dataclasses import dataclass
 from typing import Literal
 
-from dpicl_rag._database import require_whole
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.files.database import require_whole
 from dpicl_rag.ledger.bound import Limits, Usage
 from dpicl_rag.ledger.budgets import Budgets
 from dpicl_rag.ledger.copies import whole

@@ -8,8 +8,8 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
-from dpicl_rag._run_files import write_whole
 from dpicl_rag.errors import ConfigurationError, LedgerError
+from dpicl_rag.files.run_files import write_whole
 
 _BYTES = 32
 _SHORTEST = 16

@@ -8,14 +8,14 @@ from itertools import chain, groupby
 from typing import Any
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.framework_documents import (
+from dpicl_rag.loaders.framework_documents import (
     FrameworkDocument,
     given,
     is_of_framework,
     refuse_without_field,
 )
+from dpicl_rag.loaders.load_report import Skipped
 from dpicl_rag.loaders.records import EMPTY, Entry, Options, Record, tidy
-from dpicl_rag.loaders.report import Skipped
 
 
 def handed_over(items: object, options: Options) -> tuple[object, Iterator[Entry] | None]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections import Counter
 
-from dpicl_rag.loaders.keys import name_in
+from dpicl_rag.loaders.named_values import name_in
 from dpicl_rag.loaders.records import Record
 
 

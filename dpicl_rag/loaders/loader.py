@@ -12,16 +12,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from dpicl_rag.corpora.identity import name_key
 from dpicl_rag.documents import THREAD_OR_DOCUMENT, Document, Origin
 from dpicl_rag.errors import ConfigurationError, LoaderError
-from dpicl_rag.framework_documents import FrameworkDocument
-from dpicl_rag.identity import name_key
 from dpicl_rag.loaders.columns import Columns, few, judge
+from dpicl_rag.loaders.file_limits import Allowance
+from dpicl_rag.loaders.framework_documents import FrameworkDocument
 from dpicl_rag.loaders.handed_over import handed_over
 from dpicl_rag.loaders.identities import Identities
-from dpicl_rag.loaders.keys import name_in
-from dpicl_rag.loaders.limits import Allowance
+from dpicl_rag.loaders.load_report import LoadReport, LoadResult, Skipped
 from dpicl_rag.loaders.mbox import read_mbox
+from dpicl_rag.loaders.named_values import name_in
 from dpicl_rag.loaders.paths import existing_paths
 from dpicl_rag.loaders.records import (
     DAMAGED,
@@ -34,13 +35,12 @@ from dpicl_rag.loaders.records import (
     Record,
     UnreadableError,
 )
-from dpicl_rag.loaders.report import LoadReport, LoadResult, Skipped
 from dpicl_rag.loaders.sources import SUPPORTED, Kind, Source, find_sources, shown, unsupported
 from dpicl_rag.loaders.streams import Stream, open_stream
-from dpicl_rag.loaders.tables import columns_of, read_csv, read_json, read_jsonl
-from dpicl_rag.loaders.text import read_eml, read_html, read_text
+from dpicl_rag.loaders.table_files import columns_of, read_csv, read_json, read_jsonl
+from dpicl_rag.loaders.text_files import read_eml, read_html, read_text
 from dpicl_rag.loaders.threads import subject_ties, thread_ids, thread_keys, thread_offers
-from dpicl_rag.loaders.units import unit_in_words
+from dpicl_rag.loaders.unit_names import unit_in_words
 
 _Reader = Callable[[Stream, str, Options], Iterator[Entry]]
 # Files that hold many records put their name before each record's position; the others are one.

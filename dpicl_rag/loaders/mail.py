@@ -13,6 +13,7 @@ from email.policy import default as modern
 from email.utils import parseaddr, parsedate_to_datetime
 
 from dpicl_rag.loaders.characters import characters_of, decode, fingerprint
+from dpicl_rag.loaders.load_report import Skipped
 from dpicl_rag.loaders.markup import text_of_html
 from dpicl_rag.loaders.quotes import own_words
 from dpicl_rag.loaders.records import (
@@ -28,7 +29,6 @@ from dpicl_rag.loaders.records import (
     clean,
     tidy,
 )
-from dpicl_rag.loaders.report import Skipped
 from dpicl_rag.loaders.subjects import is_forward, is_reply
 from dpicl_rag.loaders.threads import thread_keys, thread_offers
 

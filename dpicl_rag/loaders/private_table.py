@@ -15,7 +15,7 @@ from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError, LoaderError
 from dpicl_rag.loaders.loader import load
 from dpicl_rag.loaders.streams import open_stream
-from dpicl_rag.loaders.tables import columns_of
+from dpicl_rag.loaders.table_files import columns_of
 
 _CSV, _JSON = (".csv", ".tsv"), (".jsonl", ".ndjson")
 

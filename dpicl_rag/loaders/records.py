@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dpicl_rag.loaders.report import Skipped
+from dpicl_rag.loaders.load_report import Skipped
 
 #: A larger message, line, row or text file is skipped: it would be a decompression bomb or no
 #: text. Parsers take up to 50 times as much memory.

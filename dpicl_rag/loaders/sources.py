@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Literal
 
 from dpicl_rag.loaders.characters import UTF16, characters
+from dpicl_rag.loaders.load_report import Skipped
 from dpicl_rag.loaders.mbox import begins_mailbox
 from dpicl_rag.loaders.records import LINK, UNREADABLE_FOLDER, UNSUPPORTED, WAYS_OUT
-from dpicl_rag.loaders.report import Skipped
 from dpicl_rag.loaders.streams import open_stream
 
 Kind = Literal["mbox", "eml", "csv", "json", "jsonl", "text", "html"]

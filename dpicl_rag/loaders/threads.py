@@ -33,7 +33,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 
-from dpicl_rag.identity import Components, connect
+from dpicl_rag.corpora.identity import Components, connect
 from dpicl_rag.loaders.records import ThreadKeys
 from dpicl_rag.loaders.subjects import is_marked, normalise
 

@@ -7,8 +7,8 @@ from typing import NoReturn, Protocol
 
 import torch
 
+from dpicl_rag.answering.privacy_filters import Filter
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.filters import Filter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import Step
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from dpicl_rag.accounting import bounded_range_to_rho
-from dpicl_rag.filters import Filter
+from dpicl_rag.answering.privacy_filters import Filter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.mechanisms.utilities import Utility

@@ -6,8 +6,8 @@ from dpicl_rag.methods.layouts import (
     Groups,
     Layout,
     OneEach,
+    OnePrompt,
     Subsampled,
-    Together,
     ZeroShot,
 )
 from dpicl_rag.methods.registry import METHODS, make
@@ -20,8 +20,8 @@ __all__ = [
     "Layout",
     "Method",
     "OneEach",
+    "OnePrompt",
     "Subsampled",
-    "Together",
     "Views",
     "ZeroShot",
     "make",

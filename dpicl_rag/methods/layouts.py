@@ -52,7 +52,7 @@ class Groups:
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class OnePrompt:
     """All examples in one prompt, in the context's order: one row."""
 
 
@@ -91,5 +91,5 @@ class ContentFree:
     of: ZeroShot | OneEach | Groups
 
 
-Layout = ZeroShot | OneEach | Groups | Together | Subsampled | ContentFree
+Layout = ZeroShot | OneEach | Groups | OnePrompt | Subsampled | ContentFree
 """Any of the above; hashable."""

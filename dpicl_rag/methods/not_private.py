@@ -14,7 +14,7 @@ from dpicl_rag.mechanisms.base import ChargedAlike
 from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.mechanisms.utilities import LogProb, Utility
 from dpicl_rag.methods.base import Calibrated, Method, Parameters, one_or_groups
-from dpicl_rag.methods.layouts import Layout, Together, ZeroShot
+from dpicl_rag.methods.layouts import Layout, OnePrompt, ZeroShot
 from dpicl_rag.methods.votes import VOTE
 
 Kind = Literal["zero-shot", "k-shot", "soft", "hard"]
@@ -86,7 +86,7 @@ class NotPrivate(Method):
         if self.name == "zero-shot":
             return ZeroShot()
         if self.name == "k-shot":
-            return Together()
+            return OnePrompt()
         return one_or_groups(experts, self.group_size)
 
     def calibrate(self, budget: Budget) -> Calibrated:

@@ -9,8 +9,8 @@ from typing import Any
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.methods.base import Method
+from dpicl_rag.methods.flipped_labels import ON_VOTES, PermuteAndFlip
 from dpicl_rag.methods.not_private import NotPrivate
-from dpicl_rag.methods.permute_and_flip import ON_VOTES, PermuteAndFlip
 from dpicl_rag.methods.product_of_experts import CORRECTED, GROUPED, ProductOfExperts
 from dpicl_rag.methods.sampling import Sampling
 from dpicl_rag.methods.votes import Votes

@@ -1,7 +1,6 @@
 """Retrieval inside the guarantee: exact scores over all vectors, by privacy unit."""
 
 from dpicl_rag.retrieval.base import ExactRetriever, Retrieved, Retriever, Search
-from dpicl_rag.retrieval.corpus import Corpus
 from dpicl_rag.retrieval.counted import CountedRetriever
 from dpicl_rag.retrieval.exact import (
     ThresholdRetriever,
@@ -16,7 +15,6 @@ from dpicl_rag.retrieval.given import (
     retriever_over,
     stability_of_list,
 )
-from dpicl_rag.retrieval.joins import Join
 from dpicl_rag.retrieval.poisson import PoissonSampledRetriever
 from dpicl_rag.retrieval.private_threshold import PrivateThresholdRetriever
 from dpicl_rag.retrieval.private_top_k import PrivateTopKRetriever
@@ -28,12 +26,10 @@ from dpicl_rag.retrieval.score_histogram import (
 
 __all__ = [
     "UNITS",
-    "Corpus",
     "CountedRetriever",
     "Documents",
     "ExactRetriever",
     "GivenDocuments",
-    "Join",
     "PoissonSampledRetriever",
     "PrivateThresholdRetriever",
     "PrivateTopKRetriever",

@@ -140,7 +140,7 @@ def counting_share(rho: float) -> float:
     return min(0.1 * rho, 0.04)
 
 
-class RetrieverAround:
+class WrappedRetriever:
     """A retriever around another: what it hands on.
 
     Args:

@@ -14,14 +14,14 @@ from dpicl_rag.retrieval.base import (
     Priced,
     Retrieved,
     Retriever,
-    RetrieverAround,
     Search,
+    WrappedRetriever,
     counting_share,
 )
 from dpicl_rag.retrieval.count import NoisyCount, noise_of
 
 
-class CountedRetriever(RetrieverAround):
+class CountedRetriever(WrappedRetriever):
     """Counts, with Gaussian noise, the units that another retriever finds.
 
     An answer over many documents then costs less: see docs/privacy.md, "Strength by need". A unit

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dpicl_rag import _hub
 from dpicl_rag._packaged import without_bars
-from dpicl_rag._pinned import Pinned
 from dpicl_rag.errors import ConfigurationError, ModelError
+from dpicl_rag.weights import hub
+from dpicl_rag.weights.pinned import Pinned
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -150,13 +150,13 @@ class _Loaded:
     """A model, and whether its texts may share passes."""
 
     def __init__(self, model: SentenceTransformer, fingerprint: str) -> None:
-        from dpicl_rag.language_models.verdicts import on_this_machine
+        from dpicl_rag.language_models.probe_results import on_this_machine
         from dpicl_rag.retrieval.packed_texts import PackedTexts
 
         self.model = model
         self._fingerprint = fingerprint
         self._packed = PackedTexts(model)
-        self._verdicts = on_this_machine()
+        self._probe_results = on_this_machine()
 
     def embed(self, texts: Sequence[str], query: bool) -> npt.NDArray[np.float32]:
         """Unit vectors, one row for each of one or more texts."""
@@ -164,7 +164,7 @@ class _Loaded:
         from dpicl_rag.retrieval.packed_texts import VERSION
 
         key = f"{self._fingerprint} {VERSION} {machine(self.model.device)}"
-        if self._verdicts.holds(key, self._packed.keeps_bits):
+        if self._probe_results.holds(key, self._packed.keeps_bits):
             return self._packed.embed(texts, self._prompt(query)).cpu().numpy()
         encode = self.model.encode_query if query else self.model.encode_document
         rows = [
@@ -190,7 +190,7 @@ def _load(name: str | None, device: str | None, dtype: str, fingerprint: str) ->
         source = str(_DEFAULT.folder())
     elif not Path(name).exists() and (Path(name).is_absolute() or name.startswith(".")):
         raise ModelError(f"no embedding model at {name}; give its folder or Hugging Face id")
-    offline = name is None or not (Path(name).exists() or _hub.answers_for(name))
+    offline = name is None or not (Path(name).exists() or hub.answers_for(name))
     from sentence_transformers import SentenceTransformer
 
     try:

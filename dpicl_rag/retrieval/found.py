@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy.typing as npt
 
+from dpicl_rag.corpora.passages import Record
 from dpicl_rag.documents import Document
 from dpicl_rag.retrieval.base import unit_key
-from dpicl_rag.retrieval.mapped import Mapped, Mask, Near
-from dpicl_rag.retrieval.passages import Record
+from dpicl_rag.retrieval.vector_file import Mapped, Mask, Near
 from dpicl_rag.retrieval.vectors import Scored
 
 Fetch = Callable[[Sequence[int]], Mapping[int, Record]]

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dpicl_rag.corpora.passage_changes import Stored
+from dpicl_rag.corpora.passages import Record
+from dpicl_rag.corpora.register import pages
 from dpicl_rag.documents import unit_of
 from dpicl_rag.errors import CorpusError
+from dpicl_rag.files.private_folder import DATABASE_FILE
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.found import FoundInFile
-from dpicl_rag.retrieval.ingest import Stored
-from dpicl_rag.retrieval.mapped import Change, DamagedError, Mapped, Mask, VectorFile
 from dpicl_rag.retrieval.mending import fill
-from dpicl_rag.retrieval.passages import Record
-from dpicl_rag.retrieval.private_folder import DATABASE_FILE
-from dpicl_rag.retrieval.register import pages
 from dpicl_rag.retrieval.store import Store, Version
 from dpicl_rag.retrieval.tables import Listing, Row, Tables
+from dpicl_rag.retrieval.vector_file import Change, DamagedError, Mapped, Mask, VectorFile
 from dpicl_rag.retrieval.vectors import Found, Where, on_grid
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from dpicl_rag.corpora.passages import Record
+from dpicl_rag.corpora.register import pages
 from dpicl_rag.retrieval.embeddings import Embedder
-from dpicl_rag.retrieval.mapped import DamagedError, Mapped
-from dpicl_rag.retrieval.passages import Record
-from dpicl_rag.retrieval.register import pages
 from dpicl_rag.retrieval.tables import Row, Tables
+from dpicl_rag.retrieval.vector_file import DamagedError, Mapped
 from dpicl_rag.retrieval.vectors import on_grid
 
 if TYPE_CHECKING:

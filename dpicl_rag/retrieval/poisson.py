@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dpicl_rag import _validate
 from dpicl_rag.accounting import Adjacency
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.retrieval.base import Retrieved, Retriever, RetrieverAround, Search, affordable
+from dpicl_rag.retrieval.base import Retrieved, Retriever, Search, WrappedRetriever, affordable
 
 
-class PoissonSampledRetriever(RetrieverAround):
+class PoissonSampledRetriever(WrappedRetriever):
     """Keeps each unit that another retriever returns by a coin of its own, at a public rate.
 
     The coins are tossed anew at each search. Keeping "the first n" in place of this would be a

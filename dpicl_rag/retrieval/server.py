@@ -23,12 +23,15 @@ import numpy.typing as npt
 from filelock import FileLock, Timeout
 from platformdirs import user_cache_dir
 
+from dpicl_rag.corpora.defects import record_of
+from dpicl_rag.corpora.passage_changes import Stored
+from dpicl_rag.corpora.passages import Record
+from dpicl_rag.corpora.register import Register, pages
 from dpicl_rag.documents import unit_of
 from dpicl_rag.errors import CorpusError
-from dpicl_rag.retrieval.defects import record_of
 from dpicl_rag.retrieval.found import FoundInFile
-from dpicl_rag.retrieval.ingest import Stored
-from dpicl_rag.retrieval.mapped import (
+from dpicl_rag.retrieval.store import Store
+from dpicl_rag.retrieval.vector_file import (
     DamagedError,
     Mapped,
     Mask,
@@ -36,9 +39,6 @@ from dpicl_rag.retrieval.mapped import (
     keys_of,
     remove_files,
 )
-from dpicl_rag.retrieval.passages import Record
-from dpicl_rag.retrieval.register import Register, pages
-from dpicl_rag.retrieval.store import Store
 from dpicl_rag.retrieval.vectors import Found, Where, on_grid
 
 if TYPE_CHECKING:

@@ -21,11 +21,11 @@ from filelock import FileLock, Timeout
 from platformdirs import user_data_dir
 
 from dpicl_rag._unobserved import unobserved
+from dpicl_rag.corpora.register import PREFIX
 from dpicl_rag.errors import CorpusError, DPICLError
-from dpicl_rag.retrieval.address import NO_TELEMETRY, Address, disconnect
-from dpicl_rag.retrieval.private_folder import DATABASE_FILE, LOCK_FILE, make_private
-from dpicl_rag.retrieval.register import PREFIX
+from dpicl_rag.files.private_folder import DATABASE_FILE, LOCK_FILE, make_private
 from dpicl_rag.retrieval.torn import Note
+from dpicl_rag.stores.chroma_address import NO_TELEMETRY, Address, disconnect
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI

@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dpicl_rag._unobserved import unobserved
+from dpicl_rag.corpora.defects import Defect, record_of
+from dpicl_rag.corpora.passages import Record
+from dpicl_rag.corpora.register import pages
 from dpicl_rag.documents import unit_of
 from dpicl_rag.errors import CorpusError
-from dpicl_rag.retrieval.defects import Defect, record_of
 from dpicl_rag.retrieval.filters import clause
-from dpicl_rag.retrieval.passages import Record
-from dpicl_rag.retrieval.register import pages
 from dpicl_rag.retrieval.vectors import Where
 
 _WAIT_S = 60.0  # for a writer's commit

@@ -15,7 +15,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from dpicl_rag.retrieval.private_folder import DATABASE_FILE, FILES, is_index
+from dpicl_rag.files.private_folder import DATABASE_FILE, FILES, is_index
 
 _NOTE = FILES + "writing"
 _HEADER = "header.bin"  # what is written first

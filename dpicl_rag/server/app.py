@@ -10,21 +10,21 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from dpicl_rag.server import chat, protocol, views
+from dpicl_rag.server.admission import Admission
+from dpicl_rag.server.api_keys import Caller, KeyFile
 from dpicl_rag.server.audits import Auditor
+from dpicl_rag.server.catalogue import PUBLIC, Ask, Catalogue
 from dpicl_rag.server.failures import Failure, Refusal
-from dpicl_rag.server.house import PUBLIC, Ask, House
 from dpicl_rag.server.jobs import Jobs
-from dpicl_rag.server.journal import Exchange, Journal
-from dpicl_rag.server.keys import Caller, KeyFile
 from dpicl_rag.server.limits import GOING_DOWN, Limits, busy
 from dpicl_rag.server.metrics import Metrics
-from dpicl_rag.server.owners import Office, owner_endpoints
+from dpicl_rag.server.owners import OwnerTools, owner_endpoints
 from dpicl_rag.server.page import static_page
 from dpicl_rag.server.protocol import ChatRequest
+from dpicl_rag.server.request_guard import RequestGuard
+from dpicl_rag.server.request_log import Exchange, RequestLog
 from dpicl_rag.server.run_key import RunKey
-from dpicl_rag.server.shelf import Shelf
-from dpicl_rag.server.shell import Shell
-from dpicl_rag.server.turns import Turns
+from dpicl_rag.server.uploads import Uploads
 
 MOST_BYTES = 64 * 1024
 """Of a request's body, but for uploads."""
@@ -43,36 +43,36 @@ _SAID = {
 
 
 def create_app(
-    house: House,
+    catalogue: Catalogue,
     keys: KeyFile | None = None,
     limits: Limits | None = None,
-    journal: Journal | None = None,
+    request_log: RequestLog | None = None,
     *,
-    shelf: Shelf | None = None,
+    uploads: Uploads | None = None,
     auditor: Auditor | None = None,
 ) -> FastAPI:
     """The server.
 
     Args:
-        house: What is served.
+        catalogue: What is served.
         keys: Who may ask; None lets in who has the key of this run, ``app.state.run_key``.
         limits: How much at once.
-        journal: Where a line about every question goes; nowhere by default.
-        shelf: Where owners' uploads go; None takes none.
+        request_log: Where a line about every question goes; nowhere by default.
+        uploads: Where owners' uploads go; None takes none.
         auditor: Runs owners' audits; None runs none.
     """
-    turns, metrics, log = Turns(limits or Limits()), Metrics(), journal or Journal()
-    office = Office(shelf, auditor, Jobs())
+    admission, metrics, log = Admission(limits or Limits()), Metrics(), request_log or RequestLog()
+    tools = OwnerTools(uploads, auditor, Jobs())
     known = RunKey() if keys is None else keys
-    metrics.inside.set_function(lambda: turns.inside)
+    metrics.inside.set_function(lambda: admission.inside)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        turns.drain()
-        await office.close()
+        admission.drain()
+        await tools.close()
         # A stream's end pays and refunds: the ledger is closed after the last one.
-        await turns.end(house.close)
+        await admission.end(catalogue.close)
         if keys is not None:
             keys.close()
 
@@ -85,7 +85,7 @@ def create_app(
         redirect_slashes=False,  # to where a Host header says
         responses={"default": {"model": Failure, "description": "An error in OpenAI's form"}},
     )
-    app.state.turns, app.state.metrics = turns, metrics
+    app.state.admission, app.state.metrics = admission, metrics
     app.state.run_key = known if isinstance(known, RunKey) else None
 
     def caller_of(request: Request) -> Caller:
@@ -120,7 +120,7 @@ def create_app(
         return error.response()
 
     def most_bytes(path: str) -> int:
-        return office.most_bytes(path) or MOST_BYTES
+        return tools.most_bytes(path) or MOST_BYTES
 
     def told(state: Mapping[str, Any], status: int) -> None:
         exchange = state.get("exchange") or Exchange()
@@ -131,18 +131,18 @@ def create_app(
         if "exchange" in state:
             log.write(exchange, status)
 
-    app.add_middleware(Shell, most_bytes=most_bytes, told=told)
+    app.add_middleware(RequestGuard, most_bytes=most_bytes, told=told)
 
     @app.get("/v1/models")
     def models(caller: Asking) -> dict[str, Any]:
         """Corpora as models, and the one that reads no documents."""
-        names = [*house.open_to(caller), PUBLIC]
+        names = [*catalogue.open_to(caller), PUBLIC]
         return {"object": "list", "data": [protocol.model(name) for name in names]}
 
     @app.get("/v1/models/{id}")
     def model(id: str, caller: Asking) -> dict[str, Any]:
         """One of them. What the key may not ask is not there."""
-        house.served(id, caller)
+        catalogue.served(id, caller)
         return protocol.model(id)
 
     @app.post(
@@ -155,10 +155,10 @@ def create_app(
         ignored = body.ignored()
         system, before, question = body.conversation()
         asked = Ask(question, before, system, body.most_tokens, body.stops, fresh=body.dpicl.fresh)
-        house.served(body.model, caller)
+        catalogue.served(body.model, caller)
         exchange.corpus, exchange.question = body.model, question
         headers = {"X-DPICL-Ignored": ", ".join(ignored)} if ignored else {}
-        answering = chat.Answering(house, turns, body.model, caller, asked, exchange)
+        answering = chat.Answering(catalogue, admission, body.model, caller, asked, exchange)
         if body.stream:
             usage = body.stream_options is not None and body.stream_options.include_usage
             return await chat.streamed(answering, request, headers, usage)
@@ -167,14 +167,16 @@ def create_app(
     @app.get("/v1/budget")
     def budget(caller: Asking) -> dict[str, Any]:
         """What is left to the caller, by corpus. Public numbers."""
-        return {"data": [views.budget(house, name, caller) for name in house.open_to(caller)]}
+        return {
+            "data": [views.budget(catalogue, name, caller) for name in catalogue.open_to(caller)]
+        }
 
     @app.get("/v1/memory")
     def memory(caller: Asking, model: str | None = None) -> dict[str, Any]:
         """What was released to the caller before, the newest first. Public to this caller."""
-        names = [model] if model is not None else house.open_to(caller)
+        names = [model] if model is not None else catalogue.open_to(caller)
         found = [
-            entry for name in names for entry in house.remembered(name, caller, MOST_REMEMBERED)
+            entry for name in names for entry in catalogue.remembered(name, caller, MOST_REMEMBERED)
         ]
         found.sort(key=lambda entry: entry.time, reverse=True)
         return {"data": [views.remembered(entry) for entry in found[:MOST_REMEMBERED]]}
@@ -186,10 +188,10 @@ def create_app(
             "name": caller.name,
             "role": caller.role,
             "keys": keys is not None,
-            "toy": house.is_toy,
+            "toy": catalogue.is_toy,
         }
 
-    app.include_router(owner_endpoints(office, house, keys, turns, caller_of))
+    app.include_router(owner_endpoints(tools, catalogue, keys, admission, caller_of))
     app.include_router(static_page())
 
     @app.get("/health")
@@ -200,9 +202,9 @@ def create_app(
     @app.get("/ready")
     def ready() -> dict[str, str]:
         """Whether it takes questions."""
-        if turns.draining:
+        if admission.draining:
             raise busy(GOING_DOWN)
-        house.check()
+        catalogue.check()
         if keys is not None:
             keys.check()
         return {"status": "ready"}

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpicl_rag.auditing.folder import FIGURES, PLOT, REPORT, AuditFolder
+from dpicl_rag.auditing.audit_folder import FIGURES, PLOT, REPORT, AuditFolder
 from dpicl_rag.errors import ConfigurationError, DPICLError
 from dpicl_rag.server.jobs import Job
 

@@ -16,14 +16,14 @@ from fastapi import Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from dpicl_rag.answers import PrivateAnswer, PrivateStream
+from dpicl_rag.answering.answers import PrivateAnswer, PrivateStream
 from dpicl_rag.errors import DPICLError
 from dpicl_rag.server import protocol
+from dpicl_rag.server.admission import Admission
+from dpicl_rag.server.api_keys import Caller
+from dpicl_rag.server.catalogue import Ask, Catalogue
 from dpicl_rag.server.failures import refusal
-from dpicl_rag.server.house import Ask, House
-from dpicl_rag.server.journal import Exchange
-from dpicl_rag.server.keys import Caller
-from dpicl_rag.server.turns import Turns
+from dpicl_rag.server.request_log import Exchange
 
 T = TypeVar("T")
 
@@ -47,8 +47,8 @@ class Answering:
         exchange: Told the answer when it has ended.
     """
 
-    house: House
-    turns: Turns
+    catalogue: Catalogue
+    admission: Admission
     name: str
     caller: Caller
     asked: Ask
@@ -81,19 +81,19 @@ class Answering:
             DPICLError: Nothing is spent.
             Refusal: The same.
         """
-        async with self.turns.place(self.caller):
-            self._until = self.turns.clock() + self.turns.limits.seconds
+        async with self.admission.place(self.caller):
+            self._until = self.admission.clock() + self.admission.limits.seconds
             try:
-                await self.turns.take(self._begin, of=self.id, more=True)
+                await self.admission.take(self._begin, of=self.id, more=True)
                 yield
             finally:
                 # In the answer's order it comes after a beginning that nobody waited for.
-                await self.turns.settle(self._close, of=self.id)
+                await self.admission.settle(self._close, of=self.id)
 
     async def pieces(self) -> AsyncGenerator[str, None]:
         """Text as it is drawn, until the end, the limit of time, or the server's going down."""
-        while not self.turns.draining and self.turns.clock() < self._until:
-            piece = await self.turns.take(self._step, of=self.id, more=True)
+        while not self.admission.draining and self.admission.clock() < self._until:
+            piece = await self.admission.take(self._step, of=self.id, more=True)
             if piece is None:
                 return
             if piece:
@@ -106,13 +106,13 @@ class Answering:
             if self._stream is None:
                 raise DPICLError("the answer has not begun")
             self._stream.close()
-            return self.house.answer(self.name, self._stream)
+            return self.catalogue.answer(self.name, self._stream)
 
-        return await self.turns.take(end, of=self.id)
+        return await self.admission.take(end, of=self.id)
 
     def _begin(self) -> None:
-        self._stream = self.house.stream(self.name, self.caller, self.asked, self._reading)
-        self.asked_tokens = len(self.house.tokenizer.encode(self.asked.question))
+        self._stream = self.catalogue.stream(self.name, self.caller, self.asked, self._reading)
+        self.asked_tokens = len(self.catalogue.tokenizer.encode(self.asked.question))
 
     def _reading(self, part: float) -> None:
         self._read = part
@@ -126,7 +126,7 @@ class Answering:
         # What cannot be written now is settled when the ledger is opened again.
         with suppress(Exception):
             self._stream.close()
-            self.exchange.answer = self.house.answer(self.name, self._stream)
+            self.exchange.answer = self.catalogue.answer(self.name, self._stream)
 
 
 class Streamed(StreamingResponse):

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from dpicl_rag.errors import DPICLError
+from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.failures import Refusal, refusal
-from dpicl_rag.server.keys import Caller
 
 Kind = Literal["ingest", "audit"]
 State = Literal["running", "done", "failed", "stopped"]

@@ -18,19 +18,19 @@ from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
 from starlette.requests import ClientDisconnect
 
-from dpicl_rag.answers import in_thread
+from dpicl_rag.answering.answers import in_thread
+from dpicl_rag.corpora.corpus import require_corpus_name
 from dpicl_rag.errors import ConfigurationError, CorpusError
 from dpicl_rag.ledger.scope import require_name
-from dpicl_rag.retrieval.corpus import require_corpus_name
 from dpicl_rag.server import views
+from dpicl_rag.server.admission import Admission
+from dpicl_rag.server.api_keys import Caller, KeyFile
 from dpicl_rag.server.audits import Auditor
+from dpicl_rag.server.catalogue import PUBLIC, Catalogue
 from dpicl_rag.server.failures import Refusal
-from dpicl_rag.server.house import PUBLIC, House
 from dpicl_rag.server.jobs import Job, Jobs, Stopped
-from dpicl_rag.server.keys import Caller, KeyFile
 from dpicl_rag.server.limits import GOING_DOWN, busy
-from dpicl_rag.server.shelf import Shelf, Unit
-from dpicl_rag.server.turns import Turns
+from dpicl_rag.server.uploads import Unit, Uploads
 
 UPLOAD_PATH = "/v1/owner/documents"
 MOST_EPSILON = 1e6
@@ -110,42 +110,42 @@ class AuditRequest(BaseModel):
 
 
 @dataclass(frozen=True)
-class Office:
+class OwnerTools:
     """What owners work with.
 
     Attributes:
-        shelf: Where uploads go; None takes none.
+        uploads: Where uploads go; None takes none.
         auditor: Runs audits; None runs none.
         jobs: What is under way.
     """
 
-    shelf: Shelf | None
+    uploads: Uploads | None
     auditor: Auditor | None
     jobs: Jobs
 
     async def close(self) -> None:
         """End the job under way, and close what was opened."""
         await self.jobs.close()
-        if self.shelf is not None:
-            self.shelf.close()
+        if self.uploads is not None:
+            self.uploads.close()
 
     def most_bytes(self, path: str) -> int | None:
         """Of a body; None where owners have no limit of their own."""
-        if path != UPLOAD_PATH or self.shelf is None:
+        if path != UPLOAD_PATH or self.uploads is None:
             return None
-        return self.shelf.most_bytes + _FORM_BYTES
+        return self.uploads.most_bytes + _FORM_BYTES
 
 
 def owner_endpoints(
-    office: Office,
-    house: House,
+    tools: OwnerTools,
+    catalogue: Catalogue,
     keys: KeyFile | None,
-    turns: Turns,
+    admission: Admission,
     caller_of: Callable[[Request], Caller],
 ) -> APIRouter:
     """The endpoints below ``/v1/owner``."""
     router = APIRouter(prefix="/v1/owner")
-    jobs = office.jobs
+    jobs = tools.jobs
 
     def owner_of(caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
         if caller.role != "owner":
@@ -159,10 +159,10 @@ def owner_endpoints(
     Owning = Annotated[Caller, Depends(owner_of)]
 
     def auditor_for(corpus: str, owner: Caller) -> Auditor:
-        house.served(corpus, owner)
-        if office.auditor is None or corpus == PUBLIC:
+        catalogue.served(corpus, owner)
+        if tools.auditor is None or corpus == PUBLIC:
             raise Refusal(404, "no audits here; use `dpicl-rag audit`", code="no_audits")
-        return office.auditor
+        return tools.auditor
 
     def job_of(owner: Caller) -> Job:
         found = jobs.of(owner)
@@ -170,26 +170,26 @@ def owner_endpoints(
             raise Refusal(404, "no job was started yet", code="no_job")
         return found
 
-    def claim(shelf: Shelf, owner: Caller, corpus: str, epsilon: float | None) -> None:
+    def claim(uploads: Uploads, owner: Caller, corpus: str, epsilon: float | None) -> None:
         """Make a corpus ready to be filled: a new one is the owner's alone, and has a budget."""
-        if not owner.may_ask(corpus) or shelf.is_taken(corpus, house):
+        if not owner.may_ask(corpus) or uploads.is_taken(corpus, catalogue):
             # One sentence for what is another key's, what is not served and what this key may not.
             raise Refusal(
                 403,
                 "this key cannot fill a corpus of that name; choose another",
                 param="corpus",
             )
-        if corpus not in house.corpora:
+        if corpus not in catalogue.corpora:
             if keys is not None:
                 keys.close_corpus(corpus, owner)
-            if office.auditor is not None:
-                office.auditor.forget(corpus)  # of one that was deleted, maybe another owner's
-        shelf.give_budget(corpus, house, epsilon)
+            if tools.auditor is not None:
+                tools.auditor.forget(corpus)  # of one that was deleted, maybe another owner's
+        uploads.give_budget(corpus, catalogue, epsilon)
 
     @router.get("")
     def overview(owner: Owning) -> dict[str, Any]:
         """What there is to work with: corpora, callers, their budgets and the latest job."""
-        corpora = house.open_to(owner)
+        corpora = catalogue.open_to(owner)
         closed = {} if keys is None else keys.closed()
         everyone = owner.corpora is None
         callers = [one.name for one in keys.callers()] if keys is not None and everyone else []
@@ -200,28 +200,28 @@ def owner_endpoints(
             "closed": [name for name in corpora if name in closed],
             "callers": callers,
             "budgets": [
-                views.owned(house, one, Budget.model_fields["delta"].default)
-                for one in house.ledger.status()
+                views.owned(catalogue, one, Budget.model_fields["delta"].default)
+                for one in catalogue.ledger.status()
                 if (one.kind, one.name) in named
             ],
-            "most_bytes": None if office.shelf is None else office.shelf.most_bytes,
-            "upload_epsilon": None if office.shelf is None else office.shelf.config.epsilon,
-            "audits": office.auditor is not None,
+            "most_bytes": None if tools.uploads is None else tools.uploads.most_bytes,
+            "upload_epsilon": None if tools.uploads is None else tools.uploads.config.epsilon,
+            "audits": tools.auditor is not None,
             "job": None if job is None else job.view(),
         }
 
     @router.post("/documents", status_code=202, openapi_extra=_UPLOAD_FORM)
     async def upload(request: Request, owner: Owning) -> dict[str, Any]:
         """Read a mailbox, table or text into a corpus, which can be asked when that is done."""
-        shelf = office.shelf
-        if shelf is None:
+        uploads = tools.uploads
+        if uploads is None:
             raise Refusal(404, "no uploads here; use `dpicl-rag ingest`", code="no_uploads")
         job = jobs.begin("ingest", "", owner)
         try:
             job.at("Receiving the file")
-            receiving = _received(request, job, shelf, partial(claim, shelf, owner))
-            path, unit = await _unless_stopped(receiving, job, turns)
-            jobs.run(job, lambda job: shelf.ingest(job, house, turns, path, unit))
+            receiving = _received(request, job, uploads, partial(claim, uploads, owner))
+            path, unit = await _unless_stopped(receiving, job, admission)
+            jobs.run(job, lambda job: uploads.ingest(job, catalogue, admission, path, unit))
         except BaseException as error:
             jobs.fail(job, error)
             raise
@@ -242,7 +242,7 @@ def owner_endpoints(
     @router.post("/open")
     def open_corpus(body: Opening, owner: Owning) -> dict[str, Any]:
         """Open a corpus that was uploaded to other keys: those that name it, or name none."""
-        house.served(body.corpus, owner)
+        catalogue.served(body.corpus, owner)
         if keys is not None:
             keys.open_corpus(body.corpus)
         return {"corpus": body.corpus, "closed": False}
@@ -253,12 +253,12 @@ def owner_endpoints(
         if body.kind == "corpus":
             if body.name == PUBLIC:
                 raise Refusal(400, "the public model costs nothing and has no budget", param="name")
-            house.served(body.name, owner)
+            catalogue.served(body.name, owner)
         elif owner.corpora is not None:
             raise Refusal(403, "budgets of callers are set by owners of all corpora")
         elif keys is None or body.name not in {one.name for one in keys.callers()}:
             raise Refusal(404, "nobody of that name has a key", param="name")
-        house.ledger.set_budget(
+        catalogue.ledger.set_budget(
             corpus=body.name if body.kind == "corpus" else None,
             caller=body.name if body.kind == "caller" else None,
             rho=math.inf if body.epsilon is None else None,
@@ -267,8 +267,8 @@ def owner_endpoints(
             period=body.period,
             strict=body.strict,
         )
-        every = {(one.kind, one.name): one for one in house.ledger.status()}
-        return views.owned(house, every[body.kind, body.name], body.delta)
+        every = {(one.kind, one.name): one for one in catalogue.ledger.status()}
+        return views.owned(catalogue, every[body.kind, body.name], body.delta)
 
     @router.post("/audits", status_code=202)
     async def audit(body: AuditRequest, owner: Owning) -> dict[str, Any]:
@@ -276,7 +276,7 @@ def owner_endpoints(
         auditor = auditor_for(body.corpus, owner)
         job = jobs.begin("audit", body.corpus, owner)
         try:
-            settings = house.corpora[body.corpus].settings
+            settings = catalogue.corpora[body.corpus].settings
             command = auditor.begin(body.corpus, body.question, body.runs, settings)
             jobs.run(job, lambda job: auditor.run(job, command))
         except BaseException as error:
@@ -307,7 +307,7 @@ def owner_endpoints(
     return router
 
 
-async def _unless_stopped(work: Coroutine[Any, Any, T], job: Job, turns: Turns) -> T:
+async def _unless_stopped(work: Coroutine[Any, Any, T], job: Job, admission: Admission) -> T:
     """What the work gives; it ends when the job is stopped or the server goes down.
 
     Raises:
@@ -317,7 +317,7 @@ async def _unless_stopped(work: Coroutine[Any, Any, T], job: Job, turns: Turns) 
     try:
         while not working.done():
             await asyncio.wait([working], timeout=_POLL)
-            if turns.draining:
+            if admission.draining:
                 raise busy(GOING_DOWN)
             job.at(job.stage)
         return working.result()
@@ -331,7 +331,7 @@ async def _unless_stopped(work: Coroutine[Any, Any, T], job: Job, turns: Turns) 
 
 
 async def _received(
-    request: Request, job: Job, shelf: Shelf, claim: Callable[[str, float | None], None]
+    request: Request, job: Job, uploads: Uploads, claim: Callable[[str, float | None], None]
 ) -> tuple[Any, Unit]:
     """The file of an upload on disk, and how it is to be read; its corpus is claimed before.
 
@@ -353,7 +353,7 @@ async def _received(
             await in_thread(claim, name, epsilon)
             job.corpus = name
             # The form's own file is read in a worker thread, so that answers go on.
-            path = await in_thread(shelf.keep, job.corpus, file.filename or "", file.file)
+            path = await in_thread(uploads.keep, job.corpus, file.filename or "", file.file)
     except ClientDisconnect:
         raise Refusal(400, "the upload broke off; send it again") from None
     except OSError as error:
@@ -367,7 +367,7 @@ async def _received(
     except (HTTPException, MultiPartException, UnicodeError) as error:
         status = error.status_code if isinstance(error, HTTPException) else 400
         if status == 413:
-            raise Refusal(413, f"an upload has at most {shelf.most_bytes:,} bytes") from None
+            raise Refusal(413, f"an upload has at most {uploads.most_bytes:,} bytes") from None
         if status != 400:
             raise
         raise _wrong("send a form of the kind multipart/form-data", None) from None

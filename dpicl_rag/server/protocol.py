@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from dpicl_rag.answers import PrivateAnswer, StoppedBy
+from dpicl_rag.answering.answers import PrivateAnswer, StoppedBy
 from dpicl_rag.server.failures import Refusal
 
 _REFUSED: Mapping[str, tuple[Any, ...]] = {

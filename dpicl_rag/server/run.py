@@ -15,8 +15,8 @@ import uvicorn
 from fastapi import FastAPI
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.server.connection import MOST, SECONDS, Connection
-from dpicl_rag.server.turns import Turns
+from dpicl_rag.server.admission import Admission
+from dpicl_rag.server.idle_connection import MOST, SECONDS, Connection
 
 if sys.platform != "win32":
     import resource
@@ -31,9 +31,9 @@ GRACE = 60
 class DrainingServer(uvicorn.Server):
     """On a signal, answers end at their next token before connections are closed."""
 
-    def __init__(self, config: uvicorn.Config, turns: Turns) -> None:
+    def __init__(self, config: uvicorn.Config, admission: Admission) -> None:
         super().__init__(config)
-        self._turns = turns
+        self._admission = admission
         self._patient_until = math.inf
         self._on_start: Callable[[], None] = lambda: None
 
@@ -67,14 +67,14 @@ class DrainingServer(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """See uvicorn. Until the last answer has ended, those who ask are told to come back."""
         done = await super().on_tick(counter)
-        drained = not self._turns.inside or time.monotonic() > self._patient_until
+        drained = not self._admission.inside or time.monotonic() > self._patient_until
         return done and (drained or self.force_exit)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """See uvicorn."""
-        if not self._turns.draining:
+        if not self._admission.draining:
             self._patient_until = time.monotonic() + GRACE
-        self._turns.drain()
+        self._admission.drain()
         if sig == signal.SIGTERM:
             # Asked to end, and ended: not killed, as uvicorn would have its status say.
             self.should_exit = True
@@ -113,7 +113,7 @@ def make_server(app: FastAPI, *, host: str, port: int) -> DrainingServer:
         timeout_graceful_shutdown=GRACE,
         timeout_keep_alive=int(SECONDS),
     )
-    return DrainingServer(config, app.state.turns)
+    return DrainingServer(config, app.state.admission)
 
 
 def _allow_connections(files: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 
-from dpicl_rag.server.keys import BYTES, PREFIX, Caller
+from dpicl_rag.server.api_keys import BYTES, PREFIX, Caller
 
 
 class RunKey:

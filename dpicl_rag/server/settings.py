@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.corpora import Corpus
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.prompts import PromptTemplate
-from dpicl_rag.retrieval import UNITS, Corpus, retriever_over
-from dpicl_rag.server.house import Served
+from dpicl_rag.retrieval import UNITS, retriever_over
+from dpicl_rag.server.catalogue import Served
 
 _SEARCH = frozenset({"threshold", "top_k"})
 _PROMPT = frozenset({"system", "answer_prefix"})

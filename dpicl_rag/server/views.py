@@ -10,23 +10,23 @@ from dpicl_rag.knowledge import Entry
 from dpicl_rag.ledger import ScopeStatus
 from dpicl_rag.ledger.fixed_point import affordable
 from dpicl_rag.ledger.standing import standing
-from dpicl_rag.server.house import House
-from dpicl_rag.server.keys import Caller
+from dpicl_rag.server.api_keys import Caller
+from dpicl_rag.server.catalogue import Catalogue
 
 
-def budget(house: House, name: str, caller: Caller) -> dict[str, Any]:
+def budget(catalogue: Catalogue, name: str, caller: Caller) -> dict[str, Any]:
     """Budgets that an answer comes out of, and how many answers they pay for."""
-    config = house.config(name)
-    price = house.price(name)
+    config = catalogue.config(name)
+    price = catalogue.price(name)
     scopes = [
         {**scope(one, config.delta, price), **_answers(one, price)}
-        for one in house.budgets(name, caller)
+        for one in catalogue.budgets(name, caller)
     ]
     return {
         "model": name,
         "epsilon": config.epsilon,
         "delta": config.delta,
-        "answers_left": house.answers_left(name, caller),
+        "answers_left": catalogue.answers_left(name, caller),
         "scopes": scopes,
     }
 
@@ -56,11 +56,11 @@ def scope(one: ScopeStatus, delta: float, price: float) -> dict[str, Any]:
     }
 
 
-def owned(house: House, one: ScopeStatus, delta: float) -> dict[str, Any]:
+def owned(catalogue: Catalogue, one: ScopeStatus, delta: float) -> dict[str, Any]:
     """A budget as its owner sees it: a caller's is to pay for answers of the dearest corpus."""
-    names = [one.name] if one.kind == "corpus" else list(house.corpora)
+    names = [one.name] if one.kind == "corpus" else list(catalogue.corpora)
     price = max(
-        map(house.price, names), default=epsilon_to_rho(PrivacyConfig.create().epsilon, delta)
+        map(catalogue.price, names), default=epsilon_to_rho(PrivacyConfig.create().epsilon, delta)
     )
     return scope(one, delta, price)
 

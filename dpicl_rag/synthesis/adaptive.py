@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 import torch
 
+from dpicl_rag.answering.privacy_filters import Filter
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.filters import Filter
 from dpicl_rag.mechanisms.base import no_ranges
 from dpicl_rag.mechanisms.good_radius import LARGEST, NOISY_VALUES, good_radius
 from dpicl_rag.mechanisms.points import GRID, points, public_point

@@ -9,11 +9,11 @@ from typing import Any, Literal, get_args
 
 from dpicl_rag import _validate
 from dpicl_rag.accounting import DIRECT, epsilon_to_rho, rho_to_epsilon
+from dpicl_rag.answering.plan import Plan, answer_plan
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.plan import Plan, answer_plan
-from dpicl_rag.synthesis import run_folder
-from dpicl_rag.synthesis.keys import LEVELS, Trie, WordList, noise_for
+from dpicl_rag.synthesis import synthesis_folder
+from dpicl_rag.synthesis.key_words import LEVELS, Trie, WordList, noise_for
 from dpicl_rag.synthesis.template import RecordTemplate
 
 Keys = Literal["both", "list", "trie"]
@@ -143,7 +143,7 @@ class CorpusPlan:
         """How a record is drawn."""
         return answer_plan(self._config(), DIRECT, 0.0)
 
-    def run_plan(self, source: str, model: str) -> run_folder.Plan:
+    def run_plan(self, source: str, model: str) -> synthesis_folder.Plan:
         """What a folder keeps of it.
 
         Args:
@@ -160,7 +160,7 @@ class CorpusPlan:
             "text": self.rho - self.keys_rho,
             "record": self.record_rho,
         }
-        return run_folder.Plan(settings, charges)
+        return synthesis_folder.Plan(settings, charges)
 
     def _config(self) -> PrivacyConfig:
         return PrivacyConfig.create(

@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpicl_rag.accounting import Adjacency
-from dpicl_rag.decoding import decode
+from dpicl_rag.answering.decoding import decode
+from dpicl_rag.answering.privacy_filters import Filter
+from dpicl_rag.answering.prompt_rows import read
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.filters import Filter
 from dpicl_rag.language_models.base import GrowingRows, Input, LanguageModel
-from dpicl_rag.language_models.load import load_language_model
-from dpicl_rag.language_models.memory import enough_memory
+from dpicl_rag.language_models.load_language_model import load_language_model
+from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.prompts import Prompt
-from dpicl_rag.reading import read
+from dpicl_rag.synthesis.disjoint_batches import Batches, units_of
 from dpicl_rag.synthesis.example_template import ExampleTemplate, ended, written
 from dpicl_rag.synthesis.examples_plan import ExamplesMethod, ExamplesPlan, examples_plan
-from dpicl_rag.synthesis.exponential import Batches, units_of
 from dpicl_rag.synthesis.fresh_sample import FreshSampleRows
 from dpicl_rag.synthesis.label_charge import LabelCharge, TextFilter
 from dpicl_rag.synthesis.pools import (
@@ -31,8 +31,8 @@ from dpicl_rag.synthesis.pools import (
     public_labels,
     public_rate,
 )
-from dpicl_rag.synthesis.records import StoppedBy, Synthesis, SyntheticRecord
-from dpicl_rag.synthesis.run_folder import Plan, Run, open_run
+from dpicl_rag.synthesis.released_records import StoppedBy, Synthesis, SyntheticRecord
+from dpicl_rag.synthesis.synthesis_folder import Plan, Run, open_run
 
 if TYPE_CHECKING:
     from dpicl_rag.ledger import Ledger, Reservation

@@ -28,8 +28,8 @@ from dpicl_rag.accounting import (
 from dpicl_rag.accounting.calibration import fixed_size_multiplier
 from dpicl_rag.accounting.conversion import NANO
 from dpicl_rag.accounting.pure_dp import amplified_epsilon
+from dpicl_rag.answering.privacy_filters import rounded_up
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.filters import rounded_up
 from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.mechanisms.utilities import Surplus

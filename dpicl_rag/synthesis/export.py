@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpicl_rag.corpora import Corpus
+from dpicl_rag.corpora.corpus import collection_metadata, require_corpus_name
+from dpicl_rag.corpora.register import pages
+from dpicl_rag.corpora.synthetic_mark import SyntheticOrigin
 from dpicl_rag.errors import CorpusError
-from dpicl_rag.retrieval import Corpus
-from dpicl_rag.retrieval.corpus import collection_metadata, require_corpus_name
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
-from dpicl_rag.retrieval.register import pages
 from dpicl_rag.retrieval.store import Store
-from dpicl_rag.retrieval.synthetic import SyntheticOrigin
 
 if TYPE_CHECKING:
-    from dpicl_rag.synthesis.records import Synthesis
+    from dpicl_rag.synthesis.released_records import Synthesis
 
 _PAGE = 64
 

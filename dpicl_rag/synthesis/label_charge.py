@@ -8,8 +8,8 @@ from typing import NoReturn
 
 import torch
 
+from dpicl_rag.answering.privacy_filters import rounded_up
 from dpicl_rag.errors import DPICLError
-from dpicl_rag.filters import rounded_up
 from dpicl_rag.ledger import Reservation
 
 

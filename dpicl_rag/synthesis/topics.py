@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from dpicl_rag.retrieval.count import NoisyCount
-from dpicl_rag.synthesis.keys import Key
+from dpicl_rag.synthesis.key_words import Key
 
 
 @dataclass(frozen=True, slots=True)

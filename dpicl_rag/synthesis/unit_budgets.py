@@ -1,7 +1,7 @@
 """What each unit may still spend in a run. Private: it is in no error and no repr.
 
 A unit's limit follows from what it has spent itself and from public numbers, as a privacy filter
-needs (`dpicl_rag.filters`). A unit that cannot pay is silent, and nobody is told.
+needs (`dpicl_rag.answering.privacy_filters`). A unit that cannot pay is silent, and nobody is told.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
+from dpicl_rag.answering.privacy_filters import IndividualFilter
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.filters import IndividualFilter
 from dpicl_rag.ledger import Reservation
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 

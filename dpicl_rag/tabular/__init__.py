@@ -11,26 +11,26 @@ from dpicl_rag._lazy import importing
 
 if TYPE_CHECKING:
     from dpicl_rag.tabular.aggregates import Aggregates, release_aggregates
-    from dpicl_rag.tabular.local import (
+    from dpicl_rag.tabular.local_privacy import (
         Report,
         bits_from_reports,
         local_report,
         tables_from_reports,
     )
     from dpicl_rag.tabular.naive_bayes import NaiveBayes
+    from dpicl_rag.tabular.noisy_tables import NoisyTables, release_tables
     from dpicl_rag.tabular.schema import Category, Label, Number, Schema
     from dpicl_rag.tabular.serialise import examples, prompt, serialise_row
-    from dpicl_rag.tabular.tables import NoisyTables, release_tables
 
 __getattr__, __dir__ = importing(
     __name__,
     {
         "aggregates": "Aggregates release_aggregates",
-        "local": "Report bits_from_reports local_report tables_from_reports",
+        "local_privacy": "Report bits_from_reports local_report tables_from_reports",
         "naive_bayes": "NaiveBayes",
         "schema": "Category Label Number Schema",
         "serialise": "examples prompt serialise_row",
-        "tables": "NoisyTables release_tables",
+        "noisy_tables": "NoisyTables release_tables",
     },
 )
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dpicl_rag._run_files import alone_in, write_whole
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.files.run_files import alone_in, write_whole
 
 _FILE = "release.json"
 

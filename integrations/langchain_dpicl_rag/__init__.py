@@ -7,8 +7,8 @@ and keep them out of everything that LangChain records about their own run.
 
 from langchain_dpicl_rag.chains import PrivateCombineDocuments, PrivateRetrievalChain
 from langchain_dpicl_rag.chat_model import ChatPrivateContext
-from langchain_dpicl_rag.embeddings import PrivateEmbeddings
-from langchain_dpicl_rag.llm import PrivateLLM
+from langchain_dpicl_rag.embedding_models import PrivateEmbeddings
+from langchain_dpicl_rag.text_model import PrivateLLM
 
 __all__ = [
     "ChatPrivateContext",

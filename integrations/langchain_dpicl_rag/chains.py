@@ -14,15 +14,15 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, ConfigDict, Field
 
 from dpicl_rag.accounting import Stability
-from dpicl_rag.answers import PrivateAnswer, PrivateStream, begun
+from dpicl_rag.answering.answers import PrivateAnswer, PrivateStream, begun
 from dpicl_rag.errors import BudgetExceededError, ConfigurationError
-from dpicl_rag.framework_documents import own
+from dpicl_rag.loaders.framework_documents import own
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import Documents, GivenDocuments, Retriever, stability_of_list
 from dpicl_rag.retrieval.vectors import Where
 from langchain_dpicl_rag.inputs import Question, asked, joined, refuse_arguments
 from langchain_dpicl_rag.private_model import llm_from, with_unit
-from langchain_dpicl_rag.stores import private_retriever
+from langchain_dpicl_rag.store_retrievers import private_retriever
 
 Answered: TypeAlias = Any
 """The text; under ``numbers=True`` a dict with the text under ``answer``."""

@@ -11,7 +11,7 @@ from langchain_core.messages import BaseMessage, HumanMessage
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.prompts import PromptTemplate
-from langchain_dpicl_rag.documents import SealedDocuments, unseal
+from langchain_dpicl_rag.sealed_documents import SealedDocuments, unseal
 
 _DOCUMENT_BLOCK = "text-plain"
 _SPEAKERS = {"human": "User", "ai": "Assistant", "tool": "Tool"}

@@ -9,13 +9,13 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import VectorStore
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.retrieval.stores.faiss import Entry, FaissVectors
-from dpicl_rag.retrieval.stores.pg_statements import Table
-from dpicl_rag.retrieval.stores.pgvector import Connect, PgVectors, connecting_through
-from dpicl_rag.retrieval.stores.qdrant import QdrantVectors
 from dpicl_rag.retrieval.vectors import VectorSource
-from langchain_dpicl_rag.documents import named
-from langchain_dpicl_rag.embeddings import embedder_of
+from dpicl_rag.stores.faiss import Entry, FaissVectors
+from dpicl_rag.stores.pg_statements import Table
+from dpicl_rag.stores.pgvector import Connect, PgVectors, connecting_through
+from dpicl_rag.stores.qdrant import QdrantVectors
+from langchain_dpicl_rag.embedding_models import embedder_of
+from langchain_dpicl_rag.sealed_documents import named
 
 
 def exact_source(store: VectorStore, unit_field: str | None) -> VectorSource | None:

@@ -16,13 +16,13 @@ from langchain_core.language_models.base import (
 from langchain_core.runnables import RunnableConfig
 from pydantic import Field, field_validator
 
-from dpicl_rag.answers import PrivateAnswer, PrivateStream, in_thread
+from dpicl_rag.answering.answers import PrivateAnswer, PrivateStream, in_thread
 from dpicl_rag.configuration import TEMPLATE
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import Documents
 from langchain_dpicl_rag.conversations import Conversation
-from langchain_dpicl_rag.documents import (
+from langchain_dpicl_rag.sealed_documents import (
     DOCUMENTS,
     FRESH,
     SealedCall,

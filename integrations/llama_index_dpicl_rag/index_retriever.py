@@ -14,14 +14,15 @@ from llama_index.core.vector_stores.simple import SimpleVectorStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from llama_index.vector_stores.chroma import ChromaVectorStore
 
+from dpicl_rag.corpora import Corpus
+from dpicl_rag.corpora.defects import NO_TEXT, Defect
+from dpicl_rag.corpora.passages import Record
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.framework_documents import SOURCE_FIELD
-from dpicl_rag.retrieval import UNITS, Corpus, Retriever, refuse_approximate, retriever_over
-from dpicl_rag.retrieval.defects import NO_TEXT, Defect
-from dpicl_rag.retrieval.memory import InMemoryVectors
-from dpicl_rag.retrieval.passages import Record
+from dpicl_rag.loaders.framework_documents import SOURCE_FIELD
+from dpicl_rag.retrieval import UNITS, Retriever, refuse_approximate, retriever_over
 from dpicl_rag.retrieval.vectors import VectorSource, Where
-from llama_index_dpicl_rag.exact_stores import exact_source
+from dpicl_rag.stores.in_memory import InMemoryVectors
+from llama_index_dpicl_rag.exact_indexes import exact_source
 from llama_index_dpicl_rag.nodes import record_of_node
 
 

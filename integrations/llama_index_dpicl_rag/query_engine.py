@@ -16,7 +16,7 @@ from dpicl_rag.retrieval import Retriever
 from dpicl_rag.retrieval.vectors import VectorSource, Where
 from llama_index_dpicl_rag.index_retriever import private_retriever
 from llama_index_dpicl_rag.llm import PrivateLLM, llm_from
-from llama_index_dpicl_rag.options import refuse_options
+from llama_index_dpicl_rag.refused_options import refuse_options
 from llama_index_dpicl_rag.responses import arespond, respond
 
 OPTIONS = ("unit_field", "threshold", "top_k", "where", "streaming", "fresh", "callback_manager")

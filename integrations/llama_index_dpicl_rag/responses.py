@@ -11,7 +11,7 @@ from llama_index.core.base.response.schema import (
     StreamingResponse,
 )
 
-from dpicl_rag.answers import PrivateAnswer, begun
+from dpicl_rag.answering.answers import PrivateAnswer, begun
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import Documents
 

@@ -22,12 +22,12 @@ from llama_index_instrumentation import get_dispatcher
 from dpicl_rag.accounting import Stability
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.framework_documents import own
+from dpicl_rag.loaders.framework_documents import own
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import GivenDocuments, stability_of_list
 from llama_index_dpicl_rag.llm import PrivateLLM, llm_from, refuse
-from llama_index_dpicl_rag.options import refuse_options
 from llama_index_dpicl_rag.recorder import Unrecorded
+from llama_index_dpicl_rag.refused_options import refuse_options
 from llama_index_dpicl_rag.responses import arespond, pieces, respond
 
 _dispatcher = get_dispatcher(__name__)

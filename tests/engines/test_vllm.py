@@ -25,10 +25,10 @@ import torch
 from demos.email_assistant import CORPUS, DELTA, EPSILON, MAX_TOKENS, TEMPLATE
 from demos.inbox.generator import Mailbox, generate
 from dpicl_rag import Corpus, Ledger, NotPrivateWarning, PrivateContextLLM, load
+from dpicl_rag.answering.prompt_rows import read
 from dpicl_rag.language_models.defaults import default_folder, default_model
-from dpicl_rag.language_models.openai_compatible.model import OpenAICompatibleModel
+from dpicl_rag.language_models.openai_compatible.openai_model import OpenAICompatibleModel
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
-from dpicl_rag.reading import read
 
 PYTHON = os.environ.get("DPICL_RAG_VLLM")
 STARTS_WITHIN = 600.0

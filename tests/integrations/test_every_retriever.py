@@ -20,7 +20,7 @@ from dpicl_rag import (
     ThresholdRetriever,
     TopKRetriever,
 )
-from dpicl_rag.cli import app, stores
+from dpicl_rag.cli import app, data_folder
 from langchain_dpicl_rag import PrivateCombineDocuments, PrivateRetrievalChain
 from llama_index_dpicl_rag import PrivateQueryEngine
 from tests.support.bucket_embedder import BucketEmbedder
@@ -100,7 +100,7 @@ DOORS: list[Callable[..., str]] = [
 def corpus(tmp_path: Path, tiny_model, monkeypatch: pytest.MonkeyPatch) -> Iterator[Corpus]:
     monkeypatch.setenv("DPICL_RAG_STORE", str(tmp_path / "store"))
     monkeypatch.setenv("DPICL_RAG_LEDGER", str(tmp_path / "ledger.sqlite"))
-    monkeypatch.setattr(stores, "load_embedder", lambda name, device=None: BucketEmbedder())
+    monkeypatch.setattr(data_folder, "load_embedder", lambda name, device=None: BucketEmbedder())
     monkeypatch.setattr("dpicl_rag.language_models.defaults.default_model", lambda: tiny_model)
     made = Corpus.create("notes", tmp_path / "store", embedder=BucketEmbedder())
     made.add(NOTES)

@@ -14,8 +14,8 @@ from llama_index.core.schema import NodeWithScore, TextNode
 
 from dpicl_rag import ConfigurationError, Document, Ledger, PrivateContextLLM, load
 from dpicl_rag.auditing import SyntheticModel
-from dpicl_rag.framework_documents import own
-from dpicl_rag.retrieval import Corpus
+from dpicl_rag.corpora import Corpus
+from dpicl_rag.loaders.framework_documents import own
 from tests.integrations.test_support import QUESTION, SIZE, Coins, speech
 from tests.support.bucket_embedder import BucketEmbedder
 

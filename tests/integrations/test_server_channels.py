@@ -17,13 +17,14 @@ import pytest
 from dpicl_rag import Document, Ledger
 from dpicl_rag.auditing.channels import Channels, differences
 from dpicl_rag.auditing.observed import neighbours_by_channel
-from dpicl_rag.retrieval import Corpus, ThresholdRetriever
+from dpicl_rag.corpora import Corpus
+from dpicl_rag.retrieval import ThresholdRetriever
 from dpicl_rag.server import chat
+from dpicl_rag.server.api_keys import KeyFile
 from dpicl_rag.server.app import create_app
-from dpicl_rag.server.house import House, Served
-from dpicl_rag.server.journal import Journal
-from dpicl_rag.server.keys import KeyFile
+from dpicl_rag.server.catalogue import Catalogue, Served
 from dpicl_rag.server.limits import Limits
+from dpicl_rag.server.request_log import RequestLog
 from tests.integrations.leak_probe import SECRET, LeakProbe, SpyModel
 from tests.integrations.test_neighbours import SameAnswer
 from tests.support.bucket_embedder import BucketEmbedder
@@ -87,7 +88,7 @@ def day(server, key, others, channels):
     for number in range(3):  # the second key's budget ends, then its questions of the minute
         ask(f"Who is patient {number}?", others[0], stream=number == 1)
     look()
-    server.house._model.left = 3  # the engine stops answering
+    server.catalogue._model.left = 3  # the engine stops answering
     ask("Is it mended?")
     ask("Is it mended?", stream=True)
     look()
@@ -107,7 +108,7 @@ def opened(folder: Path, documents, model):
     keys = KeyFile(folder / "keys.sqlite")
     mine, others = keys.add("ann", role="owner"), [keys.add("bob")]
     [token] = model.tokenizer.encode("e")
-    house = House(
+    catalogue = Catalogue(
         FailingEngine(model, 10**9),
         {"notes": Served(ThresholdRetriever(corpus, -1.0), {"max_tokens": 4})},
         ledger,
@@ -115,12 +116,12 @@ def opened(folder: Path, documents, model):
         embedder=BucketEmbedder(),
         randomness=SameAnswer(token),
     )
-    house.texts = [document.text for document in documents]  # for planted faults
-    log = Journal(sys.stderr, questions=True)
-    app = create_app(house, keys, Limits(a_minute=60), log)
-    house.count = app.state.metrics.request
+    catalogue.texts = [document.text for document in documents]  # for planted faults
+    log = RequestLog(sys.stderr, questions=True)
+    app = create_app(catalogue, keys, Limits(a_minute=60), log)
+    catalogue.count = app.state.metrics.request
     try:
-        with running(app, house) as server:
+        with running(app, catalogue) as server:
             yield server, mine, others
     finally:
         corpus.close()
@@ -153,45 +154,45 @@ def show(one, other, place):
 
 
 def a_header_with_a_count(monkeypatch):
-    spent, begin, counts = chat.spent, House.stream, []
+    spent, begin, counts = chat.spent, Catalogue.stream, []
 
     def stream(self, *asked):
         counts.append(len(self.texts))
         return begin(self, *asked)
 
-    monkeypatch.setattr(House, "stream", stream)
+    monkeypatch.setattr(Catalogue, "stream", stream)
     monkeypatch.setattr(chat, "spent", lambda answer: {**spent(answer), "X-Units": str(counts)})
 
 
 def a_log_line_with_the_documents(monkeypatch):
-    begin = House.stream
+    begin = Catalogue.stream
 
     def stream(self, *asked):
         logging.getLogger("some.library").debug("found %s", self.texts)
         return begin(self, *asked)
 
-    monkeypatch.setattr(House, "stream", stream)
+    monkeypatch.setattr(Catalogue, "stream", stream)
 
 
 def a_status_that_follows_the_documents(monkeypatch):
-    begin = House.stream
+    begin = Catalogue.stream
 
     def stream(self, *asked):
         if len(self.texts) > 3:
             raise RuntimeError
         return begin(self, *asked)
 
-    monkeypatch.setattr(House, "stream", stream)
+    monkeypatch.setattr(Catalogue, "stream", stream)
 
 
 def a_metric_of_the_search(monkeypatch):
-    begin = House.stream
+    begin = Catalogue.stream
 
     def stream(self, *asked):
         self.count("notes", len(self.texts))
         return begin(self, *asked)
 
-    monkeypatch.setattr(House, "stream", stream)
+    monkeypatch.setattr(Catalogue, "stream", stream)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from dpicl_rag.language_models.ray import RayModel, crew
+from dpicl_rag.language_models.ray import RayModel, worker_pool
 from tests.support.answering import DOCUMENTS, QUESTION, answered
 from tests.support.tiny_model import build_tiny_model
 
@@ -41,7 +41,7 @@ def spread():
     os.environ.pop("RAY_ADDRESS", None)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    crew.connect(None, 2)
+    worker_pool.connect(None, 2)
     with RayModel(build_tiny_model, 2, patience=PATIENCE) as model:
         yield model
     torch.set_num_threads(threads)
@@ -94,7 +94,7 @@ def killing(model, delay, worker):
     done: list[int] = []
     pid = 0
     with contextlib.suppress(ray.exceptions.RayError):  # killed after the last answer
-        pid = process_of(model._crew._actors[worker])
+        pid = process_of(model._pool._actors[worker])
 
     def kill():
         time.sleep(delay)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, Literal
 
-from dpicl_rag.language_models.ray import crew
+from dpicl_rag.language_models.ray import worker_pool
 from dpicl_rag.language_models.ray.worker import Worker
 
 Fault = Literal["dies before", "dies after", "hangs", "unsure before", "unsure after", ""]
@@ -137,7 +137,7 @@ def install(monkeypatch: Any) -> FakeRay:
     """Put a stand-in in the place of Ray, for one test."""
     fake = FakeRay()
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
-    monkeypatch.setattr(crew, "_ray", lambda: fake)
-    monkeypatch.setattr(crew, "_PAUSE", 1e-9)
-    monkeypatch.setattr(crew, "_LONGEST_PAUSE", 1e-9)
+    monkeypatch.setattr(worker_pool, "_ray", lambda: fake)
+    monkeypatch.setattr(worker_pool, "_PAUSE", 1e-9)
+    monkeypatch.setattr(worker_pool, "_LONGEST_PAUSE", 1e-9)
     return fake

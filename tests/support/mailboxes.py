@@ -12,8 +12,8 @@ from uuid import uuid4
 import chromadb
 from chromadb.config import Settings
 
+from dpicl_rag.corpora import Corpus
 from dpicl_rag.documents import Document, Origin
-from dpicl_rag.retrieval import Corpus
 from tests.support.bucket_embedder import BucketEmbedder
 
 Row = tuple[str, ...]

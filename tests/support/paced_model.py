@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from dpicl_rag.auditing.synthetic import SyntheticModel, SyntheticRows
+from dpicl_rag.auditing.worst_models import SyntheticModel, SyntheticRows
 
 SIZE = 8
 """Tokens, ``a`` to ``h``. None ends an answer, so it has as many as it may."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from dpicl_rag.auditing.synthetic import SyntheticModel, SyntheticTokenizer
+from dpicl_rag.auditing.worst_models import SyntheticModel, SyntheticTokenizer
 
 _END = 0
 

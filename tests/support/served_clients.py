@@ -20,7 +20,7 @@ import httpx
 
 from dpicl_rag import Ledger
 from dpicl_rag.accounting import epsilon_to_rho
-from dpicl_rag.server.keys import KeyFile
+from dpicl_rag.server.api_keys import KeyFile
 from tests.support import serving
 
 ROOT = Path(__file__).parents[2]

@@ -18,11 +18,11 @@ from pathlib import Path
 from dpicl_rag import Document, Ledger, PrivateContextLLM
 from dpicl_rag.ledger import Reservation
 from dpicl_rag.retrieval import GivenDocuments
+from dpicl_rag.server.api_keys import KeyFile
 from dpicl_rag.server.app import create_app
-from dpicl_rag.server.house import House, Served
-from dpicl_rag.server.journal import Journal
-from dpicl_rag.server.keys import KeyFile
+from dpicl_rag.server.catalogue import Catalogue, Served
 from dpicl_rag.server.limits import Limits
+from dpicl_rag.server.request_log import RequestLog
 from dpicl_rag.server.run import make_server
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.paced_model import PacedModel
@@ -61,7 +61,7 @@ def serve(folder: Path, listening: socket.socket) -> None:
         for name, settings in SETTINGS.items()
     }
     with (folder / "log.jsonl").open("a") as log:
-        house = House(
+        catalogue = Catalogue(
             PacedModel(open=True, seconds=0.002),
             corpora,
             Ledger(folder / "ledger.sqlite", busy_timeout=300.0),
@@ -69,7 +69,7 @@ def serve(folder: Path, listening: socket.socket) -> None:
             embedder=BucketEmbedder(),
         )
         keys = KeyFile(folder / "keys.sqlite", busy_timeout=300.0)
-        app = create_app(house, keys, Limits(a_minute=1_000_000), Journal(log))
+        app = create_app(catalogue, keys, Limits(a_minute=1_000_000), RequestLog(log))
         server = make_server(app, host="127.0.0.1", port=0)
         server.run(sockets=[listening])
 

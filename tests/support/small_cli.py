@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dpicl_rag.cli import main, stores
+from dpicl_rag.cli import data_folder, main
 from dpicl_rag.language_models import defaults
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.paced_model import PacedModel
 
 if __name__ == "__main__":
-    stores.load_embedder = lambda name: BucketEmbedder()
+    data_folder.load_embedder = lambda name: BucketEmbedder()
     defaults.default_model = lambda: PacedModel(open=True, seconds=0.02)
     main()

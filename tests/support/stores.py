@@ -17,13 +17,13 @@ from chromadb.config import Settings
 from qdrant_client import QdrantClient, models
 from sqlalchemy import Engine, text
 
+from dpicl_rag.corpora import Corpus
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
-from dpicl_rag.retrieval import Corpus
-from dpicl_rag.retrieval.stores.exact import ExactStore
-from dpicl_rag.retrieval.stores.faiss import Entry, FaissVectors
-from dpicl_rag.retrieval.stores.pg_statements import Table
-from dpicl_rag.retrieval.stores.pgvector import PgVectors
-from dpicl_rag.retrieval.stores.qdrant import QdrantVectors
+from dpicl_rag.stores.exact_store import ExactStore
+from dpicl_rag.stores.faiss import Entry, FaissVectors
+from dpicl_rag.stores.pg_statements import Table
+from dpicl_rag.stores.pgvector import PgVectors
+from dpicl_rag.stores.qdrant import QdrantVectors
 from tests.support.scored_units import OneVector
 
 DIMENSION = 8

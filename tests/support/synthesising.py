@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import torch
 
-from dpicl_rag.auditing.synthetic import SyntheticModel, worst_speech
+from dpicl_rag.auditing.worst_models import SyntheticModel, worst_speech
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.synthesis.corpus_plan import CorpusPlan
-from dpicl_rag.synthesis.run_folder import Drawn, Run
+from dpicl_rag.synthesis.synthesis_folder import Drawn, Run
 from dpicl_rag.synthesis.template import RecordField, RecordTemplate
 
 KEYS = ("alpha", "betas", "gamma")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dpicl_rag.synthesis.records import Synthesis, SyntheticRecord
+from dpicl_rag.synthesis.released_records import Synthesis, SyntheticRecord
 from tests.support.bucket_embedder import BucketEmbedder
 
 FAR, NEAR = "It says the light is red.", "It says betas glow blue at night."

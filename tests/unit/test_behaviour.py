@@ -22,15 +22,9 @@ from unittest import mock
 import pytest
 import torch
 
-from dpicl_rag import (
-    Document,
-    Ledger,
-    PrivateContextLLM,
-    ThresholdRetriever,
-    TopKRetriever,
-    plan,
-)
+from dpicl_rag import Document, Ledger, PrivateContextLLM, ThresholdRetriever, TopKRetriever
 from dpicl_rag.accounting import Adjacency, Budget
+from dpicl_rag.answering import plan
 from dpicl_rag.auditing import Subject, SyntheticModel
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
 from dpicl_rag.methods import make
@@ -39,13 +33,13 @@ from dpicl_rag.retrieval import (
     PrivateThresholdRetriever,
     PrivateTopKRetriever,
 )
-from dpicl_rag.synthesis import run_folder
-from dpicl_rag.synthesis.corpus import synthesise
+from dpicl_rag.synthesis import synthesis_folder
 from dpicl_rag.synthesis.examples import synthesise_examples
 from dpicl_rag.synthesis.examples_plan import ExamplesMethod
 from dpicl_rag.synthesis.pools import LabelledDocument
+from dpicl_rag.synthesis.synthetic_corpus import synthesise
 from dpicl_rag.tabular.aggregates import release_aggregates
-from dpicl_rag.tabular.tables import release_tables
+from dpicl_rag.tabular.noisy_tables import release_tables
 from tests.support.private_rows import EVERY_ROW, SCHEMA
 from tests.support.scored_units import ScoredUnits
 from tests.support.scripted_model import ScriptedModel
@@ -207,7 +201,7 @@ def corpus_of_records() -> list[object]:
     documents = [Document(note, f"unit-{at}") for at, note in enumerate(notes)]
     spoken = {"alpha": "The light is red", "betas": "It was blue", "none": "Nothing"}
     shape = {"topics_per_unit": 2, "batch": 20, "records_per_topic": 2, "epsilon": 60.0}
-    with mock.patch.object(run_folder.secrets, "token_bytes", lambda size: b"k" * size):
+    with mock.patch.object(synthesis_folder.secrets, "token_bytes", lambda size: b"k" * size):
         found = synthesise(
             *(documents, short_plan(6, **shape)),
             model=ScriptedModel(spoken),

@@ -10,14 +10,14 @@ import huggingface_hub
 import pytest
 from huggingface_hub import constants
 
-from dpicl_rag._pinned import Pinned
 from dpicl_rag.errors import ConfigurationError, DPICLError, ModelError
 from dpicl_rag.language_models import names
 from dpicl_rag.language_models.defaults import MODEL, default_folder, is_toy
-from dpicl_rag.language_models.openai_compatible.model import _tokenizer
+from dpicl_rag.language_models.openai_compatible.openai_model import _tokenizer
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
+from dpicl_rag.weights.pinned import Pinned
 from tests.support.chroma_server import free_port
 from tests.support.hub import COMMIT, served_hub
 
@@ -113,7 +113,9 @@ def test_a_converted_model_needs_neither(tmp_path, monkeypatch):
     ],
 )
 def test_the_name_of_a_chat_api_is_told_at_once(name, monkeypatch):
-    monkeypatch.setattr("dpicl_rag._hub.answers_for", lambda *_: pytest.fail("asked the hub"))
+    monkeypatch.setattr(
+        "dpicl_rag.weights.hub.answers_for", lambda *_: pytest.fail("asked the hub")
+    )
     with pytest.raises(ConfigurationError, match=r"no log-probabilities .* openai\+http://"):
         PrivateContextLLM(name)
 
@@ -122,7 +124,7 @@ def test_the_name_of_a_chat_api_is_told_at_once(name, monkeypatch):
     "name", ["gpt2", "openai/gpt-oss-20b", "google/gemma-2-2b-it", "org/o1-clone", "olmo", "small"]
 )
 def test_names_of_open_models_are_looked_up(name, monkeypatch):
-    monkeypatch.setattr("dpicl_rag._hub.answers_for", lambda *_: True)
+    monkeypatch.setattr("dpicl_rag.weights.hub.answers_for", lambda *_: True)
     assert names.located(name).place == names.SIZES.get(name, (name,))[0]
 
 
@@ -169,7 +171,7 @@ def test_a_model_in_the_cache_is_loaded_without_the_hub(tmp_path, monkeypatch, t
 def test_a_size_is_no_folder_of_that_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "small").mkdir()
-    monkeypatch.setattr("dpicl_rag._hub.answers_for", lambda *_: True)
+    monkeypatch.setattr("dpicl_rag.weights.hub.answers_for", lambda *_: True)
     assert names.located("small").place == "Qwen/Qwen2.5-1.5B-Instruct"
     assert names.located("./small").place == "small"
     assert names.located(Path("small")).place == "small"

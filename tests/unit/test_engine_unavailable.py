@@ -17,15 +17,15 @@ from dpicl_rag import (
     PrivateContextLLM,
     PromptTemplate,
 )
-from dpicl_rag.decoding import decode
-from dpicl_rag.filters import FixedFilter
+from dpicl_rag.answering.decoding import decode
+from dpicl_rag.answering.privacy_filters import FixedFilter
+from dpicl_rag.answering.support import Witness
 from dpicl_rag.knowledge import AnswerMemory
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
 from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.mechanisms.utilities import Surplus
 from dpicl_rag.retrieval import PrivateThresholdRetriever
-from dpicl_rag.support import Witness
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.failing_engine import FailingEngine
 from tests.support.scored_units import ScoredUnits

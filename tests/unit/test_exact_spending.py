@@ -20,8 +20,8 @@ from collections.abc import Mapping
 import pytest
 
 from dpicl_rag import PrivateContextLLM
+from dpicl_rag.answering.privacy_filters import IndividualFilter
 from dpicl_rag.auditing import SyntheticModel
-from dpicl_rag.filters import IndividualFilter
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval import PrivateThresholdRetriever, Retrieved, Search
@@ -182,7 +182,7 @@ ONE = {"a": [0.9]}
 @pytest.fixture
 def dear_counts(monkeypatch):
     """Of little noise: few units pass a line, or fail to, and three counts have few outcomes."""
-    monkeypatch.setattr("dpicl_rag.plan.counting_share", lambda rho: 2.0)
+    monkeypatch.setattr("dpicl_rag.answering.plan.counting_share", lambda rho: 2.0)
     monkeypatch.setattr(Read, "sigma", 0.5)
 
 

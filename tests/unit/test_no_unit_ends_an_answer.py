@@ -10,7 +10,7 @@ import torch
 
 from dpicl_rag import Document, Ledger, PrivateContextLLM
 from dpicl_rag.auditing import SyntheticModel
-from dpicl_rag.auditing.synthetic import worst_speech
+from dpicl_rag.auditing.worst_models import worst_speech
 from dpicl_rag.configuration import MethodName, UtilityName
 from dpicl_rag.errors import ModelError
 from dpicl_rag.mechanisms.step import DenseStep

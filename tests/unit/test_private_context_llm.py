@@ -24,9 +24,9 @@ from dpicl_rag import (
 )
 from dpicl_rag.accounting.conversion import epsilon_to_rho, rho_to_epsilon
 from dpicl_rag.accounting.stability import Stability
+from dpicl_rag.answering.experts import Expert
 from dpicl_rag.auditing import SyntheticModel
-from dpicl_rag.experts import Expert
-from dpicl_rag.language_models.rows import TransformersRows
+from dpicl_rag.language_models.transformers_rows import TransformersRows
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness
 from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.retrieval import GivenDocuments, Retrieved, Search

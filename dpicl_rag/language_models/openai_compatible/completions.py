@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dpicl_rag.language_models.openai_compatible.server import Body, Server
+from dpicl_rag.language_models.openai_compatible.http_client import Body, Server
 
 PATH = "/completions"
 ROWS = 64

@@ -1,4 +1,4 @@
-"""The experts of one worker: rows of one process, led by scripts."""
+"""The experts of one worker: rows of one process, led by commands."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import torch
 from dpicl_rag.language_models.base import BlockRows, LanguageModel, Rows
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.hardware import processor
-from dpicl_rag.language_models.ray.scripts import (
+from dpicl_rag.language_models.ray.commands import (
     Answer,
     Append,
     AskLogProbs,
     AskSum,
     Begin,
+    Commands,
     Corrected,
     Do,
     Drop,
@@ -25,7 +26,6 @@ from dpicl_rag.language_models.ray.scripts import (
     Reading,
     Rewind,
     Score,
-    Script,
     StepName,
     Sum,
 )
@@ -39,11 +39,11 @@ _PROBE = (
 
 
 class BehindError(Exception):
-    """A script goes on with rows or steps that are not here."""
+    """Commands go on with rows or steps that are not here."""
 
 
 class Shard:
-    """Acts on scripts; what is done twice is done once.
+    """Acts on commands; what is done twice is done once.
 
     Args:
         model: A language model of this process.
@@ -59,8 +59,8 @@ class Shard:
     def __repr__(self) -> str:
         return "Shard(<private>)"
 
-    def act(self, script: Script) -> tuple[Answer, ...]:
-        """Do what a script says, in its order.
+    def act(self, commands: Commands) -> tuple[Answer, ...]:
+        """Do what is commanded, in its order.
 
         Returns:
             What was asked for.
@@ -69,7 +69,7 @@ class Shard:
             BehindError: It goes on with what is not here.
         """
         answers: list[Answer] = []
-        for act in script:
+        for act in commands:
             match act:
                 case Begin(rows, reading):
                     if rows not in self._rows:

@@ -18,10 +18,10 @@ from typing import Any
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import LanguageModel
-from dpicl_rag.language_models.load import load_language_model
-from dpicl_rag.language_models.memory import NotEnoughMemoryError, enough_memory
-from dpicl_rag.language_models.openai_compatible.address import Address
-from dpicl_rag.language_models.ray.scripts import Reply
+from dpicl_rag.language_models.load_language_model import load_language_model
+from dpicl_rag.language_models.openai_compatible.server_address import Address
+from dpicl_rag.language_models.out_of_memory import NotEnoughMemoryError, enough_memory
+from dpicl_rag.language_models.ray.commands import Reply
 from dpicl_rag.language_models.ray.shard import BehindError, Shard, bits_of
 
 PART = 64 << 10
@@ -137,9 +137,9 @@ class Worker:
         try:
             if self._shard is None:
                 return Reply("behind")  # it has not been greeted
-            script = pickle.loads(b"".join(found))  # noqa: S301 - from the driver alone
+            commands = pickle.loads(b"".join(found))  # noqa: S301 - from the driver alone
             with enough_memory():
-                return Reply("done", self._shard.act(script))
+                return Reply("done", self._shard.act(commands))
         except BehindError:
             return Reply("behind")
         except NotEnoughMemoryError:

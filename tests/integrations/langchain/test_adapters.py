@@ -13,9 +13,10 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from dpicl_rag import ConfigurationError, CorpusError, MissingDocumentsError, Stability
 from dpicl_rag import Document as OwnDocument
-from dpicl_rag.framework_documents import own
+from dpicl_rag.corpora import Corpus
+from dpicl_rag.corpora.defects import NO_UNIT
+from dpicl_rag.loaders.framework_documents import own
 from dpicl_rag.retrieval import (
-    Corpus,
     GivenDocuments,
     PoissonSampledRetriever,
     PrivateThresholdRetriever,
@@ -23,7 +24,6 @@ from dpicl_rag.retrieval import (
     ThresholdRetriever,
     TopKRetriever,
 )
-from dpicl_rag.retrieval.defects import NO_UNIT
 from langchain_dpicl_rag import (
     ChatPrivateContext,
     PrivateCombineDocuments,
@@ -31,8 +31,8 @@ from langchain_dpicl_rag import (
     PrivateRetrievalChain,
 )
 from langchain_dpicl_rag.conversations import Conversation, read
-from langchain_dpicl_rag.documents import SealedDocuments
-from langchain_dpicl_rag.stores import private_retriever
+from langchain_dpicl_rag.sealed_documents import SealedDocuments
+from langchain_dpicl_rag.store_retrievers import private_retriever
 from tests.integrations.langchain.support import (
     QUESTION,
     WordEmbeddings,

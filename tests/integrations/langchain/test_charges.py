@@ -23,7 +23,7 @@ from langchain_dpicl_rag import (
     PrivateLLM,
     PrivateRetrievalChain,
 )
-from langchain_dpicl_rag.stores import private_retriever
+from langchain_dpicl_rag.store_retrievers import private_retriever
 from tests.integrations.langchain.support import QUESTION, WordEmbeddings, make_llm, spent
 from tests.support.around import Around
 from tests.support.failing_engine import FailingEngine

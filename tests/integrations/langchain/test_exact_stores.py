@@ -30,7 +30,7 @@ from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 from dpicl_rag.retrieval import TopKRetriever
 from dpicl_rag.retrieval.base import Priced
 from langchain_dpicl_rag import PrivateRetrievalChain
-from langchain_dpicl_rag.stores import private_retriever
+from langchain_dpicl_rag.store_retrievers import private_retriever
 from tests.integrations.langchain.recorders import recording_handler
 from tests.integrations.langchain.support import (
     QUESTION,

@@ -14,7 +14,8 @@ from llama_index.core.tools import QueryEngineTool
 from workflows import Workflow, step
 from workflows.events import StartEvent, StopEvent
 
-from dpicl_rag.retrieval import Corpus, PrivateThresholdRetriever
+from dpicl_rag.corpora import Corpus
+from dpicl_rag.retrieval import PrivateThresholdRetriever
 from llama_index_dpicl_rag import (
     PrivateLLM,
     PrivateQueryEngine,

@@ -17,7 +17,7 @@ from workflows.retry_policy import retry_policy, stop_after_attempt, wait_fixed
 
 from dpicl_rag.accounting.conversion import bounded_range_to_rho
 from dpicl_rag.accounting.stability import Stability
-from dpicl_rag.answers import PrivateStream
+from dpicl_rag.answering.answers import PrivateStream
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import BudgetExceededError
 from dpicl_rag.ledger import Ledger, ScopeStatus

@@ -20,12 +20,12 @@ from workflows import Context, Workflow, step
 from workflows.events import Event, StartEvent, StopEvent
 
 from dpicl_rag.accounting.stability import Stability
+from dpicl_rag.corpora import Corpus
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError, CorpusError
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import (
-    Corpus,
     GivenDocuments,
     PoissonSampledRetriever,
     PrivateThresholdRetriever,

@@ -24,7 +24,7 @@ from dpicl_rag.accounting import (
 )
 from dpicl_rag.accounting.calibration import fixed_size_multiplier
 from dpicl_rag.accounting.composition import composed_epsilon, directions, settled
-from dpicl_rag.accounting.gaussian import gaussian_epsilon
+from dpicl_rag.accounting.gaussian_cost import gaussian_epsilon
 from dpicl_rag.accounting.mixture_of_gaussians import mixture_deltas
 from dpicl_rag.accounting.profiles import profile_of, sampled_gaussian
 from dpicl_rag.errors import ConfigurationError

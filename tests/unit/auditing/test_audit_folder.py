@@ -8,9 +8,9 @@ import math
 import pytest
 
 from dpicl_rag.auditing import AuditFolder, AuditReport, ChannelAudit, NeighbourAudit
+from dpicl_rag.auditing.audit_folder import identity
 from dpicl_rag.auditing.canaries import CanaryAudit
 from dpicl_rag.auditing.extraction import ExtractionAudit
-from dpicl_rag.auditing.folder import identity
 from dpicl_rag.auditing.near_ties import NearTie, NearTieAudit
 from dpicl_rag.documents import Document
 

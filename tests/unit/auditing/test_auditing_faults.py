@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from dpicl_rag import experts
 from dpicl_rag.accounting.stability import Stability
+from dpicl_rag.answering import experts
+from dpicl_rag.answering.experts import Expert, one_each
+from dpicl_rag.answering.privacy_filters import FixedFilter, IndividualFilter
 from dpicl_rag.auditing import (
     Subject,
     SyntheticModel,
@@ -18,10 +20,8 @@ from dpicl_rag.auditing import (
     audit_neighbours,
     audit_synthetic,
 )
-from dpicl_rag.auditing.synthetic import worst_speech
+from dpicl_rag.auditing.worst_models import worst_speech
 from dpicl_rag.documents import Document
-from dpicl_rag.experts import Expert, one_each
-from dpicl_rag.filters import FixedFilter, IndividualFilter
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.retrieval.base import ExactRetriever, unit_key
 

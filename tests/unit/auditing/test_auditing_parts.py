@@ -36,7 +36,7 @@ from dpicl_rag.auditing.rivals import (
     total_variation,
     worst_canary,
 )
-from dpicl_rag.auditing.synthetic import worst_speech
+from dpicl_rag.auditing.worst_models import worst_speech
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError, MissingDependencyError
 

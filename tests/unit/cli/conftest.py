@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from dpicl_rag.cli import app, console, stores
+from dpicl_rag.cli import app, console, data_folder
 from dpicl_rag.ledger import Ledger, ScopeStatus
 from tests.support.bucket_embedder import BucketEmbedder
 
@@ -19,7 +19,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_model) -> Path:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("DPICL_RAG_STORE", raising=False)
     monkeypatch.delenv("DPICL_RAG_LEDGER", raising=False)
-    monkeypatch.setattr(stores, "load_embedder", lambda name, device=None: BucketEmbedder())
+    monkeypatch.setattr(data_folder, "load_embedder", lambda name, device=None: BucketEmbedder())
     monkeypatch.setattr("dpicl_rag.language_models.defaults.default_model", lambda: tiny_model)
     console.show_tracebacks(False)
     return tmp_path
@@ -56,7 +56,7 @@ def spending():
     """What the default ledger says of a corpus, or of a caller."""
 
     def find(name: str, kind: str = "corpus") -> ScopeStatus:
-        with Ledger(stores.default_ledger()) as ledger:
+        with Ledger(data_folder.default_ledger()) as ledger:
             (status,) = [s for s in ledger.status() if (s.kind, s.name) == (kind, name)]
         return status
 

@@ -12,12 +12,12 @@ import pytest
 
 from dpicl_rag import configuration
 from dpicl_rag.accounting import bounded_range_to_rho, epsilon_to_rho
+from dpicl_rag.answering.decoding import decode
 from dpicl_rag.cli import ask as room
-from dpicl_rag.cli import stores
-from dpicl_rag.decoding import decode
+from dpicl_rag.cli import data_folder
 from dpicl_rag.errors import EngineUnavailableError
-from dpicl_rag.language_models.rows import TransformersRows
 from dpicl_rag.language_models.transformers import TransformersModel
+from dpicl_rag.language_models.transformers_rows import TransformersRows
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import (
     PoissonSampledRetriever,
@@ -201,7 +201,7 @@ def test_a_unit_budget_below_the_private_threshold_is_one_public_line(cli, mail)
 def test_without_a_ledger_nothing_is_recorded_and_the_line_says_so(cli, mail):
     result = cli("ask", "What?", "--corpus", mail, "--max-tokens", "2", "--no-ledger")
     assert "(not recorded)" in result.stdout
-    assert not stores.default_ledger().exists()
+    assert not data_folder.default_ledger().exists()
 
 
 def test_a_named_ledger_is_used_alone(cli, mail, home):
@@ -209,7 +209,7 @@ def test_a_named_ledger_is_used_alone(cli, mail, home):
     result = cli("ask", "What?", "--corpus", mail, "--max-tokens", "2", "--ledger", str(own))
     assert result.exit_code == 0
     assert own.exists()
-    assert not stores.default_ledger().exists()
+    assert not data_folder.default_ledger().exists()
 
 
 def test_classify_prints_the_label_and_what_it_spent(cli, mail):
@@ -228,9 +228,9 @@ def test_classify_json(cli, mail):
 
 
 def test_an_empty_corpus_is_answered_by_the_ordinary_path(cli, home):
-    from dpicl_rag.retrieval import Corpus
+    from dpicl_rag.corpora import Corpus
 
-    Corpus.create("empty", embedder=stores.load_embedder(None)).close()
+    Corpus.create("empty", embedder=data_folder.load_embedder(None)).close()
     result = cli("ask", "What is the code?", "--corpus", "empty", "--max-tokens", "3", "--json")
     assert result.exit_code == 0, result.output
     assert list(json.loads(result.stdout)) == ANSWER_FIELDS
@@ -361,7 +361,7 @@ def drawn(monkeypatch, endless):
             tokens.append(token)
             yield token
 
-    monkeypatch.setattr("dpicl_rag.decoding.decode", counted)
+    monkeypatch.setattr("dpicl_rag.answering.decoding.decode", counted)
     return tokens
 
 
@@ -457,7 +457,7 @@ def test_the_defaults_are_those_of_the_library():
 
 @pytest.mark.usefixtures("endless")
 def test_an_engine_that_stops_answering_is_one_line_after_the_answer(cli, mail, monkeypatch):
-    monkeypatch.setattr(stores, "open_prefixes", lambda *_: None)
+    monkeypatch.setattr(data_folder, "open_prefixes", lambda *_: None)
 
     def ask(calls, *words):
         engine = FailingEngine(build_tiny_model(), calls)
@@ -479,13 +479,13 @@ def test_an_engine_that_stops_answering_is_one_line_after_the_answer(cli, mail, 
 
 def test_a_question_opens_its_corpus_once(cli, mail, endless, monkeypatch):
     opened = []
-    right = stores.open_corpus
+    right = data_folder.open_corpus
 
     def counted(*given):
         opened.append(given)
         return right(*given)
 
-    monkeypatch.setattr(stores, "open_corpus", counted)
+    monkeypatch.setattr(data_folder, "open_corpus", counted)
     result = cli("ask", "What is the code?", "--corpus", mail, "--max-tokens", "2", *PLAIN)
     assert result.exit_code == 0
     assert len(opened) == 1

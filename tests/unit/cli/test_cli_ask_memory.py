@@ -7,7 +7,7 @@ import json
 import pytest
 
 from dpicl_rag.auditing import SyntheticModel
-from dpicl_rag.cli import stores
+from dpicl_rag.cli import data_folder
 from dpicl_rag.knowledge import AnswerMemory
 
 SIZE, END = 8, 7
@@ -76,7 +76,7 @@ def test_fresh_asks_again_and_a_near_question_is_informed(ask):
 @pytest.mark.parametrize("option", ["--no-memory", "--no-ledger"])
 def test_without_a_memory_nothing_is_read_or_kept(ask, cli, option):
     ask(option)
-    assert not stores.memory_path(None).exists()
+    assert not data_folder.memory_path(None).exists()
     ask()
     assert not ask(option, "--json")["from_memory"]
     shown = json.loads(cli("memory", "show", "--json").stdout)["entries"]
@@ -111,8 +111,8 @@ def test_a_corrected_entry_is_the_answer(ask, cli):
 
 
 def test_a_memory_that_cannot_be_opened_is_one_line_and_no_answer(cli, ask, spending):
-    stores.memory_path(None).parent.mkdir(parents=True, exist_ok=True)
-    stores.memory_path(None).write_text("text")
+    data_folder.memory_path(None).parent.mkdir(parents=True, exist_ok=True)
+    data_folder.memory_path(None).write_text("text")
     for words in (("ask", QUESTION), ("classify", QUESTION, "--label", "a", "--label", "b")):
         result = cli(*words, "--corpus", "mail")
         assert (result.exit_code, result.stdout) == (1, "")

@@ -8,13 +8,13 @@ import math
 import pytest
 
 from dpicl_rag.accounting import epsilon_to_rho, rho_to_epsilon
-from dpicl_rag.cli import stores
+from dpicl_rag.cli import data_folder
 from dpicl_rag.errors import BudgetExceededError
 from dpicl_rag.ledger import Ledger
 
 
 def spend(corpus, *charges, caller=None, units=None):
-    with Ledger(stores.default_ledger()) as ledger:
+    with Ledger(data_folder.default_ledger()) as ledger:
         for rho in charges:
             with ledger.reserve(corpus=corpus, caller=caller, rho=rho, units=units) as hold:
                 hold.commit(rho, None if units is None else [rho / 7] * len(units))
@@ -31,7 +31,7 @@ def test_show_without_a_ledger_says_that_nothing_is_limited_and_makes_no_file(cl
     assert result.exit_code == 0
     assert "Nothing is recorded yet." in result.stdout
     assert "recorded but not limited" in result.stderr
-    assert not stores.default_ledger().exists()
+    assert not data_folder.default_ledger().exists()
 
 
 def test_show_names_what_is_not_limited(cli):

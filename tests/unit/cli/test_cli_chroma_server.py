@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from dpicl_rag.cli import stores
+from dpicl_rag.cli import data_folder
 from tests.support.chroma_server import chroma_server, free_port
 
 
@@ -72,7 +72,7 @@ def test_no_machine_keeps_what_the_model_has_read_of_it(cli, source, address, ca
     refused = cli("ingest", source, *given, "--warm")
     assert refused.exit_code == 1
     assert "--warm needs a store in a folder" in refused.stderr
-    assert not stores.prefix_folder("facts", address).exists()
+    assert not data_folder.prefix_folder("facts", address).exists()
 
 
 COMMANDS = [

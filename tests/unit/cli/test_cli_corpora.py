@@ -8,14 +8,14 @@ import types
 
 import pytest
 
+from dpicl_rag.cli import data_folder
 from dpicl_rag.cli import demo as demo_room
-from dpicl_rag.cli import stores
+from dpicl_rag.corpora import Corpus
 from dpicl_rag.ledger import Ledger
-from dpicl_rag.retrieval import Corpus
 
 
 def texts(name):
-    corpus = Corpus.open(name, embedder=stores.load_embedder(None))
+    corpus = Corpus.open(name, embedder=data_folder.load_embedder(None))
     try:
         return [record.text for record in corpus.records()]
     finally:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dpicl_rag.evaluation.scoring import Scorer
+from dpicl_rag.research.label_scores import Scorer
 
 OPTIONS = ("--experts", "2,3", "--seeds", "2", "--queries", "2", "--text-tokens", "12")
 

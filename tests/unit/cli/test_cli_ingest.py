@@ -7,9 +7,9 @@ import types
 
 import pytest
 
-from dpicl_rag.cli import stores
+from dpicl_rag.cli import data_folder
+from dpicl_rag.corpora import Corpus
 from dpicl_rag.ledger import Ledger
-from dpicl_rag.retrieval import Corpus
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_the_text_field_is_passed_on(cli, home):
     path = home / "rows.csv"
     path.write_text("note,text\nkept words,other\n")
     cli("ingest", str(path), "--corpus", "rows", "--text-field", "note")
-    corpus = Corpus.open("rows", embedder=stores.load_embedder(None))
+    corpus = Corpus.open("rows", embedder=data_folder.load_embedder(None))
     assert [record.text for record in corpus.records()] == ["kept words"]
     corpus.close()
 
@@ -138,8 +138,8 @@ def test_what_subjects_joined_is_named(cli, home):
 
 def test_a_corpus_of_another_embedder_is_refused(cli, rows, monkeypatch):
     assert cli("ingest", str(rows), "--corpus", "facts").exit_code == 0
-    other = type("Other", (type(stores.load_embedder(None)),), {"fingerprint": "other"})
-    monkeypatch.setattr(stores, "load_embedder", lambda name, device=None: other())
+    other = type("Other", (type(data_folder.load_embedder(None)),), {"fingerprint": "other"})
+    monkeypatch.setattr(data_folder, "load_embedder", lambda name, device=None: other())
     result = cli("ingest", str(rows), "--corpus", "facts")
     assert result.exit_code == 1
     assert "was embedded with buckets, not with other" in result.stderr
@@ -189,7 +189,7 @@ def test_many_joins_stop_without_a_terminal(cli, many_threads):
 @pytest.mark.parametrize("answer", ["y", "n"])
 def test_many_joins_are_asked_about(cli, many_threads, monkeypatch, answer):
     terminal = types.SimpleNamespace(stdin=types.SimpleNamespace(isatty=lambda: True))
-    monkeypatch.setattr("dpicl_rag.cli.joins.sys", terminal)
+    monkeypatch.setattr("dpicl_rag.cli.show_joins.sys", terminal)
     result = cli(
         "ingest", many_threads, "--corpus", "mail", "--no-ledger", "--json", input=f"{answer}\n"
     )
@@ -226,7 +226,7 @@ def test_many_joins_are_accepted_listed_and_undone(cli, many_threads):
 
 
 def units():
-    corpus = Corpus.open("mail", embedder=stores.load_embedder(None))
+    corpus = Corpus.open("mail", embedder=data_folder.load_embedder(None))
     try:
         return len({record.unit for record in corpus.records()})
     finally:
@@ -253,7 +253,7 @@ def test_without_a_ledger_it_is_refused(cli, two_threads, home):
     assert result.stderr.count("\n") == 1
     assert "--ledger FILE" in result.stderr
     assert units() == 2
-    assert not stores.default_ledger().exists()
+    assert not data_folder.default_ledger().exists()
     both = ("--no-ledger", "--ledger", str(home / "l.sqlite"))
     assert cli("ingest", two_threads, "--corpus", "mail", *both).exit_code == 2
     assert cli("ingest", two_threads, "--corpus", "mail", "--no-ledger").exit_code == 0
@@ -281,12 +281,12 @@ def test_the_key_of_a_row_is_named(cli, home):
 
 def test_the_device_that_embeds_is_chosen(cli, rows, monkeypatch):
     devices = []
-    load = stores.load_embedder
+    load = data_folder.load_embedder
 
     def remember(name, device=None):
         devices.append(device)
         return load(name)
 
-    monkeypatch.setattr(stores, "load_embedder", remember)
+    monkeypatch.setattr(data_folder, "load_embedder", remember)
     assert cli("ingest", str(rows), "--corpus", "facts", "--device", "cpu").exit_code == 0
     assert devices == ["cpu"]

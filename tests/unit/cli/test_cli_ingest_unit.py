@@ -7,9 +7,9 @@ import types
 
 import pytest
 
-from dpicl_rag.cli import console, stores
+from dpicl_rag.cli import console, data_folder
 from dpicl_rag.cli.progress_log import ProgressLog
-from dpicl_rag.retrieval import Corpus
+from dpicl_rag.corpora import Corpus
 
 TICKETS = "customer,subject,body\nAnn,Hi,It broke\nAnn,Yo,It works\nBo,Hm,It hums\n"
 
@@ -25,11 +25,11 @@ def tickets(home):
 def terminal(monkeypatch):
     """Somebody is there to answer."""
     there = types.SimpleNamespace(stdin=types.SimpleNamespace(isatty=lambda: True))
-    monkeypatch.setattr("dpicl_rag.cli.units.sys", there)
+    monkeypatch.setattr("dpicl_rag.cli.choose_unit.sys", there)
 
 
 def units():
-    corpus = Corpus.open("tickets", embedder=stores.load_embedder(None))
+    corpus = Corpus.open("tickets", embedder=data_folder.load_embedder(None))
     try:
         return len({record.unit for record in corpus.records()})
     finally:

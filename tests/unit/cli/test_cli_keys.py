@@ -7,8 +7,8 @@ from contextlib import closing
 
 import pytest
 
-from dpicl_rag.cli import stores
-from dpicl_rag.server.keys import KeyFile
+from dpicl_rag.cli import data_folder
+from dpicl_rag.server.api_keys import KeyFile
 
 
 def listed(cli):
@@ -20,7 +20,7 @@ def test_a_key_is_made_listed_and_taken_back(cli, spending):
     made = cli("keys", "add", "ann", *words, "--a-minute", "10", "--each", "2", "--json")
     assert made.exit_code == 0, made.output
     key = json.loads(made.stdout)["key"]
-    assert KeyFile(stores.default_keys()).find(key).name == "ann"
+    assert KeyFile(data_folder.default_keys()).find(key).name == "ann"
     (row,) = listed(cli)
     assert row.pop("made")
     assert row == {
@@ -55,8 +55,8 @@ def test_what_cannot_be_done_is_said_in_one_line(cli, words):
 
 
 def test_no_key_goes_without_the_budget_that_it_was_to_have(cli):
-    stores.default_ledger().parent.mkdir(parents=True, exist_ok=True)
-    stores.default_ledger().write_bytes(b"no ledger" * 1000)
+    data_folder.default_ledger().parent.mkdir(parents=True, exist_ok=True)
+    data_folder.default_ledger().write_bytes(b"no ledger" * 1000)
     shown = cli("keys", "add", "ann", "--epsilon", "4")
     assert shown.exit_code == 1
     assert "dpk-" not in shown.output
@@ -72,7 +72,7 @@ def test_a_budget_is_not_changed_by_a_key_that_is_there(cli, spending):
 
 def test_whose_corpora_are_closed_is_listed_given_and_ended(cli):
     owner = json.loads(cli("keys", "add", "olga", "--owner", "--json").stdout)["key"]
-    with closing(KeyFile(stores.default_keys())) as keys:
+    with closing(KeyFile(data_folder.default_keys())) as keys:
         keys.close_corpus("house-mail", keys.find(owner))
 
     def closed():

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from dpicl_rag.cli import stores
+from dpicl_rag.cli import data_folder
 from dpicl_rag.knowledge import AnswerMemory
 from tests.support.bucket_embedder import BucketEmbedder
 
@@ -16,7 +16,7 @@ QUESTION = "When does the canteen open?"
 @pytest.fixture
 def remember(home):
     def keep(question: str = QUESTION, answer: str = "At ten.", corpus="mail", **options) -> None:
-        path = stores.memory_path(None)
+        path = data_folder.memory_path(None)
         with AnswerMemory(path, corpus, embedder=BucketEmbedder(), **options) as memory:
             memory.remember(question, answer, epsilon=4.0, delta=1e-5)
 
@@ -75,7 +75,7 @@ def test_looking_makes_no_file(cli, entries):
         result = cli("memory", *words)
         assert (result.exit_code, result.stdout) == (1, "")
         assert "nothing is remembered yet" in result.stderr
-    assert not stores.memory_path(None).exists()
+    assert not data_folder.memory_path(None).exists()
 
 
 def test_edit_and_forget(cli, remember, entries):
@@ -116,7 +116,7 @@ def test_the_memory_stands_beside_the_ledger_that_is_named(cli, home, entries):
 
 
 def test_a_damaged_memory_is_one_line(cli, home):
-    path = stores.memory_path(None)
+    path = data_folder.memory_path(None)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("text")
     result = cli("memory", "show")

@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from dpicl_rag.cli import stores
-from dpicl_rag.retrieval import Corpus
+from dpicl_rag.cli import data_folder
+from dpicl_rag.corpora import Corpus
 
 
 @pytest.fixture(params=[".", "here", "../beside", "./sub/.."])
@@ -37,7 +37,7 @@ def test_every_command_finds_it(cli, source, store, home, monkeypatch):
     words = ("--corpus", "facts", *where)
     succeed(cli("ingest", source, *words, "--unit", "owner", "--warm"))
     assert succeed(cli("corpora", "list", *where)) == "facts\n"
-    read = stores.prefix_folder("facts", home / "work" / store)
+    read = data_folder.prefix_folder("facts", home / "work" / store)
     assert any(read.iterdir())
     asked = ("--threshold", "-1", "--max-tokens", "1", "--no-ledger")
     succeed(cli("ask", "What fact?", *words, *asked))
@@ -61,5 +61,5 @@ def test_what_was_read_lies_at_one_place_however_the_store_is_spelled(home, monk
     monkeypatch.chdir(home / "work")
     expected = home / "work-read" / "facts"
     for spelling in (".", "../work", "../link", str(home / "work")):
-        assert stores.prefix_folder("facts", type(home)(spelling)) == expected
-    assert stores.prefix_folder("facts", type(home)("/")).is_absolute()
+        assert data_folder.prefix_folder("facts", type(home)(spelling)) == expected
+    assert data_folder.prefix_folder("facts", type(home)("/")).is_absolute()

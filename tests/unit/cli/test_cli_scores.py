@@ -7,7 +7,7 @@ import json
 import pytest
 
 from dpicl_rag.accounting import rho_to_epsilon
-from dpicl_rag.cli import stores
+from dpicl_rag.cli import data_folder
 from dpicl_rag.ledger import Ledger
 
 
@@ -45,7 +45,7 @@ def test_with_next_to_no_noise_the_counts_are_those_of_the_corpus(cli, mail):
 
 
 def test_a_budget_that_cannot_pay_shows_nothing(cli, mail, spending):
-    with Ledger(stores.default_ledger()) as ledger:
+    with Ledger(data_folder.default_ledger()) as ledger:
         ledger.set_budget(corpus=mail, rho=0.01)
     shown = cli("corpora", "scores", mail, "What code?")
     assert shown.exit_code == 1

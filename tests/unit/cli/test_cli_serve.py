@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from dpicl_rag import Document, Ledger
-from dpicl_rag.retrieval import Corpus
+from dpicl_rag.corpora import Corpus
 from tests.support.bucket_embedder import BucketEmbedder
 
 ROOT = Path(__file__).parents[3]

@@ -75,7 +75,7 @@ def test_show_tells_what_was_released(cli, home, lights):
 
 
 def test_plan_prints_charges_noise_and_hours_and_opens_no_corpus(cli, monkeypatch):
-    monkeypatch.setattr("dpicl_rag.cli.stores.open_corpus", lambda *_: pytest.fail("opened"))
+    monkeypatch.setattr("dpicl_rag.cli.data_folder.open_corpus", lambda *_: pytest.fail("opened"))
     plan = json.loads(cli("synthesise", "plan", "--epsilon", "8", "--json").stdout)
     assert plan["rho"] == pytest.approx(epsilon_to_rho(8.0, 1e-5))
     assert plan["keys_rho"] + 3 * plan["record_rho"] == pytest.approx(plan["rho"])

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from dpicl_rag.cli import stores
-from dpicl_rag.language_models.rows import Shelf
+from dpicl_rag.cli import data_folder
+from dpicl_rag.language_models.transformers_rows import Shelf
 
 
 @pytest.fixture
@@ -54,13 +54,13 @@ def test_without_it_nothing_is_kept_on_disk(cli, source, passes):
     ask(cli)
     ask(cli)
     assert len(passes) == 12
-    assert not stores.prefix_folder("facts", None).exists()
+    assert not data_folder.prefix_folder("facts", None).exists()
 
 
 @pytest.mark.parametrize("end", ["delete", "forget"])
 def test_it_goes_with_its_corpus_and_with_a_forgotten_unit(cli, source, end):
     assert cli("ingest", source, "--corpus", "facts", "--unit", "document", "--warm").exit_code == 0
-    folder = stores.prefix_folder("facts", None)
+    folder = data_folder.prefix_folder("facts", None)
     assert any(folder.iterdir())
     words = ("--yes",) if end == "delete" else ("--unit", "whoever")
     assert cli("corpora", end, "facts", *words).exit_code == 0

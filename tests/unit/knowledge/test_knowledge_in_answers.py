@@ -21,11 +21,12 @@ from dpicl_rag import (
     PromptTemplate,
     ThresholdRetriever,
 )
+from dpicl_rag.answering.prompt_rows import read
 from dpicl_rag.auditing import SyntheticModel
-from dpicl_rag.language_models.load import load_language_model
+from dpicl_rag.corpora import Corpus
+from dpicl_rag.language_models.load_language_model import load_language_model
 from dpicl_rag.language_models.transformers import TransformersModel
-from dpicl_rag.reading import read
-from dpicl_rag.retrieval import Corpus, GivenDocuments
+from dpicl_rag.retrieval import GivenDocuments
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.tiny_model import build_tiny_model
 

@@ -13,8 +13,8 @@ from dpicl_rag.language_models import prefix_cache as prefix_cache_module
 from dpicl_rag.language_models.key_value_cache import KeyValueCache
 from dpicl_rag.language_models.packed_rows import PackedRows
 from dpicl_rag.language_models.prefix_cache import PrefixCache, ReadAnewWarning
-from dpicl_rag.language_models.rows import Shelf
 from dpicl_rag.language_models.transformers import TransformersModel
+from dpicl_rag.language_models.transformers_rows import Shelf
 from tests.support.tiny_model import build_tiny_model
 
 CPU = torch.device("cpu")

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from dpicl_rag.errors import ModelError
-from dpicl_rag.language_models.ray import RayModel, crew
+from dpicl_rag.language_models.ray import RayModel, worker_pool
 from tests.support.answering import DOCUMENTS, answered
 from tests.support.quoting_model import SECRET, build_quoting_model
 
@@ -30,7 +30,7 @@ def cluster():
     torch.set_num_threads(1)  # of the workers too
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), before.get("PYTHONPATH", "")])
     os.environ.pop("RAY_ADDRESS", None)
-    crew.connect(None, 6)  # four workers beside two
+    worker_pool.connect(None, 6)  # four workers beside two
     yield ray
     ray.shutdown()
     torch.set_num_threads(threads)
@@ -68,7 +68,7 @@ def test_a_killed_worker_is_replaced_and_the_answer_goes_on(
 ):
     settings = {"max_tokens": 10}
     expected = answered(tiny_model, tmp_path, **settings)
-    send, sent = crew.Crew.send, []
+    send, sent = worker_pool.WorkerPool.send, []
 
     def killing(own, write):
         sent.append(1)
@@ -76,20 +76,20 @@ def test_a_killed_worker_is_replaced_and_the_answer_goes_on(
             os.kill(process_of(own._actors[0]), signal.SIGKILL)
         return send(own, write)
 
-    monkeypatch.setattr(crew.Crew, "send", killing)
-    first, second = spread._crew._actors
+    monkeypatch.setattr(worker_pool.WorkerPool, "send", killing)
+    first, second = spread._pool._actors
     assert answered(spread, tmp_path, **settings) == expected
-    assert spread._crew._actors[0] is not first
-    assert spread._crew._actors[1] is second
+    assert spread._pool._actors[0] is not first
+    assert spread._pool._actors[1] is second
 
 
 def test_a_worker_that_stands_still_ends_the_answer_and_is_replaced(
     spread, tiny_model, tmp_path, monkeypatch
 ):
     """As a machine that hangs would: nothing is drawn without it."""
-    pid = process_of(spread._crew._actors[1])
+    pid = process_of(spread._pool._actors[1])
     with monkeypatch.context() as patience:
-        patience.setattr(spread._crew, "_patience", 2.0)
+        patience.setattr(spread._pool, "_patience", 2.0)
         os.kill(pid, signal.SIGSTOP)
         ended, charged = answered(spread, tmp_path, max_tokens=3)
     assert (ended.stopped_by, ended.tokens, ended.rho) == ("unavailable", 0, 0.0)
@@ -134,7 +134,7 @@ def test_ray_is_started_with_a_token_and_without_what_is_not_needed(spread):
     assert not ray._private.worker.global_worker.node.address_info["webui_url"]
     nice = [
         ray.get(actor.__ray_call__.remote(lambda worker: os.nice(0)))
-        for actor in spread._crew._actors
+        for actor in spread._pool._actors
     ]
     assert nice == [0, 0]
 

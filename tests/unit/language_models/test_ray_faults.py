@@ -17,12 +17,12 @@ from dpicl_rag.errors import (
     MissingDependencyError,
     ModelError,
 )
-from dpicl_rag.language_models.memory import NotEnoughMemoryError
-from dpicl_rag.language_models.ray import RayModel, crew, worker
-from dpicl_rag.language_models.ray.model import shares
-from dpicl_rag.language_models.ray.scripts import Append, Begin, Do, Reading, Rewind
+from dpicl_rag.language_models.out_of_memory import NotEnoughMemoryError
+from dpicl_rag.language_models.ray import RayModel, worker, worker_pool
+from dpicl_rag.language_models.ray.commands import Append, Begin, Do, Reading, Rewind
+from dpicl_rag.language_models.ray.ray_model import shares
 from dpicl_rag.language_models.ray.shard import Shard
-from dpicl_rag.language_models.ray.wants import Summed
+from dpicl_rag.language_models.ray.step_requests import Summed
 from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.mechanisms.utilities import LogProb, Surplus
 from tests.support.answering import DOCUMENTS, answered
@@ -301,7 +301,7 @@ def test_what_an_expert_says_is_the_same_in_any_company(spread):
 
 def test_a_worker_that_computes_otherwise_would_be_seen(monkeypatch, ray, tiny_model):
     models = [tiny_model, build_tiny_model(seed=1), tiny_model]
-    monkeypatch.setattr(crew.Crew, "check", lambda *arguments: None)
+    monkeypatch.setattr(worker_pool.WorkerPool, "check", lambda *arguments: None)
     draw = random.Random(3)
     own = [tuple(draw.choices(range(256), k=draw.randint(1, 90))) for _ in range(12)]
 
@@ -309,7 +309,7 @@ def test_a_worker_that_computes_otherwise_would_be_seen(monkeypatch, ray, tiny_m
         pass
 
     model = Mixed(lambda: models.pop(0), 2)
-    for actor in model._crew._actors:
+    for actor in model._pool._actors:
         actor.hello.remote()
     assert _moved(model, own) != []
 
@@ -373,7 +373,7 @@ def test_progress_is_told_in_tenths(spread):
 
 def test_rows_that_are_gone_are_forgotten_by_workers(ray, spread):
     model = spread(1)
-    (actor,) = model._crew._actors
+    (actor,) = model._pool._actors
     rows = model.read((1,), [(2,), (3, 4)], room=9)
     steps = [rows.extend((5,)), rows.extend((6,))]
     shard = actor._worker._shard

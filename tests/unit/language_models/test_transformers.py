@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from dpicl_rag.language_models.base import BlockRows
-from dpicl_rag.language_models.load import load_language_model
+from dpicl_rag.language_models.load_language_model import load_language_model
 from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.language_models.tokenizer import HuggingFaceTokenizer
 from tests.support.tiny_model import build_tiny_model, build_tiny_tokenizer

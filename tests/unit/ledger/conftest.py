@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dpicl_rag.ledger import Ledger, schema
+from dpicl_rag.ledger import Ledger, ledger_schema
 
 
 class Clock:
@@ -44,7 +44,9 @@ def make_older(path: Path, version: int) -> None:
     """Write a ledger as an older version of the program would have."""
     older = path.with_name("older.sqlite")
     with closing(sqlite3.connect(older)) as connection, connection:
-        replace(schema.LEDGER, migrations=schema.LEDGER.migrations[:version]).migrate(connection)
+        replace(ledger_schema.LEDGER, migrations=ledger_schema.LEDGER.migrations[:version]).migrate(
+            connection
+        )
         connection.execute("DELETE FROM ledger")
         connection.execute("ATTACH ? AS newer", (str(path),))
         for table in ("ledger", "scope", "spend", "unit", "reservation", "hold"):

@@ -13,7 +13,7 @@ import pytest
 from dpicl_rag.errors import KeyFileError, KnowledgeError, LedgerError
 from dpicl_rag.knowledge.answer_file import AnswerFile
 from dpicl_rag.ledger import Ledger
-from dpicl_rag.server.keys import KeyFile
+from dpicl_rag.server.api_keys import KeyFile
 from tests.unit.ledger.test_ledger_database import _in_child, posix, run
 from tests.unit.ledger.test_ledger_individual import charge, limits
 

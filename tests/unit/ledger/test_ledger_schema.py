@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from dpicl_rag.errors import LedgerError
-from dpicl_rag.ledger import Ledger, schema
+from dpicl_rag.ledger import Ledger, ledger_schema
 
 
 def test_a_new_file_has_the_latest_version(path: Path) -> None:
     Ledger(path).close()
     with sqlite3.connect(path) as connection:
-        assert schema.LEDGER.version(connection) == len(schema.LEDGER.migrations)
-        assert not schema.LEDGER.is_foreign(connection)
+        assert ledger_schema.LEDGER.version(connection) == len(ledger_schema.LEDGER.migrations)
+        assert not ledger_schema.LEDGER.is_foreign(connection)
     connection.close()
 
 
@@ -24,13 +24,15 @@ def test_an_older_file_is_migrated_and_keeps_what_was_spent(
     with Ledger(path) as ledger, ledger.reserve(corpus="mail", rho=0.5) as reservation:
         reservation.commit(0.5)
     step = ("ALTER TABLE unit ADD COLUMN note TEXT", "CREATE TABLE extra (id INTEGER)")
-    migrations = (*schema.LEDGER.migrations, step)
-    monkeypatch.setattr(schema, "LEDGER", replace(schema.LEDGER, migrations=migrations))
+    migrations = (*ledger_schema.LEDGER.migrations, step)
+    monkeypatch.setattr(
+        ledger_schema, "LEDGER", replace(ledger_schema.LEDGER, migrations=migrations)
+    )
     for _ in range(2):
         with Ledger(path) as ledger:
             assert ledger.status()[0].spent == 0.5
     with sqlite3.connect(path) as connection:
-        assert schema.LEDGER.version(connection) == len(migrations)
+        assert ledger_schema.LEDGER.version(connection) == len(migrations)
         connection.execute("SELECT note FROM unit")
     connection.close()
 
@@ -41,12 +43,12 @@ def test_a_migration_that_fails_changes_nothing(
     Ledger(path).close()
     with monkeypatch.context() as patch:
         broken = ("CREATE TABLE extra (id INTEGER)", "ALTER TABLE nothing ADD COLUMN note")
-        migrations = (*schema.LEDGER.migrations, broken)
-        patch.setattr(schema, "LEDGER", replace(schema.LEDGER, migrations=migrations))
+        migrations = (*ledger_schema.LEDGER.migrations, broken)
+        patch.setattr(ledger_schema, "LEDGER", replace(ledger_schema.LEDGER, migrations=migrations))
         with pytest.raises(LedgerError):
             Ledger(path)
     with Ledger(path), sqlite3.connect(path) as connection:
-        assert schema.LEDGER.version(connection) == len(schema.LEDGER.migrations)
+        assert ledger_schema.LEDGER.version(connection) == len(ledger_schema.LEDGER.migrations)
         assert not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'extra'").fetchall()
     connection.close()
 

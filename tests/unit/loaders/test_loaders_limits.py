@@ -48,7 +48,7 @@ def test_many_short_rows_are_all_loaded(tmp_path: Path, packed: bool, large: int
 def test_a_file_that_is_too_large_is_refused_as_a_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, packed: bool
 ) -> None:
-    monkeypatch.setattr("dpicl_rag.loaders.limits.MAX_FILE_BYTES", 2 * MIB)
+    monkeypatch.setattr("dpicl_rag.loaders.file_limits.MAX_FILE_BYTES", 2 * MIB)
     (tmp_path / "z.txt").write_text("another file")
     raw = b"From x Mon Dec 13 07:05:00 2000\nSubject: a\n\n" + b"b\n" * MIB
     path = write(tmp_path / name, raw, packed)
@@ -60,7 +60,7 @@ def test_a_file_that_is_too_large_is_refused_as_a_whole(
 def test_records_that_take_too_much_are_refused_as_a_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpicl_rag.loaders.limits.MAX_FILE_BYTES", 64 * MIB)
+    monkeypatch.setattr("dpicl_rag.loaders.file_limits.MAX_FILE_BYTES", 64 * MIB)
     header = ",".join(f"column {number}" for number in range(1_000))
     (tmp_path / "a.csv").write_text(header + "\n" + "a\n" * 2_000)
     with pytest.raises(LoaderError, match=r"takes in memory more than 64 MiB.*split it"):
@@ -68,7 +68,7 @@ def test_records_that_take_too_much_are_refused_as_a_whole(
 
 
 def test_a_small_archive_may_hold_less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpicl_rag.loaders.limits.MAX_PACKED_BYTES", MIB)
+    monkeypatch.setattr("dpicl_rag.loaders.file_limits.MAX_PACKED_BYTES", MIB)
     path = write(tmp_path / "a.jsonl", b'{"text": "kept"}\n' + bytes(20 * MIB), packed=True)
     with pytest.raises(LoaderError, match="unpack it or split it"):
         load(path)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from dpicl_rag.loaders import load
+from dpicl_rag.loaders.load_report import Skipped
 from dpicl_rag.loaders.mail import keys_of_stored, read_mail, sender
 from dpicl_rag.loaders.records import Options, Record, ThreadKeys
-from dpicl_rag.loaders.report import Skipped
 from dpicl_rag.loaders.threads import thread_keys, thread_offers
 
 GREETING = "Grüße aus Málaga, naïve café"

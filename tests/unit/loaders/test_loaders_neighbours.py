@@ -9,8 +9,16 @@ from typing import Any
 import pytest
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.loaders import delimited, identities, keys, loader, sources, tables, threads
-from dpicl_rag.loaders.limits import _weight
+from dpicl_rag.loaders import (
+    delimited,
+    identities,
+    loader,
+    named_values,
+    sources,
+    table_files,
+    threads,
+)
+from dpicl_rag.loaders.file_limits import _weight
 from dpicl_rag.loaders.records import Entry, Record
 from dpicl_rag.loaders.subjects import normalise
 from tests.unit.loaders.neighbours import corpus, differences
@@ -56,7 +64,7 @@ def _quote_that_swallows_rows(patch: Patch) -> None:
             self._ahead.clear()
             return row
 
-    patch(tables, "Rows", Swallowing)
+    patch(table_files, "Rows", Swallowing)
 
 
 def _error_that_one_row_decides(patch: Patch) -> None:
@@ -71,7 +79,11 @@ def _error_that_one_row_decides(patch: Patch) -> None:
 
 
 def _characters_that_lose_bytes(patch: Patch) -> None:
-    patch(tables, "characters", lambda raw: (raw.decode("utf-8", "replace").replace("\0", ""), ""))
+    patch(
+        table_files,
+        "characters",
+        lambda raw: (raw.decode("utf-8", "replace").replace("\0", ""), ""),
+    )
 
 
 def _names_of_files_that_lose_bytes(patch: Patch) -> None:
@@ -79,7 +91,7 @@ def _names_of_files_that_lose_bytes(patch: Patch) -> None:
 
 
 def _names_as_they_are_written(patch: Patch) -> None:
-    patch(keys, "key_form", lambda value: value)
+    patch(named_values, "key_form", lambda value: value)
 
 
 def _texts_known_by_the_folder_that_is_loaded(patch: Patch) -> None:

@@ -4,8 +4,8 @@ import pytest
 import torch
 from scipy import stats
 
+from dpicl_rag.answering.privacy_filters import FixedFilter
 from dpicl_rag.errors import DPICLError
-from dpicl_rag.filters import FixedFilter
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.mechanisms.permute_and_flip import PermuteAndFlip
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness, SeededRandomness

@@ -3,8 +3,8 @@ import math
 import pytest
 import torch
 
+from dpicl_rag.answering.privacy_filters import IndividualFilter
 from dpicl_rag.errors import ConfigurationError, ModelError
-from dpicl_rag.filters import IndividualFilter
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import DenseStep, grid

@@ -11,22 +11,22 @@ from dp_accounting.pld import privacy_loss_distribution
 from scipy import stats
 
 from dpicl_rag.accounting import Adjacency, Budget, SubsampledSum, epsilon_for
-from dpicl_rag.accounting.gaussian import gaussian_delta, gaussian_epsilon
+from dpicl_rag.accounting.gaussian_cost import gaussian_delta, gaussian_epsilon
 from dpicl_rag.accounting.mixture_of_gaussians import mixture_delta
+from dpicl_rag.answering.privacy_filters import FixedFilter
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.evaluation.layouts import name_of
-from dpicl_rag.filters import FixedFilter
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
 from dpicl_rag.methods import (
     METHODS,
     ContentFree,
     Groups,
     OneEach,
+    OnePrompt,
     Subsampled,
-    Together,
     ZeroShot,
     make,
 )
+from dpicl_rag.research.context_rows import name_of
 
 EPSILON, DELTA = 4.0, 1e-5
 BUDGET = Budget(EPSILON, DELTA)
@@ -269,7 +269,7 @@ def test_keys_are_distinct_and_layouts_hashable():
         OneEach(0.5),
         Groups(2),
         Groups(4),
-        Together(),
+        OnePrompt(),
         Subsampled(100, 0.1),
         Subsampled(50, 0.1),
         ContentFree(ZeroShot()),
@@ -320,6 +320,6 @@ def test_only_an_experts_own_prior_is_read_of_documents():
 def test_rows_of_another_layout_are_refused():
     method = make("poe")
     rows = torch.zeros(2, 3).double()
-    for views in ({Together(): rows}, {OneEach(): rows, OneEach(0.5): rows}):
+    for views in ({OnePrompt(): rows}, {OneEach(): rows, OneEach(0.5): rows}):
         with pytest.raises(ConfigurationError, match="exactly one OneEach"):
             method.distribution(views, method.calibrate(Budget(1.0, DELTA)))

@@ -12,15 +12,15 @@ import pytest
 import torch
 
 from dpicl_rag.accounting import Budget, Stability
+from dpicl_rag.answering.plan import label_plan
 from dpicl_rag.auditing import Subject, SyntheticModel
-from dpicl_rag.auditing.synthetic import SyntheticRows
+from dpicl_rag.auditing.worst_models import SyntheticRows
 from dpicl_rag.configuration import MethodName
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import BudgetExceededError, ConfigurationError
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.methods import make
-from dpicl_rag.methods.documents import over_documents
-from dpicl_rag.plan import label_plan
+from dpicl_rag.methods.label_settings import over_documents
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.prompts import CONTENT_FREE
 from dpicl_rag.retrieval import PrivateThresholdRetriever

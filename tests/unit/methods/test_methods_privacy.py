@@ -11,7 +11,7 @@ import torch
 from scipy import stats
 
 from dpicl_rag.accounting import Adjacency, BoundedRange, Budget, PureDP, Stability
-from dpicl_rag.accounting.gaussian import gaussian_delta
+from dpicl_rag.accounting.gaussian_cost import gaussian_delta
 from dpicl_rag.accounting.mixture_of_gaussians import mixture_delta
 from dpicl_rag.auditing.neighbours import realised_range
 from dpicl_rag.errors import ConfigurationError

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from dpicl_rag.corpora import Corpus
 from dpicl_rag.errors import CorpusError
-from dpicl_rag.retrieval import Corpus
-from dpicl_rag.retrieval.address import Address
 from dpicl_rag.retrieval.store import beside
+from dpicl_rag.stores.chroma_address import Address
 from tests.support.chroma_server import free_port
 
 

@@ -13,11 +13,12 @@ from chromadb.api import ClientAPI
 from chromadb.api.fastapi import FastAPI
 from chromadb.config import Settings
 
+from dpicl_rag.corpora import Corpus
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import CorpusError
-from dpicl_rag.retrieval import Corpus, ThresholdRetriever
+from dpicl_rag.retrieval import ThresholdRetriever
 from tests.support.chroma_server import chroma_server
-from tests.unit.retrieval.conftest import HashingEmbedder, seen
+from tests.unit.conftest import HashingEmbedder, seen
 
 NOTES = [Document(f"note {number} about refunds", f"the unit {number % 7}") for number in range(30)]
 

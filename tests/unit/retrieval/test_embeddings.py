@@ -12,7 +12,7 @@ import torch
 
 from dpicl_rag.errors import ConfigurationError, ModelError
 from dpicl_rag.language_models import tiles
-from dpicl_rag.language_models.verdicts import Verdicts
+from dpicl_rag.language_models.probe_results import ProbeResults
 from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
 
 TEXTS = [
@@ -143,7 +143,7 @@ def test_a_model_that_cannot_share_passes_takes_one_text_at_a_time(
 ) -> None:
     packed = SentenceTransformerEmbedder().embed(TEXTS)
     question = SentenceTransformerEmbedder().embed(TEXTS, query=True)
-    monkeypatch.setattr(Verdicts, "holds", lambda *_: False)
+    monkeypatch.setattr(ProbeResults, "holds", lambda *_: False)
     alone = SentenceTransformerEmbedder()
     assert np.allclose(alone.embed(TEXTS), packed, atol=1e-6)
     assert np.allclose(alone.embed(TEXTS, query=True), question, atol=1e-6)

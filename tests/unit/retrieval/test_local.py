@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 from chromadb.api.models.Collection import Collection
 
+from dpicl_rag.corpora import Corpus
 from dpicl_rag.documents import Document
-from dpicl_rag.retrieval import Corpus, ThresholdRetriever, TopKRetriever, mapped
+from dpicl_rag.retrieval import ThresholdRetriever, TopKRetriever, vector_file
 from dpicl_rag.retrieval.torn import Note
 from dpicl_rag.retrieval.vectors import on_grid
-from tests.unit.retrieval.conftest import (
+from tests.unit.conftest import (
     HashingEmbedder,
     Killed,
     TextEmbedder,
@@ -82,7 +83,7 @@ def test_a_forgotten_unit_is_in_the_files_no_more(tmp_path: Path) -> None:
 def test_a_file_that_forgets_most_of_its_rows_is_written_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mapped, "_SPARE", 0)
+    monkeypatch.setattr(vector_file, "_SPARE", 0)
     corpus = made(tmp_path)
     for word in ("amber", "birch", "cedar"):
         corpus.delete_unit(f"the unit of {word}")
@@ -125,16 +126,16 @@ def test_a_damaged_file_is_mended(
             assert np.array_equal(passage.vector, expected[text].vector)
 
 
-def small(folder: Path) -> tuple[mapped.VectorFile, mapped.Mapped]:
+def small(folder: Path) -> tuple[vector_file.VectorFile, vector_file.Mapped]:
     """Two files of three rows, by themselves."""
-    file = mapped.VectorFile(folder, "collection.unit")
+    file = vector_file.VectorFile(folder, "collection.unit")
     change = file.change(None)
     vectors = on_grid(np.random.default_rng(0).normal(size=(3, 5)))
     change.append([1, 2, 3], [4, 5, 6], ["ann", "bob", None], vectors, ["a", "b", "c"])
     return file, change.commit("[1, 2]")
 
 
-def contents(rows: mapped.Mapped) -> tuple[Any, ...]:
+def contents(rows: vector_file.Mapped) -> tuple[Any, ...]:
     arrays = (rows.number, rows.stamp, rows.unit, rows.check, rows.vectors)
     return (
         rows.version, rows.dimensions, rows.file, list(rows.names), list(rows.ids),
@@ -166,7 +167,7 @@ def test_every_bit_of_a_vector_is_checked(tmp_path: Path) -> None:
         path.write_bytes(held)
         found = file.load()
         assert found is not None
-        with pytest.raises(mapped.DamagedError):
+        with pytest.raises(vector_file.DamagedError):
             found.require_all_sound()
 
 
@@ -179,7 +180,7 @@ def test_damage_that_no_checksum_showed_would_be_found_wrong(
     corpus.close()
     (path,) = [path for path in files(tmp_path) if path.suffix == ".vectors"]
     blank(path)
-    monkeypatch.setattr(mapped.Mapped, "require_sound", lambda *_: None)
+    monkeypatch.setattr(vector_file.Mapped, "require_sound", lambda *_: None)
     found = seen(opened(tmp_path))
     assert any(not np.array_equal(found[text].vector, expected[text].vector) for text in found)
 
@@ -198,8 +199,8 @@ def killed_at(step: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return call
 
     with monkeypatch.context() as patch:
-        patch.setattr(mapped, "_private", guarded(mapped._private))
-        patch.setattr(mapped.os, "fsync", guarded(os.fsync))
+        patch.setattr(vector_file, "_private", guarded(vector_file._private))
+        patch.setattr(vector_file.os, "fsync", guarded(os.fsync))
         patch.setattr(Path, "replace", guarded(Path.replace))
         yield
 
@@ -248,7 +249,7 @@ def test_a_kill_at_any_step_leaves_what_the_store_holds(
 WRITER = """
 import sys
 from dpicl_rag import Corpus, Document
-from tests.unit.retrieval.conftest import HashingEmbedder
+from tests.unit.conftest import HashingEmbedder
 corpus = Corpus.open("mail", sys.argv[1], embedder=HashingEmbedder())
 print("go", flush=True)
 for number in range(10**6):
@@ -285,7 +286,7 @@ COMES_AND_GOES = """
 import sys
 import numpy as np
 from dpicl_rag import Corpus, Document
-from tests.unit.retrieval.conftest import HashingEmbedder
+from tests.unit.conftest import HashingEmbedder
 generator = np.random.default_rng(int(sys.argv[2]))
 corpus = Corpus.create("mail", sys.argv[1], embedder=HashingEmbedder())
 there = set()
@@ -362,7 +363,7 @@ def test_what_was_written_is_not_read_back(tmp_path: Path, monkeypatch: pytest.M
     with corpus._store.reading() as client:
         anew = corpus._file._renew(client.get_collection("mail"), anew=True)[1]
 
-    def rows(held: mapped.Mapped) -> dict[int, tuple[Any, ...]]:
+    def rows(held: vector_file.Mapped) -> dict[int, tuple[Any, ...]]:
         return {
             number: (held.stamp[at], held.names[held.unit[at]], held.vectors[at].tobytes())
             for at, number in enumerate(held.number.tolist())

@@ -8,9 +8,9 @@ import chromadb
 import numpy as np
 import pytest
 
-from dpicl_rag.retrieval import Corpus
+from dpicl_rag.corpora import Corpus
 from dpicl_rag.retrieval.filters import clause
-from tests.unit.retrieval.conftest import HashingEmbedder
+from tests.unit.conftest import HashingEmbedder
 
 VALUES: list[Any] = ["a", "b", "1", 1, 2, 1.0, 2.5, True, False, 0, -3]
 OPERATORS = ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte"]

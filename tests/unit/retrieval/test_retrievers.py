@@ -4,13 +4,13 @@ from typing import Any
 import pytest
 
 from dpicl_rag.accounting.stability import Stability
+from dpicl_rag.corpora import Corpus
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms import randomness
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
 from dpicl_rag.retrieval import (
     UNITS,
-    Corpus,
     ExactRetriever,
     PoissonSampledRetriever,
     PrivateThresholdRetriever,

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl_rag.accounting.stability import Stability
+from dpicl_rag.corpora.passages import Record
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
 from dpicl_rag.retrieval import (
@@ -22,7 +23,6 @@ from dpicl_rag.retrieval import (
     ThresholdRetriever,
 )
 from dpicl_rag.retrieval import TopKRetriever as TopK
-from dpicl_rag.retrieval.passages import Record
 from dpicl_rag.retrieval.vectors import Found, Snapshot, Where
 from tests.support.scored_units import OneVector
 

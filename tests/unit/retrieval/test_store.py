@@ -14,12 +14,13 @@ import pytest
 from chromadb.config import Settings
 from filelock import FileLock
 
+from dpicl_rag.corpora import Corpus
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import CorpusError
-from dpicl_rag.retrieval import Corpus, ThresholdRetriever
+from dpicl_rag.retrieval import ThresholdRetriever
 from dpicl_rag.retrieval.local import LocalVectors
 from dpicl_rag.retrieval.vectors import on_grid
-from tests.unit.retrieval.conftest import HashingEmbedder, seen
+from tests.unit.conftest import HashingEmbedder, seen
 
 # Plain Chroma in a process of its own. Commands come on standard input, one a line; the client
 # stays open between them, as another program's would.

@@ -67,7 +67,7 @@ def test_no_span_and_no_event_of_a_question(tmp_path, traced, tiny_model, monkey
     told = traced()
     impl = f"{__name__}.{Telemetry.__name__}"
     monkeypatch.setenv("CHROMA_PRODUCT_TELEMETRY_IMPL", impl)
-    monkeypatch.setattr("dpicl_rag.retrieval.corpus._PAGE", 2)
+    monkeypatch.setattr("dpicl_rag.corpora.corpus._PAGE", 2)
     EVENTS.clear()
     corpus = filled(tmp_path / "store", 5)
     with Ledger(tmp_path / "ledger.sqlite") as ledger:

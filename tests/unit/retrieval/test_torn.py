@@ -11,11 +11,11 @@ import numpy.typing as npt
 import pytest
 from chromadb.api.models.Collection import Collection
 
+from dpicl_rag.corpora import Corpus, corpus
 from dpicl_rag.documents import Document, Origin
 from dpicl_rag.errors import CorpusError
-from dpicl_rag.retrieval import Corpus, corpus
 from dpicl_rag.retrieval.torn import Note
-from tests.unit.retrieval.conftest import (
+from tests.unit.conftest import (
     Killed,
     Seen,
     TextEmbedder,
@@ -178,7 +178,7 @@ def test_a_register_is_mended_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 WRITER = """
 import sys
 from dpicl_rag import Corpus, Document
-from tests.unit.retrieval.conftest import TextEmbedder
+from tests.unit.conftest import TextEmbedder
 corpus = Corpus.open("mail", sys.argv[1], embedder=TextEmbedder())
 print("go", flush=True)
 for number in range(10**6):

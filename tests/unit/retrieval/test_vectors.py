@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from dpicl_rag.corpora.passages import Record
 from dpicl_rag.retrieval.base import unit_key
-from dpicl_rag.retrieval.passages import Record
 from dpicl_rag.retrieval.vectors import Snapshot, on_grid
 
 

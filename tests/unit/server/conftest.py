@@ -13,9 +13,9 @@ import pytest
 
 from dpicl_rag import Document, Ledger
 from dpicl_rag.retrieval import GivenDocuments
+from dpicl_rag.server.api_keys import KeyFile
 from dpicl_rag.server.app import create_app
-from dpicl_rag.server.house import House, Served
-from dpicl_rag.server.keys import KeyFile
+from dpicl_rag.server.catalogue import Catalogue, Served
 from dpicl_rag.server.run import make_server
 from tests.support.bucket_embedder import BucketEmbedder
 
@@ -30,10 +30,10 @@ def bearer(key):
 class Running:
     """Where a server is, and what is behind it."""
 
-    def __init__(self, url, house, server, thread):
-        self.url, self.house, self.server, self.thread = url, house, server, thread
+    def __init__(self, url, catalogue, server, thread):
+        self.url, self.catalogue, self.server, self.thread = url, catalogue, server, thread
         state = server.config.app.state
-        self.turns = state.turns
+        self.admission = state.admission
         # Without keys the owner has the key of this run, and so has this client.
         self.key = None if state.run_key is None else state.run_key.text
         self.headers = {} if self.key is None else bearer(self.key)
@@ -90,14 +90,14 @@ class Sent:
 
 
 @contextmanager
-def running(app, house):
+def running(app, catalogue):
     server = make_server(app, host="127.0.0.1", port=0)
     listening = socket.create_server(("127.0.0.1", 0))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     while not server.started:
         time.sleep(0.01)
-    found = Running(f"http://127.0.0.1:{listening.getsockname()[1]}", house, server, thread)
+    found = Running(f"http://127.0.0.1:{listening.getsockname()[1]}", catalogue, server, thread)
     try:
         yield found
     finally:
@@ -118,7 +118,7 @@ def serve(tmp_path, tiny_model):
         limits=None,
         model=None,
         documents=NOTES,
-        journal=None,
+        request_log=None,
         office=None,
         **settings,
     ):
@@ -126,11 +126,11 @@ def serve(tmp_path, tiny_model):
         ledger.set_budget(corpus="notes", rho=budget)
         corpora = {"notes": Served(GivenDocuments(documents), {"max_tokens": 8, **settings})}
         memory = tmp_path / "memory.sqlite"
-        house = House(
+        catalogue = Catalogue(
             model or tiny_model, corpora, ledger, memory=memory, embedder=BucketEmbedder()
         )
-        app = create_app(house, keys, limits, journal, **office or {})
-        context = running(app, house)
+        app = create_app(catalogue, keys, limits, request_log, **office or {})
+        context = running(app, catalogue)
         stack.append(context)
         return context.__enter__()
 

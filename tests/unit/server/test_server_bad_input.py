@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.server import connection, shell
-from dpicl_rag.server.house import House
+from dpicl_rag.server import idle_connection, request_guard
+from dpicl_rag.server.catalogue import Catalogue
 from tests.support.paced_model import PacedModel
 
 MESSAGES = [{"role": "user", "content": "Where is the office?"}]
@@ -25,7 +25,7 @@ def running(serve, caplog, capfd):
     caplog.set_level(logging.INFO)
     found = serve(model=PacedModel(open=True))
     yield found
-    (status,) = found.house.ledger.status()
+    (status,) = found.catalogue.ledger.status()
     assert status.spent == status.reserved == 0
     assert found.ask(model="public").status_code == 200
     printed = "".join(capfd.readouterr())
@@ -340,7 +340,7 @@ def test_a_thousand_connections_that_say_nothing_leave_the_server_answering(runn
 
 def test_one_connection_too_many_is_told_so_in_the_same_form(running, monkeypatch):
     assert running.client.get("/health").status_code == 200
-    monkeypatch.setattr(connection, "MOST", 0)
+    monkeypatch.setattr(idle_connection, "MOST", 0)
     answer = running.client.get("/health")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
     assert answer.json()["error"]["code"] == "busy"
@@ -356,7 +356,7 @@ def test_a_part_of_a_file_is_the_whole(running, wanted):
 
 
 def test_who_says_nothing_for_long_is_hung_up_on(serve, monkeypatch):
-    monkeypatch.setattr(connection, "SECONDS", 0.3)
+    monkeypatch.setattr(idle_connection, "SECONDS", 0.3)
     running = serve(model=PacedModel(open=True))
 
     def dripped(first):
@@ -380,7 +380,7 @@ def test_who_says_nothing_for_long_is_hung_up_on(serve, monkeypatch):
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(serve, monkeypatch):
-    monkeypatch.setattr(shell, "PATIENCE", 0.3)
+    monkeypatch.setattr(request_guard, "PATIENCE", 0.3)
     running = serve(model=PacedModel(open=True))
     head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\n"
     more = b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
@@ -390,7 +390,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(serve, monkeypatch):
 
 
 async def test_who_does_not_read_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(shell, "PATIENCE", 0.05)
+    monkeypatch.setattr(request_guard, "PATIENCE", 0.05)
     ended = []
 
     async def app(scope, receive, send):
@@ -405,12 +405,12 @@ async def test_who_does_not_read_is_not_waited_for(monkeypatch):
             await asyncio.Event().wait()
 
     told = []
-    inside = shell.Shell(app, lambda _: 10, lambda state, status: told.append(status))
+    inside = request_guard.Shell(app, lambda _: 10, lambda state, status: told.append(status))
     await inside({"type": "http", "path": "/", "headers": []}, None, send)
     assert (ended, told) == ([True], [200])
 
 
 def test_no_corpus_takes_the_name_of_the_model_without_documents(serve):
-    house = serve(model=PacedModel(open=True)).house
+    catalogue = serve(model=PacedModel(open=True)).catalogue
     with pytest.raises(ConfigurationError, match="--corpus"):
-        House(PacedModel(), {"public": house.corpora["notes"]}, house.ledger)
+        Catalogue(PacedModel(), {"public": catalogue.corpora["notes"]}, catalogue.ledger)

@@ -22,7 +22,7 @@ from dpicl_rag.knowledge.answer_file import AnswerFile
 from dpicl_rag.language_models import defaults
 from dpicl_rag.server import chat
 from dpicl_rag.server.audits import Auditor
-from dpicl_rag.server.shelf import Shelf
+from dpicl_rag.server.uploads import Uploads
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.chromium import browsing, require_browser
 from tests.support.paced_model import ReadingModel
@@ -75,9 +75,9 @@ def start(serve, tmp_path):
     """A server with notes on the canteen, which takes uploads."""
 
     def start(keys=None, model=MODEL, documents=NOTES, **more):
-        shelf = Shelf(tmp_path / "store", BucketEmbedder(), most_bytes=2**20)
+        uploads = Uploads(tmp_path / "store", BucketEmbedder(), most_bytes=2**20)
         settings = {"max_tokens": 32, **more}
-        return serve(keys, model=model, documents=documents, office={"shelf": shelf}, **settings)
+        return serve(keys, model=model, documents=documents, office={"shelf": uploads}, **settings)
 
     return start
 
@@ -164,8 +164,8 @@ def test_an_owner_opens_what_was_uploaded(start, keys, visit):
 
 def test_an_answer_streams_in_the_meter_moves_and_the_budget_ends(start, keys, visit):
     running = start(keys)
-    budget = 2.5 * running.house.price("notes")
-    running.house.ledger.set_budget(caller="ann", rho=budget, period="month")
+    budget = 2.5 * running.catalogue.price("notes")
+    running.catalogue.ledger.set_budget(caller="ann", rho=budget, period="month")
     page = visit(running.page)
     page.fill("#key", keys.add("ann"))
     page.click("text=Open")
@@ -203,7 +203,7 @@ def test_an_answer_streams_in_the_meter_moves_and_the_budget_ends(start, keys, v
     page.wait_for_selector(
         "#budget-words:has-text('An answer of epsilon 8 is refused until it renews on ')"
     )
-    running.house.ledger.set_budget(caller="ann", rho=0.5 * budget, period="month")
+    running.catalogue.ledger.set_budget(caller="ann", rho=0.5 * budget, period="month")
     ask(page, "What is served in the canteen?")
     page.wait_for_selector("#private-notes:has-text('Nothing was spent.')")
     page.wait_for_selector(
@@ -215,7 +215,7 @@ def test_an_answer_streams_in_the_meter_moves_and_the_budget_ends(start, keys, v
 def test_a_budget_that_was_lowered_says_what_comes_next(start, visit):
     """It said 16.8 of 5 spent and no answers left, and three more came."""
     running = start(epsilon=4)
-    ledger = running.house.ledger
+    ledger = running.catalogue.ledger
     ledger.set_budget(corpus="notes", epsilon=20)
     with ledger.reserve(corpus="notes", rho=1.229714525, units=["unit-0"]) as answered:
         answered.commit(answered.rho, [0.1])
@@ -297,7 +297,7 @@ def test_a_column_that_is_protected_must_be_named(start, visit, column):
     upload(page, "tickets.csv", TICKETS)
     expect(page.locator("#field:invalid")).to_be_focused()
     expect(page.locator("#job")).to_be_hidden()
-    assert "tickets" not in running.house.corpora
+    assert "tickets" not in running.catalogue.corpora
 
 
 def test_a_column_of_persons_is_offered_before_a_corpus_has_its_unit(start, visit):
@@ -310,7 +310,7 @@ def test_a_column_of_persons_is_offered_before_a_corpus_has_its_unit(start, visi
         "nothing was stored. Choose what is protected as one: all with the same customer, or each "
         "row"
     )
-    assert "tickets" not in running.house.corpora
+    assert "tickets" not in running.catalogue.corpora
     expect(page.locator("#field")).to_have_value("customer")
     page.click("#upload button[type=submit]")
     page.wait_for_selector("#job-words:has-text('tickets can be asked now.')")
@@ -436,11 +436,11 @@ def test_the_stop_button_ends_an_answer_and_gives_the_rest_back(start, visit):
     page.wait_for_selector("#private-notes:has-text('You stopped it, so this is no answer.')")
     expect(page.locator("#private-text.piece")).to_have_text(re.compile("^so so.* …$"))
     deadline = time.monotonic() + 20
-    while running.house.ledger.status()[0].reserved and time.monotonic() < deadline:
+    while running.catalogue.ledger.status()[0].reserved and time.monotonic() < deadline:
         time.sleep(0.05)
-    (status,) = running.house.ledger.status()
+    (status,) = running.catalogue.ledger.status()
     assert status.reserved == 0
-    assert 0 < status.spent < running.house.price("notes")
+    assert 0 < status.spent < running.catalogue.price("notes")
 
 
 def test_the_page_is_used_by_keyboard_alone(start, visit):
@@ -512,8 +512,8 @@ keep("Privacy audit: within the claim", True)
 
 
 def test_without_documents_an_owner_is_told_what_to_do(serve, visit, tmp_path):
-    running = serve(model=MODEL, office={"shelf": Shelf(tmp_path / "store", BucketEmbedder())})
-    running.house.corpora.clear()
+    running = serve(model=MODEL, office={"shelf": Uploads(tmp_path / "store", BucketEmbedder())})
+    running.catalogue.corpora.clear()
     page = visit(running.page)
     page.wait_for_selector("#budget-words:has-text('No documents are open to you yet.')")
     expect(page.locator("#send")).to_be_disabled()
@@ -527,7 +527,7 @@ SIZES = {"phone": PHONE, "desktop": DESKTOP}
 @pytest.mark.parametrize("size", SIZES)
 def test_the_page_fits_a_phone_and_a_desktop(start, visit, tmp_path, size, scheme):
     running = start()
-    running.house.ledger.set_budget(corpus="notes", epsilon=60.0, period="year")
+    running.catalogue.ledger.set_budget(corpus="notes", epsilon=60.0, period="year")
     page = visit(running.page, SIZES[size], scheme)
     ask(page)
     settled(page)

@@ -123,7 +123,7 @@ def test_open_webui_lists_models_and_asks_for_titles_of_the_public_one_at_no_cos
         assert answer.status_code == 200, answer.text
         assert answer.headers["x-dpicl-ignored"] == "metadata"
         assert answer.json()["privacy"]["epsilon"] == 0
-    assert all(one.questions == 0 for one in running.house.ledger.status())
+    assert all(one.questions == 0 for one in running.catalogue.ledger.status())
 
 
 def test_open_webui_asks_with_its_usual_body_and_its_stop_button_ends_the_answer(serve):
@@ -149,10 +149,10 @@ def test_open_webui_asks_with_its_usual_body_and_its_stop_button_ends_the_answer
         model.let(3)
         until(lambda: model.begun == 4)
         assert b"text/event-stream" in sent.read_some()
-    until(lambda: running.turns.inside == 1)
+    until(lambda: running.admission.inside == 1)
     model.let(100)
-    until(lambda: running.turns.inside == 0)
-    (status,) = running.house.ledger.status()
+    until(lambda: running.admission.inside == 0)
+    (status,) = running.catalogue.ledger.status()
     assert status.questions == 1
     assert status.reserved == 0
     assert len(model.drawn) <= 5

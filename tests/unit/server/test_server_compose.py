@@ -14,8 +14,8 @@ from packaging.requirements import Requirement
 from typer.testing import CliRunner
 
 from dpicl_rag.cli import app
-from dpicl_rag.retrieval.address import Address
 from dpicl_rag.server.run import GRACE
+from dpicl_rag.stores.chroma_address import Address
 from tests.support.containers import commands, compose, dockerfile, health_check, last
 
 SERVICES = compose()["services"]

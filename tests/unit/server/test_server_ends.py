@@ -29,7 +29,7 @@ def until(true):
 
 def spent(running):
     """rho spent and rho held of the corpus."""
-    (status,) = [one for one in running.house.ledger.status() if one.kind == "corpus"]
+    (status,) = [one for one in running.catalogue.ledger.status() if one.kind == "corpus"]
     return status.spent, status.reserved
 
 
@@ -73,7 +73,7 @@ def test_who_hangs_up_pays_for_what_was_released_and_gets_the_rest_back(paced, t
     time.sleep(0.3)  # for the news to come, while the fourth draw is waiting
     model.let(100)
     until(lambda: spent(running)[1] == 0)
-    until(lambda: running.turns.inside == 0)
+    until(lambda: running.admission.inside == 0)
     tokens = (spent(running)[0] - before) / token_price
     assert tokens == pytest.approx(4, abs=1e-6)
     assert len(model.drawn) == 4
@@ -88,7 +88,7 @@ def test_who_hangs_up_before_the_first_token_pays_at_most_for_that(paced, token_
     sent.close()
     time.sleep(0.3)
     model.let(100)
-    until(lambda: running.turns.inside == 0)
+    until(lambda: running.admission.inside == 0)
     assert spent(running)[1] == 0
     assert (spent(running)[0] - before) / token_price <= 1 + 1e-6
 
@@ -99,13 +99,13 @@ def test_who_hangs_up_in_the_queue_spends_nothing(paced, stream):
     first = running.send({**QUESTION, "stream": True})
     until(lambda: model.begun)
     waiting = running.send({**QUESTION, "stream": stream})
-    until(lambda: running.turns.inside == 2)
+    until(lambda: running.admission.inside == 2)
     waiting.close()
-    until(lambda: running.turns.inside == 1)
+    until(lambda: running.admission.inside == 1)
     model.let(100)
-    until(lambda: running.turns.inside == 0)
+    until(lambda: running.admission.inside == 0)
     first.close()
-    (status,) = running.house.ledger.status()
+    (status,) = running.catalogue.ledger.status()
     assert status.questions == 1
     assert set(model.drawn) == {1}
 
@@ -113,34 +113,34 @@ def test_who_hangs_up_in_the_queue_spends_nothing(paced, stream):
 @pytest.mark.parametrize("stream", [True, False])
 def test_who_hangs_up_during_the_search_spends_nothing(paced, monkeypatch, stream):
     running, model = paced()
-    begin, searching, go_on = running.house.stream, threading.Event(), threading.Event()
+    begin, searching, go_on = running.catalogue.stream, threading.Event(), threading.Event()
 
     def slow(*arguments):
         searching.set()
         go_on.wait(30)
         return begin(*arguments)
 
-    monkeypatch.setattr(running.house, "stream", slow)
+    monkeypatch.setattr(running.catalogue, "stream", slow)
     sent = running.send({**QUESTION, "stream": stream})
     assert searching.wait(30)
     sent.close()
     time.sleep(0.3)
     go_on.set()
-    until(lambda: running.turns.inside == 0)
+    until(lambda: running.admission.inside == 0)
     assert spent(running) == (0, 0)
     assert model.drawn == []
 
 
 def test_an_answer_that_is_held_ends_at_a_token_too(paced):
     running, model = paced(max_tokens=8)
-    running.house.corpora["notes"].settings["unsupported"] = "refuse"
+    running.catalogue.corpora["notes"].settings["unsupported"] = "refuse"
     sent = running.send({**QUESTION, "stream": True})
     model.let(2)
     until(lambda: model.begun == 3)
     sent.close()
     time.sleep(0.3)
     model.let(100)
-    until(lambda: running.turns.inside == 0)
+    until(lambda: running.admission.inside == 0)
     assert len(model.drawn) == 3
     assert spent(running)[1] == 0
 
@@ -150,10 +150,10 @@ def test_two_streams_alternate_token_by_token(paced):
     first = running.send({**QUESTION, "stream": True})
     until(lambda: model.begun)
     second = running.send({**QUESTION, "stream": True})
-    until(lambda: running.turns.inside == 2)
+    until(lambda: running.admission.inside == 2)
     time.sleep(0.2)  # the second one's search stands in the line
     model.let(100)
-    until(lambda: running.turns.inside == 0)
+    until(lambda: running.admission.inside == 0)
     first.close()
     second.close()
     assert model.drawn == [1, 1, *([2, 1] * 6), 2, 2] or model.drawn == [1, *([2, 1] * 7), 2]
@@ -162,7 +162,7 @@ def test_two_streams_alternate_token_by_token(paced):
 def test_an_answer_ends_at_a_token_when_its_time_is_over(paced, monkeypatch):
     running, model = paced(Limits(seconds=5))
     now = [0.0]
-    monkeypatch.setattr(running.turns, "clock", lambda: now[0])
+    monkeypatch.setattr(running.admission, "clock", lambda: now[0])
     answers = []
     thread = threading.Thread(target=lambda: answers.append(running.ask()))
     thread.start()
@@ -183,7 +183,7 @@ def test_when_the_server_goes_down_answers_end_at_their_next_token(paced):
         model.let(2)
         until(lambda: model.begun == 3)
         waiting = running.send(QUESTION)
-        until(lambda: running.turns.inside == 2)
+        until(lambda: running.admission.inside == 2)
         running.server.handle_exit(15, None)
         refused = running.ask()
         assert refused.status_code == 503
@@ -201,7 +201,7 @@ def test_when_the_server_goes_down_answers_end_at_their_next_token(paced):
     running.thread.join(30)
     assert not running.thread.is_alive()
     with pytest.raises(LedgerError):  # it is closed
-        running.house.ledger.status()
+        running.catalogue.ledger.status()
 
 
 def test_a_draw_that_fails_ends_the_stream_with_an_error_and_pays_nothing_more(paced, monkeypatch):
@@ -219,14 +219,14 @@ def test_a_draw_that_fails_ends_the_stream_with_an_error_and_pays_nothing_more(p
         assert "swordfish" not in answer.text
         assert '"code": "unavailable"' in answer.text
     assert answer.status_code == 500
-    until(lambda: running.turns.inside == 0)
+    until(lambda: running.admission.inside == 0)
     assert spent(running)[1] == 0
 
 
 def test_a_server_whose_ledger_cannot_be_written_is_not_ready_and_answers_nothing(paced):
     running, model = paced()
     model.open = True
-    ledger = running.house.ledger
+    ledger = running.catalogue.ledger
     ledger._database.read(lambda connection: connection.execute("PRAGMA busy_timeout = 50"))
     assert running.client.get("/ready").status_code == 200
     with closing(sqlite3.connect(ledger._database.path, isolation_level=None)) as other:

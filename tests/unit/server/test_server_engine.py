@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from dpicl_rag import Document
-from dpicl_rag.language_models import together
-from dpicl_rag.server.engine import Engine
+from dpicl_rag.language_models import joint_passes
+from dpicl_rag.server.answering_thread import AnsweringThread
 from dpicl_rag.server.limits import Limits
 from tests.unit.server.test_server_ends import QUESTION, spent, until
 
@@ -25,26 +25,26 @@ DOCUMENTS = [Document(f"The office is in Elm Lane {n % 7}.", f"unit-{n}") for n 
 @pytest.fixture
 def sizes(monkeypatch):
     """How many answers each shared pass was for."""
-    found, honest = [], together.forward_each
+    found, honest = [], joint_passes.forward_each
 
     def counted(batches, *arguments, **more):
         found.append(len(batches))
         return honest(batches, *arguments, **more)
 
-    monkeypatch.setattr(together, "forward_each", counted)
+    monkeypatch.setattr(joint_passes, "forward_each", counted)
     return found
 
 
 @pytest.fixture
 def patient(monkeypatch):
     """Passes wait long for others, so that they are shared on a busy machine too."""
-    monkeypatch.setattr("dpicl_rag.server.engine.GATHERING", 0.5)
+    monkeypatch.setattr("dpicl_rag.server.answering_thread.GATHERING", 0.5)
 
 
 def start(serve):
     running = serve(limits=Limits(together=4), documents=DOCUMENTS, **SETTINGS)
     # Each answer pays by itself: none is answered from another's.
-    running.house._memory = None
+    running.catalogue._memory = None
     return running
 
 
@@ -65,9 +65,9 @@ def said(lines):
 def answers(running, together):
     """Every question's answer, and what all of them cost."""
     before = spent(running)[0]
-    with ThreadPoolExecutor(len(QUESTIONS) if together else 1) as pool:
+    with ThreadPoolExecutor(len(QUESTIONS) if joint_passes else 1) as pool:
         found = [said(lines) for lines in pool.map(texts(running, stream=True), QUESTIONS)]
-    until(lambda: running.turns.inside == 0)
+    until(lambda: running.admission.inside == 0)
     assert spent(running)[1] == 0
     return found, spent(running)[0] - before
 
@@ -87,12 +87,12 @@ def test_a_planted_fault_is_seen(serve, sizes, patient, monkeypatch):
     """Every answer reads on with the token of the first."""
     running = start(serve)
     apart, _ = answers(running, together=False)
-    counted = together.forward_each
+    counted = joint_passes.forward_each
 
     def mixed(batches, token_ids, keep):
         return counted(batches, [token_ids[0]] * len(batches), keep)
 
-    monkeypatch.setattr(together, "forward_each", mixed)
+    monkeypatch.setattr(joint_passes, "forward_each", mixed)
     assert answers(running, together=True)[0] != apart
     assert max(sizes) > 1
 
@@ -102,7 +102,7 @@ def test_who_hangs_up_gets_the_rest_back_and_leaves_the_others_as_they_are(
 ):
     running = start(serve)
     apart = answers(running, together=False)[0][0]
-    passed, go_on, sent = together.forward_each, threading.Event(), []
+    passed, go_on, sent = joint_passes.forward_each, threading.Event(), []
 
     def hung_up(*arguments, **more):
         if sent and sizes[-2:] == [3, 3]:
@@ -111,15 +111,15 @@ def test_who_hangs_up_gets_the_rest_back_and_leaves_the_others_as_they_are(
             time.sleep(0.3)  # for the news to come, while the pass is run
         return passed(*arguments, **more)
 
-    monkeypatch.setattr(together, "forward_each", hung_up)
-    running.turns._engine.submit(lambda: go_on.wait(30))  # so that all three begin together
+    monkeypatch.setattr(joint_passes, "forward_each", hung_up)
+    running.admission._thread.submit(lambda: go_on.wait(30))  # so that all three begin together
     sent += [running.send({**QUESTION, "stream": True}) for _ in range(2)]
     with ThreadPoolExecutor(1) as pool:
         other = pool.submit(texts(running, stream=True), QUESTIONS[0])
-        until(lambda: running.turns.inside == 3)
+        until(lambda: running.admission.inside == 3)
         go_on.set()
         assert said(other.result()) == apart
-    until(lambda: running.turns.inside == 0)
+    until(lambda: running.admission.inside == 0)
     assert spent(running)[1] == 0
     assert sizes.count(3) < 5
     assert not sent
@@ -130,7 +130,7 @@ def test_who_hangs_up_gets_the_rest_back_and_leaves_the_others_as_they_are(
 
 @pytest.fixture
 def engine():
-    found = Engine()
+    found = AnsweringThread()
     yield found
     found.shutdown()
 

@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 import pytest
 
 from dpicl_rag.errors import ConfigurationError, KeyFileError
-from dpicl_rag.server.keys import _VERSION_1, KeyFile
+from dpicl_rag.server.api_keys import _VERSION_1, KeyFile
 from dpicl_rag.server.limits import Limits
 from tests.support.paced_model import PacedModel
 from tests.unit.server.test_server_ends import QUESTION, until
@@ -90,12 +90,12 @@ def test_a_key_has_questions_at_a_time_of_its_own(serve, keys):
     key, model = keys.add("ann", each=1), PacedModel()
     running = serve(keys, model=model)
     with closing(running.send(QUESTION, **bearer(key))):
-        until(lambda: running.turns.inside == 1)
+        until(lambda: running.admission.inside == 1)
         answer = running.client.post("/v1/chat/completions", json=QUESTION, headers=bearer(key))
         assert (answer.status_code, "1 questions" in answer.text) == (429, True)
         model.open = True
         model.let(100)
-        until(lambda: running.turns.inside == 0)
+        until(lambda: running.admission.inside == 0)
 
 
 def test_a_key_that_is_taken_back_is_refused_at_once_also_by_another_process(serve, keys):

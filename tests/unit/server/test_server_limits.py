@@ -34,7 +34,7 @@ def test_a_key_has_so_many_questions_a_minute(serve, keys):
     assert refused.json()["error"]["code"] == "rate_limit_exceeded"
     assert 1 <= int(refused.headers["retry-after"]) <= 30
     assert ask(second).status_code == 200
-    (status,) = [one for one in running.house.ledger.status() if one.name == "ann"]
+    (status,) = [one for one in running.catalogue.ledger.status() if one.name == "ann"]
     assert status.questions == 2
 
 
@@ -61,7 +61,7 @@ def test_a_key_has_so_many_questions_at_a_time(serve, keys):
     key, model = keys.add("ann"), PacedModel()
     running = serve(keys, model=model, limits=Limits(each=2))
     sent = [running.send(QUESTION, **bearer(key)) for _ in range(2)]
-    until(lambda: running.turns.inside == 2)
+    until(lambda: running.admission.inside == 2)
     with (
         openai.OpenAI(base_url=f"{running.url}/v1", api_key=key, max_retries=0) as client,
         pytest.raises(openai.RateLimitError) as refused,
@@ -70,7 +70,7 @@ def test_a_key_has_so_many_questions_at_a_time(serve, keys):
     assert refused.value.code == "rate_limit_exceeded"
     model.open = True
     model.let(100)
-    until(lambda: running.turns.inside == 0)
+    until(lambda: running.admission.inside == 0)
     for one in sent:
         one.close()
     answer = running.client.post("/v1/chat/completions", json=QUESTION, headers=bearer(key))
@@ -81,14 +81,14 @@ def test_a_full_queue_says_when_to_come_back(serve):
     model = PacedModel()
     running = serve(model=model, limits=Limits(together=1, waiting=2))
     sent = [running.send({**QUESTION, "stream": True}) for _ in range(3)]
-    until(lambda: running.turns.inside == 3)
+    until(lambda: running.admission.inside == 3)
     refused = running.ask()
     assert refused.status_code == 503
     assert refused.json()["error"]["code"] == "busy"
     assert refused.headers["retry-after"] == "5"
     assert "dpicl_inside 3.0" in running.client.get("/metrics").text
     model.let(100)
-    until(lambda: running.turns.inside == 0)
+    until(lambda: running.admission.inside == 0)
     for one in sent:
         assert one.read().endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n")
         one.close()

@@ -10,7 +10,7 @@ import warnings
 
 import pytest
 
-from dpicl_rag.server.journal import Exchange, Journal
+from dpicl_rag.server.request_log import Exchange, RequestLog
 from tests.support.paced_model import PacedModel
 from tests.unit.server.test_server_ends import QUESTION, until
 
@@ -21,8 +21,8 @@ def lines(serve, keys):
 
     def asked(*questions, questions_too=False, **more):
         stream, key = io.StringIO(), keys.add("ann")
-        journal = Journal(stream, questions=questions_too)
-        running = serve(keys, model=PacedModel(open=True), journal=journal, **more)
+        request_log = RequestLog(stream, questions=questions_too)
+        running = serve(keys, model=PacedModel(open=True), request_log=request_log, **more)
         headers = {"Authorization": f"Bearer {key}"}
         for question in questions:
             running.client.post("/v1/chat/completions", json=question, headers=headers)
@@ -65,11 +65,11 @@ def test_it_does_not_go_through_logging(lines):
 
 def test_who_hung_up_before_anything_was_sent_has_status_499(serve):
     stream, model = io.StringIO(), PacedModel()
-    running = serve(model=model, journal=Journal(stream))
+    running = serve(model=model, request_log=RequestLog(stream))
     sent = running.send(QUESTION)
     until(lambda: model.begun)
     sent.close()
-    until(lambda: running.turns.inside == 1)
+    until(lambda: running.admission.inside == 1)
     model.let(100)
     until(stream.getvalue)
     line = json.loads(stream.getvalue())
@@ -78,17 +78,17 @@ def test_who_hung_up_before_anything_was_sent_has_status_499(serve):
 
 def test_a_log_that_nobody_reads_any_more_stops_nothing():
     stream = io.StringIO()
-    journal = Journal(stream)
+    request_log = RequestLog(stream)
     stream.close()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        journal.write(Exchange(), 200)
-        journal.write(Exchange(), 200)
+        request_log.write(Exchange(), 200)
+        request_log.write(Exchange(), 200)
 
 
 def test_a_stream_that_its_client_left_has_status_499(serve):
     stream, model = io.StringIO(), PacedModel()
-    running = serve(model=model, journal=Journal(stream))
+    running = serve(model=model, request_log=RequestLog(stream))
     sent = running.send({**QUESTION, "stream": True})
     model.let(3)
     until(lambda: model.begun == 4)
@@ -103,7 +103,7 @@ def test_a_stream_that_its_client_left_has_status_499(serve):
 
 def test_a_stream_that_was_read_to_its_end_has_status_200(serve):
     stream = io.StringIO()
-    running = serve(model=PacedModel(open=True), journal=Journal(stream))
+    running = serve(model=PacedModel(open=True), request_log=RequestLog(stream))
     with running.client.stream("POST", "/v1/chat/completions", json=QUESTION) as answer:
         answer.read()
     until(stream.getvalue)

@@ -11,12 +11,12 @@ from contextlib import closing
 import pytest
 
 from dpicl_rag import Document
+from dpicl_rag.corpora import Corpus
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.retrieval import Corpus
 from dpicl_rag.server import views
+from dpicl_rag.server.api_keys import KeyFile
 from dpicl_rag.server.audits import Auditor, audit_command
-from dpicl_rag.server.keys import KeyFile
-from dpicl_rag.server.shelf import Shelf, file_name
+from dpicl_rag.server.uploads import Uploads, file_name
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.scripted_model import ScriptedModel
 from tests.unit.server.test_server_ends import until
@@ -28,14 +28,14 @@ TABLE = "id,text\n" + "".join(
 
 
 @pytest.fixture
-def shelf(tmp_path):
-    return Shelf(tmp_path / "store", BucketEmbedder(), most_bytes=100_000)
+def uploads(tmp_path):
+    return Uploads(tmp_path / "store", BucketEmbedder(), most_bytes=100_000)
 
 
 @pytest.fixture
-def owned(serve, shelf):
+def owned(serve, uploads):
     """A server without keys: whoever asks is the owner."""
-    return serve(model=CANTEEN, office={"shelf": shelf})
+    return serve(model=CANTEEN, office={"shelf": uploads})
 
 
 def upload(running, content=TABLE, name="hours.csv", corpus="house-mail", **fields):
@@ -236,8 +236,8 @@ def test_a_form_in_an_odd_alphabet_is_refused(owned, charset):
 def test_an_upload_opens_no_corpus_that_is_not_served(serve, tmp_path):
     with closing(Corpus.create("payroll", tmp_path / "store", embedder=BucketEmbedder())) as corpus:
         corpus.add([Document("a salary", "one")])
-    shelf = Shelf(tmp_path / "store", BucketEmbedder())
-    running = serve(model=CANTEEN, office={"shelf": shelf})
+    uploads = Uploads(tmp_path / "store", BucketEmbedder())
+    running = serve(model=CANTEEN, office={"shelf": uploads})
     assert upload(running, corpus="payroll").status_code == 403
     assert "payroll" not in running.client.get("/v1/models").text
 
@@ -256,7 +256,7 @@ class Held(BucketEmbedder):
 
 def test_one_job_at_a_time_and_a_stopped_one_keeps_what_it_stored(serve, tmp_path):
     embedder = Held()
-    running = serve(model=CANTEEN, office={"shelf": Shelf(tmp_path / "store", embedder)})
+    running = serve(model=CANTEEN, office={"shelf": Uploads(tmp_path / "store", embedder)})
     upload(running)
     assert embedder.inside.wait(30)
     assert upload(running).status_code == 409
@@ -271,7 +271,7 @@ def test_one_job_at_a_time_and_a_stopped_one_keeps_what_it_stored(serve, tmp_pat
 
 def test_the_end_of_the_server_ends_a_job(serve, tmp_path):
     embedder = Held()
-    running = serve(model=CANTEEN, office={"shelf": Shelf(tmp_path / "store", embedder)})
+    running = serve(model=CANTEEN, office={"shelf": Uploads(tmp_path / "store", embedder)})
     upload(running)
     assert embedder.inside.wait(30)
     running.server.handle_exit(15, None)
@@ -282,11 +282,11 @@ def test_what_a_killed_server_left_of_uploads_is_gone_at_the_next_start(tmp_path
     left = tmp_path / "store-uploads" / "house-mail" / "hours.csv"
     left.parent.mkdir(parents=True)
     left.write_text(TABLE)
-    first = Shelf(tmp_path / "store", BucketEmbedder())
+    first = Uploads(tmp_path / "store", BucketEmbedder())
     assert not left.exists()
     left.parent.mkdir(parents=True)
     left.write_text(TABLE)
-    second = Shelf(tmp_path / "store", BucketEmbedder())
+    second = Uploads(tmp_path / "store", BucketEmbedder())
     assert left.exists()  # another server is at work
     first.close()
     second.close()
@@ -309,10 +309,10 @@ def test_a_files_name_is_its_last_part(given, name):
     assert file_name(given) == name
 
 
-def test_budgets_of_corpora_and_callers(serve, keys, shelf):
+def test_budgets_of_corpora_and_callers(serve, keys, uploads):
     keys.add("ann")
     owner = keys.add("olga", role="owner")
-    running = serve(keys, model=CANTEEN, office={"shelf": shelf})
+    running = serve(keys, model=CANTEEN, office={"shelf": uploads})
     running.client.headers["Authorization"] = f"Bearer {owner}"
     for kind, name in (("corpus", "notes"), ("caller", "ann")):
         body = {"kind": kind, "name": name, "epsilon": 4.0, "period": "month"}
@@ -368,8 +368,8 @@ OWNERS = [
 
 
 @pytest.mark.parametrize(("method", "path"), OWNERS)
-def test_callers_are_no_owners(serve, keys, shelf, method, path):
-    running = serve(keys, office={"shelf": shelf})
+def test_callers_are_no_owners(serve, keys, uploads, method, path):
+    running = serve(keys, office={"shelf": uploads})
     body = {"kind": "corpus", "name": "notes", "epsilon": 1, **AUDIT}
     sent = {} if method == "GET" else {"json": body}
     assert running.client.request(method, path, **sent).status_code == 401
@@ -378,9 +378,9 @@ def test_callers_are_no_owners(serve, keys, shelf, method, path):
     assert (answer.status_code, answer.json()["error"]["code"]) == (403, "not_owner")
 
 
-def test_an_owner_of_some_corpora_sees_no_others(serve, keys, shelf):
+def test_an_owner_of_some_corpora_sees_no_others(serve, keys, uploads):
     key = keys.add("olga", role="owner", corpora=["house-mail"])
-    running = serve(keys, model=CANTEEN, office={"shelf": shelf})
+    running = serve(keys, model=CANTEEN, office={"shelf": uploads})
     running.client.headers["Authorization"] = f"Bearer {key}"
     found = running.client.get("/v1/owner").json()
     assert (found["corpora"], found["callers"], found["budgets"]) == ([], [], [])
@@ -536,8 +536,8 @@ def neighbours_seen(serve, keys, tmp_path):
     owner = {"Authorization": f"Bearer {keys.add('olga', role='owner')}"}
     seen = []
     for folder, table in (("one", TABLE), ("more", f"{TABLE}80,the canteen is shut\n")):
-        shelf = Shelf(tmp_path / folder, BucketEmbedder())
-        running = serve(KeyFile(keys.path), model=CANTEEN, office={"shelf": shelf})
+        uploads = Uploads(tmp_path / folder, BucketEmbedder())
+        running = serve(KeyFile(keys.path), model=CANTEEN, office={"shelf": uploads})
         running.client.headers.update(owner)
         upload(running, table)
         assert ended(running)["state"] == "done"
@@ -555,10 +555,10 @@ def test_a_caller_sees_the_same_of_neighbouring_uploads(serve, keys, tmp_path):
 def test_a_count_on_a_callers_view_would_be_found(serve, keys, tmp_path, monkeypatch):
     honest = views.budget
 
-    def counting(house, name, caller):
-        documents = house.corpora[name].documents
+    def counting(catalogue, name, caller):
+        documents = catalogue.corpora[name].documents
         held = len(documents.corpus.records()) if name == "house-mail" else 0
-        return honest(house, name, caller) | {"passages": held}
+        return honest(catalogue, name, caller) | {"passages": held}
 
     monkeypatch.setattr(views, "budget", counting)
     one, more = neighbours_seen(serve, keys, tmp_path)

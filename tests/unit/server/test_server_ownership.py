@@ -8,11 +8,11 @@ import pytest
 
 from dpicl_rag import Document
 from dpicl_rag.accounting import epsilon_to_rho
+from dpicl_rag.corpora import Corpus
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.retrieval import Corpus
-from dpicl_rag.server.keys import KeyFile
+from dpicl_rag.server.api_keys import KeyFile
 from dpicl_rag.server.settings import CorpusSettings
-from dpicl_rag.server.shelf import Shelf
+from dpicl_rag.server.uploads import Uploads
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.unit.server.conftest import bearer
 from tests.unit.server.test_server_owners import (
@@ -33,9 +33,9 @@ def start(serve, keys, tmp_path):
 
     def start(embedder=None, **settings):
         settings = CorpusSettings(settings)
-        shelf = Shelf(tmp_path / "store", embedder or BucketEmbedder(), settings)
+        uploads = Uploads(tmp_path / "store", embedder or BucketEmbedder(), settings)
         # A file of its own: a server closes it.
-        return serve(KeyFile(keys.path), model=CANTEEN, office={"shelf": shelf})
+        return serve(KeyFile(keys.path), model=CANTEEN, office={"shelf": uploads})
 
     return start
 
@@ -58,7 +58,7 @@ def restarted(start, running, tmp_path):
     running.thread.join(30)
     again = start()
     corpus = Corpus.open("house-mail", tmp_path / "store", embedder=BucketEmbedder())
-    again.house.offer("house-mail", CorpusSettings().served(corpus))
+    again.catalogue.offer("house-mail", CorpusSettings().served(corpus))
     for name in ("olga", "otto", "ann"):
         setattr(again, name, getattr(running, name))
     return again
@@ -75,7 +75,7 @@ def asked(running, who, model="house-mail"):
 
 
 def budget_of(running, corpus="house-mail"):
-    (found,) = [one.budget for one in running.house.ledger.status() if one.name == corpus]
+    (found,) = [one.budget for one in running.catalogue.ledger.status() if one.name == corpus]
     return found
 
 
@@ -163,7 +163,7 @@ def test_an_upload_has_the_budget_of_one_answer_or_what_its_owner_gives(start, k
     upload(running, corpus="other-mail")  # the budget that it has
     ended(running)
     assert budget_of(running, "other-mail") == pytest.approx(epsilon_to_rho(0.5, 1e-6))
-    (scope,) = [one for one in running.house.ledger.status() if one.name == "other-mail"]
+    (scope,) = [one for one in running.catalogue.ledger.status() if one.name == "other-mail"]
     assert scope.renews_on is None
 
 
@@ -177,11 +177,11 @@ def test_a_budget_that_is_no_number_is_refused(start, keys, epsilon):
 
 
 def test_an_upload_without_keys_has_a_budget_too(serve, tmp_path):
-    shelf = Shelf(tmp_path / "store", BucketEmbedder())
-    running = serve(model=CANTEEN, office={"shelf": shelf})
+    uploads = Uploads(tmp_path / "store", BucketEmbedder())
+    running = serve(model=CANTEEN, office={"shelf": uploads})
     upload(running)
     ended(running)
-    assert budget_of(running) == pytest.approx(running.house.price("house-mail"))
+    assert budget_of(running) == pytest.approx(running.catalogue.price("house-mail"))
 
 
 def test_an_upload_that_did_not_come_to_its_end_is_closed_and_has_a_budget(start, keys, tmp_path):
@@ -231,8 +231,8 @@ def test_the_audit_of_a_corpus_that_was_deleted_is_not_of_the_next_one(serve, ke
     (tmp_path / "audits" / "house-mail").mkdir(parents=True)
     for name, text in (("audit.txt", "of Otto's documents"), ("summary.json", "{}")):
         (tmp_path / "audits" / "house-mail" / name).write_text(text)
-    shelf = Shelf(tmp_path / "store", BucketEmbedder())
-    office = {"shelf": shelf, "auditor": auditing(tmp_path, REPORT)}
+    uploads = Uploads(tmp_path / "store", BucketEmbedder())
+    office = {"shelf": uploads, "auditor": auditing(tmp_path, REPORT)}
     running = serve(keys, model=CANTEEN, office=office)
     running.client.headers.update(bearer(keys.add("olga", role="owner")))
     upload(running)

@@ -10,6 +10,7 @@ import pytest
 
 from dpicl_rag import Document, Ledger, PrivateContextLLM
 from dpicl_rag.accounting import epsilon_to_rho
+from dpicl_rag.corpora import Corpus
 from dpicl_rag.errors import (
     BudgetExceededError,
     ConfigurationError,
@@ -18,12 +19,11 @@ from dpicl_rag.errors import (
 )
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import SeededRandomness
-from dpicl_rag.retrieval import Corpus
-from dpicl_rag.synthesis import corpus as room
+from dpicl_rag.synthesis import synthetic_corpus as room
 from dpicl_rag.synthesis.answering import ordinary_answer
-from dpicl_rag.synthesis.corpus import synthesise, synthesise_corpus
-from dpicl_rag.synthesis.records import Synthesis
-from dpicl_rag.synthesis.run_folder import read_run
+from dpicl_rag.synthesis.released_records import Synthesis
+from dpicl_rag.synthesis.synthesis_folder import read_run
+from dpicl_rag.synthesis.synthetic_corpus import synthesise, synthesise_corpus
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.scripted_model import ScriptedModel
 from tests.support.synthesising import short_plan, short_template
@@ -44,7 +44,9 @@ def coins(monkeypatch):
     """
     monkeypatch.setattr(DiscreteGaussian, "draw", lambda self, randomness: 0)
     monkeypatch.setattr(room, "Randomness", SeededOnce)
-    monkeypatch.setattr("dpicl_rag.synthesis.run_folder.secrets.token_bytes", lambda n: b"k" * n)
+    monkeypatch.setattr(
+        "dpicl_rag.synthesis.synthesis_folder.secrets.token_bytes", lambda n: b"k" * n
+    )
 
 
 def documents(many=160):

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from dpicl_rag.accounting import Adjacency, Gaussian, PoissonSubsampled
-from dpicl_rag.accounting.gaussian import gaussian_delta
+from dpicl_rag.accounting.gaussian_cost import gaussian_delta
 from dpicl_rag.auditing.enumeration import exact_epsilon
 from dpicl_rag.mechanisms import points as points_module
 from dpicl_rag.mechanisms.randomness import Randomness

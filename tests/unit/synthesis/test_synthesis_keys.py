@@ -11,8 +11,8 @@ import pytest
 
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.synthesis import keys as room
-from dpicl_rag.synthesis.keys import Trie, WordList, noise_for, noisy_counts
+from dpicl_rag.synthesis import key_words as room
+from dpicl_rag.synthesis.key_words import Trie, WordList, noise_for, noisy_counts
 
 QUIET = DiscreteGaussian(1e-3)  # hardly ever anything but 0
 WORDS = ("aa", "ab", "b", "bab", "bb", "abab")

@@ -2,7 +2,7 @@ import pytest
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.prompts import Example
-from dpicl_rag.synthesis.records import Synthesis, SyntheticRecord
+from dpicl_rag.synthesis.released_records import Synthesis, SyntheticRecord
 
 RECORDS = (
     SyntheticRecord("The disease is Überfieber.\u2028", None, "fieber", 9, "end"),

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from dpicl_rag.auditing.synthetic import SyntheticTokenizer
+from dpicl_rag.auditing.worst_models import SyntheticTokenizer
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.synthesis.filters import matching
+from dpicl_rag.synthesis.record_filters import matching
 from dpicl_rag.synthesis.template import RecordExample, RecordField, RecordTemplate
 
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from dpicl_rag.documents import Document
-from dpicl_rag.synthesis import corpus as room
+from dpicl_rag.synthesis import synthetic_corpus as room
 from dpicl_rag.synthesis import topics as topic_room
-from dpicl_rag.synthesis.corpus import synthesise
+from dpicl_rag.synthesis.synthetic_corpus import synthesise
 from dpicl_rag.synthesis.unit_budgets import UnitBudgets
 from tests.support.synthesising import Following, prepared_run, short_plan, worst_model
 

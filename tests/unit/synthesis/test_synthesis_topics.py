@@ -8,9 +8,9 @@ from collections import Counter
 import pytest
 
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
-from dpicl_rag.synthesis.keys import Key
+from dpicl_rag.synthesis.key_words import Key
 from dpicl_rag.synthesis.topics import batch_of, joined, topics_for
-from dpicl_rag.synthesis.words import PublicWords, words_in
+from dpicl_rag.synthesis.unit_words import PublicWords, words_in
 from tests.support.tiny_model import build_tiny_tokenizer
 
 KEYS = [Key("fever", 100, 6.0), Key("cough", 31, 6.0), Key("rash", -3, 6.0)]

@@ -22,7 +22,7 @@ from dpicl_rag.tabular.aggregates import (
     offset,
     release_aggregates,
 )
-from dpicl_rag.tabular.published import AMPLIFICATION, EPSILONS
+from dpicl_rag.tabular.published_sampling import AMPLIFICATION, EPSILONS
 from dpicl_rag.tabular.schema import Number
 from tests.support.private_rows import BASE, SCHEMA, dearest, price
 from tests.support.scored_units import distribution

@@ -11,8 +11,13 @@ import pytest
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.randomised_response import RandomisedResponse
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
-from dpicl_rag.tabular import local
-from dpicl_rag.tabular.local import Report, bits_from_reports, local_report, tables_from_reports
+from dpicl_rag.tabular import local_privacy
+from dpicl_rag.tabular.local_privacy import (
+    Report,
+    bits_from_reports,
+    local_report,
+    tables_from_reports,
+)
 from dpicl_rag.tabular.schema import Category, Label, Number, Schema
 from tests.support.private_rows import BASE, EVERY_ROW, SCHEMA
 from tests.support.scored_units import distribution
@@ -52,14 +57,14 @@ def loss(epsilon, method, monkeypatch, rows=EVERY_ROW, make=local_report):
 DIFFERENT = [EVERY_ROW[at] for at in range(0, len(EVERY_ROW), 3)] + list(BASE)
 
 
-@pytest.mark.parametrize("method", local.METHODS)
+@pytest.mark.parametrize("method", local_privacy.METHODS)
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
 def test_any_two_rows_differ_by_epsilon_and_no_less(method, epsilon, monkeypatch):
     found = loss(epsilon, method, monkeypatch, DIFFERENT)
     assert found == pytest.approx(epsilon, rel=1e-9)
 
 
-@pytest.mark.parametrize("method", local.METHODS)
+@pytest.mark.parametrize("method", local_privacy.METHODS)
 def test_chances_add_up(method, monkeypatch):
     assert math.fsum(chances(BASE[3], 1.0, method, monkeypatch).values()) == pytest.approx(1)
 
@@ -87,7 +92,7 @@ def test_a_column_charged_once_that_changes_two_bits_is_found(monkeypatch):
 
 
 def test_every_bit_at_the_whole_epsilon_is_found(monkeypatch):
-    monkeypatch.setattr(local, "_bits_of", lambda _: 1)
+    monkeypatch.setattr(local_privacy, "_bits_of", lambda _: 1)
     assert loss(1.0, "bits", monkeypatch, DIFFERENT) > 3.9
 
 
@@ -155,7 +160,7 @@ def test_without_reports_nothing_is_known():
 
 
 def test_a_report_is_sent_and_read_back():
-    for method in local.METHODS:
+    for method in local_privacy.METHODS:
         sent = local_report(BASE[1], SCHEMA, 1.0, method=method)
         assert Report.read(sent.to_json()) == sent
         text = str(sent.to_json())

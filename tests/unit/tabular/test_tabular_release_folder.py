@@ -5,8 +5,8 @@ import pytest
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.tabular import release_folder
+from dpicl_rag.tabular.noisy_tables import release_tables, tables_charge
 from dpicl_rag.tabular.release_folder import kept_release
-from dpicl_rag.tabular.tables import release_tables, tables_charge
 from tests.support.private_rows import BASE, SCHEMA
 
 

@@ -157,7 +157,7 @@ def test_no_row_is_an_error(row):
 
 def test_a_person_s_machine_needs_no_large_library():
     code = (
-        "import sys, dpicl_rag.tabular.local\n"
+        "import sys, dpicl_rag.tabular.local_privacy\n"
         "heavy = {'torch', 'scipy', 'transformers', 'chromadb'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )

@@ -11,10 +11,9 @@ from dpicl_rag.accounting import Adjacency, epsilon_to_rho, rho_to_epsilon
 from dpicl_rag.errors import BudgetExceededError, ConfigurationError
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
-from dpicl_rag.tabular import tables as room
+from dpicl_rag.tabular import noisy_tables as room
 from dpicl_rag.tabular.charge import Charge, one_each
-from dpicl_rag.tabular.schema import Category, Encoded, Label, Number, Schema
-from dpicl_rag.tabular.tables import (
+from dpicl_rag.tabular.noisy_tables import (
     NoisyTables,
     exact_counts,
     noiseless,
@@ -22,6 +21,7 @@ from dpicl_rag.tabular.tables import (
     release_tables,
     tables_charge,
 )
+from dpicl_rag.tabular.schema import Category, Encoded, Label, Number, Schema
 from tests.support.private_rows import BASE, EVERY_ROW, SCHEMA, dearest, price
 
 BOTH = list(Adjacency)

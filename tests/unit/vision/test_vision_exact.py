@@ -13,8 +13,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from dpicl_rag import plan
 from dpicl_rag.accounting import Adjacency, Stability
+from dpicl_rag.answering import plan
 from dpicl_rag.auditing.neighbours import realised_range
 from dpicl_rag.documents import Document
 from dpicl_rag.mechanisms.randomness import Randomness

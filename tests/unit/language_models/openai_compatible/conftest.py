@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 from tenacity import wait_random
 
-from dpicl_rag.language_models.openai_compatible import model as room
-from dpicl_rag.language_models.openai_compatible import server
-from dpicl_rag.language_models.openai_compatible.model import OpenAICompatibleModel
-from dpicl_rag.language_models.openai_compatible.server import Server
+from dpicl_rag.language_models.openai_compatible import http_client
+from dpicl_rag.language_models.openai_compatible import openai_model as room
+from dpicl_rag.language_models.openai_compatible.http_client import Server
+from dpicl_rag.language_models.openai_compatible.openai_model import OpenAICompatibleModel
 from tests.support.fake_server import FakeServer
 from tests.support.tiny_model import build_tiny_tokenizer
 
@@ -14,7 +14,7 @@ from tests.support.tiny_model import build_tiny_tokenizer
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
     """Tries follow each other at once, and the tokenizer that servers name is the tiny one."""
-    monkeypatch.setattr(server, "_WAIT", wait_random(0.0, 0.01))
+    monkeypatch.setattr(http_client, "_WAIT", wait_random(0.0, 0.01))
     monkeypatch.delenv(room.KEY, raising=False)
 
     def load(name: str):
@@ -27,7 +27,7 @@ def at_once(monkeypatch):
 
     monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", load)
     monkeypatch.setattr("transformers.GenerationConfig.from_pretrained", none)
-    monkeypatch.setattr("dpicl_rag._hub.answers_for", lambda name: True)
+    monkeypatch.setattr("dpicl_rag.weights.hub.answers_for", lambda name: True)
 
 
 class Hasty(Server):
@@ -55,9 +55,9 @@ def serve(tiny_model):
         running.append(fake)
         connected = OpenAICompatibleModel(fake.address())
         connected.tokenizer.stop_tokens = model.tokenizer.stop_tokens
-        server = connected._completions.server
-        del server._deadline
-        server.__class__, server.fake = type("Hasty", (Hasty,), {}), fake
+        http_client = connected._completions.server
+        del http_client._deadline
+        http_client.__class__, http_client.fake = type("Hasty", (Hasty,), {}), fake
         fake.bodies.clear()
         fake.fault = fault
         return fake, connected

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.language_models.openai_compatible.address import Address
+from dpicl_rag.language_models.openai_compatible.server_address import Address
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from dpicl_rag import Document
 from dpicl_rag.auditing import Subject
 from dpicl_rag.auditing.neighbours import audit_neighbours
 from dpicl_rag.configuration import UtilityName
-from dpicl_rag.language_models.openai_compatible.rows import ServerRows
+from dpicl_rag.language_models.openai_compatible.server_rows import ServerRows
 
 CORPUS = [Document("The code is 4471.", "Ida"), Document("It is 4471, says Jon.", "Jon")]
 ADDED = ("no, the code is 9, 9, 9", "zzzzzzzzzzzz")

@@ -8,9 +8,9 @@ import pytest
 
 from dpicl_rag import ModelError, PrivateContextLLM
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError
-from dpicl_rag.language_models.load import load_language_model
-from dpicl_rag.language_models.openai_compatible import model as room
-from dpicl_rag.language_models.openai_compatible.model import OpenAICompatibleModel
+from dpicl_rag.language_models.load_language_model import load_language_model
+from dpicl_rag.language_models.openai_compatible import openai_model as room
+from dpicl_rag.language_models.openai_compatible.openai_model import OpenAICompatibleModel
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 from tests.support.fake_server import FAULTS, SECRET, FakeServer
 from tests.support.tiny_model import build_tiny_tokenizer

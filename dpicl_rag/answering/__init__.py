@@ -1,0 +1,1 @@
+"""One answer, from what was retrieved to what is released."""

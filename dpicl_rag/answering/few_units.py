@@ -1,0 +1,100 @@
+"""Whether a search may find the units that an answer needs: by public numbers, said beforehand.
+
+How many units a search finds is private. How many it may find at most is not, where the caller set
+it, and how much an expert weighs follows from the settings. Experts that cannot carry a word
+together leave the answer to the public model: it is fluent, and wrong.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+from dpicl_rag.accounting import epsilon_to_rho
+from dpicl_rag.answering.plan import Plan, answer_plan
+from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.mechanisms.exponential import ExponentialMechanism
+from dpicl_rag.retrieval.base import Retriever, WrappedRetriever, affordable
+from dpicl_rag.retrieval.exact import TopKRetriever
+from dpicl_rag.retrieval.poisson import PoissonSampledRetriever
+from dpicl_rag.retrieval.private_threshold import PrivateThresholdRetriever
+from dpicl_rag.retrieval.private_top_k import PrivateTopKRetriever
+
+# Nats that lift a word from one in a million to odds of 4 nats, as names that a model has never
+# heard need it. Divided by lambda that is 15, 29 and 53 units at epsilon 8, 4 and 2; measured are
+# 14, 26 and 48 (benchmarks/README.md, "how many documents must agree").
+_NEWS = math.log(1e6) + 4.0
+
+
+class FewUnitsWarning(UserWarning):
+    """A setting leaves an answer fewer units than it needs; see `warn_of_few_units`."""
+
+
+def units_needed(mechanism: ExponentialMechanism) -> int:
+    """About how many units must agree before an answer follows them. Public.
+
+    Args:
+        mechanism: Draws by ``surplus`` or ``vote``.
+    """
+    return math.ceil(_NEWS / (mechanism.strength * mechanism.utility.range))
+
+
+def units_to_agree(config: PrivacyConfig, retriever: Retriever) -> int | None:
+    """About how many units must agree for an answer with these settings. Public.
+
+    Returns:
+        None where the utility of the settings has no such number.
+    """
+    whole = epsilon_to_rho(config.epsilon, config.delta)
+    price = affordable(retriever, whole, config.adjacency).rho(config.adjacency)
+    plan = answer_plan(config, retriever.stability, price)
+    return _needed(config, plan)
+
+
+def _needed(config: PrivacyConfig, plan: Plan) -> int | None:
+    weighed = config.utility in (None, "surplus", "vote")
+    if not weighed or not isinstance(plan.mechanism, ExponentialMechanism):
+        return None
+    return units_needed(plan.mechanism)
+
+
+def warn_of_few_units(config: PrivacyConfig, retriever: Retriever, plan: Plan) -> None:
+    """Warn where settings leave fewer units than the plan of an answer needs.
+
+    A function of public numbers: nothing is searched, and what a threshold or a list finds has no
+    part in it.
+
+    Args:
+        config: Settings of the answer.
+        retriever: Where its units come from.
+        plan: What the answer may cost.
+    """
+    needed = _needed(config, plan)
+    for most, remedy in (_most_found(retriever), (config.groups, "leave groups out")):
+        if most is not None and needed is not None and most < needed:
+            warnings.warn(
+                f"at most about {most} units are read for an answer, and at epsilon "
+                f"{config.epsilon:g} it needs about {needed} that agree: with fewer the model "
+                f"answers without them, and may be wrong; {remedy}, or raise epsilon",
+                FewUnitsWarning,
+                stacklevel=3,
+            )
+            return
+
+
+def _most_found(retriever: Retriever) -> tuple[int | None, str]:
+    """How many units a search aims at, where that was set; and what to do if they are too few."""
+    match retriever:
+        case TopKRetriever():
+            # Of half the weight, as each may displace another.
+            return retriever.top_k, "leave top_k (the k of a retriever) out"
+        case PrivateTopKRetriever():
+            return retriever.capacity or retriever.top_k, "raise top_k"
+        case PrivateThresholdRetriever():
+            return retriever.capacity or retriever.target, "raise units"
+        case PoissonSampledRetriever():
+            most, _ = _most_found(retriever.retriever)
+            return None if most is None else int(most * retriever.rate), "raise the sampling rate"
+        case WrappedRetriever():
+            return _most_found(retriever.retriever)
+    return None, ""

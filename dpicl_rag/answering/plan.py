@@ -1,0 +1,234 @@
+"""What an answer may cost and how it is drawn: fixed before anything private is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpicl_rag.accounting import (
+    DIRECT,
+    RANDOM_GROUPS,
+    Budget,
+    Stability,
+    bounded_range_strength,
+    epsilon_to_rho,
+    require_individual,
+    strength_for,
+)
+from dpicl_rag.answering.privacy_filters import rounded_up
+from dpicl_rag.answering.support import Support
+from dpicl_rag.configuration import PrivacyConfig, UtilityName
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.mechanisms.base import Mechanism
+from dpicl_rag.mechanisms.exponential import ExponentialMechanism
+from dpicl_rag.mechanisms.utilities import (
+    Likeliest,
+    LogProb,
+    LogRatio,
+    Sufficient,
+    Surplus,
+    Utility,
+    Vote,
+)
+from dpicl_rag.retrieval.base import counting_share
+from dpicl_rag.retrieval.count import NoisyCount
+
+# Full-range tokens that one unit can pay for under individual accounting. Few tokens of an answer
+# are news to the public model, so this is far below max_tokens; units that would need more are
+# scaled down, not dropped. Where the number of units is known, few draws take the full range.
+_PIVOTAL_TOKENS = 6
+_PIVOTAL_TOKENS_COUNTED = 4
+_CHEAP_TOKENS = 10
+
+# Nats that all experts together add to a token at most, where their number is known; and what they
+# must be able to add for any word to be carried. With less the public answer is for nothing.
+_MOST_NATS, _LEAST_NATS = 40.0, 6.0
+
+Method = Callable[[Budget], tuple[Mechanism, bool]]
+"""Makes a mechanism for a budget, and says whether experts are read without a question too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Public numbers of one answer or label. No private text has a part in them.
+
+    Attributes:
+        mechanism: How a token or label is drawn, and what a draw costs.
+        individual: Whether each unit pays for what it reveals, or all pay the same.
+        rho: zCDP rho of the whole answer, search included.
+        search_rho: The part of it that the search costs any unit at most.
+        support: The count of experts that support the answer, or none.
+        counts: How many such counts there may be: of a proposal, and of what is drawn.
+        groups: Number of random groups; None gives each unit an expert of its own.
+        takes_priors: Whether the label's experts are read without a question too.
+        counted: Makes the mechanism for a released number of units that were found; None where
+            strength does not follow it.
+    """
+
+    mechanism: Mechanism
+    individual: bool
+    rho: float
+    search_rho: float
+    groups: int | None
+    support: Support | None = None
+    counts: int = 1
+    takes_priors: bool = False
+    counted: Callable[[NoisyCount], Mechanism] | None = None
+
+    @property
+    def support_rho(self) -> float:
+        """The part of ``rho`` that support counts cost any unit at most."""
+        return 0.0 if self.support is None else self.counts * self.support.rho
+
+    def mechanism_for(self, count: NoisyCount | None) -> Mechanism:
+        """The mechanism, no stronger than the units that were found need it.
+
+        Sound at no price: a filter charges whatever strength was used, and a strength may follow
+        from anything that was released (docs/privacy.md, "Strength by need").
+
+        Args:
+            count: What the search has released.
+        """
+        if self.counted is None or count is None:
+            return self.mechanism
+        return self.counted(count)
+
+
+def answer_plan(
+    config: PrivacyConfig, stability: Stability, search_rho: float, counts: int = 1
+) -> Plan:
+    """The plan of an answer of up to ``max_tokens`` draws.
+
+    Args:
+        config: Public settings.
+        stability: From the corpus to the units that are found.
+        search_rho: zCDP rho that the search costs any unit at most.
+        counts: Of support, at most.
+
+    Raises:
+        ConfigurationError: The settings do not fit the stability, or cost more than the budget.
+    """
+    whole = epsilon_to_rho(config.epsilon, config.delta)
+    support = None
+    if config.unsupported != "ignore":
+        moved = sum(_to_experts(config, stability).moved(config.adjacency))
+        support = Support.within(counting_share(whole), moved)
+    beside = search_rho + (0.0 if support is None else counts * support.rho)
+    budget = _budget(config, stability, beside)
+    individual, left = _individual(config, budget.stability), budget.rho
+    utility = _utility(config, config.utility or "surplus")
+    if config.public_top_k is not None:
+        utility = Likeliest(utility, config.public_top_k)
+    draws = min(_PIVOTAL_TOKENS, config.max_tokens) if individual else config.max_tokens
+    strength = config.strength or strength_for(budget, draws, utility.range)
+    mechanism = ExponentialMechanism(utility, strength, budget.factor)
+    if not individual and mechanism.rho > left:
+        raise ConfigurationError(
+            "strength is so high that one token costs more than the whole budget of an "
+            "answer; lower it or leave it out"
+        )
+    return Plan(
+        mechanism=mechanism,
+        individual=individual,
+        rho=whole,
+        search_rho=search_rho,
+        groups=config.groups,
+        support=support,
+        counts=counts,
+        counted=_counted(config, budget) if individual else None,
+    )
+
+
+def label_plan(
+    config: PrivacyConfig, stability: Stability, search_rho: float, method: Method | None = None
+) -> Plan:
+    """The plan of a label, one draw.
+
+    Args:
+        config: Public settings.
+        stability: From the corpus to the units that are found.
+        search_rho: zCDP rho that the search costs any unit at most.
+        method: A published method, charged the same for every unit; None takes the ``utility`` and
+            ``accounting`` of the settings.
+
+    Raises:
+        ConfigurationError: The settings do not fit the method or the stability, or cost more than
+            the budget.
+    """
+    budget = _budget(config, stability, search_rho)
+    individual = method is None and _individual(config, budget.stability)
+    mechanism, priors = (_by_utility(config, budget), False) if method is None else method(budget)
+    return Plan(
+        mechanism=mechanism,
+        individual=individual,
+        # Rounded up: in exact sums the budget pays for the search and the draw.
+        rho=rounded_up(Fraction(budget.search_rho) + Fraction(mechanism.rho)),
+        search_rho=budget.search_rho,
+        groups=config.groups,
+        takes_priors=priors,
+    )
+
+
+def _counted(config: PrivacyConfig, budget: Budget) -> Callable[[NoisyCount], Mechanism] | None:
+    """Strength by need: see docs/privacy.md. For utilities that say how much a token gains."""
+    name = config.utility or "surplus"
+    if config.strength is not None or name not in ("surplus", "vote"):
+        return None
+    draws = min(_PIVOTAL_TOKENS_COUNTED, config.max_tokens)
+    most, cheap = (strength_for(budget, d, 1.0) for d in (draws, _CHEAP_TOKENS))
+
+    def mechanism(count: NoisyCount) -> ExponentialMechanism:
+        units = max(1.0, count.low)
+        strength = min(most, _MOST_NATS / units) if most * count.high >= _LEAST_NATS else 0.0
+        utility: Utility = Sufficient(_utility(config, name), strength * units, cheap * units)
+        if config.public_top_k is not None:
+            utility = Likeliest(utility, config.public_top_k)
+        return ExponentialMechanism(utility, strength, budget.factor)
+
+    return mechanism
+
+
+def _budget(config: PrivacyConfig, stability: Stability, search_rho: float) -> Budget:
+    return Budget(
+        config.epsilon,
+        config.delta,
+        config.adjacency,
+        _to_experts(config, stability),
+        search_rho=search_rho,
+    )
+
+
+def _to_experts(config: PrivacyConfig, stability: Stability) -> Stability:
+    return stability.then(DIRECT if config.groups is None else RANDOM_GROUPS)
+
+
+def _individual(config: PrivacyConfig, stability: Stability) -> bool:
+    if config.accounting == "individual":
+        require_individual(stability, config.adjacency)
+    return stability.individual_under(config.adjacency) and config.accounting != "fixed"
+
+
+def _by_utility(config: PrivacyConfig, budget: Budget) -> ExponentialMechanism:
+    """One draw of the exponential mechanism; lambda times its reach is its pure epsilon."""
+    utility = _utility(config, config.utility or "log_prob")
+    most = bounded_range_strength(budget, utility.range)
+    if config.strength is not None and config.strength > most * (1 + 1e-12):
+        raise ConfigurationError(
+            f"strength {config.strength:g} costs more than epsilon {config.epsilon:g} in one draw; "
+            "lower it or leave it out"
+        )
+    strength = min(config.strength or most, most)
+    return ExponentialMechanism(utility, strength, budget.factor, budget.search_delta)
+
+
+def _utility(config: PrivacyConfig, name: UtilityName) -> Utility:
+    match name:
+        case "log_prob":
+            return LogProb(config.clip or 4.0)
+        case "log_ratio":
+            return LogRatio(config.clip or 1.0, config.public_power)
+        case "surplus":
+            return Surplus(config.expert_power, config.public_power)
+        case "vote":
+            return Vote(config.public_power)

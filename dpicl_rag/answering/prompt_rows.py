@@ -1,0 +1,46 @@
+"""Rows of a prompt: the public row, and one for each expert, documents read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpicl_rag.language_models.base import BlockRows, Input, LanguageModel, Progress, Rows
+from dpicl_rag.language_models.out_of_memory import enough_memory
+from dpicl_rag.prompts import Prompt
+
+
+def read(
+    model: LanguageModel,
+    prompt: Prompt,
+    inputs: Sequence[Input],
+    *,
+    room: int,
+    informed: Input | None = None,
+    on_progress: Progress | None = None,
+) -> Rows:
+    """The public row and one row per input, documents read.
+
+    Args:
+        model: Reads them.
+        prompt: Public text before and after the document.
+        inputs: What each expert reads; none of them leaves the public row alone.
+        room: How many tokens will be drawn at most.
+        informed: Public knowledge that the public row reads in a document's place; no expert does.
+        on_progress: Told which part is read, 0 to 1.
+    """
+    public = informed or model.digest((prompt.no_document,), model.context_length)
+    room += len(prompt.suffix)
+    return model.read(prompt.prefix, [public, *inputs], room=room, on_progress=on_progress)
+
+
+@enough_memory()
+def bare_log_probs(model: LanguageModel, prompt: Prompt, tokens: Sequence[int]) -> list[float]:
+    """Log-probability of each public token to the public row that reads nothing at all."""
+    if not tokens:
+        return []
+    rows = read(model, prompt, [], room=len(tokens))
+    if isinstance(rows, BlockRows):
+        steps = rows.extend_each((*prompt.suffix, *tokens[:-1]), len(tokens))
+    else:
+        steps = [rows.extend(ids) for ids in (prompt.suffix, *((token,) for token in tokens[:-1]))]
+    return [float(step.public[token]) for step, token in zip(steps, tokens, strict=True)]

@@ -1,0 +1,118 @@
+"""``corpora``: list and delete corpora, forget units and messages, see joins and scores."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Annotated
+
+import typer
+
+from dpicl_rag.cli import console, data_folder, options, scores
+from dpicl_rag.cli import show_joins as joins_view
+from dpicl_rag.errors import CorpusError
+
+app = typer.Typer(
+    help="List and delete corpora, see joins, forget a unit or a message, choose a threshold.",
+    no_args_is_help=True,
+)
+app.command("scores")(scores.scores)
+
+
+@app.command("list")
+@console.reported()
+def list_corpora(path: options.StorePath = None, as_json: options.AsJson = False) -> None:
+    """Name the corpora of a store."""
+    from dpicl_rag.corpora import Corpus
+
+    names = Corpus.names(path)
+    if as_json:
+        console.write_json({"corpora": names})
+        return
+    for name in names:
+        typer.echo(name)
+    if not names:
+        console.note("There is no corpus yet; make one with `dpicl-rag ingest PATH --corpus NAME`.")
+
+
+@app.command()
+@console.reported()
+def delete(
+    name: options.CorpusArgument,
+    path: options.StorePath = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete a corpus. What its answers have spent stays in the ledger, and so do the answers."""
+    from dpicl_rag.corpora import Corpus
+
+    if name not in Corpus.names(path):
+        raise CorpusError(f"no corpus named {name!r}; `dpicl-rag corpora list` names them")
+    if not yes:
+        typer.confirm(f"Delete the corpus {name} and all its texts?", abort=True)
+    data_folder.forget_prefixes(name, path)
+    Corpus.delete(name, path)
+    typer.echo(
+        f"deleted corpus {name}; its budget and what was spent stay in the ledger, and its "
+        f"released answers in the memory (`dpicl-rag memory clear --corpus {name}`)"
+    )
+
+
+@app.command()
+@console.reported()
+def joins(
+    name: options.CorpusArgument,
+    path: options.StorePath = None,
+    embedder: options.Embedding = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Show which units became one, the latest first, and by which messages. For the owner.
+
+    `corpora forget NAME --message ID` undoes one.
+    """
+    with data_folder.open_corpus(name, path, embedder) as corpus:
+        found = corpus.joins()
+    if as_json:
+        console.write_json({"corpus": name, "joins": [joins_view.view(join) for join in found]})
+        return
+    joins_view.show(found)
+    if not found:
+        console.note(f"No units of corpus {name} became one.")
+
+
+@app.command()
+@console.reported()
+def forget(
+    name: options.CorpusArgument,
+    unit: Annotated[
+        str | None, typer.Option(help="The privacy unit, for example a thread or an address.")
+    ] = None,
+    message: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID",
+            help="One message of a unit: its Message-ID, or its name among the joins. What it "
+            "alone held together is separate again, and it stays out of the corpus.",
+        ),
+    ] = None,
+    path: options.StorePath = None,
+    embedder: options.Embedding = None,
+    ledger: options.LedgerPath = None,
+    no_ledger: options.NoLedger = False,
+) -> None:
+    """Delete the texts of a privacy unit, or a message. What was spent stays spent."""
+    options.at_most_one({"--unit": unit, "--message": message})
+    options.at_most_one({"--ledger": ledger, "--no-ledger": no_ledger})
+    if unit is None and message is None:
+        raise typer.BadParameter("say what to forget", param_hint="--unit or --message")
+    with (
+        data_folder.open_corpus(name, path, embedder) as corpus,
+        nullcontext() if no_ledger else data_folder.open_ledger(ledger) as book,
+    ):
+        # All that was read of the corpus: which part is the unit's, no name tells.
+        data_folder.forget_prefixes(name, path)
+        if message is not None:
+            corpus.forget_message(message, ledger=book, no_ledger=no_ledger)
+        elif unit is not None:
+            corpus.delete_unit(unit)
+            if book is not None:
+                book.forget_units(name, [unit])
+    typer.echo(f"nothing of that {'unit' if message is None else 'message'} is in corpus {name}")

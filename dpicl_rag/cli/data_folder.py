@@ -1,0 +1,170 @@
+"""Where corpora, the ledger and models are kept, and how commands open them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from platformdirs import user_data_path
+
+if TYPE_CHECKING:
+    from dpicl_rag.cli.options import Source
+    from dpicl_rag.corpora import Corpus
+    from dpicl_rag.knowledge import AnswerMemory
+    from dpicl_rag.knowledge.answer_file import AnswerFile
+    from dpicl_rag.language_models.prefix_cache import PrefixCache
+    from dpicl_rag.language_models.ray import RayModel
+    from dpicl_rag.ledger import Ledger
+    from dpicl_rag.retrieval import Retriever
+    from dpicl_rag.retrieval.embeddings import Embedder
+
+
+def default_ledger() -> Path:
+    """The ledger's file if none is named.
+
+    It does not follow ``--path``: a budget must hold however the corpus was reached. Two stores
+    with a corpus of the same name share its budget unless each is given a ledger.
+    """
+    return user_data_path("dpicl-rag", appauthor=False) / "ledger.sqlite"
+
+
+def default_keys() -> Path:
+    """The file of the server's keys if none is named."""
+    return default_ledger().with_name("keys.sqlite")
+
+
+def prefix_folder(corpus: str, path: str | None) -> Path:
+    """Where `ingest --warm` keeps what the model has read of a corpus."""
+    from dpicl_rag.retrieval.store import beside
+
+    return beside(path, "read") / corpus
+
+
+def open_prefixes(corpus: str, path: str | None) -> PrefixCache | None:
+    """What was read ahead of a corpus, if anything was."""
+    from dpicl_rag.language_models.prefix_cache import PrefixCache
+
+    folder = prefix_folder(corpus, path)
+    return PrefixCache(folder=folder) if folder.is_dir() else None
+
+
+def forget_prefixes(corpus: str, path: str | None) -> None:
+    """Delete what the model has read of a corpus."""
+    shutil.rmtree(prefix_folder(corpus, path), ignore_errors=True)
+
+
+@contextmanager
+def spread_model(model: str | None, workers: int | None) -> Iterator[str | RayModel | None]:
+    """The model by name, or spread over Ray workers, which end with the block."""
+    if workers is None:
+        yield model
+        return
+    from dpicl_rag.language_models.ray import RayModel
+
+    with RayModel(model, workers) as spread:
+        yield spread
+
+
+def open_ledger(path: Path | None) -> Ledger:
+    """Open a ledger, to be closed by the caller."""
+    from dpicl_rag.ledger import Ledger
+
+    return Ledger(path or default_ledger())
+
+
+def memory_path(ledger: Path | None) -> Path:
+    """Where released answers are kept: beside the ledger that their cost is booked in."""
+    book = ledger or default_ledger()
+    return book.with_name(f"{book.name}.memory")
+
+
+@contextmanager
+def open_answers(ledger: Path | None) -> Iterator[AnswerFile]:
+    """Open the released answers of all corpora and callers."""
+    from dpicl_rag.knowledge.answer_file import AnswerFile
+
+    answers = AnswerFile(memory_path(ledger))
+    try:
+        yield answers
+    finally:
+        answers.close()
+
+
+@contextmanager
+def open_memory(
+    corpus: str,
+    caller: str | None,
+    ledger: Path | None,
+    embedder: str | None,
+    *,
+    shared: bool,
+) -> Iterator[AnswerMemory]:
+    """Open the released answers of one corpus, to one caller or, shared, to all."""
+    from dpicl_rag.knowledge import AnswerMemory
+
+    with AnswerMemory(
+        memory_path(ledger),
+        corpus,
+        caller=caller,
+        shared=shared,
+        embedder=load_embedder(embedder),
+    ) as memory:
+        yield memory
+
+
+@contextmanager
+def find_ledger(path: Path | None) -> Iterator[Ledger | None]:
+    """The ledger if there is one; none is made, so that a wrong name is seen."""
+    if not (path or default_ledger()).exists():
+        yield None
+        return
+    with open_ledger(path) as ledger:
+        yield ledger
+
+
+def load_embedder(model: str | None, device: str | None = None) -> Embedder:
+    """The embedding model by name, on a device; loaded at first use."""
+    from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
+
+    return SentenceTransformerEmbedder(model, device=device)
+
+
+@contextmanager
+def open_corpus(name: str, path: str | None, embedder: str | None) -> Iterator[Corpus]:
+    """Open an existing corpus."""
+    from dpicl_rag.corpora import Corpus
+
+    corpus = Corpus.open(name, path, embedder=load_embedder(embedder))
+    try:
+        yield corpus
+    finally:
+        corpus.close()
+
+
+@contextmanager
+def open_retriever(source: Source) -> Iterator[Retriever]:
+    """Open a corpus with the search that was asked for."""
+    with open_corpus(source.corpus, source.path, source.embedder) as corpus:
+        yield retriever_of(corpus, source)
+
+
+def retriever_of(corpus: Corpus, source: Source) -> Retriever:
+    """The search that was asked for, over an open corpus."""
+    from dpicl_rag import retrieval
+
+    found: Retriever
+    if source.private_threshold is not None:
+        found = retrieval.PrivateThresholdRetriever(corpus, source.private_threshold)
+    elif source.private_top_k is not None:
+        found = retrieval.PrivateTopKRetriever(corpus, source.private_top_k)
+    else:
+        units = source.units or retrieval.UNITS
+        found = retrieval.retriever_over(
+            corpus, units=units, threshold=source.threshold, top_k=source.top_k
+        )
+    if source.sample is not None:
+        found = retrieval.PoissonSampledRetriever(found, source.sample)
+    return found

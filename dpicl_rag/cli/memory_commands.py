@@ -1,0 +1,142 @@
+"""``memory``: show, correct and clear the answers that were released before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpicl_rag.cli import console, data_folder, options
+from dpicl_rag.errors import KnowledgeError
+
+if TYPE_CHECKING:
+    from dpicl_rag.knowledge import Entry
+    from dpicl_rag.knowledge.answer_file import AnswerFile
+    from dpicl_rag.knowledge.memory_scope import Scope
+
+app = typer.Typer(
+    help="Show, correct and clear the answers that were released before. They are public; who "
+    "asked what may not be.",
+    no_args_is_help=True,
+)
+
+Number = Annotated[int, typer.Argument(metavar="ID", help="Its number, as `memory show` has it.")]
+Caller = Annotated[str | None, typer.Option(metavar="NAME", help="Who asked; all by default.")]
+
+
+@app.command()
+@console.reported()
+def show(
+    corpus: options.AnyCorpus = None,
+    caller: Caller = None,
+    ledger: options.LedgerPath = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Show questions and answers, the oldest first."""
+    found: list[Entry] = []
+    if data_folder.memory_path(ledger).exists():  # reading makes no file
+        with data_folder.open_answers(ledger) as answers:
+            found = answers.entries(_scope(corpus, caller))
+    if as_json:
+        console.write_json({"entries": [_public(entry) for entry in found]})
+        return
+    if found:
+        _print(found)
+    else:
+        console.stdout().print("Nothing is remembered yet.")
+
+
+@app.command()
+@console.reported()
+def edit(
+    number: Number,
+    answer: Annotated[str, typer.Argument(help="The right answer.")],
+    ledger: options.LedgerPath = None,
+) -> None:
+    """Correct an answer. It is public knowledge from then on, and no drawn answer replaces it."""
+    if not answer.strip():
+        raise typer.BadParameter("the answer is empty; forget the entry instead")
+    with _existing(ledger) as answers:
+        answers.edit(number, answer.strip())
+    typer.echo(f"entry {number} has the new answer")
+
+
+@app.command()
+@console.reported()
+def forget(number: Number, ledger: options.LedgerPath = None) -> None:
+    """Forget one answer. What it cost stays in the ledger."""
+    with _existing(ledger) as answers:
+        answers.forget(number)
+    typer.echo(f"entry {number} is forgotten; what it cost stays in the ledger")
+
+
+@app.command()
+@console.reported()
+def clear(
+    corpus: options.AnyCorpus = None,
+    caller: Caller = None,
+    ledger: options.LedgerPath = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Forget all answers of a corpus, of a caller, or of a caller about a corpus."""
+    if corpus is None and caller is None:
+        raise typer.BadParameter("give --corpus or --caller, or both", param_hint="--corpus")
+    with _existing(ledger) as answers:
+        if not yes:
+            whose = [f"{kind} {name}" for kind, name in _given(corpus, caller)]
+            typer.confirm(f"Forget all remembered answers of {' and '.join(whose)}?", abort=True)
+        count = answers.clear(_scope(corpus, caller))
+    typer.echo(f"forgot {count} {'answer' if count == 1 else 'answers'}")
+
+
+def _existing(ledger: Path | None) -> AbstractContextManager[AnswerFile]:
+    if not data_folder.memory_path(ledger).exists():
+        raise KnowledgeError("nothing is remembered yet; `dpicl-rag ask` remembers its answers")
+    return data_folder.open_answers(ledger)
+
+
+def _given(corpus: str | None, caller: str | None) -> list[tuple[str, str]]:
+    named = (("corpus", corpus), ("caller", caller))
+    return [(kind, name) for kind, name in named if name is not None]
+
+
+def _scope(corpus: str | None, caller: str | None) -> Scope:
+    from dpicl_rag.knowledge.memory_scope import Scope
+
+    return Scope(corpus, caller)
+
+
+def _public(entry: Entry) -> dict[str, Any]:
+    return {
+        "id": entry.id,
+        "corpus": entry.corpus,
+        "caller": entry.caller,
+        "question": entry.question,
+        "answer": entry.answer,
+        "epsilon": entry.epsilon,
+        "delta": entry.delta,
+        "time": entry.time.isoformat(),
+        "whole": entry.whole,
+        "edited": entry.edited,
+    }
+
+
+def _print(found: Sequence[Entry]) -> None:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE)
+    table.add_column("Id", justify="right")
+    for title in ("Corpus", "Caller", "Question", "Answer"):
+        table.add_column(title, overflow="fold")
+    table.add_column("Cost")
+    table.add_column("Time (UTC)")
+    for entry in found:
+        cost = "edited" if entry.edited else f"epsilon {entry.epsilon:g}"
+        texts = (entry.corpus, entry.caller or "", entry.question, entry.answer)
+        time = entry.time.strftime("%Y-%m-%d %H:%M")
+        table.add_row(str(entry.id), *map(console.printable, texts), cost, time)
+    console.stdout().print(table)

@@ -1,0 +1,75 @@
+"""How commands show joins to the owner of the documents, and ask about them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from dpicl_rag.cli import console
+
+if TYPE_CHECKING:
+    from dpicl_rag.corpora import Corpus, Join
+
+_SHOWN = 10
+
+
+def view(join: Join) -> dict[str, Any]:
+    """A join as ``--json`` shows it."""
+    return {
+        "on": join.on,
+        "unit": join.unit,
+        "parts": list(join.parts),
+        "messages": [
+            {"message": name, "subject": fields.get("subject", "")}
+            for name, fields in join.documents.items()
+        ],
+    }
+
+
+def lines(join: Join, titles: Mapping[str, str] | None = None) -> list[str]:
+    """A join in words.
+
+    Args:
+        join: The join.
+        titles: What a unit is about, where that is known.
+    """
+    units = (join.unit, *join.parts)
+    shown = [f"  unit {unit}{_quoted((titles or {}).get(unit, ''))}" for unit in units[:_SHOWN]]
+    left = len(units) - len(shown)
+    by = [
+        f"  by message {name}{_quoted(fields.get('subject', ''))}"
+        for name, fields in list(join.documents.items())[:_SHOWN]
+    ]
+    when = f" since {join.on}" if join.on else ""
+    more = [f"  and {left:,} more"] if left else []
+    return [f"{len(units):,} units are one{when}:", *shown, *more, *by]
+
+
+def show(joins: Iterable[Join], titles: Mapping[str, str] | None = None) -> None:
+    """Print joins to stdout."""
+    out = console.stdout()
+    for join in joins:
+        for line in lines(join, titles):
+            out.print(console.printable(line), soft_wrap=True)
+
+
+def accepted(joins: Sequence[Join], corpus: Corpus) -> bool:
+    """Show joins that were refused and ask whether they shall be, where somebody can answer."""
+    if not sys.stdin.isatty():
+        return False
+    wanted = {unit for join in joins for unit in (join.unit, *join.parts)}
+    titles: dict[str, str] = {}
+    for record in corpus.records():
+        if record.unit in wanted:
+            titles.setdefault(record.unit, record.metadata.get("subject", ""))
+    for join in joins:
+        for line in lines(join, titles):
+            console.note(line)
+    return typer.confirm("Shall they be one?", err=True)
+
+
+def _quoted(text: str) -> str:
+    return f" ({text})" if text else ""

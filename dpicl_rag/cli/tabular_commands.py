@@ -1,0 +1,407 @@
+"""``tabular``: demonstrations for prompts from private tables, and reports of single rows."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from dpicl_rag.cli import console, data_folder, options
+from dpicl_rag.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from dpicl_rag.accounting import Adjacency
+    from dpicl_rag.tabular.aggregates import Aggregates
+    from dpicl_rag.tabular.noisy_tables import NoisyTables
+    from dpicl_rag.tabular.schema import Schema
+
+    Release = NoisyTables | Aggregates
+
+app = typer.Typer(
+    help="Demonstrations for prompts from private tables; what is released is paid once.",
+    no_args_is_help=True,
+)
+
+SchemaName = Annotated[
+    str,
+    typer.Option(
+        "--schema",
+        metavar="TOML",
+        help="Public columns, bounds, cut points and labels: a file, or a packaged schema by name.",
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", metavar="DIR", help="Folder of the release; read again, it costs no more."
+    ),
+]
+PlanOnly = Annotated[bool, typer.Option("--plan", help="Say what it would cost; read nothing.")]
+Charged = Annotated[
+    str | None,
+    typer.Option(
+        "--corpus", help="Charge the ledger's budget of this corpus; otherwise nothing is kept."
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Releasing:
+    """Whose table it is, and who pays."""
+
+    schema: SchemaName
+    epsilon: Annotated[float, typer.Option(help="Of the whole release; less is more private.")]
+    unit: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Column that is protected as a whole, of which one row counts; or each row.",
+        ),
+    ] = "document"
+    adjacency: Annotated[
+        Literal["add_or_remove_one", "replace_one"], typer.Option(help="What neighbours are.")
+    ] = "add_or_remove_one"
+    corpus: Charged = None
+    ledger: options.LedgerPath = None
+
+    @property
+    def neighbours(self) -> Adjacency:
+        """What makes two tables neighbours."""
+        from dpicl_rag.accounting import Adjacency
+
+        return Adjacency(self.adjacency)
+
+    def settings(self, kind: str, source: Path, **given: Any) -> dict[str, Any]:
+        """What a release depends on, as JSON has it."""
+        kept = {"epsilon": self.epsilon, "unit": self.unit, "adjacency": self.adjacency}
+        schema = _schema(self.schema).digest
+        corpus = {"corpus": self.corpus, "schema": schema, "table": str(source.resolve())}
+        return {"kind": kind, **kept, **corpus, **given}
+
+    def draw(
+        self, source: Path, schema: Schema, release: Callable[..., Release], quiet: bool
+    ) -> dict[str, Any]:
+        """Release from a private table, as JSON has it; charged where a corpus is named."""
+        with ExitStack() as stack:
+            book = None
+            if self.corpus is not None:
+                book = stack.enter_context(data_folder.open_ledger(self.ledger))
+            rows, units = _read(source, schema, self.unit, quiet)
+            return release(
+                rows,
+                schema,
+                self.epsilon,
+                adjacency=self.neighbours,
+                units=units,
+                ledger=book,
+                corpus=self.corpus or "default",
+            ).to_json()
+
+
+@app.command("tables")
+@console.reported("interrupted; what was released is kept, and the same command shows it")
+@options.expanded
+def tables(
+    source: Annotated[Path, typer.Argument(metavar="TABLE", help="Private CSV or JSON Lines.")],
+    releasing: Releasing,
+    delta: Annotated[
+        float, typer.Option(help="0 for Laplace noise; above 0 Gaussian, for many columns.")
+    ] = 0.0,
+    demonstrations: Annotated[int, typer.Option(min=0, help="Rows to draw and show.")] = 4,
+    rows: Annotated[int, typer.Option(min=0, help="Rows to draw into rows.jsonl.")] = 0,
+    out: Out = None,
+    plan: PlanOnly = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Release noisy tables of labels by values, and draw rows from them."""
+    from dpicl_rag.tabular.noisy_tables import read_tables, release_tables, tables_charge
+
+    schema = _schema(releasing.schema)
+    charge = tables_charge(schema, releasing.epsilon, delta, releasing.neighbours)
+    cost = {"epsilon": releasing.epsilon, "delta": delta, "rho": charge.rho}
+    if plan:
+        noise = charge.noise
+        counts = sum(column.size for column in schema.columns) * len(schema.label.values)
+        _show_numbers({**cost, "counts": counts, "noise": repr(noise)}, as_json)
+        return
+
+    def draw() -> dict[str, Any]:
+        return releasing.draw(source, schema, partial(release_tables, delta=delta), quiet)
+
+    folder = _folder(out)
+    kept = _released(folder, releasing.settings("tables", source, delta=delta), draw)
+    found = read_tables(kept, schema)
+    if rows:
+        _write_rows(folder / "rows.jsonl", found.rows(rows))
+    made = found.rows(demonstrations)
+    _show(made, schema, cost, as_json, recorded=releasing.corpus is not None)
+
+
+@app.command("aggregates")
+@console.reported("interrupted; what was released is kept, and the same command shows it")
+@options.expanded
+def aggregates(
+    source: Annotated[Path, typer.Argument(metavar="TABLE", help="Private CSV or JSON Lines.")],
+    releasing: Releasing,
+    group_by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B,...",
+            help="Each name doubles the groups, by a public cut; the label by default, '' for one "
+            "row.",
+        ),
+    ] = None,
+    rate: Annotated[
+        float, typer.Option(help="Public rate of a secret sample, fixed beforehand.")
+    ] = 1.0,
+    out: Out = None,
+    plan: PlanOnly = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Release one noisy average row for each public group."""
+    from dpicl_rag.tabular.aggregates import AggregatesPlan, read_aggregates, release_aggregates
+
+    schema = _schema(releasing.schema)
+    names = (schema.label.name,) if group_by is None else tuple(_split(group_by))
+    made = AggregatesPlan(schema, names, releasing.epsilon, rate, releasing.neighbours)
+    cost: dict[str, Any] = {"epsilon": releasing.epsilon, "delta": 0.0, "rho": made.rho}
+    if rate < 1:
+        cost["epsilon_of_sample"] = made.epsilon_of_sample
+    if plan:
+        noise = {"rows": len(made.keys), "noise": repr(made.charge.noise)}
+        _show_numbers({**cost, **noise}, as_json)
+        return
+
+    def draw() -> dict[str, Any]:
+        release = partial(release_aggregates, group_by=names, rate=rate)
+        return releasing.draw(source, schema, release, quiet)
+
+    settings = releasing.settings("aggregates", source, group_by=list(names), rate=rate)
+    found = read_aggregates(_released(_folder(out), settings, draw), schema)
+    _show(found.rows, schema, cost, as_json, recorded=releasing.corpus is not None)
+
+
+@app.command("local")
+@console.reported()
+def local(
+    schema: SchemaName,
+    epsilon: Annotated[float, typer.Option(help="Of this report; another one costs it again.")],
+    row: Annotated[
+        str,
+        typer.Option(
+            "--row",
+            metavar="JSON",
+            help="The own row, values by column: JSON, a .json file, or - for stdin, which no "
+            "history keeps.",
+        ),
+    ],
+    method: Annotated[
+        Literal["one-attribute", "bits"],
+        typer.Option(help="One column with the whole epsilon, or a bit of every column."),
+    ] = "one-attribute",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Keep the report: the same command prints it again, and costs no more.",
+        ),
+    ] = None,
+) -> None:
+    """Print what may leave this machine: one row, changed by chance. Nothing else may."""
+    from dpicl_rag.tabular.local_privacy import local_report
+    from dpicl_rag.tabular.release_folder import kept_release
+
+    public = _schema(schema)
+
+    def draw() -> dict[str, Any]:
+        return local_report(_row(row), public, epsilon, method=method).to_json()
+
+    settings = {"kind": "local", "schema": public.digest, "epsilon": epsilon, "method": method}
+    console.write_json(draw() if out is None else kept_release(out, settings, draw))
+
+
+@app.command("collect")
+@console.reported()
+def collect(
+    reports: Annotated[Path, typer.Argument(metavar="REPORTS", help="One report a line.")],
+    schema: SchemaName,
+    epsilon: Annotated[float, typer.Option(help="Of every report.")],
+    method: Annotated[
+        Literal["one-attribute", "bits"], typer.Option(help="Of the reports.")
+    ] = "one-attribute",
+    demonstrations: Annotated[int, typer.Option(min=0, help="Rows to draw and show.")] = 4,
+    as_json: options.AsJson = False,
+) -> None:
+    """Draw demonstrations from the reports of many people. It never sees a row."""
+    from dpicl_rag.tabular.local_privacy import Report, bits_from_reports, tables_from_reports
+
+    public = _schema(schema)
+    sent = map(Report.read, _lines(reports))
+    if method == "bits":
+        made = bits_from_reports(sent, public, epsilon).rows(demonstrations)
+    else:
+        made = tables_from_reports(sent, public, epsilon).rows(demonstrations)
+    _show(made, public, {"epsilon": epsilon}, as_json, recorded=None)
+
+
+@app.command("serialise")
+@console.reported()
+def serialise(
+    schema: SchemaName,
+    rows: Annotated[
+        Path | None, typer.Argument(metavar="ROWS", help="Rows with labels as JSON Lines.")
+    ] = None,
+    row: Annotated[
+        str | None,
+        typer.Option(
+            "--row", metavar="JSON", help="A row to ask about: JSON, a .json file, or - for stdin."
+        ),
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Print rows in words, as a prompt. Words of a private row are private."""
+    from dpicl_rag.tabular.serialise import answer, asked
+
+    public = _schema(schema)
+    if rows is None and row is None:
+        raise ConfigurationError("give rows with labels, a --row to ask about, or both")
+    shown = [] if rows is None else _lines(rows)
+    lines = [f"{asked(one, public)} Answer: {answer(one, public)}" for one in shown]
+    if row is not None:
+        lines.append(f"{asked(_row(row), public)} Answer:")
+    if as_json:
+        console.write_json({"prompt": "\n".join(lines)})
+        return
+    for line in lines:
+        typer.echo(console.printable(line))
+
+
+@app.command("schema")
+@console.reported()
+def schema(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="adult, bank, blood, calhousing, ...")
+    ],
+) -> None:
+    """Print a packaged schema as TOML: a pattern for your own."""
+    from dpicl_rag.tabular.schema import PACKAGED
+
+    if name not in PACKAGED:
+        raise ConfigurationError(f"packaged schemas are {', '.join(PACKAGED)}")
+    text = (files("dpicl_rag.tabular") / "schemas" / f"{name}.toml").read_text("utf-8")
+    typer.echo(text, nl=False)
+
+
+def _schema(source: str) -> Schema:
+    from dpicl_rag.tabular.schema import Schema
+
+    return Schema.read(source)
+
+
+def _read(
+    source: Path, schema: Schema, unit: str, quiet: bool
+) -> tuple[list[Mapping[str, str]], list[str]]:
+    """Private rows, and whose each is."""
+    from dpicl_rag.loaders import load_private_table
+
+    columns = [*(column.name for column in schema.columns), schema.label.name]
+    with console.status("Reading", quiet=quiet):
+        documents = load_private_table(source, columns, unit=unit)
+    return [document.metadata for document in documents], [document.unit for document in documents]
+
+
+def _row(given: str) -> Mapping[str, object]:
+    """The row of an option; what it holds is never repeated."""
+    try:
+        if given == "-":
+            text = sys.stdin.read()
+        else:
+            is_file = given.endswith(".json")
+            text = Path(given).read_text(encoding="utf-8") if is_file else given
+        found = json.loads(text)
+    except (OSError, ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise ConfigurationError("--row is a JSON object, values by column; a file ends in .json")
+    return found
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    from dpicl_rag.research.task_files import read_rows
+
+    return [dict(row) for row in read_rows(path)]
+
+
+def _released(folder: Path, settings: Mapping[str, Any], draw: Any) -> dict[str, Any]:
+    from dpicl_rag.ledger import NoBudgetWarning
+    from dpicl_rag.tabular.release_folder import kept_release
+
+    with console.told(NoBudgetWarning):
+        return kept_release(folder, settings, draw)
+
+
+def _folder(out: Path | None) -> Path:
+    if out is None:
+        raise ConfigurationError("give the folder of the release with --out, so it is paid once")
+    return out
+
+
+def _write_rows(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    from dpicl_rag.files.run_files import write_whole
+
+    write_whole(file, "".join(json.dumps(row) + "\n" for row in rows).encode())
+
+
+def _split(names: str) -> list[str]:
+    return [name.strip() for name in names.split(",") if name.strip()]
+
+
+def _show(
+    rows: Sequence[Mapping[str, Any]],
+    schema: Schema,
+    cost: Mapping[str, Any],
+    as_json: bool,
+    *,
+    recorded: bool | None,
+) -> None:
+    """Demonstrations, and what they cost.
+
+    Args:
+        rows: Released.
+        schema: Of the rows.
+        cost: Public numbers.
+        as_json: Whether as one object.
+        recorded: In a ledger; None where none is wanted.
+    """
+    from dpicl_rag.tabular.serialise import answer, asked
+
+    if as_json:
+        texts = [{"text": asked(row, schema), "answer": answer(row, schema)} for row in rows]
+        console.write_json({"demonstrations": texts, "rows": list(rows), **cost})
+        return
+    for row in rows:
+        words = f"{asked(row, schema)} Answer: {answer(row, schema)}"
+        console.stdout().print(console.printable(words), soft_wrap=True)
+    spent = ", ".join(f"{name.replace('_', ' ')} {number:.4g}" for name, number in cost.items())
+    note = " (not recorded)" if recorded is False else ""
+    console.stdout().print(f"spent: {spent}{note}", style="dim")
+
+
+def _show_numbers(numbers: Mapping[str, Any], as_json: bool) -> None:
+    if as_json:
+        console.write_json(numbers)
+        return
+    for name, value in numbers.items():
+        shown = f"{value:.4g}" if isinstance(value, float) else str(value)
+        typer.echo(f"{name.replace('_', ' ')}: {shown}")

@@ -1,0 +1,13 @@
+"""Corpora: private passages under the units that they belong to."""
+
+from typing import TYPE_CHECKING
+
+from dpicl_rag._lazy import importing
+
+if TYPE_CHECKING:
+    from dpicl_rag.corpora.corpus import Corpus
+    from dpicl_rag.corpora.joins import Join
+
+__getattr__, __dir__ = importing(__name__, {"corpus": "Corpus", "joins": "Join"})
+
+__all__ = ["Corpus", "Join"]

@@ -1,0 +1,1 @@
+"""Files of ours: written whole, read by their owner alone."""

@@ -1,0 +1,284 @@
+"""The memory of released answers, of one corpus and one caller."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dpicl_rag import _validate
+from dpicl_rag.errors import ConfigurationError, KnowledgeError
+from dpicl_rag.knowledge.answer_file import AnswerFile
+from dpicl_rag.knowledge.entry import Entry
+from dpicl_rag.knowledge.memory_scope import Scope, part_of
+from dpicl_rag.knowledge.same_question import same_words
+from dpicl_rag.ledger.scope import require_name
+
+if TYPE_CHECKING:
+    from dpicl_rag.answering.answers import PrivateAnswer
+    from dpicl_rag.retrieval.embeddings import Embedder
+
+NEIGHBOURS = 4
+LEAST = 0.5
+
+
+class NotRememberedWarning(UserWarning):
+    """An answer was released and could not be kept; it is paid for all the same."""
+
+
+class AnswerMemory:
+    """Answers released before, for who may read them: a `Knowledge`.
+
+    What was released once is public for good (post-processing), so it may inform the public row of
+    every later answer, and answer the same question again at no cost.
+
+    Questions may be confidential between callers. A memory reads the entries of its own caller
+    alone, unless it is shared; and those of its own filter, which says whose documents were read.
+
+    Args:
+        path: The file, made with mode 0600 where there is none. One file may hold the memories of
+            many corpora and callers: an `AnswerFile` that is open, which stays open.
+        corpus: The corpus whose answers are remembered.
+        caller: Who asks; the one that the model is made with.
+        key: The key of a server that asks. What one key was told another is not, also if both were
+            made under one name.
+        where: Filter on metadata of the retriever, if it has one.
+        shared: Read the answers to all callers. What is remembered still names the caller.
+        embedder: Embedding model of questions; the packaged one if None.
+        neighbours: Most entries recalled.
+        least: Least cosine of a recalled question with the one asked.
+        busy_timeout: Seconds to wait for another process before a call fails.
+
+    Raises:
+        ConfigurationError: A parameter is outside its range.
+        KnowledgeError: The file is damaged, of another version or another program's, locked, or
+            cannot be reached.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | AnswerFile,
+        corpus: str,
+        *,
+        caller: str | None = None,
+        key: str | None = None,
+        where: Mapping[str, Any] | None = None,
+        shared: bool = False,
+        embedder: Embedder | None = None,
+        neighbours: int = NEIGHBOURS,
+        least: float = LEAST,
+        busy_timeout: float = 10.0,
+    ) -> None:
+        self.corpus = require_name("corpus", corpus)
+        self.caller = None if caller is None else require_name("caller", caller)
+        self.part = part_of(where)
+        self.neighbours = _validate.count("neighbours", neighbours)
+        self.least = _validate.cosine("least", least)
+        self._own = Scope(self.corpus, self.caller or "", self.part, key or "")
+        self._seen = Scope(self.corpus, None, self.part) if shared else self._own
+        self._embedder = embedder
+        self._warned = False
+        self._lent = isinstance(path, AnswerFile)
+        self._file = (
+            path if isinstance(path, AnswerFile) else AnswerFile(path, busy_timeout=busy_timeout)
+        )
+
+    def __repr__(self) -> str:
+        return f"AnswerMemory({self.corpus!r}, caller={self.caller!r})"
+
+    def require_caller(self, caller: str | None) -> None:
+        """Check who asks.
+
+        Raises:
+            ConfigurationError: It is another caller's memory.
+        """
+        if caller != self.caller:
+            raise ConfigurationError(
+                f"the memory is that of {_name('caller', self.caller)}, and the model answers "
+                f"{_name('caller', caller)}; open it with caller={caller!r}"
+            )
+
+    def require_documents(self, corpus: str | None, where: Mapping[str, Any] | None) -> None:
+        """Check what is asked.
+
+        Args:
+            corpus: Name of the corpus; None for a list without one.
+            where: Filter on metadata of the search.
+
+        Raises:
+            ConfigurationError: It is the memory of another corpus, or of other documents of it.
+        """
+        if corpus is None:
+            raise ConfigurationError(
+                f"the memory is that of corpus {self.corpus!r}, and these documents name no "
+                f"corpus; if they are its documents, make the model with corpus={self.corpus!r}"
+            )
+        if corpus != self.corpus:
+            raise ConfigurationError(
+                f"the memory is that of corpus {self.corpus!r}, and the documents are from "
+                f"{corpus!r}; open it with corpus={corpus!r}"
+            )
+        if part_of(where) != self.part:
+            raise ConfigurationError(
+                "the memory is that of another filter on metadata, which says whose documents are "
+                "read; open it with the where of the search"
+            )
+
+    def recall(self, question: str) -> list[str]:
+        """See `Knowledge.recall`."""
+        return [entry.text for entry in self.nearest(question)]
+
+    def same(self, question: str, form: str = "") -> Entry | None:
+        """What was answered to the same question, if it was asked before and not cut off.
+
+        Args:
+            question: Width, case, white space and the mark at its end make no difference.
+            form: What else shaped that answer, as `remember` was told.
+        """
+        return self._file.find(self._seen, same_words(_text(question)), form)
+
+    def nearest(self, question: str) -> list[Entry]:
+        """Entries whose questions are near to this one, the nearest first."""
+        found = self._file.vectors(self._seen, self._model().fingerprint)
+        if not found:
+            return []
+        rows = self._rows(found)
+        (asked,) = self._model().embed([_text(question)], query=True)
+        scores = rows @ np.asarray(asked, dtype=np.float32)
+        # A stable sort: of equally near ones the newest is first.
+        best = np.argsort(-scores, kind="stable")[: self.neighbours]
+        return [found[row][0] for row in best if scores[row] >= self.least]
+
+    def remember(
+        self,
+        question: str,
+        answer: str,
+        *,
+        epsilon: float = 0.0,
+        delta: float = 0.0,
+        form: str = "",
+        whole: bool = True,
+    ) -> None:
+        """Keep an answer, in place of the one to the same question that there was.
+
+        An entry that was edited stays as it is.
+
+        Args:
+            question: Public text.
+            answer: What was released, or what the operator knows.
+            epsilon: What it cost; 0 where it was written by hand.
+            delta: See ``epsilon``.
+            form: What else shaped the answer, such as an instruction. The same question in another
+                form is asked anew; an answer without a form fits every one.
+            whole: Whether the answer ended by itself; the same question is asked anew if not.
+
+        Raises:
+            ConfigurationError: There is no text, or a cost below 0.
+            KnowledgeError: The file cannot be written.
+        """
+        words = same_words(_text(question))
+        if not words or not answer.strip():
+            raise ConfigurationError("a memory keeps a question and its answer; one is empty")
+        self._file.put(
+            corpus=self.corpus,
+            caller=self.caller or "",
+            part=self.part,
+            key=self._own.key or "",
+            form=form,
+            words=words,
+            question=_text(question).strip(),
+            answer=_text(answer).strip(),
+            epsilon=_validate.finite("epsilon", epsilon),
+            delta=_validate.finite("delta", delta),
+            whole=whole,
+        )
+
+    def keep(self, question: str, answer: PrivateAnswer, form: str) -> None:
+        """`remember` what was just released. A failure is a warning, once: the answer is there."""
+        try:
+            self.remember(
+                question=question,
+                answer=answer.text,
+                epsilon=answer.epsilon,
+                delta=answer.delta,
+                form=form,
+                whole=answer.stopped_by == "end",
+            )
+        except (KnowledgeError, ConfigurationError) as error:
+            if not self._warned:
+                self._warned = True
+                # Where warnings are errors, this one would cost an answer that is paid for.
+                with contextlib.suppress(NotRememberedWarning):
+                    warnings.warn(
+                        f"the answer was not remembered: {error}",
+                        NotRememberedWarning,
+                        stacklevel=2,
+                    )
+
+    def entries(self) -> list[Entry]:
+        """What may be recalled, the oldest first."""
+        return self._file.entries(self._seen)
+
+    def edit(self, number: int, answer: str) -> None:
+        """Correct the answer of an entry of this caller; see `AnswerFile.edit`."""
+        if not answer.strip():
+            raise ConfigurationError("the answer is empty; forget the entry instead")
+        self._file.edit(number, _text(answer).strip(), self._own)
+
+    def forget(self, number: int) -> None:
+        """Delete an entry of this caller; see `AnswerFile.forget`."""
+        self._file.forget(number, self._own)
+
+    def clear(self) -> int:
+        """Delete all entries of this caller; returns how many there were."""
+        return self._file.clear(self._own)
+
+    def close(self) -> None:
+        """Close the file, unless it was lent; later calls raise KnowledgeError."""
+        if not self._lent:
+            self._file.close()
+
+    def __enter__(self) -> AnswerMemory:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _model(self) -> Embedder:
+        if self._embedder is None:
+            from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
+
+            self._embedder = SentenceTransformerEmbedder()
+        return self._embedder
+
+    def _rows(self, found: list[tuple[Entry, bytes | None]]) -> npt.NDArray[np.float32]:
+        """Vectors of entries; those that have none of this model get one, and keep it."""
+        vectors = {entry: own for entry, own in found if own is not None}
+        lacking = [entry for entry, own in found if own is None]
+        if lacking:
+            questions = [entry.question for entry in lacking]
+            rows = np.asarray(self._model().embed(questions, query=True), dtype="<f4")
+            made = {entry: row.tobytes() for entry, row in zip(lacking, rows, strict=True)}
+            self._file.keep_vectors(self._model().fingerprint, made)
+            vectors |= made
+        return np.stack([np.frombuffer(vectors[entry], dtype="<f4") for entry, _ in found])
+
+
+def _name(kind: str, name: str | None) -> str:
+    return f"no {kind}" if name is None else f"{kind} {name!r}"
+
+
+def _text(given: str) -> str:
+    """The text as a file can hold it: a lone surrogate, as broken input has them, is a mark."""
+    return given.encode("utf-8", "replace").decode()

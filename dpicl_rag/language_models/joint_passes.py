@@ -1,0 +1,98 @@
+"""Answers that draw at the same time share passes: a model's weights are read once for all.
+
+A token of one answer takes a pass over its rows, and most of a pass with few rows is the same work
+for any number of them. Here answers run in one thread, each until it needs such a pass; one pass
+then does for all that wait. Rows keep their bits in any company (`dpicl_rag.language_models.tiles`)
+so an answer is the same, bit by bit, as if it were alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from dpicl_rag._packaged import optional
+from dpicl_rag.language_models.packed_rows import PackedRows, forward_each
+from dpicl_rag.language_models.transformers_rows import Batch, Tokens, in_company
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """Work that goes on when its pass was run.
+
+    Attributes:
+        go_on: Told the pass's log-probabilities, or None to run it by itself.
+        batch: Whose pass.
+        token_ids: The one new token.
+    """
+
+    go_on: Callable[[torch.Tensor | None], object]
+    batch: PackedRows
+    token_ids: Tokens
+
+
+class JointPasses:
+    """Runs work in one thread, each piece of it until it needs a pass that others may share.
+
+    Nothing runs at the same time as anything else. All methods are for one thread.
+
+    Raises:
+        MissingDependencyError: greenlet is not installed.
+    """
+
+    def __init__(self) -> None:
+        self._greenlets = optional("greenlet", "server")
+        self._waiting: list[_Waiting] = []
+
+    @property
+    def waiting(self) -> int:
+        """How many pieces of work wait for a pass."""
+        return len(self._waiting)
+
+    def start(self, work: Callable[[], None]) -> None:
+        """Run work until its end, or until it waits for a pass.
+
+        Args:
+            work: Must not raise, and must not hold what other work needs while it asks a model.
+        """
+
+        def run() -> None:
+            in_company.set(self._ask)  # a greenlet has a context of its own
+            work()
+
+        self._greenlets.greenlet(run).switch()
+
+    def run_pass(self) -> None:
+        """Run one pass for all that wait, and let them go on in the order of asking."""
+        waiting, self._waiting = self._waiting, []
+        while waiting:
+            mine = [one for one in waiting if one.batch.shares_passes(waiting[0].batch)]
+            waiting = [one for one in waiting if one not in mine]
+            for one, found in zip(mine, _joint_passes(mine), strict=True):
+                one.go_on(found)
+
+    def _ask(self, batch: Batch, token_ids: Tokens, keep: int) -> torch.Tensor | None:
+        if not isinstance(batch, PackedRows) or len(token_ids) > 1:
+            return None  # of several new tokens there is enough to do
+        here = self._greenlets.getcurrent()
+        self._waiting.append(_Waiting(here.switch, batch, token_ids))
+        found: torch.Tensor | None = here.parent.switch()
+        return found
+
+
+def _joint_passes(waiting: list[_Waiting]) -> list[torch.Tensor | None]:
+    """What each is told. An error is for each to meet by itself: it may be that of another."""
+    alone: list[torch.Tensor | None] = [None] * len(waiting)
+    if len(waiting) == 1:
+        return alone
+    try:
+        with torch.inference_mode():
+            return list(
+                forward_each(
+                    [one.batch for one in waiting], [one.token_ids for one in waiting], keep=1
+                )
+            )
+    except Exception:
+        return alone

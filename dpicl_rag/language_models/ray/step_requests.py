@@ -1,0 +1,156 @@
+"""What a driver wants to know of a step: asked of every worker, and put together again."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from dpicl_rag.language_models.ray.commands import (
+    Answer,
+    Ask,
+    AskLogProbs,
+    AskSum,
+    Corrected,
+    Place,
+    StepName,
+    Sum,
+)
+from dpicl_rag.mechanisms.utilities import Utility
+
+if TYPE_CHECKING:
+    from dpicl_rag.language_models.ray.worker_rows import RayRows
+
+
+class StepRequest(ABC):
+    """Something about a step. It comes when it is needed, or with an earlier call.
+
+    Args:
+        rows: The rows of the step.
+        name: What workers know the step by.
+        others: Other rows that it needs.
+    """
+
+    def __init__(self, rows: RayRows, name: StepName, others: tuple[RayRows, ...] = ()) -> None:
+        self._rows = rows
+        self._name = name
+        self.others = others
+        self.here = False
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(<private>)"
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Steps that a worker must have for it."""
+        name = self._name
+        return (name.step, name.priors) if isinstance(name, Corrected) else (name,)
+
+    @abstractmethod
+    def ask(self, worker: int) -> Ask | None:
+        """What a worker with experts is asked, if anything."""
+
+    @abstractmethod
+    def take(self, answers: Sequence[Answer | None]) -> None:
+        """Put answers together; None of a worker that was asked nothing."""
+
+    def come(self) -> None:
+        """Fetch it, unless it is here."""
+        if not self.here:
+            self._rows.fetch(self)
+
+
+class LogProbs(StepRequest):
+    """Log-probability of a candidate in every expert's row."""
+
+    def __init__(
+        self,
+        rows: RayRows,
+        name: StepName,
+        candidate: int,
+        others: tuple[RayRows, ...] = (),
+    ) -> None:
+        super().__init__(rows, name, others)
+        self._candidate = candidate
+        self._found = torch.zeros(0)
+
+    def __call__(self) -> torch.Tensor:
+        """See `Step.log_probs`."""
+        self.come()
+        return self._found
+
+    def ask(self, worker: int) -> Ask:
+        """See `StepRequest`."""
+        return AskLogProbs(self._name, self._candidate)
+
+    def take(self, answers: Sequence[Answer | None]) -> None:
+        """See `StepRequest`."""
+        parts = [answer if isinstance(answer, np.ndarray) else None for answer in answers]
+        self._found, self.here = self._rows.in_order(parts), True
+
+
+class Summed(StepRequest):
+    """Ranges of all experts of a step, and their sum.
+
+    Args:
+        rows: See `StepRequest`.
+        name: See `StepRequest`.
+        utility: See `Step`.
+        strength: See `Step`.
+        others: See `StepRequest`.
+        weights: See `Step`.
+        plain: The same with a weight of one each: it stands where a worker's all are one.
+    """
+
+    def __init__(
+        self,
+        rows: RayRows,
+        name: StepName,
+        utility: Utility,
+        strength: float,
+        others: tuple[RayRows, ...] = (),
+        *,
+        weights: torch.Tensor | None = None,
+        plain: Summed | None = None,
+    ) -> None:
+        super().__init__(rows, name, others)
+        self._way = utility, strength
+        self._weights = None if weights is None else weights.cpu()
+        self._plain = plain
+        self._parts: tuple[Sum | None, ...] = ()
+
+    def ask(self, worker: int) -> Ask | None:
+        """See `StepRequest`."""
+        own = None
+        if self._weights is not None:
+            own = self._weights[self._rows.places[worker]].numpy()
+            if self._plain is not None and bool((own == 1).all()):
+                return None
+        return AskSum(self._name, *self._way, own)
+
+    def take(self, answers: Sequence[Answer | None]) -> None:
+        """See `StepRequest`."""
+        plain = (None,) * len(answers) if self._plain is None else self._plain.parts()
+        found = zip(answers, plain, strict=True)
+        self._parts = tuple(new if isinstance(new, Sum) else old for new, old in found)
+        self.here = True
+
+    def parts(self) -> tuple[Sum | None, ...]:
+        """By worker; None for one without experts."""
+        self.come()
+        return self._parts
+
+    def ranges(self) -> torch.Tensor:
+        """See `Step.ranges`."""
+        return self._rows.in_order([part.ranges if part else None for part in self.parts()])
+
+    def total(self, candidates: int) -> torch.Tensor:
+        """Whole units of the grid, int64 [candidates]."""
+        total = np.zeros(candidates, dtype=np.int64)
+        for part in self.parts():
+            if part is not None:
+                part.add_to(total)
+        return torch.from_numpy(total)

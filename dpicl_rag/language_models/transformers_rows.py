@@ -1,0 +1,186 @@
+"""The running rows of a transformers model: the public row and the experts."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from typing import Protocol
+
+import torch
+
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.language_models.base import Progress
+from dpicl_rag.language_models.copy_bias import CopyBias
+from dpicl_rag.language_models.key_value_cache import Layers
+from dpicl_rag.language_models.out_of_memory import enough_memory
+from dpicl_rag.language_models.prefix_cache import PrefixCache
+from dpicl_rag.mechanisms.step import DenseStep, Step
+
+Tokens = Sequence[int]
+
+
+class Batch(Protocol):
+    """Rows of one model that grow by the same tokens, each a function of its own input.
+
+    Bit for bit: nothing of a row follows from how many others there are, or what they hold.
+
+    Attributes:
+        version: Part of every cache key: how a document is read decides its bits.
+    """
+
+    version: str
+
+    def forward(self, token_ids: Tokens, keep: int) -> torch.Tensor:
+        """Log-probabilities after the last ``keep`` of some tokens, the batch left where it was.
+
+        Args:
+            token_ids: The same new tokens for every row.
+            keep: How many of the last of them are asked for.
+
+        Returns:
+            Float32 [rows, keep, vocabulary].
+        """
+        ...
+
+    def move(self, tokens: int) -> None:
+        """Count tokens that ``forward`` has read as appended; below zero, forget the last ones."""
+        ...
+
+
+Company = Callable[[Batch, Tokens, int], torch.Tensor | None]
+"""`Batch.forward` in a pass that other answers share; None where there is nobody to share it."""
+
+in_company: ContextVar[Company | None] = ContextVar("dpicl_rag_in_company", default=None)
+"""Asked before a batch runs a pass by itself."""
+
+
+class TransformersRows:
+    """The public row, then the experts.
+
+    Args:
+        batch: Both, in this order.
+        copy_bias: Makes rows favour words of their own input; None leaves them as they are.
+    """
+
+    def __init__(self, batch: Batch, copy_bias: CopyBias | None = None) -> None:
+        self._batch = batch
+        self._copy_bias = copy_bias
+        self._next: torch.Tensor | None = None
+
+    def extend(self, token_ids: Tokens) -> Step:
+        """Append the same tokens to every row; log-probabilities in float32."""
+        return self.extend_each(token_ids, keep=1)[0]
+
+    def extend_each(self, token_ids: Tokens, keep: int) -> list[Step]:
+        """Append the same tokens to every row; a step after each of the last ``keep``."""
+        self._next = None  # frees its memory
+        company = in_company.get()
+        # Not in inference mode, which belongs to the thread: others go on meanwhile.
+        shared = None if company is None else company(self._batch, token_ids, keep)
+        with enough_memory(), torch.inference_mode():
+            found = self._forward(token_ids, keep, shared)
+        self._batch.move(len(token_ids))
+        self._next = found[:, -1]
+        return [_step(found[:, at]) for at in range(keep)]
+
+    def rewind(self, tokens: int) -> None:
+        """Forget the last ``tokens`` appended tokens."""
+        self._batch.move(-tokens)
+        self._next = None
+
+    def score(self, continuations: Sequence[Tokens]) -> Step:
+        """Log-probabilities of continuations, normalised over them; rows stay as they were."""
+        if self._next is None:
+            raise ConfigurationError("rows are scored after at least one call of extend")
+        columns = []
+        with enough_memory(), torch.inference_mode():
+            for ids in continuations:
+                total = self._next[:, ids[0]].double()
+                if len(ids) > 1:
+                    # Runs past the end without moving it; the next call writes over these slots.
+                    steps = self._forward(ids[:-1], keep=len(ids) - 1)
+                    targets = torch.tensor(list(ids[1:]), device=steps.device)
+                    picked = steps.gather(2, targets.expand(len(steps), -1).unsqueeze(2))
+                    total = total + picked.squeeze(2).double().sum(1)
+                columns.append(total)
+            return _step(torch.log_softmax(torch.stack(columns, dim=1), dim=-1))
+
+    def fork(self) -> TransformersRows:
+        """A copy with counters of its own over the same cache.
+
+        What one of them appends takes the place of what the others have appended since.
+        """
+        other = copy.copy(self)
+        other._batch = copy.copy(self._batch)
+        return other
+
+    def _forward(
+        self, token_ids: Tokens, keep: int, found: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        if found is None:
+            found = self._batch.forward(token_ids, keep)
+        if self._copy_bias is not None:
+            self._copy_bias.apply(found)
+        return found
+
+
+def _step(rows: torch.Tensor) -> Step:
+    """A step of rows [rows, candidates], the public one first."""
+    return DenseStep(rows[0], rows[1:])
+
+
+class CachedStates:
+    """One model's and one shared prefix's place in a cache, or none.
+
+    Args:
+        cache: Where keys and values are kept, if anywhere.
+        fingerprint: Identifies the model, how it reads, and on which machine: all that decides
+            bits beside the tokens.
+        prefix: What stands before every document.
+    """
+
+    def __init__(self, cache: PrefixCache | None, fingerprint: str, prefix: Tokens) -> None:
+        self._cache = cache
+        self._fingerprint = fingerprint
+        self._prefix = prefix
+
+    def fetch(self, own: Tokens, device: torch.device) -> Layers | None:
+        """Keys and values of a document; those of the prefix itself for no tokens."""
+        if self._cache is None:
+            return None
+        return self._cache.get(self._key(own), device)
+
+    def keep(self, own: Tokens, layers: Layers) -> None:
+        """Keep a copy."""
+        if self._cache is not None:
+            copies = [(keys.clone(), values.clone()) for keys, values in layers]
+            self._cache.put(self._key(own), copies)
+
+    def _key(self, own: Tokens) -> str:
+        return PrefixCache.key(self._fingerprint, self._prefix, own)
+
+
+def in_tenths(total: int, on_progress: Progress | None) -> Callable[[int], None]:
+    """Takes how many more of ``total`` tokens are read; tells every tenth once.
+
+    Other steps would tell how many passes the inputs took.
+    """
+    done = tenths = 0
+
+    def advance(tokens: int) -> None:
+        nonlocal done, tenths
+        done += tokens
+        while on_progress is not None and tenths < done * 10 // total:
+            tenths += 1
+            on_progress(tenths / 10)
+
+    return advance
+
+
+def normalised(logits: torch.Tensor) -> torch.Tensor:
+    """Log-probabilities, written over the logits: with many experts a second copy is large."""
+    for first in range(0, len(logits), 32):
+        part = logits[first : first + 32]
+        part.copy_(torch.log_softmax(part, dim=-1))
+    return logits

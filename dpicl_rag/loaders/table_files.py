@@ -1,0 +1,197 @@
+"""Tables: CSV, JSON and JSON Lines, a record per row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from io import BufferedReader, BytesIO
+
+from dpicl_rag.loaders.characters import characters, characters_of, written
+from dpicl_rag.loaders.columns import TEXT_FIELDS
+from dpicl_rag.loaders.delimited import Row, Rows, whole_lines
+from dpicl_rag.loaders.json_array import is_one_object, split_array
+from dpicl_rag.loaders.load_report import Skipped
+from dpicl_rag.loaders.records import (
+    BAD_HEADER,
+    EMPTY,
+    JSON_ARRAY,
+    JSON_OBJECT,
+    MAX_FIELDS,
+    MAX_RECORD_BYTES,
+    NESTED,
+    NOT_AN_OBJECT,
+    NOT_JSON,
+    TOO_LARGE,
+    TOO_MANY_COLUMNS,
+    Entry,
+    Options,
+    Record,
+    UnreadableError,
+    tidy,
+)
+from dpicl_rag.loaders.streams import Stream, lines_of
+
+# A column that is called so names the row. "key" and "name" do not: many rows may share them.
+_KEY_FIELDS = ("id", "_id", "uuid", "guid", "record_id", "row_id")
+
+
+def read_csv(stream: Stream, prefix: str, options: Options) -> Iterator[Entry]:
+    """Read a table whose first row names the columns and shows the delimiter.
+
+    Args:
+        stream: The table, decompressed.
+        prefix: Put before each position.
+        options: As in ``load``.
+
+    Yields:
+        A record for each row that is not blank, or why there is none. A row with fewer fields than
+        columns has empty ones; one with more is skipped, for it is likely cut in the wrong places.
+        See ``loaders.delimited`` for what is damaged.
+    """
+    rows = Rows(whole_lines(lines_of(stream)))
+    header = rows.read(MAX_FIELDS)
+    if header is None:
+        return
+    if header.reason:
+        yield Skipped(f"{prefix}line {header.line}", BAD_HEADER)
+        return
+    columns = _columns(header)
+    number = 0
+    while row := rows.read(len(columns)):
+        number += 1
+        position = f"{prefix}row {number} (line {row.line})"
+        if row.reason:
+            yield Skipped(position, row.reason)
+            continue
+        fields: dict[str, str] = dict.fromkeys(columns, "")
+        exact: dict[str, str] = {}
+        for name, cell in zip(columns, row.fields, strict=False):
+            shown, differs = characters(cell)
+            fields[name] = tidy(shown)
+            if differs:
+                exact[name] = differs
+        yield _record(fields, exact, position, options)
+
+
+def columns_of(stream: Stream) -> list[str]:
+    """The columns of a table, by its first row; none where that cannot be read."""
+    header = Rows(whole_lines(lines_of(stream))).read(MAX_FIELDS)
+    return _columns(header) if header else []
+
+
+def read_jsonl(stream: Stream, prefix: str, options: Options) -> Iterator[Entry]:
+    """Read a file of one JSON object per line. Arguments and yields as ``read_csv``."""
+    for number, whole in enumerate(whole_lines(lines_of(stream)), 1):
+        position = f"{prefix}line {number}"
+        entry = _row(whole.raw, position, options)
+        if entry is not None:
+            yield entry
+
+
+def read_json(stream: Stream, prefix: str, options: Options) -> Iterator[Entry]:
+    """Read a file of one array of JSON objects, or of one object per line.
+
+    What the file begins with decides. An element that is no object, or is damaged within its
+    brackets, is skipped by itself. Arguments and yields as ``read_csv``.
+
+    Raises:
+        UnreadableError: It begins as an array and is none, or is one object over several lines.
+    """
+    raw = b"".join(lines_of(stream))
+    if not raw.lstrip().startswith(b"["):
+        if is_one_object(raw):
+            raise UnreadableError(JSON_OBJECT)
+        yield from read_jsonl(BufferedReader(BytesIO(raw)), prefix, options)
+        return
+    elements = split_array(raw)
+    if elements is None:
+        raise UnreadableError(JSON_ARRAY)
+    for number, element in enumerate(elements, 1):
+        large = len(element) > MAX_RECORD_BYTES
+        entry = _row(None if large else element, f"{prefix}item {number}", options)
+        if entry is not None:
+            yield entry
+
+
+def _row(raw: bytes | None, position: str, options: Options) -> Entry | None:
+    """A row from one JSON object; None of blanks. Without bytes it is too large."""
+    if raw is None:
+        return Skipped(position, TOO_LARGE)
+    try:
+        text, read = raw.decode("utf-8").strip(), written
+    except UnicodeDecodeError:
+        text, read = raw.decode("utf-8", "surrogateescape").strip(), characters_of
+    if not text:
+        return None
+    try:
+        row = json.loads(text, parse_float=_Number)
+        if not isinstance(row, dict):
+            return Skipped(position, NOT_AN_OBJECT)
+        fields, exact = {}, {}
+        names = _names(read(name)[0] for name in row)
+        for name, value in zip(names, row.values(), strict=True):
+            shown, differs = read(_as_text(value))
+            fields[name] = tidy(shown)
+            if differs:
+                exact[name] = differs
+    except ValueError:
+        return Skipped(position, NOT_JSON)
+    except RecursionError:
+        return Skipped(position, NESTED)
+    return _record(fields, exact, position, options)
+
+
+def _record(
+    fields: Mapping[str, str], exact: Mapping[str, str], position: str, options: Options
+) -> Entry:
+    if not any(fields.values()):
+        return Skipped(position, EMPTY)
+    if len(fields) > MAX_FIELDS:
+        return Skipped(position, TOO_MANY_COLUMNS)
+    name = options.text_field or _first(fields, TEXT_FIELDS)
+    key = options.key_field or _first(fields, _KEY_FIELDS) or ""
+    if name is None:
+        text = "\n".join(f"{field}: {value}" for field, value in fields.items() if value)
+    else:
+        # Without its text, a row still tells the loader which names there are.
+        text = fields.get(name, "")
+    return Record(position, text, fields, key=key if fields.get(key) else "", exact=exact)
+
+
+def _columns(header: Row) -> list[str]:
+    return _names(characters(name)[0] for name in header.fields)
+
+
+def _names(columns: Iterable[str]) -> list[str]:
+    """Names of columns. One without gets a number: no database takes an empty name."""
+    return [name.strip() or f"column {at}" for at, name in enumerate(columns, 1)]
+
+
+def _first(fields: Mapping[str, str], names: Iterable[str]) -> str | None:
+    """The field that has the first of these names and a value, whatever its case."""
+    by_name = {field.lower(): field for field in fields if fields[field]}
+    return next((by_name[name] for name in names if name in by_name), None)
+
+
+def _as_text(value: object) -> str:
+    """A JSON value in words: strings as they are, a list's items separated by commas."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, _Number):
+        return value.written
+    if isinstance(value, list):
+        return ", ".join(item for item in (_as_text(item).strip() for item in value) if item)
+    return json.dumps(value, ensure_ascii=False)
+
+
+class _Number(float):
+    """A number, and how it was written: as floats, two long numbers could be one."""
+
+    written: str
+
+    def __new__(cls, written: str) -> _Number:
+        made = super().__new__(cls, written)
+        made.written = written
+        return made

@@ -1,0 +1,211 @@
+"""Plots of reports; matplotlib is an extra."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dpicl_rag._packaged import optional
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.research.comparison import Line
+from dpicl_rag.research.membership import MembershipReport
+from dpicl_rag.research.run_tables import EvaluationReport
+from dpicl_rag.research.synthetic_examples import Line as SyntheticLine
+
+Points = dict[str, list[tuple[float, Line]]]
+
+
+def save(report: EvaluationReport | MembershipReport, folder: Path) -> list[Path]:
+    """Write ``report-NAME.md`` and ``report-NAME.png``, NAME being the run's.
+
+    Args:
+        report: Of a run.
+        folder: Made if it is not there.
+
+    Returns:
+        The files.
+
+    Raises:
+        MissingDependencyError: matplotlib is not installed; nothing was written.
+        ConfigurationError: The folder cannot be written to.
+    """
+    optional("matplotlib", "eval")
+    figure = _membership(report) if isinstance(report, MembershipReport) else _accuracy(report)
+    files = [folder / f"report-{report.run.name}{end}" for end in (".md", ".png")]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        files[0].write_text(report.markdown(), encoding="utf-8")
+        figure.savefig(files[1], dpi=120)
+    except OSError as error:
+        raise ConfigurationError(f"{folder}: the report cannot be written there") from error
+    return files
+
+
+def save_synthetic(settings: Mapping[str, Any], lines: Sequence[SyntheticLine], file: Path) -> None:
+    """Write a plot of synthetic shots: accuracy by true epsilon, with standard errors.
+
+    Args:
+        settings: Of the run.
+        lines: Its lines. Those to compare with are drawn across the panel.
+        file: Its suffix says the format.
+
+    Raises:
+        MissingDependencyError: matplotlib is not installed.
+        ConfigurationError: The file cannot be written.
+    """
+    optional("matplotlib", "eval")
+    figure = _figure(2)
+    panels = figure.subplots(1, 2, sharey=True)
+    _synthetic(panels[0], [(n.arm, n.true_epsilon, n.accuracy, n.error) for n in lines])
+    _synthetic(panels[1], [(n.arm, n.true_epsilon, n.corrected, n.corrected_error) for n in lines])
+    panels[0].set_title("as it is", fontsize=9)
+    panels[1].set_title("with the prompt's prior taken out", fontsize=9)
+    panels[0].set_ylabel("accuracy (%)")
+    handles = {line.get_label(): line for line in panels[0].lines}
+    figure.legend(handles.values(), handles.keys(), loc="outside right upper", fontsize=7)
+    figure.suptitle(f"{settings['task']}: {settings['shots']} shots, true epsilon")
+    try:
+        figure.savefig(file, dpi=120)
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{file}: the plot cannot be written there") from error
+
+
+Found = tuple[str, float | None, float, float | None]
+"""Arm, true epsilon, and a share with its error."""
+
+
+def _synthetic(axis: Any, found: Sequence[Found]) -> None:
+    for number, arm in enumerate(dict.fromkeys(arm for arm, *_ in found)):
+        own = sorted(
+            (e or 0.0, 100 * share, 100 * (error or 0.0))
+            for a, e, share, error in found
+            if a == arm
+        )
+        look = {"color": f"C{number}", "label": arm}
+        if not own[0][0]:
+            axis.axhline(own[0][1], linestyle=":", **look)
+            continue
+        at, shares, errors = zip(*own, strict=True)
+        axis.errorbar(
+            at, shares, yerr=errors, marker="o", markersize=3, linewidth=1, color=f"C{number}"
+        )
+        axis.lines[-1].set_label(arm)
+    axis.set_xscale("log", base=2)
+    axis.set_xlabel("epsilon")
+
+
+def _accuracy(report: EvaluationReport) -> Any:
+    panels: list[tuple[str, Points]] = [
+        ("experts", _by_method([(float(line.experts), line) for line in report.lines]))
+    ]
+    if report.by_epsilon:
+        lines = [(e.epsilon, e) for e in report.by_epsilon if e.epsilon is not None]
+        panels.append(("epsilon", _by_method(lines)))
+    if report.by_clip:
+        panels.append(("clip", _by_method(report.by_clip)))
+    figure = _figure(len(panels) + bool(report.approximation))
+    axes = figure.subplots(1, len(panels) + bool(report.approximation), squeeze=False)[0]
+    colours = _colours([line.method for _, points in panels for line in _lines(points)])
+    for axis, (name, points) in zip(axes, panels, strict=False):
+        _curves(axis, name, points, colours)
+    if report.approximation:
+        _approximation(axes[-1], report)
+    axes[0].set_ylabel("accuracy (%)")
+    handles = {line.get_label(): line for axis in axes for line in axis.lines}
+    figure.legend(handles.values(), handles.keys(), loc="outside right upper", fontsize=7)
+    figure.suptitle(report.heading())
+    return figure
+
+
+def _membership(report: MembershipReport) -> Any:
+    figure = _figure(2)
+    axis = figure.subplots()
+    names = ("likelihood ratio", "confidence", "released label")
+    for offset, name in enumerate(names):
+        for row, line in enumerate(report.lines):
+            found = (line.likelihood_ratio, line.confidence, line.released)[offset]
+            axis.errorbar(
+                found.auroc,
+                row + 0.2 * (offset - 1),
+                xerr=[[max(0.0, found.auroc - found.low)], [max(0.0, found.high - found.auroc)]],
+                fmt="o",
+                color=f"C{offset}",
+                label=name if row == 0 else None,
+            )
+    axis.set_yticks(range(len(report.lines)), [line.path for line in report.lines])
+    axis.axvline(0.5, color="0.7", linestyle=":")
+    axis.invert_yaxis()
+    axis.set_xlabel("AUROC")
+    axis.legend(fontsize=7)
+    figure.suptitle(report.heading())
+    return figure
+
+
+def _curves(axis: Any, name: str, points: Points, colours: dict[str, str]) -> None:
+    for method, found in points.items():
+        known = [(x, line) for x, line in sorted(found, key=lambda p: p[0]) if _has(line)]
+        if not known:
+            continue
+        axis.errorbar(
+            [x for x, _ in known],
+            [100 * (line.accuracy or 0.0) for _, line in known],
+            yerr=[100 * (line.error or 0.0) for _, line in known],
+            marker="o",
+            markersize=3,
+            linewidth=1,
+            linestyle=":" if known[0][1].epsilon is None else "-",
+            color=colours[method],
+        )
+        axis.lines[-1].set_label(method)
+    if name != "experts":
+        axis.set_xscale("log", base=2)
+    axis.set_xlabel(name)
+
+
+def _approximation(axis: Any, report: EvaluationReport) -> None:
+    found = report.approximation
+    for offset, name in enumerate(("likelihood", "change", "distance")):
+        known = [(i, e) for i, a in enumerate(found) if (e := getattr(a, name)) is not None]
+        axis.barh(
+            [i + 0.27 * (offset - 1) for i, _ in known],
+            [100 * e.mean for _, e in known],
+            height=0.25,
+            color=f"{0.2 + 0.25 * offset}",
+            label=name,
+        )
+    axis.set_yticks(range(len(found)), [a.predictor for a in found])
+    axis.invert_yaxis()
+    axis.set_xlabel("percent, no noise")
+    axis.legend(fontsize=7)
+
+
+def _by_method(points: Sequence[tuple[float, Line]]) -> Points:
+    found: Points = {}
+    for x, line in points:
+        found.setdefault(line.method, []).append((x, line))
+    return found
+
+
+def _lines(points: Points) -> list[Line]:
+    return [line for found in points.values() for _, line in found]
+
+
+def _colours(methods: Sequence[str]) -> dict[str, str]:
+    """A colour per method, the same in every panel."""
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    names = list(dict.fromkeys(methods))
+    wheel = colormaps["tab20"]
+    return {name: to_hex(wheel(i % wheel.N)) for i, name in enumerate(names)}
+
+
+def _has(line: Line) -> bool:
+    return line.accuracy is not None
+
+
+def _figure(panels: int) -> Any:
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(3.6 * panels + 2, 4.2), layout="constrained")

@@ -1,0 +1,337 @@
+"""Few-shot accuracy from synthetic examples, beside the same prompts with other examples.
+
+For every seed some labels are drawn, each gets one text, and queries are labelled with these texts
+as shots. Rows to compare with: no shots at all, real shots (not private), and shots that the model
+wrote without any data (epsilon 0). A small model follows the labels in its prompt; so accuracy is
+given too with the prompt's prior taken out, as ``poe-prior`` does it (Zhao et al. 2021).
+
+The data is public. Coins of texts are secret all the same, so a run cannot be repeated, only kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.files.run_files import alone_in, cut_tail, whole_lines, write_line, write_whole
+from dpicl_rag.language_models.base import LanguageModel
+from dpicl_rag.prompts import CONTENT_FREE
+from dpicl_rag.research.comparison import Estimate
+from dpicl_rag.research.label_scores import Scorer
+from dpicl_rag.research.paper_protocol import context_of, data_digest, queries_of, shuffled
+from dpicl_rag.research.run_tables import Table, percent
+from dpicl_rag.research.tasks import Item, Task
+from dpicl_rag.synthesis.example_template import ExampleTemplate
+from dpicl_rag.synthesis.examples import synthesise_examples
+from dpicl_rag.synthesis.examples_plan import METHODS, ExamplesMethod
+from dpicl_rag.synthesis.pools import LabelledDocument
+from dpicl_rag.synthesis.synthesis_folder import read_run
+
+ALL = ":all"
+"""After a method's name: all units are read, none are sampled."""
+
+COMPARED = ("zero-shot", "real", "data-free")
+"""Rows to compare with. The second one is not private."""
+
+_TEMPLATES = {
+    "agnews": ("Given a label of news type, write news of this type.", "News Type:"),
+    "dbpedia": ("Given a label of document type, write a document of this type.", "Document Type:"),
+    "trec": ("Given a label of answer type, write a question with such an answer.", "Answer Type:"),
+}
+
+_POOLS = {"agnews": 1250, "dbpedia": 357, "trec": 1200}
+"""Examples of a label that a rate is fixed for: about what the benchmark data has."""
+
+Progress = Callable[[float, int], None]
+"""Told how many parts are done, and of how many. A token of a text is a fraction of a part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the results of a run depend on.
+
+    Attributes:
+        task: Name of the task.
+        data: Digest of its items.
+        model: Fingerprint of the model.
+        seeds: How many sets of shots and queries.
+        shots: Labels that get a text, for each seed.
+        queries: For each seed.
+        delta: Of every synthesis.
+        max_tokens: Most tokens of a text.
+        experts: Experts of a token that are expected.
+        rate: Public rate of samples.
+        candidates: Of the methods that add noise.
+        text_tokens: Texts in prompts are cut to this many tokens.
+    """
+
+    task: str
+    data: str
+    model: str
+    seeds: int
+    shots: int
+    queries: int
+    delta: float
+    max_tokens: int
+    experts: int
+    rate: float
+    candidates: int
+    text_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One row of the table: a method at an epsilon, or one of ``COMPARED``."""
+
+    name: str
+    epsilon: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Accuracy of an arm: means over seeds, with standard errors (None with one seed).
+
+    Attributes:
+        arm: Its name.
+        epsilon: What was asked for; 0 without data, None where nothing is private.
+        true_epsilon: What the noise gives.
+        accuracy: Share of queries labelled right.
+        error: Of it.
+        corrected: With the prompt's prior taken out.
+        corrected_error: Of it.
+        seeds: That are done.
+    """
+
+    arm: str
+    epsilon: float | None
+    true_epsilon: float | None
+    accuracy: float
+    error: float | None
+    corrected: float
+    corrected_error: float | None
+    seeds: int
+
+
+def settings_for(task: Task, model: LanguageModel, rate: float | None, **given: Any) -> Settings:
+    """Settings of a run; the rate of a known task is fixed.
+
+    Raises:
+        ConfigurationError: The task is a file and has no rate, or has no list of labels.
+    """
+    if not task.labels:
+        raise ConfigurationError(f"{task.name}: synthetic shots need a task with a list of labels")
+    if rate is None and task.name not in _POOLS:
+        raise ConfigurationError("give the public --rate of samples; a task file has none")
+    if given["shots"] > len(task.labels) or min(given["shots"], given["seeds"]) < 1:
+        raise ConfigurationError("shots and seeds are 1 or more, and shots at most the labels")
+    known = min(1.0, given["experts"] / _POOLS.get(task.name, 1)) if rate is None else rate
+    digest = data_digest(task)
+    return Settings(task.name, digest, model.fingerprint, rate=known, **given)
+
+
+def arms(methods: Sequence[str], epsilons: Sequence[float]) -> list[Arm]:
+    """All rows, those to compare with first.
+
+    Raises:
+        ConfigurationError: A method is unknown.
+    """
+    for name in methods:
+        if name.removesuffix(ALL) not in METHODS or name == f"adaptive{ALL}":
+            raise ConfigurationError(
+                f"unknown method {name!r}: give one of {', '.join(METHODS)}; all but adaptive "
+                f"also as NAME{ALL}, without samples"
+            )
+    return [*map(Arm, COMPARED), *(Arm(m, e) for m in methods for e in epsilons)]
+
+
+def run(
+    model: LanguageModel,
+    task: Task,
+    settings: Settings,
+    rows: Sequence[Arm],
+    folder: Path,
+    on_progress: Progress | None = None,
+) -> None:
+    """Write and score what the folder does not have yet.
+
+    Args:
+        model: Writes and labels.
+        task: The task.
+        settings: Of the run.
+        rows: What is compared.
+        folder: Where texts and results are kept.
+        on_progress: See `Progress`.
+
+    Raises:
+        ConfigurationError: The folder holds other settings, or another process is at it; a number
+            is outside its range.
+    """
+    with alone_in(folder, "another evaluation is running there"):
+        _settle(folder, settings)
+        results = folder / "results.jsonl"
+        lines, whole = whole_lines(results)
+        cut_tail(results, whole)
+        done = {(line["arm"], line["epsilon"], line["seed"]) for line in map(json.loads, lines)}
+        scorer = Scorer(model, task, settings.text_tokens)
+        wanted = [(seed, arm) for seed in range(settings.seeds) for arm in rows]
+        for number, (seed, arm) in enumerate(wanted):
+            if on_progress is not None:
+                on_progress(number, len(wanted))
+            if (arm.name, arm.epsilon, seed) in done:
+                continue
+
+            def tell(part: float, at: int = number) -> None:
+                if on_progress is not None:
+                    on_progress(at + part, len(wanted))
+
+            shots, true_epsilon = _shots(model, task, settings, arm, seed, folder, tell)
+            found = _accuracy(scorer, shots, queries_of(task, seed, settings.queries, "accuracy"))
+            head = {"arm": arm.name, "epsilon": arm.epsilon, "seed": seed}
+            write_line(results, {**head, "true_epsilon": true_epsilon, **found})
+        if on_progress is not None:
+            on_progress(len(wanted), len(wanted))
+
+
+def read_results(folder: Path) -> tuple[dict[str, Any], list[Line]]:
+    """Settings and lines of a run, finished or not.
+
+    Raises:
+        ConfigurationError: The folder holds none.
+    """
+    try:
+        settings = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{folder}: holds no run of evaluate synthetic") from error
+    found: dict[tuple[str, float | None], list[dict[str, Any]]] = {}
+    for line in map(json.loads, whole_lines(folder / "results.jsonl")[0]):
+        found.setdefault((line["arm"], line["epsilon"]), []).append(line)
+    return settings, [_line(*arm, lines) for arm, lines in found.items()]
+
+
+def table(settings: dict[str, Any], lines: Sequence[Line]) -> Table:
+    """The lines as words."""
+    rows = tuple(
+        (
+            line.arm,
+            "" if line.epsilon is None else f"{line.epsilon:g}",
+            "not private" if line.true_epsilon is None else f"{line.true_epsilon:.2f}",
+            percent(line.accuracy, line.error),
+            percent(line.corrected, line.corrected_error),
+        )
+        for line in lines
+    )
+    columns = ("shots", "epsilon", "true epsilon", "accuracy", "prior taken out")
+    seeds = max((line.seeds for line in lines), default=0)
+    title = (
+        f"{settings['task']}: accuracy in percent with {settings['shots']} shots, {seeds} of "
+        f"{settings['seeds']} seeds x {settings['queries']} queries, delta {settings['delta']:g}"
+    )
+    return Table(title, columns, rows)
+
+
+def summary(settings: dict[str, Any], lines: Sequence[Line]) -> dict[str, Any]:
+    """The same for JSON."""
+    return {**settings, "lines": [asdict(line) for line in lines]}
+
+
+def _shots(
+    model: LanguageModel,
+    task: Task,
+    settings: Settings,
+    arm: Arm,
+    seed: int,
+    folder: Path,
+    tell: Callable[[float], None],
+) -> tuple[tuple[Item, ...], float | None]:
+    """The shots of a seed, and what they cost."""
+    labels = tuple(task.labels[i] for i in shuffled(f"{seed}/shots", len(task.labels)))
+    labels = labels[: settings.shots]
+    if arm.name == "zero-shot":
+        return (), None
+    if arm.name == "real":
+        pool = context_of(task, seed, len(task.pool))
+        return tuple(next(i for i in pool if i.answer == label) for label in labels), None
+    private = arm.epsilon is not None
+    name = arm.name.removesuffix(ALL) if private else "exponential"
+    instruction, word = _TEMPLATES.get(task.name, (ExampleTemplate().instruction, "Label:"))
+    own = folder / "texts" / f"{arm.name.replace(':', '-')}-{arm.epsilon or 0:g}-{seed}"
+
+    def told(_done: int, texts: int, tokens: int) -> None:
+        tell(tokens / (texts * settings.max_tokens))
+
+    written = synthesise_examples(
+        [LabelledDocument(i.text, i.answer) for i in task.pool] if private else [],
+        labels,
+        method=cast("ExamplesMethod", name),
+        epsilon=arm.epsilon or 1.0,  # of no data, nothing is told
+        delta=settings.delta,
+        max_tokens=settings.max_tokens,
+        experts=settings.experts,
+        rate=None if arm.name.endswith(ALL) else settings.rate,
+        candidates=settings.candidates,
+        template=ExampleTemplate(instruction, word),
+        unit_tokens=settings.text_tokens,
+        model=model,
+        folder=own,
+        on_progress=told,
+    )
+    shots = tuple(
+        Item(record.text, record.label, record.label)
+        for record in written.records
+        if record.text and record.label
+    )
+    return shots, read_run(own).charges["epsilon"] if private else 0.0
+
+
+def _accuracy(scorer: Scorer, shots: Sequence[Item], queries: Sequence[Item]) -> dict[str, float]:
+    """Share of queries labelled right, as they are and with the prompt's prior taken out."""
+    whole = tuple(range(len(shots)))
+    right = corrected = 0
+    prior: list[float] | None = None
+    for query in queries:
+        choice = scorer.choice(query)
+        if prior is None:
+            prior = scorer.score(shots, CONTENT_FREE, choice, [whole])[whole]
+        said = scorer.score(shots, query.text, choice, [whole])[whole]
+        right += _best(said) == choice.right
+        excess = [own - before for own, before in zip(said, prior, strict=True)]
+        corrected += _best(excess) == choice.right
+    return {"accuracy": right / len(queries), "corrected": corrected / len(queries)}
+
+
+def _best(scores: Sequence[float]) -> int:
+    return max(range(len(scores)), key=scores.__getitem__)
+
+
+def _settle(folder: Path, settings: Settings) -> None:
+    file, wanted = folder / "settings.json", asdict(settings)
+    if file.exists():
+        before = json.loads(file.read_text(encoding="utf-8"))
+        # More seeds go on with those that are there.
+        differing = [k for k, v in wanted.items() if k != "seeds" and before.get(k) != v]
+        if differing:
+            raise ConfigurationError(
+                f"{folder}: holds a run with other settings ({', '.join(differing)}); give "
+                "another --out, or the same settings to go on with it"
+            )
+    write_whole(file, (json.dumps(wanted, indent=2) + "\n").encode())
+
+
+def _line(arm: str, epsilon: float | None, lines: Sequence[dict[str, Any]]) -> Line:
+    accuracy, corrected = (
+        Estimate.of([line[name] for line in lines]) for name in ("accuracy", "corrected")
+    )
+    return Line(
+        arm=arm,
+        epsilon=0.0 if arm == "data-free" else epsilon,
+        true_epsilon=lines[0]["true_epsilon"],
+        accuracy=accuracy.mean,
+        error=accuracy.error,
+        corrected=corrected.mean,
+        corrected_error=corrected.error,
+        seeds=len(lines),
+    )

@@ -1,0 +1,108 @@
+"""Who may ask, and when: places for answers, and the engine that they share."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from dpicl_rag.server.answering_thread import AnsweringThread
+from dpicl_rag.server.api_keys import Caller
+from dpicl_rag.server.limits import GOING_DOWN, Limits, Rate, busy, limited
+
+T = TypeVar("T")
+
+
+class Admission:
+    """Places for answers, and one engine in which all of them begin, draw and end.
+
+    The engine does what an answer has to do in its order, so what ends an answer comes after its
+    last draw, whatever was cancelled meanwhile.
+
+    Args:
+        limits: Public.
+        clock: Seconds; for tests.
+    """
+
+    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+        self.limits = limits
+        self.clock = clock
+        self.inside = 0
+        self.draining = False
+        self._places = asyncio.Semaphore(limits.together)
+        self._rate = Rate(clock)
+        self._of: Counter[str] = Counter()
+        self._thread = AnsweringThread()
+        self._empty = asyncio.Event()
+        self._empty.set()
+
+    @asynccontextmanager
+    async def place(self, caller: Caller) -> AsyncIterator[None]:
+        """Wait for a place and hold it.
+
+        Args:
+            caller: Whose limits count; none do where no keys are in use.
+
+        Raises:
+            Refusal: The caller has too many, too many wait, or the server is going down.
+        """
+        self._admit(caller)
+        self.inside += 1
+        self._empty.clear()
+        if caller.name is not None:
+            self._of[caller.name] += 1
+        try:
+            async with self._places:
+                if self.draining:
+                    raise busy(GOING_DOWN)
+                yield
+        finally:
+            if caller.name is not None:
+                self._of[caller.name] -= 1
+            self.inside -= 1
+            if not self.inside:
+                self._empty.set()
+
+    def _admit(self, caller: Caller) -> None:
+        if self.draining:
+            raise busy(GOING_DOWN)
+        each = caller.each or self.limits.each
+        if caller.name is not None and self._of[caller.name] >= each:
+            raise limited(
+                f"this key has {each} questions at a time; wait for one to end", seconds=1
+            )
+        if self.inside >= self.limits.together + self.limits.waiting:
+            raise busy("too many questions are waiting; ask again in a few seconds")
+        if caller.name is not None:
+            self._rate.take(caller.name, caller.a_minute or self.limits.a_minute)
+
+    async def take(self, work: Callable[[], T], *, of: str | None = None, more: bool = False) -> T:
+        """Run something in the engine. Cancelled before its turn, it does not run.
+
+        Args:
+            work: What is run.
+            of: The answer that it belongs to.
+            more: Whether the answer will ask for more as soon as it is done.
+        """
+        return await asyncio.wrap_future(self._thread.submit(work, of=of, more=more))
+
+    async def settle(self, work: Callable[[], None], *, of: str | None = None) -> None:
+        """Run something in the engine, whatever is cancelled."""
+        await asyncio.shield(asyncio.wrap_future(self._thread.submit(work, of=of)))
+
+    def drain(self) -> None:
+        """Let no more in; answers under way end at their next token."""
+        self.draining = True
+
+    async def end(self, last: Callable[[], None]) -> None:
+        """Wait until every answer has ended, and do one thing more.
+
+        Args:
+            last: Closes what the answers were paid from.
+        """
+        await self._empty.wait()
+        await self.settle(last)
+        self._thread.shutdown()

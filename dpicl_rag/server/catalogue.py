@@ -1,0 +1,278 @@
+"""What is served: corpora by name, one model, a ledger, and the memory of each caller."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from dpicl_rag.accounting import epsilon_to_rho
+from dpicl_rag.answering.answers import PrivateAnswer, PrivateStream
+from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.knowledge import AnswerMemory, Entry
+from dpicl_rag.knowledge.answer_file import AnswerFile
+from dpicl_rag.knowledge.memory_scope import Scope, part_of
+from dpicl_rag.language_models.base import LanguageModel, Progress
+from dpicl_rag.language_models.defaults import is_toy
+from dpicl_rag.language_models.tokenizer import Tokenizer
+from dpicl_rag.ledger import Ledger, ScopeStatus
+from dpicl_rag.ledger.fixed_point import affordable
+from dpicl_rag.private_context_llm import PrivateContextLLM
+from dpicl_rag.prompts import PromptTemplate
+from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
+from dpicl_rag.server.api_keys import Caller
+from dpicl_rag.server.failures import Refusal
+
+PUBLIC = "public"
+"""The model that reads no documents and costs nothing."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """A corpus as a model.
+
+    Attributes:
+        documents: A ``Corpus``, or a retriever over one.
+        settings: Fields of ``PrivacyConfig``.
+        template: How documents and questions become prompts.
+    """
+
+    documents: Any
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    template: PromptTemplate = field(default_factory=PromptTemplate)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One question, as far as a server knows it. All of it is public.
+
+    Attributes:
+        question: The last turn.
+        before: The turns before it, in words.
+        system: In place of the template's instruction.
+        max_tokens: Most tokens; the corpus's own if None.
+        stop: Strings that end the answer.
+        fresh: Ask the documents again where the memory has the answer.
+    """
+
+    question: str
+    before: str = ""
+    system: str | None = None
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    fresh: bool = False
+
+    def shaped(self, template: PromptTemplate) -> PromptTemplate:
+        """The template with this conversation's instruction and earlier turns."""
+        return replace(template, system=self.system or template.system, before=self.before)
+
+
+class Catalogue:
+    """Everything behind the endpoints.
+
+    Args:
+        model: Answers; shared by all.
+        corpora: By name, which is the name of the model that clients see.
+        ledger: Of all corpora and callers.
+        memory: File of released answers; None remembers nothing.
+        embedder: Of remembered questions; the packaged one if None.
+        **options: Arguments of ``PrivateContextLLM``, such as coins for tests.
+
+    Raises:
+        ConfigurationError: A corpus has the name of the model that reads no documents.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        corpora: Mapping[str, Served],
+        ledger: Ledger,
+        *,
+        memory: Path | None = None,
+        embedder: Embedder | None = None,
+        **options: Any,
+    ) -> None:
+        if PUBLIC in corpora:
+            raise ConfigurationError(
+                f"a corpus cannot be served as {PUBLIC!r}, the model that reads no documents; name "
+                "those to serve with --corpus"
+            )
+        self.corpora = dict(corpora)
+        self.ledger = ledger
+        self._model = model
+        self._memory = memory
+        self._embedder = embedder or SentenceTransformerEmbedder()
+        self._options = options
+        self._lock = threading.Lock()
+        self._answers: AnswerFile | None = None
+
+    def __repr__(self) -> str:
+        return f"House({sorted(self.corpora)})"
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Of the model."""
+        return self._model.tokenizer
+
+    @property
+    def is_toy(self) -> bool:
+        """Whether the default model answers, which is for trying the library."""
+        return is_toy(self._model)
+
+    def open_to(self, caller: Caller) -> list[str]:
+        """Corpora that a caller may ask, by name."""
+        return sorted(name for name in self.corpora if caller.may_ask(name))
+
+    def served(self, name: str, caller: Caller) -> Served | None:
+        """A corpus; None for the public model.
+
+        Raises:
+            Refusal: There is none of this name, as far as this caller may know.
+        """
+        if name == PUBLIC:
+            return None
+        if name not in self.corpora or not caller.may_ask(name):
+            raise Refusal(
+                404,
+                "there is no such model here; GET /v1/models lists those you may ask",
+                code="model_not_found",
+                param="model",
+            )
+        return self.corpora[name]
+
+    def offer(self, name: str, served: Served) -> None:
+        """Serve a corpus from now on, if none of this name is."""
+        # Another dictionary: requests may be reading this one.
+        self.corpora = {name: served, **self.corpora}
+
+    def stream(
+        self, name: str, caller: Caller, asked: Ask, on_progress: Progress | None = None
+    ) -> PrivateStream:
+        """Begin an answer. What it raises has spent nothing.
+
+        Args:
+            name: The corpus, or the model without documents.
+            caller: Who asks.
+            asked: The question.
+            on_progress: As for ``PrivateContextLLM.stream``.
+        """
+        served = self.served(name, caller)
+        llm = self._llm(name, served, caller, asked)
+        documents: Any = [] if served is None else served.documents
+        return llm.stream(asked.question, documents, fresh=asked.fresh, on_progress=on_progress)
+
+    def answer(self, name: str, stream: PrivateStream) -> PrivateAnswer:
+        """What an ended stream released, with its guarantee: that of the public model is whole."""
+        if name != PUBLIC:
+            return stream.answer
+        return replace(stream.answer, epsilon=0.0, delta=0.0, rho=0.0, supported=None)
+
+    def memory(self, name: str, caller: Caller) -> AnswerMemory | None:
+        """What was released to a caller before."""
+        served = self.served(name, caller)
+        if self._memory is None or served is None:
+            return None
+        return AnswerMemory(
+            self._answer_file(self._memory),
+            name,
+            caller=caller.name,
+            key=caller.id,
+            embedder=self._embedder,
+        )
+
+    def remembered(self, name: str, caller: Caller, most: int) -> list[Entry]:
+        """What was released to this caller of a corpus, the newest first.
+
+        Args:
+            name: The corpus.
+            caller: Who asks.
+            most: How many.
+        """
+        self.served(name, caller)
+        if self._memory is None or not self._memory.exists():  # reading makes no file
+            return []
+        own = Scope(name, caller.name or "", part_of(None), caller.id or "")
+        return self._answer_file(self._memory).newest(own, most)
+
+    def check(self) -> None:
+        """See that answers can be paid for and kept.
+
+        Raises:
+            LedgerError: The ledger cannot be written, or its file is another one.
+            KnowledgeError: The memory cannot be written.
+        """
+        self.ledger.check()
+        if self._memory is not None:
+            self._answer_file(self._memory).check()
+
+    def _answer_file(self, path: Path) -> AnswerFile:
+        """The file of released answers. It is opened once: that reads all of it, of all callers."""
+        with self._lock:
+            if self._answers is None:
+                self._answers = AnswerFile(path)
+            return self._answers
+
+    def budgets(self, name: str, caller: Caller) -> list[ScopeStatus]:
+        """The budgets that an answer of this corpus to this caller comes out of. Public."""
+        mine = {("corpus", name), ("caller", caller.name)}
+        return [one for one in self.ledger.status() if (one.kind, one.name) in mine]
+
+    def has_budget(self, name: str) -> bool:
+        """Whether the answers of a corpus are limited."""
+        return any(
+            (one.kind, one.name) == ("corpus", name) and one.budget is not None
+            for one in self.ledger.status()
+        )
+
+    def config(self, name: str) -> PrivacyConfig:
+        """The settings of a corpus. Public."""
+        return PrivacyConfig.create(**self.corpora[name].settings)
+
+    def price(self, name: str) -> float:
+        """Zcdp rho of one answer of a corpus, by the public bound."""
+        config = self.config(name)
+        return epsilon_to_rho(config.epsilon, config.delta)
+
+    def answers_left(self, name: str, caller: Caller) -> int | None:
+        """How many more answers the budgets pay for by the public bound; None without a limit."""
+        price = self.price(name)
+        left = [affordable(one.unit_remaining, price) for one in self.budgets(name, caller)]
+        return min((answers for answers in left if answers is not None), default=None)
+
+    def _llm(
+        self, name: str, served: Served | None, caller: Caller, asked: Ask
+    ) -> PrivateContextLLM:
+        settings = dict({} if served is None else served.settings)
+        template = PromptTemplate() if served is None else served.template
+        config = PrivacyConfig.create(**settings)
+        if asked.max_tokens is not None:
+            settings["max_tokens"] = min(asked.max_tokens, config.max_tokens)
+        settings["stop"] = (*config.stop, *asked.stop)
+        if served is None:
+            # No document is read, so there is nothing to charge and nothing to confirm.
+            return PrivateContextLLM(
+                self._model,
+                template=asked.shaped(template),
+                unsupported="ignore",
+                **settings,
+                **self._options,
+            )
+        return PrivateContextLLM(
+            self._model,
+            template=asked.shaped(template),
+            ledger=self.ledger,
+            corpus=name,
+            caller=caller.name,
+            knowledge=self.memory(name, caller),
+            **settings,
+            **self._options,
+        )
+
+    def close(self) -> None:
+        """Close what is open; the ledger last."""
+        if self._answers is not None:
+            self._answers.close()
+        self.ledger.close()

@@ -1,0 +1,246 @@
+"""Where owners' documents go: from an upload into a corpus that is served at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+from filelock import FileLock, Timeout
+
+from dpicl_rag.answering.answers import in_thread
+from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.corpora import Corpus
+from dpicl_rag.corpora.passage_changes import Ingested
+from dpicl_rag.errors import ConfigurationError, LoaderError
+from dpicl_rag.loaders import LoadReport, LoadResult, load
+from dpicl_rag.retrieval.embeddings import Embedder
+from dpicl_rag.retrieval.store import beside
+from dpicl_rag.server.admission import Admission
+from dpicl_rag.server.catalogue import Catalogue
+from dpicl_rag.server.jobs import Job
+from dpicl_rag.server.settings import CorpusSettings
+
+_LONGEST = 120  # characters of a file's name
+_SKIPPED = 20  # named in the account of an ingest
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """How an upload is read, as in ``load``; the defaults where None.
+
+    Attributes:
+        unit: What is protected as one.
+        text_field: Column that holds a table's text.
+        key_field: Column that names a table's rows.
+    """
+
+    unit: str | None = None
+    text_field: str | None = None
+    key_field: str | None = None
+
+
+@dataclass
+class Uploads:
+    """The store that uploads are put into.
+
+    Attributes:
+        path: Folder of the Chroma database or address of its server; the user's data folder if
+            None.
+        embedder: Of all corpora that are made here.
+        settings: Of these corpora.
+        most_bytes: Of an upload. Public.
+    """
+
+    path: str | Path | None
+    embedder: Embedder
+    settings: CorpusSettings = field(default_factory=CorpusSettings)
+    most_bytes: int = 200 * 2**20
+    _opened: list[Corpus] = field(default_factory=list)
+    _begun: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._folder = beside(self.path, "uploads")
+        self._lock = FileLock(f"{self._folder}.lock", thread_local=False, mode=0o600)
+        self._folder.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(Timeout):  # another server on the same store has uploads of its own here
+            self._lock.acquire(timeout=0)
+            # What a killed server has left: whoever uploaded it does so again, and it goes on.
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def __repr__(self) -> str:
+        return f"Uploads({str(self.path)!r})"
+
+    @property
+    def config(self) -> PrivacyConfig:
+        """The settings of an answer of what is uploaded here. Public."""
+        return PrivacyConfig.create(**self.settings.privacy)
+
+    def is_taken(self, corpus: str, catalogue: Catalogue) -> bool:
+        """Whether the store has a corpus that is not served, and was not begun here."""
+        if corpus in catalogue.corpora or corpus in self._begun:
+            return False
+        return corpus in Corpus.names(self.path)
+
+    def give_budget(self, corpus: str, catalogue: Catalogue, epsilon: float | None) -> None:
+        """Give a corpus its budget, before there is anything to answer from.
+
+        Args:
+            corpus: Its name.
+            catalogue: Where it will be served.
+            epsilon: What all its answers may reveal, ever; None leaves the budget that there is. A
+                new corpus that has none may reveal in all what the settings let one answer reveal.
+        """
+        if epsilon is None:
+            if corpus in catalogue.corpora or catalogue.has_budget(corpus):
+                return
+            epsilon = self.config.epsilon
+        catalogue.ledger.set_budget(corpus=corpus, epsilon=epsilon, delta=self.config.delta)
+
+    def keep(self, corpus: str, name: str, content: IO[bytes]) -> Path:
+        """Copy an upload to a private file.
+
+        The same name and corpus are always the same path: so a table that is uploaded again takes
+        the place of what was read from it before.
+
+        Args:
+            corpus: Where it shall go.
+            name: As the client says; only its last part is used.
+            content: Its bytes.
+        """
+        folder = self._folder / corpus
+        for part in (self._folder, folder):  # the names of corpora are nobody else's business
+            part.mkdir(exist_ok=True, mode=0o700)
+        path = folder / file_name(name)
+        made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            with os.fdopen(made, "wb") as kept:
+                shutil.copyfileobj(content, kept, 2**20)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+        return path
+
+    async def ingest(
+        self, job: Job, catalogue: Catalogue, admission: Admission, path: Path, unit: Unit
+    ) -> dict[str, Any]:
+        """Read an upload into a corpus and serve that; the file is gone afterwards.
+
+        Raises:
+            DPICLError: As ``load`` and ``Corpus.add``. What was stored until then stays, and the
+                same upload goes on from there.
+        """
+        embedder = _Waiting(self.embedder, admission, asyncio.get_running_loop())
+        try:
+            return await in_thread(self._ingest, job, catalogue, embedder, path, unit)
+        finally:
+            path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Close the corpora that were opened here."""
+        for corpus in self._opened:
+            corpus.close()
+        self._opened.clear()
+        self._lock.release()
+
+    def _ingest(
+        self, job: Job, catalogue: Catalogue, embedder: Embedder, path: Path, unit: Unit
+    ) -> dict[str, Any]:
+        loaded = self._load(job, path, unit)
+        if unit.unit is None and job.corpus not in Corpus.names(self.path):
+            self._ask_for_unit(job, loaded.report)
+        job.at("Opening the corpus")
+        self._begun.add(job.corpus)
+        target = Corpus.create(job.corpus, self.path, embedder=embedder)
+        try:
+            added = target.add(
+                loaded.documents,
+                lambda done, total: job.at("Embedding passages", done, total),
+                ledger=catalogue.ledger,
+            )
+        finally:
+            target.close()
+        if job.corpus not in catalogue.corpora:
+            corpus = Corpus.open(job.corpus, self.path, embedder=self.embedder)
+            self._opened.append(corpus)
+            catalogue.offer(job.corpus, self.settings.served(corpus))
+        units = len({document.unit for document in loaded.documents})
+        return _account(loaded.report, units, added)
+
+    def _ask_for_unit(self, job: Job, report: LoadReport) -> None:
+        """End before a new corpus has its unit for good, where a column looks like a person's.
+
+        Raises:
+            ConfigurationError: One does. The job's result names the columns, for the form to offer.
+        """
+        if report.persons:
+            job.result = {"summary": report.summary, "persons": list(report.persons)}
+            raise ConfigurationError(
+                f"{report.doubt}, and a corpus keeps its unit; nothing was stored. Choose what is "
+                f"protected as one: all with the same {report.persons[0]}, or each row"
+            )
+
+    def _load(self, job: Job, path: Path, unit: Unit) -> LoadResult:
+        try:
+            return load(
+                path,
+                unit=unit.unit,
+                text_field=unit.text_field,
+                key_field=unit.key_field,
+                on_progress=lambda seen: job.at("Reading records", seen),
+            )
+        except (LoaderError, ConfigurationError) as error:
+            # The owner knows the file by its name, not by where it lay here.
+            raise type(error)(str(error).replace(str(path), path.name)) from None
+
+
+class _Waiting:
+    """An embedder that takes turns with answers, a batch at a time. For worker threads."""
+
+    def __init__(
+        self, inner: Embedder, admission: Admission, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._inner = inner
+        self._turns = admission
+        self._loop = loop
+
+    @property
+    def fingerprint(self) -> str:
+        """See ``Embedder``."""
+        return self._inner.fingerprint
+
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> npt.NDArray[np.float32]:
+        """See ``Embedder``."""
+        turn = self._turns.take(lambda: self._inner.embed(texts, query=query))
+        return asyncio.run_coroutine_threadsafe(turn, self._loop).result()
+
+
+def file_name(given: str) -> str:
+    """The last part of a client's path, printable and short; its ending tells the kind."""
+    last = PurePosixPath(given.replace("\\", "/")).name
+    name = "".join(letter for letter in last if letter.isprintable()).strip()
+    while len(name.encode()) > _LONGEST:
+        name = name[1:]
+    return "upload" if not name.strip(".") or name.startswith(".") else name
+
+
+def _account(report: LoadReport, units: int, added: Ingested) -> dict[str, Any]:
+    return {
+        "summary": report.summary,
+        "read": report.read,
+        "loaded": report.loaded,
+        "skipped": len(report.skipped),
+        "first_skipped": [
+            {"position": one.position, "reason": one.reason} for one in report.skipped[:_SKIPPED]
+        ],
+        "units": units,
+        "passages": added.passages,
+        "known": added.known,
+    }

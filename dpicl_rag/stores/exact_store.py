@@ -1,0 +1,272 @@
+"""Exact retrieval over a store that scores its rows itself, in floating point.
+
+A store's own score of a row is a float whose last bits depend on how the store adds. So it only
+nominates: every row within a proven `margin` of the threshold is read, and scored again on the
+grid of `vectors`. What is found is, unit for unit, what `Corpus` finds, and no more is in memory.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dpicl_rag._unobserved import unobserved
+from dpicl_rag.corpora.defects import Defect, comparable, find_defects
+from dpicl_rag.corpora.passages import Record
+from dpicl_rag.documents import Document
+from dpicl_rag.errors import CorpusError, DPICLError
+from dpicl_rag.retrieval.base import unit_key
+from dpicl_rag.retrieval.embeddings import Embedder
+from dpicl_rag.retrieval.vectors import Found, Scored, Where, on_grid
+from dpicl_rag.stores.metadata_filters import Filter, filter_from
+
+T = TypeVar("T")
+Question = npt.NDArray[np.float32]
+_BATCH = 1024  # rows scored at a time: 12 MB at 1536 dimensions
+
+
+class Row(NamedTuple):
+    """A record that may be near enough. Private.
+
+    Attributes:
+        unit: Privacy unit.
+        vector: Its embedding. What is no row of numbers of the question's length scores 0.
+    """
+
+    unit: str
+    vector: Any
+
+
+class Reading(Protocol):
+    """What a store holds now, under one filter. A record without a text or a unit is not there.
+
+    The question has length 1 and lies on the grid, or is zero. An own score may be off by
+    `margin`. Each is a function of the question and its own row.
+    """
+
+    def best(self, question: Question, count: int) -> Sequence[tuple[str | None, float]]:
+        """The ``count`` rows with the highest own scores, or all rows if there are fewer.
+
+        Returns:
+            Unit and own score of each; None for a unit where the row is not to be read.
+        """
+        ...
+
+    def near(self, question: Question, floor: float) -> Iterable[Row]:
+        """Every row whose own score is at least ``floor`` or cannot be trusted."""
+        ...
+
+    def members(self, units: Sequence[str]) -> Iterable[tuple[Record, Any]]:
+        """Every record of some units, with its vector."""
+        ...
+
+    def everything(self) -> Iterable[tuple[Record | Defect, Any]]:
+        """Every record of the store, whatever the filter, with its vector."""
+        ...
+
+
+class ExactStore(ABC):
+    """A `VectorSource` over a store with an exact search.
+
+    Attributes:
+        name: Public name of the corpus.
+        embedder: The model that the store was filled with.
+        kind: What the store is called in messages.
+    """
+
+    name: str | None
+    embedder: Embedder
+    kind: str
+
+    @abstractmethod
+    def read(self, filter: Filter, work: Callable[[Reading], T]) -> T:
+        """Do some work on the store as it is now.
+
+        Args:
+            filter: What of it is read.
+            work: What is done; it keeps nothing of the reading.
+
+        Raises:
+            ConfigurationError: Its search is not exact, or not by cosine. No row causes that.
+        """
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    def scan(
+        self,
+        question: npt.ArrayLike,
+        *,
+        least: float = -math.inf,
+        most: int | None = None,
+        where: Where | None = None,
+    ) -> Found:
+        """Find units near a question by exact scores; see `VectorSource.scan`.
+
+        Args:
+            question: Its embedding, shape ``[d]``.
+            least: Least cosine of a unit's best passage.
+            most: Of these units, how many of the best suffice; all if None.
+            where: Chroma metadata filter; a passage's own metadata decides on it. Public.
+
+        Raises:
+            ConfigurationError: ``where`` is no Chroma filter, or the store cannot search exactly.
+            CorpusError: The store cannot be read. No single record causes that.
+        """
+        filter = filter_from(where)
+        query = on_grid(np.reshape(question, (1, -1)))[0]
+        found = self._guarded(filter, lambda store: _scanned(store, query, least, most))
+        return _FoundThere(self, query, filter, found)
+
+    def passages(
+        self, units: Sequence[str], query: Question, filter: Filter
+    ) -> dict[str, list[tuple[float, Record]]]:
+        """All passages of some units, each with its exact score. Private."""
+
+        def work(store: Reading) -> dict[str, list[tuple[float, Record]]]:
+            found: dict[str, list[tuple[float, Record]]] = {unit: [] for unit in units}
+            for batch in _batches(store.members(units)):
+                scores = exact_scores([vector for _, vector in batch], query)
+                for (record, _), score in zip(batch, scores.tolist(), strict=True):
+                    found[record.unit].append((score, record))
+            return found
+
+        return self._guarded(filter, work)
+
+    def check(self) -> list[Defect]:
+        """Records that questions do not find, and why: no text, no unit, no usable vector.
+
+        For the owner of the documents; the list is private.
+
+        Raises:
+            CorpusError: The store cannot be read.
+        """
+        everything = filter_from(None)
+        return self._guarded(everything, lambda s: find_defects(s.everything(), self.embedder))
+
+    def _guarded(self, filter: Filter, work: Callable[[Reading], T]) -> T:
+        """Keep a driver's errors to their kind, and its spans out of traces: both quote units."""
+        try:
+            with unobserved():
+                return self.read(filter, work)
+        except (DPICLError, MemoryError):
+            raise
+        except Exception as error:
+            raise CorpusError(
+                f"the {self.kind} refused or failed ({type(error).__name__}); check that it is "
+                "there, and that this user may read it"
+            ) from None
+
+
+def margin(dimension: int) -> float:
+    """How far a store's own score may be from the exact one.
+
+    With u = 2^-24 and vectors of length 1: float32 sums of d products in any order are off by at
+    most d u (to first order), the two lengths by d u together. The grid moves each component by
+    u / 2 and a cosine by sqrt(d) u at most, question and row together. Half as much again, and 64
+    u, are more than the second order, the conversions and the roots can take.
+    """
+    return (3 * dimension + 64) * 2.0**-24
+
+
+def exact_scores(vectors: Sequence[Any], query: Question) -> npt.NDArray[np.float64]:
+    """Cosines on the grid, each a function of the question and its own vector alone.
+
+    Args:
+        vectors: Of ``n`` rows. What is no row of ``d`` numbers scores 0.
+        query: The question on the grid, ``[d]``.
+
+    Returns:
+        float64 ``[n]``, as `Snapshot.scores` has them.
+    """
+    rows = np.zeros((len(vectors), len(query)))
+    for place, vector in enumerate(vectors):
+        row = comparable(vector, len(query))
+        if row is not None:
+            rows[place] = row
+    scores: npt.NDArray[np.float64] = on_grid(rows).astype(np.float64) @ query.astype(np.float64)
+    return scores
+
+
+def _scanned(store: Reading, query: Question, least: float, most: int | None) -> dict[str, float]:
+    """Units that reach ``least``, the best ``most`` of them among those found."""
+    if most is None:
+        return _scored(store, query, least)
+    bound = max(least, _bound(store, query, most))
+    found = _scored(store, query, bound)
+    if bound > least and len(found) < most:  # rows went while it was read
+        found = _scored(store, query, least)
+    return found
+
+
+def _bound(store: Reading, query: Question, most: int) -> float:
+    """A score that the best ``most`` units all reach, so that the others need not be read."""
+    count = 64 + 4 * most
+    while True:
+        rows = store.best(query, count)
+        best: dict[str, float] = {}
+        for unit, score in rows:
+            if unit is not None and math.isfinite(score):
+                best[unit] = max(score, best.get(unit, -math.inf))
+        if len(best) >= most:
+            return sorted(best.values(), reverse=True)[most - 1] - margin(len(query))
+        if len(rows) < count:
+            return -math.inf
+        count *= 4
+
+
+def _scored(store: Reading, query: Question, least: float) -> dict[str, float]:
+    """Every unit whose best passage reaches ``least``, and its exact score."""
+    found: dict[str, float] = {}
+    for batch in _batches(store.near(query, least - margin(len(query)))):
+        scores = exact_scores([row.vector for row in batch], query)
+        for row, score in zip(batch, scores.tolist(), strict=True):
+            if score >= least:
+                found[row.unit] = max(score, found.get(row.unit, -math.inf))
+    return found
+
+
+def _batches(rows: Iterable[T]) -> Iterator[list[T]]:
+    waiting = iter(rows)
+    while batch := list(islice(waiting, _BATCH)):
+        yield batch
+
+
+class _FoundThere:
+    """Units that a scan of a store found."""
+
+    def __init__(
+        self, store: ExactStore, query: Question, filter: Filter, found: dict[str, float]
+    ) -> None:
+        self.units = sorted(found, key=lambda unit: (unit_key(unit), unit))
+        self.scores = np.array([found[unit] for unit in self.units], dtype=np.float64)
+        self._store = store
+        self._query = query
+        self._filter = filter
+
+    def __repr__(self) -> str:
+        return "Found(<private>)"
+
+    def passages(self, chosen: Iterable[int], most: int | None = None) -> list[Scored]:
+        """See `Found.passages`.
+
+        Raises:
+            CorpusError: The store cannot be read.
+        """
+        units = [self.units[place] for place in chosen]
+        # For nothing, too: a store that refuses shall not do so only where there is something.
+        passages = self._store.passages(units, self._query, self._filter)
+        found: list[Scored] = []
+        for unit in units:
+            ranked = sorted(passages[unit], key=lambda scored: (-scored[0], scored[1].id))[:most]
+            found.extend(
+                Scored(Document(record.text, record.unit, record.metadata), score)
+                for score, record in ranked
+            )
+        return found

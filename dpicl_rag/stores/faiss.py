@@ -1,0 +1,182 @@
+"""A flat FAISS index, whose texts another object holds.
+
+A flat index is an array of vectors. They are read block by block and scored here: by cosine, in
+whatever measure the index itself searches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dpicl_rag._packaged import optional
+from dpicl_rag.corpora.defects import NO_TEXT, Defect, record_of
+from dpicl_rag.corpora.passages import Record
+from dpicl_rag.documents import unit_of
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.retrieval.embeddings import Embedder
+from dpicl_rag.stores.exact_store import ExactStore, Question, Reading, Row, T
+from dpicl_rag.stores.metadata_filters import Filter
+
+_BLOCK = 8192  # vectors scored at a time: 12 MB at 384 dimensions
+_LEAST, _MOST = 1e-9, 1e9  # lengths whose squares float32 holds in full
+
+
+class Entry(NamedTuple):
+    """What belongs to a vector of an index. Private.
+
+    Attributes:
+        id: Identifier.
+        fields: Metadata.
+        text: The text.
+    """
+
+    id: str
+    fields: Mapping[str, Any]
+    text: object
+
+
+class FaissVectors(ExactStore):
+    """A `VectorSource` over an ``IndexFlat``, or one inside an ``IndexIDMap``, read as it is now.
+
+    Args:
+        index: The index. Any other kind searches approximately and is refused.
+        entry: The entry of a vector, by its id in an ``IndexIDMap`` or else its place; None if it
+            has none. Called in the thread of the search.
+        unit_field: Metadata field that holds the privacy unit; ``"document"`` makes each entry a
+            unit.
+        embedder: The model that the index was filled with.
+        name: Public name of the corpus.
+
+    Raises:
+        ConfigurationError: The index is of another kind.
+        MissingDependencyError: FAISS is not installed.
+    """
+
+    kind = "FAISS index"
+
+    def __init__(
+        self,
+        index: Any,
+        entry: Callable[[int], Entry | None],
+        *,
+        unit_field: str,
+        embedder: Embedder,
+        name: str | None = None,
+    ) -> None:
+        self.name = name
+        self.embedder = embedder
+        self._index = index
+        self._entry = entry
+        self._unit_field = unit_field
+        flat_part(index)
+
+    def read(self, filter: Filter, work: Callable[[Reading], T]) -> T:
+        """See `ExactStore.read`."""
+        flat, ids = flat_part(self._index)
+        return work(_Reading(flat, ids, self._entry, self._unit_field, filter))
+
+
+def flat_part(index: Any) -> tuple[Any, Sequence[int]]:
+    """The flat index that holds the vectors, and the id of each.
+
+    Raises:
+        ConfigurationError: There is none.
+    """
+    faiss = optional("faiss", "faiss", "FAISS")
+    flat, ids = index, None
+    if isinstance(index, faiss.IndexIDMap):
+        flat = faiss.downcast_index(index.index)
+        ids = faiss.vector_to_array(index.id_map).tolist()
+    # By class, not by subclass: IndexHNSWFlat and the like search by a graph.
+    if type(flat) not in (faiss.IndexFlat, faiss.IndexFlatIP, faiss.IndexFlatL2):
+        raise ConfigurationError(
+            f"{type(flat).__name__} cannot be used inside the privacy guarantee: its search is "
+            "approximate or its vectors are rounded by others', so the arrival of one document can "
+            "change what is found of all others. Use IndexFlatIP or IndexFlatL2, alone or inside "
+            "an IndexIDMap"
+        )
+    return flat, range(flat.ntotal) if ids is None else ids
+
+
+class _Reading:
+    """See `exact.Reading`."""
+
+    def __init__(
+        self,
+        flat: Any,
+        ids: Sequence[int],
+        entry: Callable[[int], Entry | None],
+        unit_field: str,
+        filter: Filter,
+    ) -> None:
+        self._flat = flat
+        self._ids = ids
+        self._entry = entry
+        self._unit_field = unit_field
+        self._filter = filter
+        self._scores: npt.NDArray[np.float32] | None = None
+
+    def best(self, question: Question, count: int) -> Sequence[tuple[str | None, float]]:
+        scores = np.nan_to_num(self._own(question), nan=-np.inf, neginf=-np.inf)
+        if count < len(scores):
+            places = np.argpartition(-scores, count)[:count]
+        else:
+            places = np.arange(len(scores))
+        return [(self._unit(place), float(scores[place])) for place in places.tolist()]
+
+    def near(self, question: Question, floor: float) -> Iterator[Row]:
+        for place in np.flatnonzero(~(self._own(question) < floor)).tolist():
+            unit = self._unit(place)
+            if unit is not None:
+                yield Row(unit, self._flat.reconstruct(place))
+
+    def members(self, units: Sequence[str]) -> Iterator[tuple[Record, Any]]:
+        wanted = frozenset(units)
+        for place in range(len(self._ids)):
+            if self._unit(place) in wanted:
+                record = self._record(place)
+                if isinstance(record, Record):
+                    yield record, self._flat.reconstruct(place)
+
+    def everything(self) -> Iterator[tuple[Record | Defect, Any]]:
+        for place in range(len(self._ids)):
+            yield self._record(place), self._flat.reconstruct(place)
+
+    def _own(self, question: Question) -> npt.NDArray[np.float32]:
+        """Cosines in float32, NaN where that range does not hold them: ``[n]``."""
+        if self._scores is None:
+            self._scores = np.zeros(len(self._ids), dtype=np.float32)
+            if self._flat.d == len(question):
+                for first in range(0, len(self._ids), _BLOCK):
+                    count = min(_BLOCK, len(self._ids) - first)
+                    rows = self._flat.reconstruct_n(first, count)
+                    self._scores[first : first + count] = _cosines(rows, question)
+        return self._scores
+
+    def _unit(self, place: int) -> str | None:
+        """The unit of a row, or None where it has none, no text, or does not pass the filter."""
+        entry = self._entry(self._ids[place])
+        if entry is None or not isinstance(entry.text, str):
+            return None
+        if not self._filter.passes(entry.fields):
+            return None
+        return unit_of(entry.id, entry.fields, self._unit_field)
+
+    def _record(self, place: int) -> Record | Defect:
+        entry = self._entry(self._ids[place])
+        if entry is None:
+            return Defect(str(self._ids[place]), NO_TEXT)
+        return record_of(entry.id, entry.fields, entry.text, self._unit_field)
+
+
+def _cosines(rows: npt.NDArray[np.float32], question: Question) -> npt.NDArray[np.float32]:
+    with np.errstate(all="ignore"):
+        lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+        cosines: npt.NDArray[np.float32] = (rows @ question) / lengths
+        trusted = (lengths >= _LEAST) & (lengths <= _MOST)
+    cosines[~trusted] = np.nan
+    return cosines

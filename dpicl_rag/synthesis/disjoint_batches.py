@@ -1,0 +1,81 @@
+"""Experts that keep one text: disjoint batches of units, and each pays for what it reveals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dpicl_rag.answering.privacy_filters import IndividualFilter
+from dpicl_rag.ledger import Reservation
+from dpicl_rag.synthesis.pools import Pool
+from dpicl_rag.synthesis.topics import batch_of, coin_of
+from dpicl_rag.synthesis.unit_budgets import UnitBudgets
+
+
+class Batches:
+    """Which units write which text, and what each may still spend. Private.
+
+    A unit's batch follows from a key of the run and from the unit alone, so another unit's arrival
+    moves none, and a run that goes on has the same ones. A unit is in one text of each of its
+    labels, and may spend an equal share of the budget in each.
+
+    Args:
+        pools: Units by label.
+        texts: Texts of a label.
+        rate: Probability with which a unit takes part at all; None lets all of them.
+        rho: zCDP rho of the whole run, for every unit. Public.
+        labels_per_unit: Labels that a unit has at most. Public.
+        worst: zCDP rho of a token at its worst. Public.
+        key: Secret of the run.
+        reservation: The ledger's hold for `units_of` the pools, if there is a ledger.
+    """
+
+    def __init__(
+        self,
+        pools: Mapping[str, Pool],
+        *,
+        texts: int,
+        rate: float | None,
+        rho: float,
+        labels_per_unit: int,
+        worst: float,
+        key: bytes,
+        reservation: Reservation | None,
+    ) -> None:
+        self._pools = pools
+        self._texts = texts
+        self._rate = rate
+        self._share = rho / labels_per_unit
+        self._worst = worst
+        self._key = key
+        self._budgets = UnitBudgets(units_of(pools), rho, reservation)
+
+    def __repr__(self) -> str:
+        return "Batches(<private>)"
+
+    def members(self, label: str, text: int) -> Pool:
+        """The units that write a text, with what each of them has."""
+        return {
+            unit: own for unit, own in self._pools[label].items() if self._joins(unit, label, text)
+        }
+
+    def filter(self, units: Sequence[str]) -> IndividualFilter:
+        """How the experts of a text pay.
+
+        Args:
+            units: The unit of each expert.
+        """
+        return self._budgets.filter(units, self._share, self._worst)
+
+    def settle(self, units: Sequence[str], spend: IndividualFilter) -> None:
+        """Note what a text has cost its units."""
+        self._budgets.settle(units, spend)
+
+    def _joins(self, unit: str, label: str, text: int) -> bool:
+        if batch_of(self._key, unit, label, self._texts) != text:
+            return False
+        return coin_of(self._key, unit, b"takes part ") * 2.0**-256 < (self._rate or 1.0)
+
+
+def units_of(pools: Mapping[str, Pool]) -> list[str]:
+    """All units, each once. Private."""
+    return list(dict.fromkeys(unit for pool in pools.values() for unit in pool))

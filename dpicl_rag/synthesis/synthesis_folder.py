@@ -1,0 +1,269 @@
+"""A synthesis on disk: what is fixed before any data are read, and what was released since.
+
+The order is: charge, draw, commit to the ledger, write here, show. So a kill at any instant leaves
+at most one paid token that nobody saw. The run that goes on in the folder draws nothing twice:
+released numbers are read back, finished records stay, and the record under way is closed with the
+tokens it has, since drawing it on would need what its units have spent in it.
+
+Everything here but the key is public: settings, and what was released.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.files.run_files import alone_in, cut_tail, whole_lines, write_line, write_whole
+from dpicl_rag.synthesis.released_records import StoppedBy
+
+_VERSION = 1
+_PLAN, _KEYS, _JOURNAL, _KEY = "plan.json", "keys.json", "journal.jsonl", "run.key"
+_KEY_BYTES = 32
+_ANOTHER = "give another folder, or the same plan to go on with it"
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The tokens of one record.
+
+    Attributes:
+        tokens: What was drawn, in order.
+        stopped_by: Why it ended; None while it is under way.
+    """
+
+    tokens: tuple[int, ...] = ()
+    stopped_by: StoppedBy | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run does and costs: fixed before any data are read, and public.
+
+    Attributes:
+        settings: All that the records depend on, as JSON has it; the model's fingerprint too.
+        charges: What the parts of the run cost a unit at most.
+    """
+
+    settings: Mapping[str, Any]
+    charges: Mapping[str, float]
+
+    @property
+    def digest(self) -> str:
+        """Tells two plans apart."""
+        text = json.dumps([self.settings, self.charges], sort_keys=True, allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+class Run:
+    """A run that is under way. Made by `open_run`.
+
+    Attributes:
+        key: Secret bytes of this run, for coins that must come out the same again.
+    """
+
+    def __init__(
+        self,
+        folder: Path | None,
+        key: bytes,
+        records: Mapping[int, Drawn],
+        released: Mapping[str, Any],
+    ) -> None:
+        self.key = key
+        self._folder = folder
+        self._records = dict(records)
+        self._released = dict(released)
+
+    def __repr__(self) -> str:
+        return "Run()"
+
+    @property
+    def records(self) -> Mapping[int, Drawn]:
+        """The records that were begun, by their number in the plan."""
+        return dict(self._records)
+
+    def released(self, name: str, draw: Callable[[], Any]) -> Any:
+        """Numbers that were released under a name, or else what is drawn and paid for now.
+
+        Args:
+            name: Of the round of counts.
+            draw: Pays, draws and gives what JSON can hold. It is written before it is used.
+        """
+        if name not in self._released:
+            self._released[name] = draw()
+            if self._folder is not None:
+                text = json.dumps(self._released, allow_nan=False)
+                write_whole(self._folder / _KEYS, f"{text}\n".encode())
+        return self._released[name]
+
+    def has_released(self, names: Iterable[str]) -> bool:
+        """Whether all these rounds were released before."""
+        return set(names) <= self._released.keys()
+
+    def begin(self, record: int) -> None:
+        """Begin a record. Call it before anything is paid for it.
+
+        Raises:
+            ConfigurationError: It was begun before: it would be paid for twice.
+        """
+        if record in self._records:
+            raise ConfigurationError("a record is drawn once; its tokens are in the journal")
+        self._write(record, {"record": record}, Drawn())
+
+    def add(self, record: int, token: int) -> None:
+        """Keep a token that was paid for; it is on the disk when this returns."""
+        before = self._records[record]
+        line = {"record": record, "token": token}
+        self._write(record, line, Drawn((*before.tokens, token)))
+
+    def close(self, record: int, stopped_by: StoppedBy) -> None:
+        """End a record."""
+        line = {"record": record, "stopped_by": stopped_by}
+        self._write(record, line, Drawn(self._records[record].tokens, stopped_by))
+
+    def _write(self, record: int, line: Mapping[str, Any], drawn: Drawn) -> None:
+        if self._folder is not None:
+            write_line(self._folder / _JOURNAL, line)
+        self._records[record] = drawn
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A run read back, finished or not.
+
+    Attributes:
+        settings: Of its plan.
+        charges: Of its plan.
+        records: Those that were begun, by number.
+        released: Rounds of counts, by name.
+    """
+
+    settings: Mapping[str, Any]
+    charges: Mapping[str, float]
+    records: Mapping[int, Drawn]
+    released: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_run(folder: Path) -> Kept:
+    """Read a run, whether or not another process is at it.
+
+    Raises:
+        ConfigurationError: The folder holds no run, or a damaged one.
+    """
+    plan = _read_plan(folder)
+    records, _ = _read_journal(folder)
+    return Kept(plan["settings"], plan["charges"], records, _read_keys(folder))
+
+
+@contextmanager
+def open_run(folder: Path | None, plan: Plan) -> Iterator[Run]:
+    """Begin a run in a folder, or go on with the one that is there.
+
+    Args:
+        folder: Where it is kept; None keeps nothing, and a kill loses what was paid.
+        plan: Of the run.
+
+    Raises:
+        ConfigurationError: The folder holds another plan or a damaged run, or another process is
+            at it.
+    """
+    if folder is None:
+        yield Run(None, secrets.token_bytes(_KEY_BYTES), {}, {})
+        return
+    with alone_in(folder, "another synthesis is running there"):
+        _settle_plan(folder, plan)
+        records, whole = _read_journal(folder)
+        cut_tail(folder / _JOURNAL, whole)
+        run = Run(folder, _settle_key(folder), records, _read_keys(folder))
+        for number, drawn in records.items():
+            if drawn.stopped_by is None:
+                run.close(number, "interrupted")
+        yield run
+
+
+def _settle_plan(folder: Path, plan: Plan) -> None:
+    if (folder / _PLAN).exists():
+        if _read_plan(folder)["digest"] != plan.digest:
+            raise ConfigurationError(f"{folder}: holds another plan; {_ANOTHER}")
+        return
+    if (folder / _JOURNAL).exists():
+        raise ConfigurationError(f"{folder}: holds a journal without its plan; {_ANOTHER}")
+    head = {"version": _VERSION, "digest": plan.digest}
+    text = {**head, "settings": dict(plan.settings), "charges": dict(plan.charges)}
+    write_whole(folder / _PLAN, (json.dumps(text, indent=2) + "\n").encode())
+
+
+def _settle_key(folder: Path) -> bytes:
+    """The secret of the run. Whoever has it knows coins, and no text, count or spend."""
+    file = folder / _KEY
+    if not file.exists():
+        if (folder / _JOURNAL).exists():
+            raise ConfigurationError(f"{file} is missing; restore it, or give another folder")
+        write_whole(file, secrets.token_bytes(_KEY_BYTES), mode=0o600)
+    key = file.read_bytes()
+    if len(key) != _KEY_BYTES:
+        raise ConfigurationError(f"{file} is damaged; restore it, or give another folder")
+    return key
+
+
+def _read_plan(folder: Path) -> dict[str, Any]:
+    if not (folder / _PLAN).exists():
+        raise ConfigurationError(f"{folder}: holds no run of `dpicl-rag synthesise`")
+    plan = _read_json(folder / _PLAN)
+    try:
+        if plan["version"] != _VERSION:
+            raise ConfigurationError(f"{folder}: the run is of another version of this library")
+        if Plan(plan["settings"], plan["charges"]).digest == plan["digest"]:
+            return dict(plan)
+    except (KeyError, TypeError):
+        pass
+    raise ConfigurationError(f"{folder / _PLAN} is damaged; {_ANOTHER}")
+
+
+def _read_keys(folder: Path) -> dict[str, Any]:
+    file = folder / _KEYS
+    return dict(_read_json(file)) if file.exists() else {}
+
+
+def _read_json(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{file} is damaged; restore it, or {_ANOTHER}") from error
+
+
+def _read_journal(folder: Path) -> tuple[dict[int, Drawn], int]:
+    """Every record that was begun, and how many bytes the whole lines take up."""
+    lines, whole = whole_lines(folder / _JOURNAL)
+    records: dict[int, Drawn] = {}
+    for number, line in enumerate(lines, start=1):
+        try:
+            _replay(records, json.loads(line))
+        except (ValueError, KeyError, TypeError) as error:
+            if number == len(lines):  # torn by a crash of the machine
+                return records, whole - len(line)
+            raise ConfigurationError(
+                f"{folder / _JOURNAL}, line {number}: damaged; {_ANOTHER}"
+            ) from error
+    return records, whole
+
+
+def _replay(records: dict[int, Drawn], line: Mapping[str, Any]) -> None:
+    number = line["record"]
+    if "token" in line:
+        before = records[number]
+        if before.stopped_by is not None:
+            raise ValueError("a token of a closed record")
+        records[number] = Drawn((*before.tokens, int(line["token"])))
+    elif "stopped_by" in line:
+        records[number] = Drawn(records[number].tokens, line["stopped_by"])
+    elif number in records:
+        raise ValueError("a record begun twice")
+    else:
+        records[int(number)] = Drawn()

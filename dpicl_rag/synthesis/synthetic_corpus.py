@@ -1,0 +1,359 @@
+"""A synthetic corpus: records drawn once from private documents, and read without limit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpicl_rag.answering.experts import Gathered
+from dpicl_rag.documents import Document, group_by_unit, readable_documents
+from dpicl_rag.language_models.base import LanguageModel
+from dpicl_rag.language_models.copy_bias import copying
+from dpicl_rag.language_models.load_language_model import load_language_model
+from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.synthesis.corpus_plan import CorpusPlan
+from dpicl_rag.synthesis.export import require_free
+from dpicl_rag.synthesis.key_words import LONGEST, Key, Own, noisy_counts
+from dpicl_rag.synthesis.record_filters import Keep
+from dpicl_rag.synthesis.record_text import draw_record
+from dpicl_rag.synthesis.released_records import StoppedBy, Synthesis, SyntheticRecord
+from dpicl_rag.synthesis.synthesis_folder import Drawn, Run, open_run
+from dpicl_rag.synthesis.template import RecordTemplate
+from dpicl_rag.synthesis.topics import Topic, batch_of, joined, topics_for
+from dpicl_rag.synthesis.unit_budgets import UnitBudgets, require_affordable
+from dpicl_rag.synthesis.unit_words import PublicWords, UnitWords
+
+if TYPE_CHECKING:
+    from dpicl_rag.corpora import Corpus
+    from dpicl_rag.ledger import Ledger
+    from dpicl_rag.retrieval.embeddings import Embedder
+
+Progress = Callable[[int, int, int], None]
+"""Told records done, records of the plan, and tokens drawn: public numbers."""
+
+RECORDS = "records.jsonl"
+"""What a finished run keeps in its folder, beside the journal."""
+
+_NO_CORPUS = "default"  # where a ledger books lists
+
+Units = Mapping[str, Sequence[str]]
+"""The passages of each unit. Private."""
+
+
+def synthesise_corpus(
+    source: Corpus | Iterable[Document | str],
+    target: str,
+    *,
+    epsilon: float,
+    delta: float = 1e-5,
+    template: RecordTemplate | None = None,
+    keep: Keep | None = None,
+    model: Any = None,
+    ledger: Ledger | None = None,
+    path: str | Path | None = None,
+    folder: str | Path | None = None,
+    embedder: Embedder | None = None,
+    on_progress: Progress | None = None,
+    **settings: Any,
+) -> Synthesis:
+    """Write a synthetic corpus once, for any program to read without limit.
+
+    Args:
+        source: The private corpus, or documents.
+        target: Name of the synthetic corpus.
+        epsilon: Keys and records together are (epsilon, delta)-DP for every privacy unit.
+        delta: See ``epsilon``.
+        template: Of a record; a general one if None.
+        keep: Which records stay, from their text alone; see ``dpicl_rag.synthesis.record_filters``.
+        model: As for ``PrivateContextLLM``.
+        ledger: Keeps the budgets of the private corpus and of its units.
+        path: Folder of the Chroma database of the synthetic corpus; the user's own if None.
+        folder: Where the run is kept, so that a kill loses nothing; ``records.jsonl`` is put
+            there too.
+        embedder: Embeds the records; that of the source, or the packaged one, if None.
+        on_progress: See `Progress`.
+        **settings: Fields of `CorpusPlan`: ``topics``, ``topics_per_unit``, ``words_per_unit``,
+            ``batch``, ``records_per_topic``, ``keys`` and the others.
+
+    Returns:
+        The records that were kept.
+
+    Raises:
+        CorpusError: The target's name cannot be one, or is taken; or the source cannot be read.
+        DPICLError: As `synthesise`.
+    """
+    shape = template or RecordTemplate()
+    plan = CorpusPlan.create(epsilon=epsilon, delta=delta, template=shape, **settings)
+    kept_in = None if folder is None else Path(folder)
+    # A name that is taken is refused before anything is paid for; that of this run may be there.
+    if kept_in is None or not kept_in.exists():
+        require_free(target, path)
+    written = synthesise(
+        source, plan, model=model, ledger=ledger, folder=kept_in, on_progress=on_progress
+    )
+    kept = tuple(record for record in written.records if keep is None or keep(record.text))
+    synthesis = replace(written, records=kept)
+    if kept_in is not None:
+        synthesis.write(kept_in / RECORDS)
+    corpus = synthesis.into_corpus(
+        target, path, embedder=embedder or getattr(source, "embedder", None)
+    )
+    corpus.close()
+    return synthesis
+
+
+def synthesise(
+    source: Corpus | Iterable[Document | str],
+    plan: CorpusPlan,
+    *,
+    model: Any = None,
+    ledger: Ledger | None = None,
+    folder: Path | None = None,
+    randomness: Randomness | None = None,
+    on_progress: Progress | None = None,
+) -> Synthesis:
+    """Draw the records of a plan, or those that a folder's run still lacks.
+
+    Every unit pays for the counts it is in and for what its documents add to each token, and never
+    more than the plan's rho: key_words.py, topics.py and docs/synthesis.md have the argument.
+
+    Args:
+        source: The private corpus, or documents.
+        plan: What it costs, and how it is drawn.
+        model: As for ``PrivateContextLLM``.
+        ledger: Keeps the budgets of the corpus and of its units.
+        folder: Where the run is kept, so that a kill loses nothing.
+        randomness: Where noise and coins of tokens come from.
+        on_progress: See `Progress`.
+
+    Raises:
+        BudgetExceededError: The corpus has not as much left as the run may cost.
+        ConfigurationError: The settings do not fit, or the folder holds another plan.
+        CorpusError: The corpus cannot be read.
+        EngineUnavailableError: The engine does not answer. Started again, the run goes on.
+        ModelError: The model cannot be loaded, or there is not enough memory.
+    """
+    loaded = load_language_model(model)
+    public = PublicWords(loaded.tokenizer)
+    # For their checks: nothing is paid for a run that could not be drawn.
+    plan.word_list(public.listed)
+    room = plan.template.room(loaded.tokenizer)
+    longest = plan.template.prompt(loaded.tokenizer, "x" * LONGEST)
+    longest.allowance(loaded, plan.unit_tokens, room)
+    name = getattr(source, "name", _NO_CORPUS)
+    with open_run(folder, plan.run_plan(name, loaded.fingerprint)) as run:
+        writer = _Writer(plan, loaded, public, run, randomness or Randomness())
+        units = _passages(source)
+        with _budgets(plan, name, ledger, units, writer.rho_left()) as budgets:
+            topics = writer.topics(units, budgets)
+            writer.write(topics, units, budgets, on_progress)
+        return Synthesis(
+            tuple(writer.finished(topics)),
+            plan.epsilon,
+            plan.delta,
+            plan.rho,
+            plan.run_plan(name, loaded.fingerprint).settings,
+        )
+
+
+class _Writer:
+    """Draws what a run still lacks."""
+
+    def __init__(
+        self,
+        plan: CorpusPlan,
+        model: LanguageModel,
+        public: PublicWords,
+        run: Run,
+        randomness: Randomness,
+    ) -> None:
+        self._plan = plan
+        self._model = model
+        self._public = public
+        self._run = run
+        self._randomness = randomness
+
+    def rho_left(self) -> float:
+        """What the rest of the run costs any unit at most: what was released is paid for."""
+        plan, run = self._plan, self._run
+        if not run.has_released(plan.rounds()):
+            return plan.rho
+        records = _numbered(self.topics({}, UnitBudgets([], 0.0, None)))
+        return min(len(records) - len(run.records), plan.topics_per_unit) * plan.record_rho
+
+    def topics(self, units: Units, budgets: UnitBudgets) -> list[Topic]:
+        """The topics of the released keys, the rarest key first."""
+        plan = self._plan
+        able = budgets.able(plan.keys_rho)
+        words = [
+            self._words(passages) if admitted else UnitWords((), ())
+            for passages, admitted in zip(units.values(), able, strict=True)
+        ]
+        released: dict[str, Key] = {}
+        count = partial(self._count, budgets)
+        if (word_list := plan.word_list(self._public.listed)) is not None:
+            found = word_list.release([own.listed for own in words], count)
+            released |= {key.word: key for key in found}
+        if (trie := plan.trie()) is not None:
+            found = trie.release([own.unlisted for own in words], count)
+            released |= {key.word: key for key in found}
+        rarest = self._public.by_rarity(released)[: plan.topics]
+        keys = [released[word] for word in rarest]
+        return topics_for(keys, plan.batch, plan.records_per_topic)
+
+    def write(
+        self,
+        topics: Sequence[Topic],
+        units: Units,
+        budgets: UnitBudgets,
+        on_progress: Progress | None,
+    ) -> None:
+        """Draw every record that was not begun yet."""
+        joins = {unit: self._joins(passages, topics) for unit, passages in units.items()}
+        done = self._run.records
+        tokens = sum(len(drawn.tokens) for drawn in done.values())
+        records = _numbered(topics)
+
+        def tell(written: int) -> None:
+            if on_progress is not None:
+                on_progress(written, len(records), tokens)
+
+        tell(0)
+        for number, (place, batch) in enumerate(records):
+            if number not in done:
+                topic = topics[place]
+                mine = [
+                    unit
+                    for unit, own in joins.items()
+                    if place in own
+                    and batch_of(self._run.key, unit, topic.key.word, topic.batches) == batch
+                ]
+                for _ in self._record(number, topic, mine, units, budgets):
+                    tokens += 1
+                    tell(number)
+            tell(number + 1)
+
+    def finished(self, topics: Sequence[Topic]) -> Iterator[SyntheticRecord]:
+        """The records of the journal as text."""
+        drawn = self._run.records
+        for number, (place, _) in enumerate(_numbered(topics)):
+            yield record_of(drawn[number], topics[place].key.word, self._plan, self._model)
+
+    def _record(
+        self,
+        number: int,
+        topic: Topic,
+        mine: Sequence[str],
+        units: Units,
+        budgets: UnitBudgets,
+    ) -> Iterator[int]:
+        """Draw one record from the units of its batch; a yielded token is on the disk."""
+        plan, template = self._plan, self._plan.template
+        prompt = template.prompt(self._model.tokenizer, topic.key.word)
+        room = template.room(self._model.tokenizer)
+        allowance = prompt.allowance(self._model, plan.unit_tokens, room)
+        read = {
+            unit: self._model.digest(_about(topic.key.word, units[unit]), allowance)
+            for unit in mine
+        }
+        experts = [unit for unit in mine if read[unit]]
+        mechanism = plan.record().mechanism_for(topic.count)
+        spend = budgets.filter(experts, plan.record_rho, mechanism.rho)
+        gathered = Gathered(
+            [read[unit] for unit in experts], mechanism, spend, topic.count, lambda: None
+        )
+        model = copying(self._model, plan.copy_bias)
+        self._run.begin(number)
+        for token in draw_record(model, prompt, template, gathered, self._randomness):
+            self._run.add(number, token)
+            yield token
+        budgets.settle(experts, spend)
+        tokens = self._run.records[number].tokens
+        self._run.close(number, _ended(template.parts(model.tokenizer, tokens), plan, model))
+
+    def _words(self, passages: Sequence[str]) -> UnitWords:
+        return self._public.rarest(passages, self._plan.words_per_unit)
+
+    def _joins(self, passages: Sequence[str], topics: Sequence[Topic]) -> list[int]:
+        own = self._words(passages)
+        trie = self._plan.trie()
+        long = {trie.known_by(word) for word in own.unlisted} if trie is not None else set()
+        return joined({*own.listed, *long}, topics, self._plan.topics_per_unit)
+
+    def _count(
+        self,
+        budgets: UnitBudgets,
+        name: str,
+        candidates: Iterable[str],
+        own: Own,
+        noise: DiscreteGaussian,
+    ) -> list[tuple[str, int]]:
+        """One round of counts: as it was released before, or drawn now."""
+
+        def pay(counts: Sequence[int]) -> None:
+            budgets.pay_counts(counts, noise, self._plan.words_per_unit)
+
+        counted = partial(noisy_counts, candidates, own, noise, pay, self._randomness)
+        return [(word, number) for word, number in self._run.released(name, counted)]
+
+
+def record_of(drawn: Drawn, key: str, plan: CorpusPlan, model: LanguageModel) -> SyntheticRecord:
+    """A record from its tokens."""
+    text = plan.template.text(model.tokenizer, drawn.tokens)
+    stopped_by = drawn.stopped_by or "interrupted"
+    return SyntheticRecord(text, None, key, len(drawn.tokens), stopped_by)
+
+
+def _numbered(topics: Sequence[Topic]) -> list[tuple[int, int]]:
+    """Topic and batch of every record, in the order in which they are drawn.
+
+    The first record of every topic comes before the second of any: a run that is stopped early has
+    covered the most.
+    """
+    most = max((topic.records for topic in topics), default=0)
+    return [
+        (place, batch)
+        for batch in range(most)
+        for place, topic in enumerate(topics)
+        if batch < topic.records
+    ]
+
+
+def _ended(parts: Sequence[Sequence[int]], plan: CorpusPlan, model: LanguageModel) -> StoppedBy:
+    last = plan.template.fields[-1]
+    return "end" if last.ended(model.tokenizer, parts[-1]) else "length"
+
+
+def _passages(source: Corpus | Iterable[Document | str]) -> Units:
+    """The passages of each unit, in an order that depends on nothing else."""
+    if (records := getattr(source, "records", None)) is not None:
+        found: dict[str, list[str]] = {}
+        for record in records():
+            found.setdefault(record.unit, []).append(record.text)
+        return found
+    documents = group_by_unit(readable_documents(source))  # type: ignore[arg-type]
+    return {unit: [document.text for document in own] for unit, own in documents.items()}
+
+
+def _about(word: str, passages: Sequence[str]) -> list[str]:
+    """The passages of a unit, those with the word first: they are read first."""
+    return sorted(passages, key=lambda text: word not in text.casefold())
+
+
+@contextmanager
+def _budgets(
+    plan: CorpusPlan, name: str, ledger: Ledger | None, units: Units, rho: float
+) -> Iterator[UnitBudgets]:
+    """What every unit may spend in the rest of a run, held in the ledger until the block ends."""
+    listed = list(units)
+    if ledger is None or rho == 0:
+        yield UnitBudgets(listed, rho, None)
+        return
+    with ledger.reserve(corpus=name, rho=rho, units=listed) as reservation:
+        require_affordable(min(rho, plan.keys_rho), reservation)
+        yield UnitBudgets(listed, rho, reservation)

@@ -1,0 +1,252 @@
+"""Local privacy: each person changes the own row by chance, and only that leaves the machine.
+
+Nobody needs to be trusted: the aggregator sees reports and never a row. Two ways:
+
+*One attribute*: a person draws one column, by a public coin, and sends its value together with
+the label by generalised randomised response, with the whole epsilon. The aggregator estimates the
+same tables as in `tables`.
+
+*Bits*, LDP-TabICL (Carey et al. 2024): every column becomes one bit, by public cut points, and
+each of the d bits is kept with probability ``e^(epsilon/d) / (1 + e^(epsilon/d))``. The aggregator
+estimates the joint distribution of the bits. That multiplies noise by ``(2 p - 1)^-d``; it is here
+to be compared with.
+
+**Charge**: the chances of any report under any two rows differ by a factor of ``e^epsilon`` at
+most, whatever other people do. A second report of the same person costs epsilon again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from itertools import product
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from dpicl_rag import _validate
+from dpicl_rag.accounting import zcdp
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.mechanisms.randomised_response import RandomisedResponse
+from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.tabular.noisy_tables import NoisyTables
+from dpicl_rag.tabular.schema import Row, Schema
+
+Method = Literal["one-attribute", "bits"]
+METHODS: tuple[Method, ...] = get_args(Method)
+
+_MOST_BITS = 20  # of a joint distribution: 2^20 cells
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All that leaves a person's machine.
+
+    Attributes:
+        method: How it was made.
+        epsilon: Of this report.
+        schema: Digest of the schema.
+        column: The column that was drawn; empty for ``bits``.
+        value: Its value after the change, by name; empty for ``bits``.
+        label: The label after the change; empty for ``bits``.
+        bits: One for each column and then the label, after the change; empty otherwise.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    method: Method
+    epsilon: float
+    schema: str
+    column: str = ""
+    value: str = ""
+    label: str = ""
+    bits: tuple[int, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """What is sent."""
+        return {name: value for name, value in asdict(self).items() if value not in ("", ())}
+
+    @staticmethod
+    def read(found: object) -> Report:
+        """A report that was sent.
+
+        Raises:
+            ConfigurationError: It is none.
+        """
+        try:
+            return TypeAdapter(Report).validate_python(found)
+        except ValidationError:
+            raise ConfigurationError("this is no report of `dpicl-rag tabular local`") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Bits:
+    """The estimated joint distribution of the bits. All of it follows from reports.
+
+    Attributes:
+        schema: Of the rows.
+        shares: Of each combination of bits, [2, ..., 2], the label last; 0 or more, of sum 1.
+        people: How many reported.
+    """
+
+    schema: Schema
+    shares: npt.NDArray[np.float64]
+    people: int
+
+    def rows(self, number: int, randomness: Randomness | None = None) -> list[dict[str, Any]]:
+        """Rows drawn from the distribution, as published: from cells rounded up to whole people.
+
+        Args:
+            number: How many.
+            randomness: Need not be secret.
+        """
+        coins = randomness or Randomness()
+        cells = np.ceil(self.shares * self.people - 1e-9).ravel()
+        until = np.cumsum(cells) if cells.any() else np.arange(1.0, len(cells) + 1)
+        made: list[dict[str, Any]] = []
+        for _ in range(number):
+            cell = int(np.searchsorted(until, coins.uniform() * until[-1], side="right"))
+            bits = [int(bit) for bit in np.unravel_index(cell, self.shares.shape)]
+            columns = zip(self.schema.columns, bits[:-1], strict=True)
+            places = [column.of_bit(bit) for column, bit in columns]
+            answer = {self.schema.label.name: self.schema.label.values[bits[-1]]}
+            made.append({**self.schema.decode(places), **answer})
+        return made
+
+
+def local_report(
+    row: Row,
+    schema: Schema,
+    epsilon: float,
+    *,
+    method: Method = "one-attribute",
+    randomness: Randomness | None = None,
+) -> Report:
+    """What may leave the machine of the person whose row it is.
+
+    Args:
+        row: Private. No row raises: where it has no listed label, one is drawn in its place.
+        schema: Public.
+        epsilon: Of the report.
+        method: See the module.
+        randomness: Of the person.
+
+    Raises:
+        ConfigurationError: A setting is outside its range.
+    """
+    exact = Fraction(_validate.positive("epsilon", epsilon))
+    coins = randomness or Randomness()
+    encoded = schema.encode(row)
+    answers = len(schema.label.values)
+    label = coins.below(answers) if encoded.label is None else encoded.label
+    if _known(method) == "bits":
+        own = [*map(_bit, zip(schema.columns, encoded.places, strict=True)), label]
+        response = RandomisedResponse(2, exact / _bits_of(schema))
+        sent = tuple(response.draw(bit, coins) for bit in own)
+        return Report(method, float(epsilon), schema.digest, bits=sent)
+    at = coins.below(len(schema.columns))
+    column = schema.columns[at]
+    response = RandomisedResponse(column.size * answers, exact)
+    place, answer = divmod(response.draw(encoded.places[at] * answers + label, coins), answers)
+    value, said = column.names[place], schema.label.values[answer]
+    return Report(method, float(epsilon), schema.digest, column.name, value, said)
+
+
+def tables_from_reports(reports: Iterable[Report], schema: Schema, epsilon: float) -> NoisyTables:
+    """Tables estimated from reports of ``one-attribute``; unbiased, so some counts are below 0.
+
+    Args:
+        reports: One of each person.
+        schema: As in the reports.
+        epsilon: As in the reports.
+
+    Raises:
+        ConfigurationError: A report is of another kind; says which one.
+    """
+    answers = schema.label.values
+    counted = [[0] * (column.size * len(answers)) for column in schema.columns]
+    columns = {column.name: at for at, column in enumerate(schema.columns)}
+    pairs = [
+        {pair: cell for cell, pair in enumerate(product(column.names, answers))}
+        for column in schema.columns
+    ]
+    for number, one in enumerate(reports, start=1):
+        _check(one, number, schema, epsilon, "one-attribute")
+        at = columns.get(one.column)
+        cell = None if at is None else pairs[at].get((one.value, one.label))
+        if at is None or cell is None:
+            raise ConfigurationError(f"report {number}: its column or value is not in the schema")
+        counted[at][cell] += 1
+    tables = []
+    for numbers in counted:
+        response = RandomisedResponse(len(numbers), Fraction(epsilon))
+        estimates = response.estimate(numbers)
+        tables.append(tuple(tuple(estimates[at :: len(answers)]) for at in range(len(answers))))
+    return NoisyTables(schema, tuple(tables), float(epsilon), 0.0, zcdp(epsilon))
+
+
+def bits_from_reports(reports: Iterable[Report], schema: Schema, epsilon: float) -> Bits:
+    """The joint distribution estimated from reports of ``bits``, as LDP-TabICL does it.
+
+    The shares of the reports are multiplied by the Kronecker power of the inverse of one bit's
+    2 x 2 matrix; what is below 0 becomes 0, and the rest is rescaled.
+
+    Args:
+        reports: One of each person.
+        schema: As in the reports.
+        epsilon: As in the reports.
+
+    Raises:
+        ConfigurationError: A report is of another kind; says which one.
+    """
+    bits = _bits_of(schema)
+    counted = np.zeros((2,) * bits)
+    people = 0
+    for people, one in enumerate(reports, start=1):
+        _check(one, people, schema, epsilon, "bits")
+        if len(one.bits) != bits or not set(one.bits) <= {0, 1}:
+            raise ConfigurationError(f"report {people}: give {bits} bits")
+        counted[one.bits] += 1
+    response = RandomisedResponse(2, Fraction(epsilon) / bits)
+    kept, other = response.kept, response.other
+    inverse = np.array([[kept, -other], [-other, kept]]) / (kept - other)
+    for axis in range(bits):
+        counted = np.moveaxis(np.tensordot(inverse, counted, axes=(1, axis)), 0, axis)
+    clipped = np.maximum(counted, 0)
+    total = clipped.sum()
+    return Bits(schema, clipped / total if total else np.full_like(clipped, 0.5**bits), people)
+
+
+def _bit(pair: tuple[Any, int]) -> int:
+    column, place = pair
+    return int(column.bit(place))
+
+
+def _bits_of(schema: Schema) -> int:
+    bits = len(schema.columns) + 1
+    if len(schema.label.values) != 2 or bits > _MOST_BITS:
+        raise ConfigurationError(
+            f"bits are for labels of two answers and at most {_MOST_BITS - 1} columns; "
+            "use one-attribute"
+        )
+    return bits
+
+
+def _known(method: str) -> str:
+    if method not in METHODS:
+        raise ConfigurationError(f"method must be one of {', '.join(METHODS)}")
+    return method
+
+
+def _check(one: Report, number: int, schema: Schema, epsilon: float, method: Method) -> None:
+    wanted: Sequence[tuple[str, object, object]] = (
+        ("method", one.method, method),
+        ("schema", one.schema, schema.digest),
+        ("epsilon", one.epsilon, float(epsilon)),
+    )
+    for what, found, asked in wanted:
+        if found != asked:
+            raise ConfigurationError(f"report {number} is of another {what}; {asked} is wanted")

@@ -1,0 +1,1 @@
+"""Model files: from a package or the hub, checked by hash."""

@@ -1,0 +1,207 @@
+"""What public knowledge proposes, and who may confirm it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from dpicl_rag import Document, Ledger, PrivateContextLLM, PromptTemplate
+from dpicl_rag.answering.privacy_filters import FixedFilter
+from dpicl_rag.answering.prompt_rows import read
+from dpicl_rag.answering.proposals import Consent, Proposal, propose
+from dpicl_rag.answering.support import Support, Witness
+from dpicl_rag.auditing import SyntheticModel
+from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.retrieval.count import NoisyCount
+
+SIZE, END = 16, 15
+COUNT = 0.04  # rho of one support count at epsilon 8
+AGREEING = [Document("token 3", f"unit-{n}") for n in range(40)]
+
+
+def speech(text: str, history: tuple[int, ...]) -> list[float]:
+    """A token and the end, by texts that name one; ``loop`` never ends."""
+    name, _, number = text.rpartition("\n")[2].partition(" ")
+    if name == "token":
+        sure = int(number) if not history else END
+        return [0.0 if token == sure else -40.0 for token in range(SIZE)]
+    return [0.0, 1.0] + [0.0] * (SIZE - 2) if name == "loop" else [0.0] * SIZE
+
+
+class Knows:
+    """Public knowledge that is one text."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def recall(self, question: str) -> list[str]:
+        return [self.text]
+
+
+MODEL = SyntheticModel(SIZE, speech, frozenset({END}))
+PROMPT = PromptTemplate().cut(MODEL.tokenizer, "q?")
+
+
+def llm(knows: str = "token 3", **settings) -> PrivateContextLLM:
+    given = {"max_tokens": 4, "corpus": "mail", "knowledge": Knows(knows), **settings}
+    return PrivateContextLLM(MODEL, **given)
+
+
+def proposed(tokens: tuple[int, ...]) -> Proposal:
+    """A proposal of which the bare model has no opinion."""
+    return Proposal(tokens, (-math.log(SIZE),) * len(tokens))
+
+
+@pytest.mark.parametrize(
+    ("knows", "most", "stop", "wanted"),
+    [
+        ("token 3", 4, (), (3, END)),
+        ("token 3", 4, ("d",), (3,)),
+        ("token 15", 4, (), ()),  # says nothing
+        ("token 3", 1, (), ()),  # does not end
+        ("loop", 4, (), ()),
+        ("loop", 4, ("bb",), (1, 1)),
+    ],
+)
+def test_what_is_proposed_is_a_whole_answer_or_nothing(knows, most, stop, wanted):
+    proposal = propose(MODEL, MODEL, PROMPT, knows, max_tokens=most, stop=stop)
+    assert (proposal.tokens if proposal else ()) == wanted
+    if proposal:
+        assert proposal.bare == pytest.approx([-math.log(SIZE)] * len(wanted))
+
+
+@pytest.mark.parametrize("accounting", ["individual", "fixed"])
+def test_an_answer_that_documents_confirm_costs_one_count(accounting):
+    answer = llm(accounting=accounting).answer("q?", AGREEING)
+    assert (answer.text, answer.tokens, answer.stopped_by) == ("d", 2, "end")
+    assert (answer.supported, answer.from_memory) == (True, False)
+    assert answer.rho == pytest.approx(COUNT, rel=1e-6)
+
+
+def test_of_units_only_those_that_agree_pay(tmp_path):
+    with Ledger(tmp_path / "ledger") as ledger:
+        ledger.set_budget(corpus="mail", rho=9.0, unit_rho=1.0)
+        others = [Document("nothing", f"other-{n}") for n in range(3)]
+        llm(ledger=ledger).answer("q?", [*AGREEING, *others])
+        names = ["unit-0", "other-0"]
+        with ledger.reserve(corpus="mail", rho=1.0, units=names) as held:
+            assert held.limits == pytest.approx([1 - COUNT, 1.0], rel=1e-6)
+
+
+@pytest.mark.parametrize("accounting", ["individual", "fixed"])
+def test_one_that_they_do_not_confirm_is_paid_for_and_tokens_are_drawn(accounting):
+    answer = llm("token 5", accounting=accounting, strength=2.0).answer("q?", AGREEING)
+    assert (answer.text, answer.supported) == ("d", True)
+    assert answer.rho == pytest.approx(2 * COUNT + answer.tokens * 2.0**2 / 8, rel=1e-6)
+
+
+@pytest.mark.parametrize("asked", [{"fresh": True}, {"unsupported": "ignore"}])
+def test_nothing_is_proposed_where_that_is_not_wanted(asked):
+    settings = {"strength": 2.0, **{k: v for k, v in asked.items() if k == "unsupported"}}
+    answer = llm(**settings).answer("q?", AGREEING, fresh="fresh" in asked)
+    counts = 0 if "unsupported" in asked else 1
+    assert answer.text == "d"
+    assert answer.rho == pytest.approx(counts * COUNT + answer.tokens * 2.0**2 / 8, rel=1e-6)
+
+
+def test_a_stream_closed_early_is_not_said_to_be_supported():
+    with llm().stream("q?", AGREEING) as stream:
+        assert next(stream) == "d"
+    assert (stream.answer.supported, stream.answer.stopped_by) == (None, "length")
+    assert stream.answer.rho == pytest.approx(COUNT, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("found", "agreeing", "confirmed"),
+    [
+        (NoisyCount(60.0, 2.0), 30, True),  # more than half of the 58 that are there at least
+        (NoisyCount(60.0, 2.0), 29, False),
+        (NoisyCount(4.0, 2.0), 4, False),  # no more than noise
+        (None, 24, True),  # of unknown many: twice what noise hardly passes
+        (None, 20, False),
+    ],
+)
+def test_most_of_those_that_were_found_must_confirm(monkeypatch, found, agreeing, confirmed):
+    monkeypatch.setattr(DiscreteGaussian, "draw", lambda self, randomness: 0)
+    inputs = [*["token 3"] * agreeing, *["nothing"] * 3]
+    spend, support = FixedFilter(1.0, 0.1, aside=COUNT), Support.within(COUNT, 1)
+    consent = Consent(proposed((3, END)), PROMPT.suffix, support, found, spend, Randomness())
+    rows = read(MODEL, PROMPT, inputs, room=4, informed="token 3")
+    assert consent.ask(rows) is consent.given is confirmed
+    # The higher the line, the more noise it bears, and the less a count costs.
+    few = found is None or found.low < 10
+    assert spend.rho == pytest.approx(COUNT if few else 9 / 2 / 29**2)
+    assert repr(consent) == "Consent()"
+
+
+def test_documents_that_say_another_value_do_not_confirm(monkeypatch):
+    """They find all else of the answer likely, so that the mean alone would not tell."""
+    monkeypatch.setattr(DiscreteGaussian, "draw", lambda self, randomness: 0)
+    tokens = (*range(1, 8), END)
+
+    def speech(text: str, history: tuple[int, ...]) -> list[float]:
+        if "doc" not in text:
+            return [0.0] * SIZE
+        at = len(history)
+        said = 9 if at == 4 and "other" in text else tokens[at]
+        return [6.0 if token == said else 0.0 for token in range(SIZE)]
+
+    model = SyntheticModel(SIZE, speech, frozenset({END}))
+    for text, confirmed in (("doc", True), ("doc other", False)):
+        spend, support = FixedFilter(1.0, 0.1, aside=COUNT), Support.within(COUNT, 1)
+        given = proposed(tokens), PROMPT.suffix, support
+        rows = read(model, PROMPT, [text] * 40, room=9)
+        assert Consent(*given, None, spend, Randomness()).ask(rows) is confirmed
+
+
+def test_a_long_proposal_is_read_in_parts(tiny_model, monkeypatch):
+    prompt = PromptTemplate().cut(tiny_model.tokenizer, "q?")
+    inputs = [tiny_model.digest([text], 99) for text in ("abc", "a longer document", "x")]
+    found, heard = [], []
+    monkeypatch.setattr(Support, "decide", lambda self, agreeing, *_, line: found.append(agreeing))
+    hear = Witness.hear
+    monkeypatch.setattr(
+        Witness,
+        "hear",
+        lambda self, step, token: (heard.append(step.rows.clone()), hear(self, step, token))[1],
+    )
+    for places in (100, 3, 1):
+        monkeypatch.setattr("dpicl_rag.answering.proposals._PLACES", places)
+        rows = read(tiny_model, prompt, inputs, room=9)
+        given = proposed((65, 66, 67, 68, 69, 70, 71)), prompt.suffix, Support.within(COUNT, 1)
+        Consent(*given, None, FixedFilter(1.0, 0.1, aside=COUNT), Randomness()).ask(rows)
+        fresh = read(tiny_model, prompt, inputs, room=9)
+        assert torch.equal(rows.extend(prompt.suffix).rows, fresh.extend(prompt.suffix).rows)
+    whole, *others = (heard[at : at + 7] for at in (0, 7, 14))
+    for part in others:  # the size of parts is public, and moves last bits on some processors
+        assert all(torch.allclose(a, b, atol=1e-4) for a, b in zip(whole, part, strict=True))
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], found[2])
+
+
+def test_after_a_refusal_rows_stand_where_they_stood(tiny_model):
+    """To the last bit: what is drawn then has the distribution of an answer without a proposal."""
+    prompt = PromptTemplate().cut(tiny_model.tokenizer, "q?")
+    inputs = [tiny_model.digest([text], 99) for text in ("abc", "a longer document")]
+    asked, fresh = (read(tiny_model, prompt, inputs, room=6) for _ in range(2))
+    spend = FixedFilter(1.0, 0.1, aside=COUNT)
+    support = Support.within(COUNT, 1)
+    found = NoisyCount(1e6, 0.0)  # more than could ever agree
+    given = proposed((65, 66, 67)), prompt.suffix, support
+    assert not Consent(*given, found, spend, Randomness()).ask(asked)
+    for ids in (prompt.suffix, (70,), (71,)):
+        assert torch.equal(asked.extend(ids).rows, fresh.extend(ids).rows)
+
+
+def test_support_is_what_documents_add_to_a_model_that_knows_nothing():
+    """A proposal that the bare model makes by itself is nobody's news."""
+    model = SyntheticModel(2, lambda text, history: [9.0, 0.0] if not history else [0.0, 9.0])
+    model.tokenizer.stop_tokens = frozenset({1})
+    answer = PrivateContextLLM(model, knowledge=Knows("anything"), corpus="mail").answer(
+        "q?", AGREEING
+    )
+    assert (answer.text, answer.supported) == ("a", False)
+    assert math.isfinite(answer.rho)

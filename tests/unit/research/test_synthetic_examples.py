@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.research import plots, synthetic_examples
+from dpicl_rag.research.synthetic_examples import (
+    Arm,
+    Line,
+    arms,
+    read_results,
+    settings_for,
+    summary,
+    table,
+)
+from tests.support.tiny_model import build_tiny_model
+
+GIVEN = {
+    "seeds": 2,
+    "shots": 2,
+    "queries": 2,
+    "delta": 1e-2,
+    "max_tokens": 3,
+    "experts": 2,
+    "candidates": 10,
+    "text_tokens": 12,
+}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return build_tiny_model()
+
+
+@pytest.fixture
+def run(model, task, tmp_path):
+    """Run in ``tmp_path / "run"`` with methods at epsilon 2."""
+
+    def go(*methods, on_progress=None, rate=0.5, **given):
+        settings = settings_for(task, model, rate, **(GIVEN | given))
+        rows = arms(methods, [2.0])
+        synthetic_examples.run(model, task, settings, rows, tmp_path / "run", on_progress)
+        return read_results(tmp_path / "run")
+
+    return go
+
+
+def test_every_arm_has_a_line_with_its_true_epsilon(run):
+    told = []
+    settings, lines = run("exponential", "difference:all", on_progress=lambda *at: told.append(at))
+    found = {line.arm: line for line in lines}
+    assert list(found) == ["zero-shot", "real", "data-free", "exponential", "difference:all"]
+    assert [line.true_epsilon for line in lines][:3] == [None, None, 0.0]
+    assert found["exponential"].true_epsilon == 2.0
+    assert 1.9 < found["difference:all"].true_epsilon <= 2.0
+    for line in lines:
+        assert line.seeds == 2
+        assert 0 <= line.accuracy <= 1
+        assert line.error is not None
+    assert told[0] == (0, 10)
+    assert told[-1] == (10, 10)
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    words = table(settings, lines)
+    assert "2 of 2 seeds x 2 queries" in words.title
+    assert words.rows[1][2] == "not private"
+    assert json.loads(json.dumps(summary(settings, lines)))["lines"][2]["epsilon"] == 0.0
+
+
+def test_a_killed_run_goes_on_and_more_seeds_add_to_it(run, monkeypatch):
+    class Killed(Exception):
+        pass
+
+    def kill(done, total):
+        if done > 4.5:
+            raise Killed
+
+    with pytest.raises(Killed):
+        run("few-shot:all", on_progress=kill)
+    _, before = run("few-shot:all", seeds=1)
+    _, after = run("few-shot:all")
+    assert {line.arm: line.seeds for line in after} == dict.fromkeys(
+        ["zero-shot", "real", "data-free", "few-shot:all"], 2
+    )
+    assert len(before) == 4
+    monkeypatch.setattr(
+        synthetic_examples, "synthesise_examples", lambda *_, **__: pytest.fail("again")
+    )
+    assert run("few-shot:all")[1] == after
+
+
+def test_other_settings_in_the_folder_are_refused(run):
+    run("exponential", seeds=1)
+    with pytest.raises(ConfigurationError, match=r"other settings \(queries\)"):
+        run("exponential", seeds=1, queries=3)
+
+
+def test_the_shots_of_data_free_texts_read_nothing(run, monkeypatch):
+    read = []
+    right = synthetic_examples.synthesise_examples
+
+    def noted(examples, *rest, **settings):
+        read.append(len(examples))
+        return right(examples, *rest, **settings)
+
+    monkeypatch.setattr(synthetic_examples, "synthesise_examples", noted)
+    run("exponential", seeds=1)
+    assert read == [0, 6]
+
+
+def test_what_is_refused(task, model, tmp_path):
+    for name in ("magic", "adaptive:all"):
+        with pytest.raises(ConfigurationError, match="unknown method"):
+            arms([name], [1.0])
+    assert arms(["adaptive"], [1.0])[-1] == Arm("adaptive", 1.0)
+    with pytest.raises(ConfigurationError, match="public --rate"):
+        settings_for(task, model, None, **GIVEN)
+    with pytest.raises(ConfigurationError, match="at most the labels"):
+        settings_for(task, model, 0.5, **(GIVEN | {"shots": 3}))
+    with pytest.raises(ConfigurationError, match="holds no run"):
+        read_results(tmp_path)
+
+
+def test_a_plot_shows_every_arm_with_its_errors(monkeypatch, tmp_path):
+    drawn = []
+    figure = plots._figure
+    monkeypatch.setattr(plots, "_figure", lambda n: drawn.append(figure(n)) or drawn[-1])
+    lines = [
+        Line("real", None, None, 0.75, 0.02, 0.75, 0.02, 5),
+        Line("difference", 4.0, 3.9, 0.625, 0.125, 0.5, None, 5),
+        Line("difference", 1.0, 0.9, 0.5, 0.125, 0.25, None, 5),
+    ]
+    plots.save_synthetic({"task": "dbpedia", "shots": 4}, lines, tmp_path / "shots.png")
+    left, right = drawn[0].axes
+    assert [line.get_label() for line in left.lines if line.get_label()[0] != "_"] == [
+        "real",
+        "difference",
+    ]
+    assert list(left.lines[0].get_ydata()) == [75.0, 75.0]
+    for panel, shares in ((left, [50.0, 62.5]), (right, [25.0, 50.0])):
+        assert list(panel.lines[1].get_xdata()) == [0.9, 3.9]
+        assert list(panel.lines[1].get_ydata()) == shares
+    (bars,) = left.collections
+    assert [segment[:, 1].tolist() for segment in bars.get_segments()] == [
+        [37.5, 62.5],
+        [50.0, 75.0],
+    ]
