@@ -110,7 +110,7 @@ class Catalogue:
         self._answers: AnswerFile | None = None
 
     def __repr__(self) -> str:
-        return f"House({sorted(self.corpora)})"
+        return f"Catalogue({sorted(self.corpora)})"
 
     @property
     def tokenizer(self) -> Tokenizer:

@@ -111,7 +111,7 @@ class WorkerPool:
         self._bits: str | None = None
 
     def __repr__(self) -> str:
-        return "Crew()"
+        return "WorkerPool()"
 
     @property
     def size(self) -> int:

@@ -35,7 +35,7 @@ def uploads(tmp_path):
 @pytest.fixture
 def owned(serve, uploads):
     """A server without keys: whoever asks is the owner."""
-    return serve(model=CANTEEN, office={"shelf": uploads})
+    return serve(model=CANTEEN, owner={"uploads": uploads})
 
 
 def upload(running, content=TABLE, name="hours.csv", corpus="house-mail", **fields):
@@ -237,7 +237,7 @@ def test_an_upload_opens_no_corpus_that_is_not_served(serve, tmp_path):
     with closing(Corpus.create("payroll", tmp_path / "store", embedder=BucketEmbedder())) as corpus:
         corpus.add([Document("a salary", "one")])
     uploads = Uploads(tmp_path / "store", BucketEmbedder())
-    running = serve(model=CANTEEN, office={"shelf": uploads})
+    running = serve(model=CANTEEN, owner={"uploads": uploads})
     assert upload(running, corpus="payroll").status_code == 403
     assert "payroll" not in running.client.get("/v1/models").text
 
@@ -256,7 +256,7 @@ class Held(BucketEmbedder):
 
 def test_one_job_at_a_time_and_a_stopped_one_keeps_what_it_stored(serve, tmp_path):
     embedder = Held()
-    running = serve(model=CANTEEN, office={"shelf": Uploads(tmp_path / "store", embedder)})
+    running = serve(model=CANTEEN, owner={"uploads": Uploads(tmp_path / "store", embedder)})
     upload(running)
     assert embedder.inside.wait(30)
     assert upload(running).status_code == 409
@@ -271,7 +271,7 @@ def test_one_job_at_a_time_and_a_stopped_one_keeps_what_it_stored(serve, tmp_pat
 
 def test_the_end_of_the_server_ends_a_job(serve, tmp_path):
     embedder = Held()
-    running = serve(model=CANTEEN, office={"shelf": Uploads(tmp_path / "store", embedder)})
+    running = serve(model=CANTEEN, owner={"uploads": Uploads(tmp_path / "store", embedder)})
     upload(running)
     assert embedder.inside.wait(30)
     running.server.handle_exit(15, None)
@@ -312,7 +312,7 @@ def test_a_files_name_is_its_last_part(given, name):
 def test_budgets_of_corpora_and_callers(serve, keys, uploads):
     keys.add("ann")
     owner = keys.add("olga", role="owner")
-    running = serve(keys, model=CANTEEN, office={"shelf": uploads})
+    running = serve(keys, model=CANTEEN, owner={"uploads": uploads})
     running.client.headers["Authorization"] = f"Bearer {owner}"
     for kind, name in (("corpus", "notes"), ("caller", "ann")):
         body = {"kind": kind, "name": name, "epsilon": 4.0, "period": "month"}
@@ -369,7 +369,7 @@ OWNERS = [
 
 @pytest.mark.parametrize(("method", "path"), OWNERS)
 def test_callers_are_no_owners(serve, keys, uploads, method, path):
-    running = serve(keys, office={"shelf": uploads})
+    running = serve(keys, owner={"uploads": uploads})
     body = {"kind": "corpus", "name": "notes", "epsilon": 1, **AUDIT}
     sent = {} if method == "GET" else {"json": body}
     assert running.client.request(method, path, **sent).status_code == 401
@@ -380,7 +380,7 @@ def test_callers_are_no_owners(serve, keys, uploads, method, path):
 
 def test_an_owner_of_some_corpora_sees_no_others(serve, keys, uploads):
     key = keys.add("olga", role="owner", corpora=["house-mail"])
-    running = serve(keys, model=CANTEEN, office={"shelf": uploads})
+    running = serve(keys, model=CANTEEN, owner={"uploads": uploads})
     running.client.headers["Authorization"] = f"Bearer {key}"
     found = running.client.get("/v1/owner").json()
     assert (found["corpora"], found["callers"], found["budgets"]) == ([], [], [])
@@ -537,7 +537,7 @@ def neighbours_seen(serve, keys, tmp_path):
     seen = []
     for folder, table in (("one", TABLE), ("more", f"{TABLE}80,the canteen is shut\n")):
         uploads = Uploads(tmp_path / folder, BucketEmbedder())
-        running = serve(KeyFile(keys.path), model=CANTEEN, office={"shelf": uploads})
+        running = serve(KeyFile(keys.path), model=CANTEEN, owner={"uploads": uploads})
         running.client.headers.update(owner)
         upload(running, table)
         assert ended(running)["state"] == "done"
