@@ -495,7 +495,7 @@ keep("Privacy audit: within the claim", True)
         return [sys.executable, "-c", program, str(out)]
 
     auditor = Auditor(tmp_path / "audits", command)
-    page = visit(serve(model=MODEL, documents=NOTES, office={"auditor": auditor}).page)
+    page = visit(serve(model=MODEL, documents=NOTES, owner={"auditor": auditor}).page)
     page.fill("#audit-question", QUESTION)
     page.select_option("#runs", "20")
     page.click("#audit button[type=submit]")

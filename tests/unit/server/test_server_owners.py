@@ -412,7 +412,7 @@ def auditing(tmp_path, program):
 
 
 def test_an_audits_report_and_plot(serve, tmp_path):
-    running = serve(office={"auditor": auditing(tmp_path, REPORT)})
+    running = serve(owner={"auditor": auditing(tmp_path, REPORT)})
     assert running.client.get("/v1/owner/audits/notes").json()["error"]["code"] == "no_audit"
     assert running.client.post("/v1/owner/audits", json=AUDIT).status_code == 202
     assert ended(running)["result"] == {"holds": True}
@@ -424,7 +424,7 @@ def test_an_audits_report_and_plot(serve, tmp_path):
 
 def test_an_audit_that_fails_says_why(serve, tmp_path):
     program = "import sys; sys.exit('error: no document was found')"
-    running = serve(office={"auditor": auditing(tmp_path, program)})
+    running = serve(owner={"auditor": auditing(tmp_path, program)})
     running.client.post("/v1/owner/audits", json=AUDIT)
     job = ended(running)
     assert job["state"] == "failed"
@@ -434,7 +434,7 @@ def test_an_audit_that_fails_says_why(serve, tmp_path):
 def test_an_audit_that_fails_leaves_the_last_report(serve, tmp_path):
     whole = tmp_path / "whole"
     program = f"import os\nos.path.exists({str(whole)!r}) and exit('error: no')\n"
-    running = serve(office={"auditor": auditing(tmp_path, program + REPORT)})
+    running = serve(owner={"auditor": auditing(tmp_path, program + REPORT)})
     running.client.post("/v1/owner/audits", json=AUDIT)
     ended(running)
     before = running.client.get("/v1/owner/audits/notes").json()
@@ -454,7 +454,7 @@ found = (folder / "unfinished.json").exists()
 (folder / "summary.json").write_text(json.dumps({"whole": False, "holds": True}))
 time.sleep(600)
 """
-    running = serve(office={"auditor": auditing(tmp_path, program)})
+    running = serve(owner={"auditor": auditing(tmp_path, program)})
 
     def shown():
         answer = running.client.get("/v1/owner/audits/notes")
@@ -479,7 +479,7 @@ for percent in (0, 25):
 while not go.exists():
     time.sleep(0.01)
 """
-    running = serve(office={"auditor": auditing(tmp_path, program + REPORT)})
+    running = serve(owner={"auditor": auditing(tmp_path, program + REPORT)})
     answer = running.client.post("/v1/owner/audits", json=AUDIT | {"runs": 20})
     assert answer.status_code == 202
     until(lambda: running.client.get("/v1/owner/job").json()["done"] == 25)
@@ -492,20 +492,20 @@ while not go.exists():
 
 @pytest.mark.parametrize("runs", [0, 3, 2001, "many", 5.5])
 def test_an_audit_of_no_number_of_runs_is_refused(serve, tmp_path, runs):
-    running = serve(office={"auditor": auditing(tmp_path, REPORT)})
+    running = serve(owner={"auditor": auditing(tmp_path, REPORT)})
     answer = running.client.post("/v1/owner/audits", json=AUDIT | {"runs": runs})
     assert answer.status_code == 400
 
 
 def test_a_stopped_audit_ends_its_process(serve, tmp_path):
-    running = serve(office={"auditor": auditing(tmp_path, "import time; time.sleep(600)")})
+    running = serve(owner={"auditor": auditing(tmp_path, "import time; time.sleep(600)")})
     running.client.post("/v1/owner/audits", json=AUDIT)
     running.client.post("/v1/owner/job/stop")
     assert ended(running)["state"] == "stopped"
 
 
 def test_only_what_is_served_is_audited(serve, tmp_path):
-    running = serve(office={"auditor": auditing(tmp_path, REPORT)})
+    running = serve(owner={"auditor": auditing(tmp_path, REPORT)})
     for corpus in ("payroll", "public", "../notes"):
         answer = running.client.post("/v1/owner/audits", json=AUDIT | {"corpus": corpus})
         assert answer.status_code == 404
