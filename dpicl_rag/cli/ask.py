@@ -17,11 +17,12 @@ from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 if TYPE_CHECKING:
     from dpicl_rag.answering.answers import PrivateAnswer, PrivateLabel, PrivateStream
     from dpicl_rag.corpora import Corpus
-    from dpicl_rag.corpora.synthetic_mark import SyntheticOrigin
     from dpicl_rag.knowledge import AnswerMemory
     from dpicl_rag.language_models.base import LanguageModel
     from dpicl_rag.private_context_llm import PrivateContextLLM
     from dpicl_rag.retrieval import Retriever
+    from dpicl_rag.retrieval.synthetic_mark import SyntheticOrigin
+    from dpicl_rag.stores.chroma import ChromaCollection
 
 _RELEASED = "interrupted; what was released is paid for"
 _TOY = (
@@ -155,7 +156,7 @@ def _what_would_help(config: PrivacyConfig, retriever: Retriever) -> str:
 
 
 @contextmanager
-def _opened(source: options.Source, quiet: bool) -> Iterator[Corpus]:
+def _opened(source: options.Source, quiet: bool) -> Iterator[Corpus | ChromaCollection]:
     """The corpus that is asked."""
     with ExitStack() as stack:
         with console.status("Opening the corpus", quiet=quiet):
@@ -166,7 +167,7 @@ def _opened(source: options.Source, quiet: bool) -> Iterator[Corpus]:
 
 def _ask_synthetic(
     question: str,
-    corpus: Corpus,
+    corpus: Corpus | ChromaCollection,
     origin: SyntheticOrigin,
     source: options.Source,
     settings: options.AnswerSettings,
@@ -208,7 +209,7 @@ def _ask_synthetic(
 
 @contextmanager
 def _asking(
-    corpus: Corpus,
+    corpus: Corpus | ChromaCollection,
     source: options.Source,
     settings: options.Settings,
     answering: options.Answering,
@@ -233,10 +234,10 @@ def _asking(
                 stack.enter_context(model),
                 template=PromptTemplate(answer_prefix=answering.prefix),
                 ledger=ledger,
-                corpus=source.corpus,
+                corpus=corpus.name,
                 caller=answering.caller,
-                knowledge=_knowledge(stack, source, answering),
-                prefix_cache=data_folder.open_prefixes(source.corpus, source.path),
+                knowledge=_knowledge(stack, corpus.name, source, answering),
+                prefix_cache=data_folder.open_prefixes(corpus.name, source.path),
                 **asdict(settings),
             )
         _tell_toy(llm.model)
@@ -251,21 +252,21 @@ def _tell_toy(model: LanguageModel) -> None:
 
 
 def _knowledge(
-    stack: ExitStack, source: options.Source, answering: options.Answering
-) -> list[AnswerMemory | Corpus]:
+    stack: ExitStack, name: str, source: options.Source, answering: options.Answering
+) -> list[AnswerMemory | Corpus | ChromaCollection]:
     """The memory of the corpus, and the public corpora that were named."""
-    found: list[AnswerMemory | Corpus] = []
+    found: list[AnswerMemory | Corpus | ChromaCollection] = []
     if not (answering.no_memory or answering.no_ledger):
         memory = data_folder.open_memory(
-            source.corpus,
+            name,
             answering.caller,
             answering.ledger,
             source.embedder,
             shared=answering.shared,
         )
         found.append(stack.enter_context(memory))
-    for name in answering.public or ():
-        corpus = data_folder.open_corpus(name, source.path, source.embedder)
+    for public in answering.public or ():
+        corpus = data_folder.open_corpus(public, source.path, source.embedder)
         found.append(stack.enter_context(corpus))
     return found
 

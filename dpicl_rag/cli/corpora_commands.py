@@ -68,7 +68,7 @@ def joins(
 
     `corpora forget NAME --message ID` undoes one.
     """
-    with data_folder.open_corpus(name, path, embedder) as corpus:
+    with data_folder.open_own_corpus(name, path, embedder) as corpus:
         found = corpus.joins()
     if as_json:
         console.write_json({"corpus": name, "joins": [joins_view.view(join) for join in found]})
@@ -103,16 +103,16 @@ def forget(
     options.at_most_one({"--ledger": ledger, "--no-ledger": no_ledger})
     if unit is None and message is None:
         raise typer.BadParameter("say what to forget", param_hint="--unit or --message")
-    with (
-        data_folder.open_corpus(name, path, embedder) as corpus,
-        nullcontext() if no_ledger else data_folder.open_ledger(ledger) as book,
-    ):
+    with nullcontext() if no_ledger else data_folder.open_ledger(ledger) as book:
         # All that was read of the corpus: which part is the unit's, no name tells.
-        data_folder.forget_prefixes(name, path)
         if message is not None:
-            corpus.forget_message(message, ledger=book, no_ledger=no_ledger)
+            with data_folder.open_own_corpus(name, path, embedder) as own:
+                data_folder.forget_prefixes(own.name, path)
+                own.forget_message(message, ledger=book, no_ledger=no_ledger)
         elif unit is not None:
-            corpus.delete_unit(unit)
-            if book is not None:
-                book.forget_units(name, [unit])
+            with data_folder.open_corpus(name, path, embedder) as corpus:
+                data_folder.forget_prefixes(corpus.name, path)
+                corpus.delete_unit(unit)
+                if book is not None:
+                    book.forget_units(corpus.name, [unit])
     typer.echo(f"nothing of that {'unit' if message is None else 'message'} is in corpus {name}")

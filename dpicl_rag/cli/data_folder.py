@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dpicl_rag.ledger import Ledger
     from dpicl_rag.retrieval import Retriever
     from dpicl_rag.retrieval.embeddings import Embedder
+    from dpicl_rag.stores.chroma import ChromaCollection
 
 
 def default_ledger() -> Path:
@@ -38,7 +39,7 @@ def default_keys() -> Path:
 
 def prefix_folder(corpus: str, path: str | None) -> Path:
     """Where `ingest --warm` keeps what the model has read of a corpus."""
-    from dpicl_rag.retrieval.store import beside
+    from dpicl_rag.corpora.folder import beside
 
     return beside(path, "read") / corpus
 
@@ -133,8 +134,22 @@ def load_embedder(model: str | None, device: str | None = None) -> Embedder:
 
 
 @contextmanager
-def open_corpus(name: str, path: str | None, embedder: str | None) -> Iterator[Corpus]:
-    """Open an existing corpus."""
+def open_corpus(
+    name: str, path: str | None, embedder: str | None
+) -> Iterator[Corpus | ChromaCollection]:
+    """Open an existing corpus, or a Chroma collection by its address."""
+    from dpicl_rag.corpora import opening
+
+    corpus = opening.open_corpus(name, path, embedder=load_embedder(embedder))
+    try:
+        yield corpus
+    finally:
+        corpus.close()
+
+
+@contextmanager
+def open_own_corpus(name: str, path: str | None, embedder: str | None) -> Iterator[Corpus]:
+    """Open an existing corpus; no collection of others."""
     from dpicl_rag.corpora import Corpus
 
     corpus = Corpus.open(name, path, embedder=load_embedder(embedder))
@@ -151,7 +166,7 @@ def open_retriever(source: Source) -> Iterator[Retriever]:
         yield retriever_of(corpus, source)
 
 
-def retriever_of(corpus: Corpus, source: Source) -> Retriever:
+def retriever_of(corpus: Corpus | ChromaCollection, source: Source) -> Retriever:
     """The search that was asked for, over an open corpus."""
     from dpicl_rag import retrieval
 

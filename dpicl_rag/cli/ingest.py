@@ -10,30 +10,40 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpicl_rag.cli import choose_unit, console, data_folder, options, show_joins
-from dpicl_rag.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from dpicl_rag.corpora import Corpus
+    from dpicl_rag.corpora.corpus import Ingested
     from dpicl_rag.corpora.joins import Joins
-    from dpicl_rag.corpora.passage_changes import Ingested
     from dpicl_rag.loaders import LoadReport, LoadResult
 
 _POSITIONS = 10
+
+NewCorpus = Annotated[str, typer.Option("--corpus", metavar="NAME", help="Name of the corpus.")]
 
 
 @console.reported("interrupted; run the same command again to go on")
 def ingest(
     sources: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(
             metavar="PATH...",
             help="Mailboxes, tables, text files or directories of these. Read are mbox, maildir, "
             ".eml, CSV, TSV, JSON, JSON Lines, text and HTML, and each of them as .gz.",
         ),
-    ],
-    corpus: options.CorpusName,
+    ] = None,
+    corpus: NewCorpus = "",
+    from_chroma: Annotated[
+        str | None,
+        typer.Option(
+            "--from-chroma",
+            metavar="FOLDER-OR-URL",
+            help="Bring over the corpus that an older version kept in this Chroma database, in "
+            "place of PATH.",
+        ),
+    ] = None,
     unit: Annotated[
         str | None,
         typer.Option(
@@ -108,19 +118,19 @@ def ingest(
     units would become one by that, it asks, and stores nothing where nobody answers.
     """
     options.at_most_one({"--ledger": ledger, "--no-ledger": no_ledger})
+    options.at_most_one({"PATH": sources or None, "--from-chroma": from_chroma})
+    if not corpus:
+        raise typer.BadParameter("name the corpus", param_hint="--corpus")
+    if from_chroma is not None:
+        _bring_over(corpus, from_chroma, path, embedder, as_json=as_json, quiet=quiet)
+        return
+    if not sources:
+        raise typer.BadParameter("name what is to be read", param_hint="PATH")
     if anew and unit is None:
         raise typer.BadParameter("it goes only with --unit", param_hint="--anew")
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.corpora.joins import JoinError
     from dpicl_rag.loaders import load
-    from dpicl_rag.stores.chroma_address import Address
-
-    if warm and Address.of(path) is not None:
-        # A unit may be forgotten from another machine, which could not delete what lies on this.
-        raise ConfigurationError(
-            "--warm needs a store in a folder: of a server's corpus no machine keeps what it has "
-            "read; leave --warm out"
-        )
 
     def read(unit: str | None) -> LoadResult:
         with console.Bar("Reading", quiet=quiet, counts=True, logged=True) as bar:
@@ -170,6 +180,28 @@ def ingest(
     console.stdout().print(console.printable(loaded.report.summary), soft_wrap=True)
     _print_skipped(loaded.report, every=verbose)
     show_joins.show(added.joins)
+
+
+def _bring_over(
+    corpus: str,
+    source: str,
+    path: str | None,
+    embedder: str | None,
+    *,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    from dpicl_rag.corpora.from_chroma import bring_over
+
+    with console.status("Bringing the corpus over", quiet=quiet):
+        count = bring_over(corpus, source, path, embedder=data_folder.load_embedder(embedder))
+    if as_json:
+        console.write_json({"corpus": corpus, "chunks": count})
+        return
+    typer.echo(
+        f"{count:,} {'passage' if count == 1 else 'passages'} in corpus {corpus}; its ledger and "
+        "its memory go on. The Chroma database is as it was: delete it when you like"
+    )
 
 
 def _warm(target: Corpus, corpus: str, path: str | None, model: str | None, *, quiet: bool) -> int:

@@ -18,11 +18,10 @@ N = TypeVar("N", int, float)
 
 DELTA = 1e-5
 
-CorpusArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the corpus.")]
-CorpusName = Annotated[str, typer.Option("--corpus", metavar="NAME", help="Name of the corpus.")]
-AnyCorpus = Annotated[
-    str | None, typer.Option("--corpus", metavar="NAME", help="Name of the corpus.")
-]
+_CORPUS = "Name of the corpus, or chroma:FOLDER-OR-URL#COLLECTION."
+CorpusArgument = Annotated[str, typer.Argument(metavar="NAME", help=_CORPUS)]
+CorpusName = Annotated[str, typer.Option("--corpus", metavar="NAME", help=_CORPUS)]
+AnyCorpus = Annotated[str | None, typer.Option("--corpus", metavar="NAME", help=_CORPUS)]
 Question = Annotated[str, typer.Argument(help="The question. It is public.")]
 QuestionOption = Annotated[str, typer.Option("--question", help="The question. It is public.")]
 TextField = Annotated[
@@ -32,10 +31,9 @@ StorePath = Annotated[
     str | None,
     typer.Option(
         "--path",
-        metavar="STORE",
+        metavar="FOLDER",
         envvar="DPICL_RAG_STORE",
-        help="Folder of the Chroma database, or address of a Chroma server, http://HOST:PORT; your "
-        "data folder by default.",
+        help="Folder of the corpora; your data folder by default.",
     ),
 ]
 Embedding = Annotated[

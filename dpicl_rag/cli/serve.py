@@ -88,10 +88,10 @@ def serve(
         with console.status("Opening the corpora", quiet=quiet):
             file = _keys(keys)
             chosen = _settings(corpus, config, path, settings)
-            served = {
-                name: one.served(stack.enter_context(data_folder.open_corpus(name, path, embedder)))
-                for name, one in chosen.items()
-            }
+            served = {}
+            for name, one in chosen.items():
+                opened = stack.enter_context(data_folder.open_corpus(name, path, embedder))
+                served[opened.name] = one.served(opened)
             uploads = Uploads(
                 path,
                 data_folder.load_embedder(embedder),
@@ -131,7 +131,7 @@ def serve(
 
 def _auditor(model: str | None, path: str | None, embedder: str | None) -> Auditor:
     """Audits with this server's model and store."""
-    from dpicl_rag.retrieval.store import beside
+    from dpicl_rag.corpora.folder import beside
     from dpicl_rag.server.audits import Auditor, audit_command
 
     given = {"--path": path, "--model": model, "--embedder": embedder}

@@ -19,45 +19,36 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from dpicl_rag.corpora.identity import Identity, name_key
+from dpicl_rag.corpora.contents import Contents
 from dpicl_rag.corpora.joins import Joins
-from dpicl_rag.corpora.kinds import MADE_ANEW, in_words, kind_of, write
-from dpicl_rag.corpora.passages import UNIT_FIELD, stored_fields
-from dpicl_rag.corpora.register import Register, pages
+from dpicl_rag.corpora.register import Register
 from dpicl_rag.documents import THREAD_OR_DOCUMENT, Document
 from dpicl_rag.errors import CorpusError
-
-if TYPE_CHECKING:
-    from chromadb.api.models.Collection import Collection
-
-_PAGE = 1000
+from dpicl_rag.loaders.shared_keys import Identity, name_key
+from dpicl_rag.retrieval.kinds import in_words
 
 
-def is_asked_for(collection: Collection, kind: str | None) -> bool:
+def is_asked_for(corpus: str, recorded: str | None, kind: str | None) -> bool:
     """Whether documents of a kind of unit make a corpus anew: it has another.
+
+    Args:
+        corpus: Its name.
+        recorded: What a unit of it is.
+        kind: What one of the documents is.
 
     Raises:
         CorpusError: Its units were chosen, and would have to be split.
     """
-    recorded = kind_of(collection)
     if kind is None or recorded is None or recorded == kind:
         return False
     if recorded != THREAD_OR_DOCUMENT:
         raise CorpusError(
-            f"a unit of {collection.name!r} is {in_words(recorded)}, and a unit cannot be split: "
+            f"a unit of {corpus!r} is {in_words(recorded)}, and a unit cannot be split: "
             "what it has lost, each part of it may have lost. Go on with that unit, or put the "
             "documents into another corpus"
         )
     return True
-
-
-def by_former(documents: Sequence[Document], collection: Collection) -> Sequence[Document]:
-    """The documents; of a corpus that was made anew, each tied to the unit that held it before."""
-    if not (collection.metadata or {}).get(MADE_ANEW):
-        return documents
-    return tied(documents)
 
 
 def tied(documents: Sequence[Document]) -> list[Document]:
@@ -69,14 +60,19 @@ def tied(documents: Sequence[Document]) -> list[Document]:
 
 
 def leaving(
-    documents: Sequence[Document], found: Identity, collection: Collection, joins: Joins
+    documents: Sequence[Document],
+    found: Identity,
+    corpus: str,
+    contents: Contents,
+    joins: Joins,
 ) -> set[str]:
     """The units of which the documents have nothing.
 
     Args:
         documents: All that shall be in the corpus.
         found: Their units.
-        collection: What is there.
+        corpus: Its name.
+        contents: What is there.
         joins: ``"allow"`` lets units leave, and chosen units become one.
 
     Raises:
@@ -85,29 +81,25 @@ def leaving(
     chosen: defaultdict[str, set[str]] = defaultdict(set)
     for document, unit in zip(documents, found.units, strict=True):
         chosen[unit].add(document.unit)
-    stored = collection.get(include=["metadatas"])["metadatas"] or []
-    units = {str(fields[UNIT_FIELD]) for fields in stored}
-    gone = units.difference(found.units, found.merged)
+    gone = contents.every_unit().difference(found.units, found.merged)
     if joins != "allow":
         if gone:
             raise CorpusError(
-                f"corpus {collection.name!r} holds records that these files do not have, or have "
+                f"corpus {corpus!r} holds records that these files do not have, or have "
                 "no value for the unit; nothing was stored. Give all files that it was made of, "
                 "with the same --text-field and --key-field, or let the others leave it with --yes "
                 "(joins='allow')"
             )
         if any(len(names) > 1 for names in chosen.values()):
             raise CorpusError(
-                f"one unit of {collection.name!r} holds records of several new units, which would "
+                f"one unit of {corpus!r} holds records of several new units, which would "
                 "become one, for a unit cannot be split; nothing was stored. --yes (joins='allow') "
                 "accepts that, or put the documents into another corpus"
             )
     return gone
 
 
-def finish(collection: Collection, register: Register, gone: set[str], kind: str) -> None:
-    """Let units leave the corpus, and note what a unit is from now on."""
-    register.record({name_key(unit): unit for unit in gone}, {}, {})
-    for page in pages(list(stored_fields(collection, UNIT_FIELD, sorted(gone))), _PAGE):
-        collection.delete(ids=list(page))
-    write(collection, kind, made_anew=True)
+def leave(contents: Contents, register: Register, units: set[str]) -> None:
+    """Let units leave the corpus; by their names they are known when they come back."""
+    register.record({name_key(unit): unit for unit in units}, {}, {})
+    contents.delete(contents.documents("unit", contents.numbers(units).values()))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from dpicl_rag.corpora.passages import OWN_FIELDS, TIE_FIELD, stored_fields
+from dpicl_rag.corpora.contents import Contents
 from dpicl_rag.errors import CorpusError
-
-if TYPE_CHECKING:
-    from chromadb.api.models.Collection import Collection
 
 MOST_UNITS = 3
 """How many units may become one before the owner is asked. Public.
@@ -85,16 +83,11 @@ def require_allowed(
         raise JoinError(MOST_UNITS, many)
 
 
-def described(joins: Iterable[Join], collection: Collection) -> list[Join]:
+def described(joins: Iterable[Join], contents: Contents) -> list[Join]:
     """Joins with the metadata of their documents, as far as passages of them are stored."""
     joins = list(joins)
     wanted = list(dict.fromkeys(digest for join in joins for digest in join.documents))
-    fields = {
-        str(one[TIE_FIELD]): {
-            name: str(value) for name, value in one.items() if name not in OWN_FIELDS
-        }
-        for one in stored_fields(collection, TIE_FIELD, wanted).values()
-    }
+    fields = {one.tie: json.loads(one.fields) for one in contents.documents("tie", wanted)}
     return [
         replace(join, documents={digest: fields.get(digest, {}) for digest in join.documents})
         for join in joins

@@ -1,101 +1,93 @@
-"""Passages: what a corpus stores of a document, and what identifies them."""
+"""Passages: how a corpus cuts a document, and what identifies it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from dpicl_rag.corpora.chunking import split_text
-from dpicl_rag.corpora.identity import digest_of, is_tied
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import CorpusError
-
-if TYPE_CHECKING:
-    from chromadb.api.models.Collection import Collection
-
-UNIT_FIELD = "dpicl_unit"
-DOCUMENT_FIELD = "dpicl_document"
-POSITION_FIELD = "dpicl_position"
-RECORD_FIELD = "dpicl_record"
-TIE_FIELD = "dpicl_tie"
-OWN_FIELDS = frozenset({UNIT_FIELD, DOCUMENT_FIELD, POSITION_FIELD, RECORD_FIELD, TIE_FIELD})
-"""Metadata fields of a stored passage that are not its document's."""
-
-_WANTED = 500  # values of a field that are looked for at a time
+from dpicl_rag.loaders.shared_keys import digest_of, is_tied, names_in
 
 LONGEST_FIELD = 1000
 MOST_FIELDS = 16_000
-"""Letters of one field of a document, and of all of them, that its passages keep."""
+"""Letters of one field of a document, and of all of them, that a corpus keeps."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Record:
-    """One passage with its place in the corpus.
+class CutDocument:
+    """A document in passages. Private.
 
     Attributes:
-        id: Identifier of the passage in its store.
-        unit: Privacy unit.
-        text: The passage.
-        metadata: Fields of the document it is from, as far as `labels` keeps them.
+        digest: Identifies it in its corpus: a hash of its unit and its text.
+        former: Digests that it may have from before it was this unit's.
+        unit: Its privacy unit.
+        record: The record it is from; see `Origin`.
+        tie: What the register knows it by; empty where nothing ties it.
+        fields: Its metadata, as JSON, as far as `labels` keeps it.
+        texts: Its passages.
     """
 
-    id: str
+    digest: bytes
+    former: tuple[bytes, ...]
     unit: str
-    text: str
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    record: str
+    tie: str
+    fields: str
+    texts: Sequence[str]
 
     def __repr__(self) -> str:
-        return "Record(<private>)"
+        return "CutDocument(<private>)"
 
 
-def passages_of(document: Document, size: int, overlap: int) -> list[Record]:
-    """Cut a document into passages to store.
+def cut_up(
+    documents: Iterable[Document], former: Mapping[str, Sequence[str]], size: int, overlap: int
+) -> tuple[list[CutDocument], int]:
+    """Cut documents into passages.
 
     Args:
-        document: The document.
+        documents: The documents, under their units.
+        former: By unit, other units under whose names its passages may be stored.
         size: Longest passage, in characters.
         overlap: Characters repeated between neighbours.
 
     Returns:
-        Passages with the fields of `OWN_FIELDS` in their metadata, and ids that depend on the
-        document's unit and text alone. None if there is no text.
+        Each document that has a text, once, those of a unit together, and how many have none.
 
     Raises:
-        CorpusError: A metadata field has an empty name, which no database takes.
+        CorpusError: A metadata field has an empty name.
     """
-    if "" in document.metadata:
-        raise CorpusError("a document has a metadata field without a name; leave it out")
-    text, unit = _storable(document.text), stored_unit(document.unit)
-    digest = hashlib.sha256(json.dumps([unit, text]).encode()).hexdigest()
-    record = document.origin.record
-    metadata = labels(document.metadata)
-    tie = {TIE_FIELD: digest_of(document)} if is_tied(document) else {}
-    return [
-        Record(
-            id=f"{digest}-{position}",
-            unit=unit,
-            text=passage,
-            metadata={
-                **metadata,
-                UNIT_FIELD: unit,
-                DOCUMENT_FIELD: digest,
-                POSITION_FIELD: str(position),
-                **({RECORD_FIELD: record} if record else {}),
-                **tie,
-            },
+    found: dict[str, dict[bytes, CutDocument]] = {}
+    empty = 0
+    for document in documents:
+        if "" in document.metadata:
+            raise CorpusError("a document has a metadata field without a name; leave it out")
+        text = _storable(document.text)
+        texts = split_text(text, size, overlap)
+        empty += not texts
+        if not texts:
+            continue
+        names = _former_names(document, former.get(document.unit, ()))
+        one = CutDocument(
+            digest=_digest(document.unit, text),
+            former=tuple(_digest(name, text) for name in names),
+            unit=document.unit,
+            record=document.origin.record,
+            tie=digest_of(document) if is_tied(document) else "",
+            fields=json.dumps(labels(document.metadata), ensure_ascii=False),
+            texts=texts,
         )
-        for position, passage in enumerate(split_text(text, size, overlap))
-    ]
+        found.setdefault(one.unit, {})[one.digest] = one
+    return [one for of_unit in found.values() for one in of_unit.values()], empty
 
 
 def labels(metadata: Mapping[str, object]) -> dict[str, str]:
-    """Fields of a document that each of its passages keeps, for filters.
+    """Fields of a document that a corpus keeps, for filters.
 
-    What is long is content and no label. A table's text is a field too: kept with each passage, it
-    would be stored as often as it has passages, and a file of 2 MB would fill the memory.
+    What is long is content and no label: a table's text is a field too, and would be kept twice.
 
     Args:
         metadata: Fields by name.
@@ -112,6 +104,12 @@ def labels(metadata: Mapping[str, object]) -> dict[str, str]:
     return kept
 
 
+def named(document: Document) -> Document:
+    """The document, its unit under the name that is stored."""
+    unit = stored_unit(document.unit)
+    return document if unit == document.unit else replace(document, unit=unit)
+
+
 def stored_unit(unit: str) -> str:
     """The name under which a unit is stored: its own, or a hash if no database takes that.
 
@@ -125,16 +123,19 @@ def stored_unit(unit: str) -> str:
     return unit
 
 
-def stored_fields(
-    collection: Collection, field: str, values: Sequence[str]
-) -> dict[str, Mapping[str, object]]:
-    """Metadata of the passages that have one of the values in a field, by their ids."""
-    found: dict[str, Mapping[str, object]] = {}
-    for first in range(0, len(values), _WANTED):
-        where = {field: {"$in": list(values[first : first + _WANTED])}}
-        some = collection.get(where=where, include=["metadatas"])
-        found.update(zip(some["ids"], some["metadatas"] or [], strict=True))
-    return found
+def _digest(unit: str, text: str) -> bytes:
+    return hashlib.sha256(json.dumps([unit, text]).encode()).digest()
+
+
+def _former_names(document: Document, names: Sequence[str]) -> Sequence[str]:
+    """Under which other names of units the passages of a document may be stored."""
+    origin = document.origin
+    own = names_in(origin.former)
+    # Of a corpus made anew: a row was under its own name, whatever became of that since. A message
+    # is known by others' keys as well, and may have been under the name of any.
+    if not own or len(own) < len(origin.former) or not set(own) <= set(names_in(origin.keys)):
+        return names
+    return [name for name in own if name != document.unit]
 
 
 def _storable(text: str) -> str:

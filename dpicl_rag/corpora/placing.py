@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Collection as Keys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 from dpicl_rag.corpora import anew as made_anew
-from dpicl_rag.corpora import kinds
-from dpicl_rag.corpora.identity import (
+from dpicl_rag.corpora.contents import Contents
+from dpicl_rag.corpora.joins import Join, Joins, require_allowed
+from dpicl_rag.corpora.passages import labels
+from dpicl_rag.corpora.register import Register, key_hash
+from dpicl_rag.corpora.separation import Tie
+from dpicl_rag.corpora.unit_accounts import Accounts
+from dpicl_rag.documents import Document, Origin
+from dpicl_rag.errors import CorpusError
+from dpicl_rag.loaders.mail import keys_of_stored
+from dpicl_rag.loaders.shared_keys import (
     Identity,
     digest_of,
     identified,
@@ -23,20 +31,11 @@ from dpicl_rag.corpora.identity import (
     names_in,
     offers_of,
 )
-from dpicl_rag.corpora.joins import Join, Joins, require_allowed
-from dpicl_rag.corpora.kinds import in_words
-from dpicl_rag.corpora.passages import UNIT_FIELD, labels, stored_fields
-from dpicl_rag.corpora.register import Register, key_hash, pages
-from dpicl_rag.corpora.separation import Tie
-from dpicl_rag.corpora.unit_accounts import Accounts
-from dpicl_rag.documents import Document, Origin
-from dpicl_rag.errors import CorpusError
-from dpicl_rag.loaders.mail import keys_of_stored
+from dpicl_rag.retrieval import kinds
+from dpicl_rag.retrieval.kinds import in_words
 
-if TYPE_CHECKING:
-    from chromadb.api.models.Collection import Collection
-
-_PAGE = 1000
+KIND, MADE_ANEW = "kind of unit", "made anew"
+"""What a corpus says of itself: what a unit is, and whether it was another before."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -63,7 +62,8 @@ class Placed:
 
 def place(
     documents: Sequence[Document],
-    collection: Collection,
+    corpus: str,
+    contents: Contents,
     register: Register,
     accounts: Accounts,
     joins: Joins,
@@ -72,15 +72,14 @@ def place(
 ) -> Placed:
     """Find the unit of each document, and make those one that turn out to be.
 
-    Nothing is written before all is found and allowed. Then spend is joined first, passages move,
-    and the register is last. So a process that is killed in between has forgotten no spend, and to
-    place the same documents again repairs it: until the register says otherwise the units are found
-    to be two, and no step does harm when it was done before.
+    Nothing is written before all is found and allowed. Then spend is joined, before the transaction
+    of the corpus commits. So a process that is killed in between has forgotten no spend, and to
+    place the same documents again repairs it.
 
     Args:
-        documents: What arrives, under names that the collection takes.
-        collection: The passages. Its metadata note what a unit of it is, at the first document
-            that says so. Before that a corpus has no keys, and those of its messages are read.
+        documents: What arrives, under names that a corpus takes.
+        corpus: Its name.
+        contents: What it holds. It notes what a unit of it is, at the first document that says so.
         register: Of the corpus.
         accounts: Of its units.
         joins: Whether more than `MOST_UNITS` units may become one.
@@ -91,30 +90,35 @@ def place(
         JoinError: More units would become one than are allowed to.
     """
     kind = _kind(documents)
-    is_anew = anew and made_anew.is_asked_for(collection, kind)
-    is_new = kind is not None and not is_anew and not kinds.require(collection, kind)
-    documents = made_anew.tied(documents) if is_anew else made_anew.by_former(documents, collection)
+    meta = contents.meta()
+    recorded = meta.get(KIND)
+    is_anew = anew and made_anew.is_asked_for(corpus, recorded, kind)
+    if not is_anew and kind is not None:
+        kinds.require(corpus, recorded, kind)
+    documents = made_anew.tied(documents) if is_anew or meta.get(MADE_ANEW) else documents
     named = {*keys_of(filter(is_tied, documents)), *register.units(keys_of(documents))}
     documents = [_by_name(document, named) for document in documents]
     there = register.documents(digest_of(document) for document in documents if is_tied(document))
     gone = {digest for digest, unit in there.items() if unit is None}
     left = [d for d in documents if not (is_tied(d) and digest_of(d) in gone)]
-    everyone = [*left, *(_messages(collection) if is_new else [])]
+    # Before it had a kind a corpus had no keys: those of its messages are read.
+    is_new = kind is not None and recorded is None
+    everyone = [*left, *(_messages(contents) if is_new else [])]
     split = register.split({document.unit for document in everyone})
     keys = keys_of(everyone, split)
     known = register.units([*keys, *offers_of(everyone)])
     tied = keys_of(filter(is_tied, everyone), split)
     strangers = names_in(key for key in tied if key not in known)
-    known.update((name_key(unit), unit) for unit in _stored(collection, strangers))
+    known.update((name_key(unit), unit) for unit in contents.numbers(strangers))
     offered = register.offering(keys)
     found = identify(everyone, known, offered, split)
     made = _joins(left, found, known, offered, there)
-    gone = made_anew.leaving(left, found, collection, joins) if is_anew else set()
+    leaves = made_anew.leaving(left, found, corpus, contents, joins) if is_anew else set()
     if made:
         if not is_anew:
             require_allowed(made, register.former_names(), joins)
         accounts.join(found.merged)
-        _move(collection, found.merged)
+        contents.merge(found.merged)
         register.merge(made)
     register.record(
         found.keys,
@@ -125,13 +129,14 @@ def place(
             if is_tied(document)
         },
     )
-    if is_anew and kind is not None:
-        made_anew.finish(collection, register, gone, kind)
-    elif is_new and kind is not None:
-        kinds.write(collection, kind)
+    if is_anew:
+        made_anew.leave(contents, register, leaves)
+        contents.set_meta({KIND: kind, MADE_ANEW: True})
+    elif is_new:
+        contents.set_meta({KIND: kind})
     placed = identified(left, found.units[: len(left)])
     told = () if is_anew else tuple(made)  # that units become one is what was asked for
-    return Placed(placed, register.stored_names(), told, len(documents) - len(left), len(gone))
+    return Placed(placed, register.stored_names(), told, len(documents) - len(left), len(leaves))
 
 
 def _by_name(document: Document, named: Keys[str]) -> Document:
@@ -185,25 +190,16 @@ def _kind(documents: Sequence[Document]) -> str | None:
     return found[0] if found else None
 
 
-def _messages(collection: Collection) -> list[Document]:
+def _messages(contents: Contents) -> list[Document]:
     """What ties stored messages to others, in place of their documents."""
-    fields = collection.get(include=["metadatas"])["metadatas"] or []
-    return [
-        Document("", str(field[UNIT_FIELD]), origin=Origin("", *keys_of_stored(field)))
-        for field in fields
-        if field.get("thread") == field[UNIT_FIELD]
-    ]
-
-
-def _stored(collection: Collection, units: Sequence[str]) -> set[str]:
-    """Which of the units have passages."""
-    found = stored_fields(collection, UNIT_FIELD, units).values()
-    return {str(fields[UNIT_FIELD]) for fields in found}
-
-
-def _move(collection: Collection, merged: Mapping[str, str]) -> None:
-    """Give the passages of units that go to the units that these are part of."""
-    found = stored_fields(collection, UNIT_FIELD, list(merged))
-    stays = {id: merged[str(fields[UNIT_FIELD])] for id, fields in found.items()}
-    for page in pages(list(stays), _PAGE):
-        collection.update(list(page), metadatas=[{UNIT_FIELD: stays[id]} for id in page])
+    found = []
+    units: dict[int, str] = {}
+    for stored in contents.every_document():
+        fields = json.loads(stored.fields)
+        if "thread" in fields:
+            if stored.unit not in units:
+                units |= contents.units([stored.unit])
+            if fields["thread"] == units[stored.unit]:
+                origin = Origin("", *keys_of_stored(fields))
+                found.append(Document("", units[stored.unit], origin=origin))
+    return found

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from dpicl_rag.corpora.identity import Components, connect, is_part, part_name
+from dpicl_rag.loaders.shared_keys import Components, connect, is_part, part_name
 
 
 @dataclass(frozen=True, slots=True, repr=False)

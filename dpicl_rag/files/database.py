@@ -48,6 +48,8 @@ class FileKind:
         migrations: Statements that lead from each version to the next; the first starts from an
             empty file.
         damaged: Queries that find a row only in a file that is damaged.
+        checked_when_opened: Whether the whole file is looked through then.
+        erases: Whether what is deleted is overwritten.
     """
 
     noun: str
@@ -56,6 +58,8 @@ class FileKind:
     application_id: int
     migrations: tuple[tuple[str, ...], ...]
     damaged: tuple[str, ...] = ()
+    checked_when_opened: bool = True
+    erases: bool = False
 
     def version(self, connection: sqlite3.Connection) -> int:
         """Version of the file's tables; 0 if it is empty."""
@@ -130,7 +134,8 @@ class Database:
         """
         if self.read(self._kind.version) < len(self._kind.migrations):
             self.write(migrate or self._kind.migrate)
-        self.read(self._kind.require_sound)
+        if self._kind.checked_when_opened:
+            self.read(self._kind.require_sound)
 
     def write(self, action: Callable[[sqlite3.Connection], T]) -> T:
         """Run ``action`` in a transaction that holds the write lock; durable on return.
@@ -168,6 +173,15 @@ class Database:
                 self._connected().execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
         self._guarded(checkpoint)
+
+    def shrink(self) -> None:
+        """Give the space of what was deleted back to the disk."""
+
+        def vacuum() -> None:
+            with self._lock:
+                self._connected().execute("VACUUM")
+
+        self._guarded(vacuum)
 
     def close(self) -> None:
         """Close the connection; later calls raise the error of the kind."""
@@ -245,6 +259,8 @@ class Database:
         # A commit returns after the disk has it. fullfsync matters on macOS only.
         for setting in ("synchronous = FULL", "fullfsync = ON", "foreign_keys = ON"):
             connection.execute(f"PRAGMA {setting}")
+        if self._kind.erases:
+            connection.execute("PRAGMA secure_delete = ON")
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # opens the log
 
     def _require_known_version(self, connection: sqlite3.Connection) -> None:

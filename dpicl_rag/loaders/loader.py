@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from dpicl_rag.corpora.identity import name_key
 from dpicl_rag.documents import THREAD_OR_DOCUMENT, Document, Origin
 from dpicl_rag.errors import ConfigurationError, LoaderError
 from dpicl_rag.loaders.columns import Columns, few, judge
@@ -35,6 +34,7 @@ from dpicl_rag.loaders.records import (
     Record,
     UnreadableError,
 )
+from dpicl_rag.loaders.shared_keys import name_key
 from dpicl_rag.loaders.sources import SUPPORTED, Kind, Source, find_sources, shown, unsupported
 from dpicl_rag.loaders.streams import Stream, open_stream
 from dpicl_rag.loaders.table_files import columns_of, read_csv, read_json, read_jsonl

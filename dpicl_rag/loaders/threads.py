@@ -33,8 +33,8 @@ import hashlib
 import math
 from collections.abc import Sequence
 
-from dpicl_rag.corpora.identity import Components, connect
 from dpicl_rag.loaders.records import ThreadKeys
+from dpicl_rag.loaders.shared_keys import Components, connect
 from dpicl_rag.loaders.subjects import is_marked, normalise
 
 PERIOD = 90 * 24 * 3600

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from dpicl_rag._other_libraries import LLAMA_INDEX
 from dpicl_rag.accounting import DIRECT, Stability
-from dpicl_rag.corpora.identity import identified, identify, is_tied
 from dpicl_rag.documents import Document, readable_documents
 from dpicl_rag.errors import ConfigurationError, MissingDocumentsError
 from dpicl_rag.loaders.framework_documents import FrameworkDocument, own
+from dpicl_rag.loaders.shared_keys import identified, identify, is_tied
 from dpicl_rag.retrieval.base import ExactRetriever, Retriever
 from dpicl_rag.retrieval.exact import ThresholdRetriever, TopKRetriever
 from dpicl_rag.retrieval.private_threshold import PrivateThresholdRetriever

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from dpicl_rag.corpora.passages import Record
 from dpicl_rag.documents import Document
 from dpicl_rag.retrieval.base import unit_key
 from dpicl_rag.retrieval.embeddings import Embedder
+from dpicl_rag.retrieval.stored_record import Record
 
 _GRID = float(2**24)
 _BLOCK = 16384  # rows converted to float64 at a time: 50 MB at 384 dimensions

@@ -19,7 +19,7 @@ from starlette.formparsers import MultiPartException
 from starlette.requests import ClientDisconnect
 
 from dpicl_rag.answering.answers import in_thread
-from dpicl_rag.corpora.corpus import require_corpus_name
+from dpicl_rag.corpora.folder import require_corpus_name
 from dpicl_rag.errors import ConfigurationError, CorpusError
 from dpicl_rag.ledger.scope import require_name
 from dpicl_rag.server import views

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from dpicl_rag.configuration import PrivacyConfig
-from dpicl_rag.corpora import Corpus
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.prompts import PromptTemplate
 from dpicl_rag.retrieval import UNITS, retriever_over
+from dpicl_rag.retrieval.vectors import VectorSource
 from dpicl_rag.server.catalogue import Served
 
 _SEARCH = frozenset({"threshold", "top_k"})
@@ -46,7 +46,7 @@ class CorpusSettings:
         PrivacyConfig.create(**privacy)
         return CorpusSettings(privacy, search, prompt)
 
-    def served(self, corpus: Corpus) -> Served:
+    def served(self, corpus: VectorSource) -> Served:
         """A corpus with these settings."""
         units = self.privacy.get("units", UNITS)
         retriever = retriever_over(corpus, units=units, **self.search)

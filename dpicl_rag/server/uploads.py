@@ -18,11 +18,11 @@ from filelock import FileLock, Timeout
 from dpicl_rag.answering.answers import in_thread
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.corpora import Corpus
-from dpicl_rag.corpora.passage_changes import Ingested
+from dpicl_rag.corpora.corpus import Ingested
+from dpicl_rag.corpora.folder import beside
 from dpicl_rag.errors import ConfigurationError, LoaderError
 from dpicl_rag.loaders import LoadReport, LoadResult, load
 from dpicl_rag.retrieval.embeddings import Embedder
-from dpicl_rag.retrieval.store import beside
 from dpicl_rag.server.admission import Admission
 from dpicl_rag.server.catalogue import Catalogue
 from dpicl_rag.server.jobs import Job

@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dpicl_rag._unobserved import unobserved
-from dpicl_rag.corpora.defects import Defect, comparable, find_defects
-from dpicl_rag.corpora.passages import Record
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import CorpusError, DPICLError
 from dpicl_rag.retrieval.base import unit_key
+from dpicl_rag.retrieval.defects import Defect, comparable, find_defects
 from dpicl_rag.retrieval.embeddings import Embedder
+from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.retrieval.vectors import Found, Scored, Where, on_grid
 from dpicl_rag.stores.metadata_filters import Filter, filter_from
 

@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dpicl_rag._packaged import optional
-from dpicl_rag.corpora.defects import NO_TEXT, Defect, record_of
-from dpicl_rag.corpora.passages import Record
 from dpicl_rag.documents import unit_of
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.retrieval.defects import NO_TEXT, Defect, record_of
 from dpicl_rag.retrieval.embeddings import Embedder
+from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.stores.exact_store import ExactStore, Question, Reading, Row, T
 from dpicl_rag.stores.metadata_filters import Filter
 

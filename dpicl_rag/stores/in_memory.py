@@ -11,10 +11,10 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dpicl_rag.corpora.defects import Defect, comparable, find_defects, vector_length
-from dpicl_rag.corpora.passages import Record
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.retrieval.defects import Defect, comparable, find_defects, vector_length
 from dpicl_rag.retrieval.embeddings import Embedder
+from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.retrieval.vectors import Found, Snapshot, Where
 
 

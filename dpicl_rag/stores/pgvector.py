@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dpicl_rag._packaged import optional
-from dpicl_rag.corpora.defects import NO_TEXT, NO_UNIT, Defect
-from dpicl_rag.corpora.passages import OWN_FIELDS, Record
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.retrieval.defects import NO_TEXT, NO_UNIT, Defect
 from dpicl_rag.retrieval.embeddings import Embedder
+from dpicl_rag.retrieval.stored_record import OWN_FIELDS, Record
 from dpicl_rag.stores.exact_store import ExactStore, Question, Reading, Row, T
 from dpicl_rag.stores.metadata_filters import EVERYTHING, Filter
 from dpicl_rag.stores.pg_statements import Statements, Table, types_of

@@ -8,13 +8,14 @@ from dpicl_rag.knowledge import PublicDocuments
 from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.prompts import PromptTemplate
 from dpicl_rag.research.baselines import greedy_answer
+from dpicl_rag.stores.chroma import ChromaCollection
 
 RECORDS = 1
 """Records that an answer reads unless told otherwise: the packaged model confuses several."""
 
 
 def ordinary_answer(
-    corpus: Corpus,
+    corpus: Corpus | ChromaCollection,
     question: str,
     model: LanguageModel,
     *,

@@ -1,31 +1,38 @@
-"""A synthetic corpus as a Chroma collection that any client reads.
+"""A synthetic corpus as a corpus of ours, or as a Chroma collection that any client reads.
 
 Records carry their text, their vector and ``{synthetic, key, run, tokens}``, all of it public, and
-no privacy unit. The collection says of itself that it is synthetic (`SyntheticOrigin`).
+no privacy unit. Where they are put says that they are synthetic (`SyntheticOrigin`).
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpicl_rag.corpora import Corpus
-from dpicl_rag.corpora.corpus import collection_metadata, require_corpus_name
-from dpicl_rag.corpora.register import pages
-from dpicl_rag.corpora.synthetic_mark import SyntheticOrigin
+from dpicl_rag.corpora.folder import require_corpus_name
+from dpicl_rag.documents import Document
 from dpicl_rag.errors import CorpusError
+from dpicl_rag.files.checked_table import pages
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
-from dpicl_rag.retrieval.store import Store
+from dpicl_rag.retrieval.synthetic_mark import SyntheticOrigin
+from dpicl_rag.stores.chroma import (
+    EMBEDDER_FIELD,
+    PUBLIC_FIELD,
+    ChromaCollection,
+    CollectionAddress,
+)
+from dpicl_rag.stores.chroma_client import guarded, opened
 
 if TYPE_CHECKING:
-    from dpicl_rag.synthesis.released_records import Synthesis
+    from dpicl_rag.synthesis.released_records import Synthesis, SyntheticRecord
 
 _PAGE = 64
 
-# An index that other programs search, unlike those of private corpora, which are always scanned.
-_CONFIGURATION = {"hnsw": {"space": "cosine"}}
+# An index that other programs search.
+_CONFIGURATION: Any = {"hnsw": {"space": "cosine"}}
 
 
 def into_corpus(
@@ -34,13 +41,13 @@ def into_corpus(
     path: str | Path | None = None,
     *,
     embedder: Embedder | None = None,
-) -> Corpus:
-    """Put the finished records into a collection; again, nothing changes.
+) -> Corpus | ChromaCollection:
+    """Put the finished records into a corpus; again, nothing changes.
 
     Args:
         synthesis: The records.
-        name: Of the corpus.
-        path: Folder of the Chroma database; the user's data folder if None.
+        name: Of the corpus, or the address of a Chroma collection; see `CollectionAddress`.
+        path: Folder of the corpora; the user's data folder if None.
         embedder: Embedding model; the packaged one if None.
 
     Raises:
@@ -49,57 +56,93 @@ def into_corpus(
     require_free(name, path, synthesis.run)
     embedder = embedder or SentenceTransformerEmbedder()
     origin = SyntheticOrigin(synthesis.run, synthesis.epsilon, synthesis.delta)
-    finished = [
-        (f"{origin.run}-{number}", record)
+    finished = {
+        f"{origin.run}-{number}": record
         for number, record in enumerate(synthesis.records)
         if record.text and record.stopped_by != "interrupted"
+    }
+    if (address := CollectionAddress.of(name)) is not None:
+        _into_collection(finished, address, origin, embedder)
+        return ChromaCollection.open(name, embedder=embedder)
+    longest = max((len(record.text) for record in finished.values()), default=1)
+    made = Corpus.create(
+        name,
+        path,
+        embedder=embedder,
+        chunk_size=2 * longest + 2,  # a record is one passage
+        chunk_overlap=0,
+        public=True,
+        synthetic=origin,
+    )
+    documents = [
+        Document(record.text, id, {field: str(value) for field, value in _fields(record, origin)})
+        for id, record in finished.items()
     ]
-    with Store.at(path, None).writing() as chroma:
-        collection = chroma.get_or_create_collection(
-            name,
-            metadata={**collection_metadata(embedder, public=True), **origin.metadata},
-            embedding_function=None,
-            configuration=_CONFIGURATION,
-        )
-        for page in pages(finished, _PAGE):
-            texts = [record.text for _, record in page]
-            collection.upsert(
-                [id for id, _ in page],
-                embeddings=np.asarray(embedder.embed(texts), dtype=np.float32),
-                documents=texts,
-                metadatas=[
-                    {
-                        "synthetic": True,
-                        "key": record.key or record.label or "",
-                        "run": origin.run,
-                        "tokens": record.tokens,
-                    }
-                    for _, record in page
-                ],
-            )
-    return Corpus.open(name, path, embedder=embedder)
+    made.add_synthetic(documents)
+    return made
 
 
 def require_free(name: str, path: str | Path | None, run: str | None = None) -> None:
     """Refuse the name of a corpus that is there.
 
     Args:
-        name: Of the corpus to be made.
-        path: Folder of the Chroma database.
+        name: Of the corpus to be made, or the address of a Chroma collection.
+        path: Folder of the corpora.
         run: The synthesis whose own corpus may be there.
 
     Raises:
         CorpusError: The name cannot be one, or is taken.
     """
-    require_corpus_name(name)
-    store = Store.at(path, None)
-    if name not in store.names():
-        return
-    with store.reading() as chroma:
-        metadata = chroma.get_collection(name, embedding_function=None).metadata or {}
-    origin = SyntheticOrigin.of(metadata)
+    if (address := CollectionAddress.of(name)) is not None:
+        with guarded(), opened(_made(address.place)) as client:
+            there = {one.name: one.metadata or {} for one in client.list_collections()}
+        if address.name not in there:
+            return
+        origin = SyntheticOrigin.of(there[address.name])
+    else:
+        require_corpus_name(name)
+        if name not in Corpus.names(path):
+            return
+        origin = Corpus.synthetic_origin(name, path)
     if origin is None or origin.run != run:
         raise CorpusError(
             f"there is a corpus {name!r} already; give another name, or delete it with `dpicl-rag "
             f"corpora delete {name}`"
         )
+
+
+def _into_collection(
+    records: dict[str, SyntheticRecord],
+    address: CollectionAddress,
+    origin: SyntheticOrigin,
+    embedder: Embedder,
+) -> None:
+    mark = {EMBEDDER_FIELD: embedder.fingerprint, PUBLIC_FIELD: True, **origin.metadata}
+    with guarded(), opened(_made(address.place)) as client:
+        collection = client.get_or_create_collection(
+            address.name, metadata=mark, embedding_function=None, configuration=_CONFIGURATION
+        )
+        for page in pages(list(records.items()), _PAGE):
+            texts = [record.text for _, record in page]
+            collection.upsert(
+                [id for id, _ in page],
+                embeddings=np.asarray(embedder.embed(texts), dtype=np.float32),
+                documents=texts,
+                metadatas=[dict(_fields(record, origin)) for _, record in page],
+            )
+
+
+def _fields(record: SyntheticRecord, origin: SyntheticOrigin) -> list[tuple[str, Any]]:
+    return [
+        ("synthetic", True),
+        ("key", record.key or record.label or ""),
+        ("run", origin.run),
+        ("tokens", record.tokens),
+    ]
+
+
+def _made(place: str) -> str:
+    """The place of a Chroma database; a folder is made where there is none."""
+    if "://" not in place:
+        Path(place).expanduser().mkdir(parents=True, exist_ok=True, mode=0o700)
+    return place

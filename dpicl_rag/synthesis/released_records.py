@@ -16,6 +16,7 @@ from dpicl_rag.prompts import Example
 if TYPE_CHECKING:
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.retrieval.embeddings import Embedder
+    from dpicl_rag.stores.chroma import ChromaCollection
 
 StoppedBy = Literal["end", "length", "budget", "interrupted"]
 """Why a record ended: a stop token or string, its length, the budget, or a kill of the run."""
@@ -106,12 +107,12 @@ class Synthesis:
 
     def into_corpus(
         self, name: str, path: str | Path | None = None, *, embedder: Embedder | None = None
-    ) -> Corpus:
-        """Put the finished records into a Chroma collection that any client may read.
+    ) -> Corpus | ChromaCollection:
+        """Put the finished records into a corpus, or a Chroma collection that any client may read.
 
         Args:
-            name: Of the corpus.
-            path: Folder of the Chroma database; the user's data folder if None.
+            name: Of the corpus, or ``chroma:FOLDER-OR-URL#COLLECTION``.
+            path: Folder of the corpora; the user's data folder if None.
             embedder: Embedding model; the packaged one if None.
 
         Returns:

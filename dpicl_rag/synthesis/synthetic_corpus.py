@@ -30,6 +30,7 @@ from dpicl_rag.synthesis.unit_words import PublicWords, UnitWords
 
 if TYPE_CHECKING:
     from dpicl_rag.corpora import Corpus
+    from dpicl_rag.stores.chroma import ChromaCollection
     from dpicl_rag.ledger import Ledger
     from dpicl_rag.retrieval.embeddings import Embedder
 
@@ -46,7 +47,7 @@ Units = Mapping[str, Sequence[str]]
 
 
 def synthesise_corpus(
-    source: Corpus | Iterable[Document | str],
+    source: Corpus | ChromaCollection | Iterable[Document | str],
     target: str,
     *,
     epsilon: float,
@@ -108,7 +109,7 @@ def synthesise_corpus(
 
 
 def synthesise(
-    source: Corpus | Iterable[Document | str],
+    source: Corpus | ChromaCollection | Iterable[Document | str],
     plan: CorpusPlan,
     *,
     model: Any = None,
@@ -329,7 +330,7 @@ def _ended(parts: Sequence[Sequence[int]], plan: CorpusPlan, model: LanguageMode
     return "end" if last.ended(model.tokenizer, parts[-1]) else "length"
 
 
-def _passages(source: Corpus | Iterable[Document | str]) -> Units:
+def _passages(source: Corpus | ChromaCollection | Iterable[Document | str]) -> Units:
     """The passages of each unit, in an order that depends on nothing else."""
     if (records := getattr(source, "records", None)) is not None:
         found: dict[str, list[str]] = {}

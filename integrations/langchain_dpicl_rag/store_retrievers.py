@@ -9,8 +9,8 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore, VectorStoreRetriever
 
 from dpicl_rag.corpora import Corpus
-from dpicl_rag.corpora.defects import Defect, record_of
-from dpicl_rag.corpora.passages import Record
+from dpicl_rag.retrieval.defects import Defect, record_of
+from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval import UNITS, Retriever, refuse_approximate, retriever_over
 from dpicl_rag.retrieval.vectors import VectorSource, Where

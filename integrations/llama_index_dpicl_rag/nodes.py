@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from llama_index.core.schema import BaseNode, MetadataMode
 
-from dpicl_rag.corpora.defects import Defect, record_of
-from dpicl_rag.corpora.passages import Record
+from dpicl_rag.retrieval.defects import Defect, record_of
+from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.loaders.framework_documents import fields_of_node
 
 

@@ -14,7 +14,7 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from dpicl_rag import ConfigurationError, CorpusError, MissingDocumentsError, Stability
 from dpicl_rag import Document as OwnDocument
 from dpicl_rag.corpora import Corpus
-from dpicl_rag.corpora.defects import NO_UNIT
+from dpicl_rag.retrieval.defects import NO_UNIT
 from dpicl_rag.loaders.framework_documents import own
 from dpicl_rag.retrieval import (
     GivenDocuments,

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dpicl_rag.corpora.identity import Components, connect, name_key
+from dpicl_rag.loaders.shared_keys import Components, connect, name_key
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError, LoaderError
 from dpicl_rag.loaders import LoadResult, load

@@ -11,7 +11,7 @@ from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.exc import NotSupportedError
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from dpicl_rag.corpora.defects import NO_TEXT, NO_UNIT, NO_VECTOR, OTHER_LENGTH
+from dpicl_rag.retrieval.defects import NO_TEXT, NO_UNIT, NO_VECTOR, OTHER_LENGTH
 from dpicl_rag.errors import ConfigurationError, CorpusError
 from dpicl_rag.retrieval import ThresholdRetriever, TopKRetriever
 from dpicl_rag.stores import pgvector

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from qdrant_client import AsyncQdrantClient, QdrantClient, models
 
-from dpicl_rag.corpora.defects import NO_TEXT, NO_UNIT, NO_VECTOR
+from dpicl_rag.retrieval.defects import NO_TEXT, NO_UNIT, NO_VECTOR
 from dpicl_rag.errors import ConfigurationError, CorpusError
 from dpicl_rag.retrieval import ThresholdRetriever, TopKRetriever
 from dpicl_rag.stores import qdrant

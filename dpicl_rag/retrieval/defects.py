@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from dpicl_rag.corpora.passages import OWN_FIELDS, Record
 from dpicl_rag.documents import unit_of
 from dpicl_rag.retrieval.embeddings import Embedder
+from dpicl_rag.retrieval.stored_record import OWN_FIELDS, Record
 
 NO_TEXT = "it has no text, so no question reads it"
 NO_UNIT = "it has no value for the privacy unit, so no question reads it"

@@ -1,4 +1,4 @@
-"""How a collection says of itself that it is synthetic, and under which budget it was drawn."""
+"""How a corpus says of itself that it is synthetic, and under which budget it was drawn."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class SyntheticOrigin:
 
     @property
     def metadata(self) -> dict[str, str | float]:
-        """What the collection keeps of it."""
+        """What the corpus keeps of it."""
         return {_RUN: self.run, _EPSILON: self.epsilon, _DELTA: self.delta}
 
     @staticmethod
     def of(metadata: Mapping[str, Any]) -> SyntheticOrigin | None:
-        """Read back from a collection; None where it is not synthetic."""
+        """Read back from a corpus; None where it is not synthetic."""
         if _RUN not in metadata:
             return None
         return SyntheticOrigin(metadata[_RUN], metadata[_EPSILON], metadata[_DELTA])

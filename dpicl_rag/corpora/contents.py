@@ -1,0 +1,279 @@
+"""What a corpus holds, within one transaction: documents and passages under their units."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dpicl_rag.corpora.corpus_schema import DOCUMENT, META, PASSAGE, PENDING, UNIT
+from dpicl_rag.corpora.passages import CutDocument
+from dpicl_rag.corpora.vector_file import VectorFile
+from dpicl_rag.errors import CorpusError
+from dpicl_rag.files.database import require_whole
+from dpicl_rag.retrieval.metadata_filters import Filter
+from dpicl_rag.retrieval.stored_record import Record
+
+_VERSION, _ROWS, _DIMENSIONS = "version", "rows", "dimensions"
+
+Embedded = tuple[CutDocument, npt.NDArray[np.float32]]
+"""A document, and the gridded vectors of its passages."""
+
+
+class StoredDocument(NamedTuple):
+    """A row of the table of documents. Private."""
+
+    number: int
+    digest: bytes
+    unit: int
+    record: str
+    tie: str
+    fields: str
+
+
+class Contents:
+    """Reads and changes the tables of documents. Private.
+
+    Args:
+        connection: In a transaction; one that writes, for what changes anything.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def __repr__(self) -> str:
+        return "Contents(<private>)"
+
+    # What is said of the whole.
+
+    def meta(self) -> dict[str, Any]:
+        """What the corpus says of itself. Public, but for what is pending."""
+        return {name: json.loads(value) for name, value in META.rows(self._connection)}
+
+    def set_meta(self, values: Mapping[str, Any]) -> None:
+        """Write what the corpus says of itself; None takes a value away."""
+        META.drop(self._connection, "name", [n for n, value in values.items() if value is None])
+        kept = [(n, json.dumps(value)) for n, value in values.items() if value is not None]
+        META.put(self._connection, kept)
+
+    def renew(self) -> None:
+        """The corpus is another from this transaction on."""
+        self.set_meta({_VERSION: self.meta().get(_VERSION, 0) + 1})
+
+    def size(self) -> tuple[int, int, int]:
+        """Its version, the length of its vectors, and how many rows they take."""
+        meta = self.meta()
+        return meta.get(_VERSION, 0), meta.get(_DIMENSIONS, 0), meta.get(_ROWS, 0)
+
+    def pending(self) -> dict[int, int]:
+        """By row, the number of a unit that the file of vectors may not say yet."""
+        return dict(PENDING.rows(self._connection))
+
+    def settled(self) -> None:
+        """The file of vectors says all that was pending."""
+        self._connection.execute("DELETE FROM pending")
+
+    # Units.
+
+    def units(self, numbers: Iterable[int]) -> dict[int, str]:
+        """Names of units by their numbers, of those that are there."""
+        return dict(UNIT.among(self._connection, "number", numbers))
+
+    def numbers(self, names: Iterable[str]) -> dict[str, int]:
+        """Numbers of the units that have documents, by their names."""
+        return {name: number for number, name in UNIT.among(self._connection, "name", names)}
+
+    def every_unit(self) -> set[str]:
+        """Names of all units that have documents."""
+        return {name for _, name in UNIT.rows(self._connection)}
+
+    # Documents.
+
+    def documents(self, column: str, values: Iterable[Any]) -> list[StoredDocument]:
+        """Documents that have one of the values in a column; none that are empty."""
+        condition = f"{column} <> ''" if column in ("record", "tie") else "1"
+        found = DOCUMENT.among(self._connection, column, values, condition)
+        return [StoredDocument(*row) for row in found]
+
+    def every_document(self) -> Iterator[StoredDocument]:
+        """All documents."""
+        return (StoredDocument(*row) for row in DOCUMENT.rows(self._connection))
+
+    def passages(self, documents: Iterable[int]) -> dict[int, set[int]]:
+        """By document, the positions of the passages that are there."""
+        found: dict[int, set[int]] = {}
+        for _, document, position, *_ in PASSAGE.among(self._connection, "document", documents):
+            found.setdefault(document, set()).add(position)
+        return found
+
+    def store(self, documents: Sequence[Embedded], file: VectorFile, free: Sequence[int]) -> None:
+        """Add documents that are not there.
+
+        Args:
+            documents: With the vectors of their passages.
+            file: Where vectors go.
+            free: Rows of it that are nobody's.
+        """
+        _, dimensions, rows = self.size()
+        there = {one.digest for one in self.documents("digest", [d.digest for d, _ in documents])}
+        new = [(one, vectors) for one, vectors in documents if one.digest not in there]
+        if not new:
+            return
+        vectors = np.concatenate([vectors for _, vectors in new])
+        if dimensions and vectors.shape[1] != dimensions:
+            raise CorpusError("the embedder's vectors have another length than those of the corpus")
+        numbers = self._made({one.unit for one, _ in new})
+        count = len(vectors)
+        own = np.array([numbers[one.unit] for one, found in new for _ in found], dtype=np.int64)
+        reused = np.array(free[:count], dtype=np.int64)
+        appended = np.arange(rows, rows + count - len(reused), dtype=np.int64)
+        places = np.concatenate([reused, appended])
+        # A row that was there is nobody's for questions that began before, until this is committed.
+        units = np.where(np.arange(count) < len(reused), 0, own)
+        checks = file.write(places, vectors, units).view(np.int64).tolist()
+        PENDING.put(
+            self._connection, zip(reused.tolist(), own[: len(reused)].tolist(), strict=True)
+        )
+        ((first,),) = self._connection.execute(
+            "SELECT coalesce(max(number), 0) + 1 FROM document"
+        ).fetchall()
+        DOCUMENT.put(
+            self._connection,
+            (
+                (first + place, one.digest, numbers[one.unit], one.record, one.tie, one.fields)
+                for place, (one, _) in enumerate(new)
+            ),
+        )
+        texts = (
+            (first + place, position, text)
+            for place, (one, _) in enumerate(new)
+            for position, text in enumerate(one.texts)
+        )
+        PASSAGE.put(
+            self._connection,
+            (
+                (row, document, position, check, text)
+                for row, check, (document, position, text) in zip(
+                    places.tolist(), checks, texts, strict=True
+                )
+            ),
+        )
+        self.set_meta({_DIMENSIONS: vectors.shape[1], _ROWS: rows + len(appended)})
+
+    def update(self, documents: Iterable[StoredDocument]) -> None:
+        """Write what is known of documents beside their passages and their units."""
+        DOCUMENT.put(self._connection, documents)
+
+    def move(self, units: Mapping[int, str]) -> None:
+        """Give documents to other units, by their names."""
+        documents = self.documents("number", units)
+        numbers = self._made(set(units.values()))
+        DOCUMENT.put(
+            self._connection, [d._replace(unit=numbers[units[d.number]]) for d in documents]
+        )
+        of = {document: numbers[name] for document, name in units.items()}
+        rows = list(PASSAGE.among(self._connection, "document", units))
+        PENDING.put(self._connection, [(row, of[document]) for row, document, *_ in rows])
+        self._drop_empty({document.unit for document in documents})
+
+    def merge(self, merged: Mapping[str, str]) -> None:
+        """Give all documents of units to the units that these are part of."""
+        numbers = self.numbers(merged)
+        into = {number: merged[name] for name, number in numbers.items()}
+        self.move({d.number: into[d.unit] for d in self.documents("unit", into)})
+
+    def delete(self, documents: Iterable[StoredDocument]) -> None:
+        """Delete documents; their vectors are overwritten after the commit."""
+        gone = list(documents)
+        numbers = [document.number for document in gone]
+        rows = [row for row, *_ in PASSAGE.among(self._connection, "document", numbers)]
+        PENDING.put(self._connection, ((row, 0) for row in rows))
+        PASSAGE.drop(self._connection, "row", rows)
+        DOCUMENT.drop(self._connection, "number", numbers)
+        self._drop_empty({document.unit for document in gone})
+
+    def clear(self) -> None:
+        """Delete documents, units and what is said of the whole; what is known of keys stays."""
+        for table in (UNIT, DOCUMENT, PASSAGE, PENDING):
+            self._connection.execute(f"DELETE FROM {table.name}")  # noqa: S608
+        # The version goes on: questions of other processes know what they have read by it.
+        self._connection.execute("DELETE FROM meta WHERE name <> ?", (_VERSION,))
+
+    # Passages.
+
+    def records(self, rows: Iterable[int] | None = None) -> dict[int, tuple[Record, int]]:
+        """Passages by their rows, of those that are there, each with its vector's checksum.
+
+        Args:
+            rows: All if None.
+        """
+        everything = rows is None
+        found = list(
+            PASSAGE.rows(self._connection)
+            if rows is None
+            else PASSAGE.among(self._connection, "row", rows)
+        )
+        wanted = {document for _, document, *_ in found}
+        documents = {
+            document.number: (document, json.loads(document.fields))
+            for document in (
+                self.every_document() if everything else self.documents("number", wanted)
+            )
+        }
+        numbers = {document.unit for document, _ in documents.values()}
+        names = dict(UNIT.rows(self._connection)) if everything else self.units(numbers)
+        records = {}
+        for row, number, position, check, text in found:
+            require_whole(number in documents)
+            document, fields = documents[number]
+            require_whole(document.unit in names)
+            id = f"{document.digest.hex()}-{position}"
+            records[row] = Record(id, names[document.unit], text, fields), check
+        return records
+
+    def allowed(self, filter: Filter) -> npt.NDArray[np.int64]:
+        """Rows of the passages whose documents' fields pass a filter."""
+        # SQLite narrows down what it can; the filter decides.
+        equal = [
+            (f'$."{name}"', values)
+            for name, values in filter.equal.items()
+            if '"' not in name and all(isinstance(value, str) for value in values)
+        ]
+        marks = [f"json_extract(fields, ?) IN ({','.join('?' * len(some))})" for _, some in equal]
+        given = [one for path, some in equal for one in (path, *some)]
+        documents = DOCUMENT.rows(self._connection, " AND ".join(["1", *marks]), given)
+        numbers = np.array(
+            [
+                document.number
+                for document in (StoredDocument(*row) for row in documents)
+                if filter.passes(json.loads(document.fields))
+            ],
+            dtype=np.int64,
+        )
+        rows = self._connection.execute("SELECT row, document FROM passage")
+        both: npt.NDArray[Any] = np.fromiter(rows, dtype=np.dtype((np.int64, 2)))
+        found: npt.NDArray[np.int64] = both[np.isin(both[:, 1], numbers), 0]
+        return found
+
+    def _made(self, names: Collection[str]) -> dict[str, int]:
+        """Numbers of units, which are given to those that have none."""
+        there = self.numbers(names)
+        new = sorted(set(names).difference(there))
+        if new:
+            ((last,),) = self._connection.execute(
+                "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'unit'"
+            ).fetchall()
+            made = {name: last + 1 + place for place, name in enumerate(new)}
+            UNIT.put(self._connection, ((number, name) for name, number in made.items()))
+            there |= made
+        return there
+
+    def _drop_empty(self, units: Iterable[int]) -> None:
+        """Forget the names of units that have no documents any more."""
+        units = set(units)
+        left = {document.unit for document in self.documents("unit", units)}
+        UNIT.drop(self._connection, "number", units - left)

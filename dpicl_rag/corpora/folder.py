@@ -1,0 +1,110 @@
+"""The folder of corpora: where it is, and which files in it are whose."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from pathlib import Path
+
+from platformdirs import user_data_dir
+
+from dpicl_rag.errors import CorpusError
+
+SUFFIX = ".corpus"
+_VECTORS = ".vectors"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,510}[A-Za-z0-9]")
+_LONGEST = 150  # of a file's name, before the suffixes that SQLite puts to it
+_CHROMA = "chroma.sqlite3"  # what older versions kept corpora in
+
+
+def default_path() -> Path:
+    """The folder if none is named."""
+    return Path(user_data_dir("dpicl-rag", appauthor=False)) / "corpora"
+
+
+def local_path(path: str | Path | None) -> Path:
+    """A folder in one spelling; the default one if None.
+
+    Raises:
+        CorpusError: It is an address.
+    """
+    if isinstance(path, str) and "://" in path:
+        raise CorpusError(
+            f"corpora are kept in a folder, and {path} is an address. A Chroma collection is asked "
+            f"as chroma:{path}#COLLECTION; a corpus that an older version put there is brought "
+            f"over once: `dpicl-rag ingest --from-chroma {path} --corpus NAME`"
+        )
+    return (default_path() if path is None else Path(path)).expanduser().resolve()
+
+
+def beside(path: str | Path | None, what: str) -> Path:
+    """A folder for what is no part of the corpora but follows from them.
+
+    Args:
+        path: Of the corpora; the default one if None.
+        what: What is kept there.
+    """
+    folder = local_path(path)
+    return folder.parent / f"{folder.name}-{what}"
+
+
+def corpus_file(folder: Path, name: str) -> Path:
+    """The file of a corpus."""
+    if len(name) > _LONGEST:
+        name = f"{name[:_LONGEST]}~{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+    return folder / f"{name}{SUFFIX}"
+
+
+def vectors_file(corpus: Path) -> Path:
+    """The file of a corpus's vectors."""
+    return corpus.with_suffix(_VECTORS)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder that its owner alone may read, where there is none.
+
+    Raises:
+        CorpusError: It cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise CorpusError(
+            f"the folder {folder} cannot be opened; give one that this user may write to "
+            f"({error.strerror})"
+        ) from None
+
+
+def found_file(file: Path) -> os.stat_result:
+    """The state of a corpus's file.
+
+    Raises:
+        CorpusError: There is none.
+    """
+    try:
+        return file.stat()
+    except OSError:
+        raise CorpusError(
+            f"there is no corpus {file.stem!r} in {file.parent}; ingest the documents again, or "
+            "give the folder that it was moved to"
+        ) from None
+
+
+def old_folder(path: str | Path | None) -> Path | None:
+    """The folder of a Chroma database that an older version may have kept corpora in."""
+    folder = default_path().with_name("chroma") if path is None else local_path(path)
+    return folder if (folder / _CHROMA).is_file() else None
+
+
+def require_corpus_name(name: str) -> None:
+    """Check the name of a corpus.
+
+    Raises:
+        CorpusError: It cannot be one.
+    """
+    if not _NAME.fullmatch(name):
+        raise CorpusError(
+            "the name of a corpus is 3 to 512 letters, digits, dots, underscores and hyphens, "
+            "with a letter or a digit at both ends"
+        )

@@ -1,0 +1,267 @@
+"""The two files of a corpus, read and written together.
+
+The transaction of the SQLite file is the commit. Vectors reach the disk before it, behind the rows
+that the corpus has or in rows that are nobody's. What changes in rows that are somebody's, their
+units and their end, is pending in the transaction and written after it, by whoever comes next where
+the process is killed in between. So whatever instant that is, a question finds what was committed.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from dpicl_rag.corpora.contents import Contents, Embedded
+from dpicl_rag.corpora.corpus_schema import CORPUS
+from dpicl_rag.corpora.folder import found_file, vectors_file
+from dpicl_rag.corpora.vector_file import VectorFile
+from dpicl_rag.errors import CorpusError
+from dpicl_rag.files.checked_table import pages
+from dpicl_rag.files.database import Database
+from dpicl_rag.files.named_file import NamedFile
+from dpicl_rag.retrieval.embeddings import Embedder
+from dpicl_rag.retrieval.vector_rows import DamagedError, VectorRows, checksums
+from dpicl_rag.retrieval.vectors import on_grid
+
+T = TypeVar("T")
+
+PATIENCE_S = 120.0  # for another process that writes
+_BATCH = 64  # passages embedded at a time
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class State:
+    """The rows of a corpus, as they were at one moment. Private.
+
+    Attributes:
+        version: Of the corpus.
+        file: Which file that was.
+        rows: The rows.
+    """
+
+    version: int
+    file: tuple[int, int]
+    rows: VectorRows
+
+    def __repr__(self) -> str:
+        return "State(<private>)"
+
+
+class Storage:
+    """A corpus's files. Threads and processes may share them.
+
+    Args:
+        path: The SQLite file; it is there.
+
+    Raises:
+        CorpusError: It cannot be used.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.RLock()
+        # Questions have a connection of their own: they do not wait for a writer of this process.
+        self._reading: NamedFile | None = None
+        self._writing: NamedFile | None = None
+        self._state: State | None = None
+        self._reader()
+
+    def __repr__(self) -> str:
+        return f"Storage({str(self.path)!r})"
+
+    def read(self, action: Callable[[sqlite3.Connection], T]) -> T:
+        """Run ``action`` on what is committed.
+
+        Raises:
+            CorpusError: The file is gone or damaged.
+        """
+        return self._reader().read(action)
+
+    def write(self, action: Callable[[sqlite3.Connection], T]) -> T:
+        """Run ``action`` in a transaction, and let every question see what it did.
+
+        Raises:
+            CorpusError: The file cannot be written; nothing was changed.
+        """
+
+        def transaction(connection: sqlite3.Connection) -> T:
+            contents = Contents(connection)
+            self._settle(contents)
+            result = action(connection)
+            contents.renew()
+            return result
+
+        result = self._writer().write(transaction)
+        self._apply()
+        return result
+
+    def store(self, documents: Iterable[Embedded]) -> None:
+        """Add documents with their vectors, in one transaction."""
+        documents = list(documents)
+
+        def work(connection: sqlite3.Connection) -> None:
+            contents = Contents(connection)
+            _, dimensions, count = contents.size()
+            file = self._file(dimensions or documents[0][1].shape[1])
+            free: list[int] = []
+            if count:
+                rows = file.load(count, contents.pending())
+                free = np.flatnonzero(rows.unit < 0).tolist()
+            contents.store(documents, file, free)
+            file.flush()
+
+        if documents:
+            self.write(work)
+
+    def state(self, embedder: Embedder) -> State:
+        """The rows as they are now; what is damaged is mended first.
+
+        Raises:
+            CorpusError: The file is gone, or is damaged and its texts do not mend it.
+        """
+        held = self._state
+        now = found_file(self.path)
+        file = now.st_dev, now.st_ino
+        version, *_ = self.read(lambda c: Contents(c).size())
+        if held is not None and (held.version, held.file) == (version, file):
+            return held
+        with self._lock:
+            try:
+                state = self._loaded(file)
+            except DamagedError:
+                self.mend(embedder)
+                state = self._loaded(file)
+            if held is not None and held.file == file:
+                state.rows.trust(held.rows)
+            self._state = state
+            return state
+
+    def read_at(self, state: State, action: Callable[[sqlite3.Connection], T]) -> T | None:
+        """Run ``action`` on what a state was read from, or return None where that is no more."""
+        return self.read(lambda c: action(c) if self.is_now(c, state) else None)
+
+    def alone(self, work: Callable[[], T]) -> T:
+        """Run ``work`` while nobody writes."""
+        return self._writer().write(lambda connection: work())
+
+    def is_now(self, connection: sqlite3.Connection, state: State) -> bool:
+        """Whether a transaction sees what a state was read from."""
+        return Contents(connection).size()[0] == state.version
+
+    def mend(self, embedder: Embedder) -> None:
+        """Embed again what the file of vectors has lost, and write it anew.
+
+        Raises:
+            CorpusError: The vectors that come out are not those that were there.
+        """
+        self._state = None
+
+        def work(connection: sqlite3.Connection) -> None:
+            contents = Contents(connection)
+            _, dimensions, count = contents.size()
+            if not count:
+                return
+            file = self._file(dimensions)
+            held = contents.records()
+            numbers = contents.numbers({record.unit for record, _ in held.values()})
+            sound = self._sound(file, {row: check for row, (_, check) in held.items()})
+            empty = [row for row in range(count) if row not in held]
+            file.set_units(dict.fromkeys(empty, 0))
+            for batch in pages([row for row in held if row not in sound], _BATCH):
+                vectors = on_grid(embedder.embed([held[row][0].text for row in batch]))
+                units = [numbers[held[row][0].unit] for row in batch]
+                checks = file.write(np.array(batch, dtype=np.int64), vectors, units)
+                if checks.view(np.int64).tolist() != [held[row][1] for row in batch]:
+                    raise CorpusError(
+                        f"the vectors of {self.path} are damaged, and this embedder makes others; "
+                        "restore the corpus from a backup, or ingest its documents into a new one"
+                    )
+            file.set_units({row: numbers[held[row][0].unit] for row in held})
+            file.flush()
+
+        self._writer().write(work)
+
+    def erase(self) -> None:
+        """Forget all documents, and give their space back; what is known of keys stays."""
+        self.write(lambda connection: Contents(connection).clear())
+        vectors_file(self.path).unlink(missing_ok=True)
+        self._writer().shrink()
+        self.flush()
+
+    def flush(self) -> None:
+        """Let no log beside the file hold what was deleted."""
+        self._writer().flush()
+
+    def close(self) -> None:
+        """Release the files; what is used again is opened again."""
+        with self._lock:
+            self._state = None
+            for opened in (self._reading, self._writing):
+                if opened is not None:
+                    opened.close()
+            self._reading = self._writing = None
+
+    def _reader(self) -> Database:
+        with self._lock:
+            if self._reading is None:
+                self._reading = self._opened()
+            return self._reading.now()
+
+    def _writer(self) -> Database:
+        with self._lock:
+            if self._writing is None:
+                self._writing = self._opened()
+            return self._writing.now()
+
+    def _opened(self) -> NamedFile:
+        return NamedFile(self.path, CORPUS, found_file, busy_timeout=PATIENCE_S)
+
+    def _file(self, dimensions: int) -> VectorFile:
+        return VectorFile(vectors_file(self.path), dimensions)
+
+    def _loaded(self, file: tuple[int, int]) -> State:
+        def work(connection: sqlite3.Connection) -> State:
+            contents = Contents(connection)
+            version, dimensions, count = contents.size()
+            rows = self._file(dimensions).load(count, contents.pending())
+            return State(version, file, rows)
+
+        return self.read(work)
+
+    def _settle(self, contents: Contents) -> None:
+        """Before another change: the file of vectors says all that was committed."""
+        pending = contents.pending()
+        _, dimensions, count = contents.size()
+        if pending:
+            file = self._file(dimensions)
+            file.set_units(pending)
+            file.flush()
+            contents.settled()
+        if count:
+            self._file(dimensions).trim(count)
+
+    def _apply(self) -> None:
+        """After a commit: what it changed in rows that are somebody's."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            contents = Contents(connection)
+            self._file(contents.size()[1]).set_units(contents.pending())
+
+        if self.read(lambda connection: Contents(connection).pending()):
+            # While no other writes: rows that are nobody's may be another's by then.
+            self._writer().write(work)
+
+    def _sound(self, file: VectorFile, checks: dict[int, int]) -> set[int]:
+        """Rows whose vectors are what the corpus says they are."""
+        try:
+            whole = file.load(max(checks, default=-1) + 1, dict.fromkeys(checks, 1))
+        except DamagedError:
+            return set()
+        found = checksums(whole.vectors).view(np.int64)
+        return {row for row, check in checks.items() if found[row] == check}

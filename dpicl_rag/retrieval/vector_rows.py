@@ -1,0 +1,201 @@
+"""Gridded vectors in rows, each with a checksum and the number of its unit; usually a mapped file.
+
+Scores are exact on the grid (`dpicl_rag.retrieval.vectors`): a first pass in float32 narrows rows
+down, and what is returned follows from exact scores alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from dpicl_rag.documents import Document
+from dpicl_rag.retrieval import scoring
+from dpicl_rag.retrieval.base import unit_key
+from dpicl_rag.retrieval.stored_record import Record
+from dpicl_rag.retrieval.vectors import Scored, on_grid
+
+Mask = npt.NDArray[np.bool_]
+Names = Callable[[Sequence[int]], Sequence[str]]
+Fetch = Callable[[Sequence[int]], Mapping[int, Record]]
+
+
+class DamagedError(Exception):
+    """A row is not what its checksum says; never leaves this package."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Near:
+    """Units near a question by their numbers, and the exact scores of their best rows."""
+
+    units: npt.NDArray[np.intp]
+    scores: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, repr=False)
+class VectorRows:
+    """Rows as they were when they were read. Private.
+
+    Attributes:
+        dimensions: Length of the vectors; 0 where there are none.
+        vectors: float32 ``[n, width]``, gridded; columns behind ``dimensions`` are zero.
+        unit: Number of each row's unit, int32 ``[n]``; -1 where no question finds it.
+        check: Checksum of each row's vector, uint64 ``[n]``.
+        checked: First and last row of blocks that were found sound, by this process.
+    """
+
+    dimensions: int
+    vectors: npt.NDArray[np.float32]
+    unit: npt.NDArray[np.int32]
+    check: npt.NDArray[np.uint64]
+    checked: set[tuple[int, int]] = field(default_factory=set)
+
+    def __repr__(self) -> str:
+        return "VectorRows(<private>)"
+
+    def trust(self, before: VectorRows) -> None:
+        """Take over which blocks were found sound, where their checksums are the same."""
+        for first, end in before.checked:
+            if end <= len(self.check):
+                live = self.unit[first:end] >= 0
+                same = self.check[first:end] == before.check[first:end]
+                if bool(same[live].all()):
+                    self.checked.add((first, end))
+
+    def require_sound(self, first: int, end: int) -> None:
+        """Compare rows with their checksums, once.
+
+        Raises:
+            DamagedError: One differs.
+        """
+        if (first, end) not in self.checked:
+            live = self.unit[first:end] >= 0
+            found = checksums(self.vectors[first:end])
+            if not np.array_equal(found[live], self.check[first:end][live]):
+                raise DamagedError
+            self.checked.add((first, end))
+
+    def near(
+        self, question: npt.ArrayLike, least: float, most: int | None, allowed: Mask | None
+    ) -> Near:
+        """Units as `VectorSource.scan` finds them, in no order.
+
+        Args:
+            question: Its embedding.
+            least: Least score.
+            most: How many of the best suffice; all if None.
+            allowed: Rows that count; all if None.
+
+        Raises:
+            DamagedError: A row is not what was written.
+        """
+        query = on_grid(np.reshape(question, (1, -1)))[0]
+        counts = self.unit >= 0 if allowed is None else (self.unit >= 0) & allowed
+        if len(query) != self.dimensions:
+            # As `Snapshot.scores`: an error would tell an empty corpus from one that is not.
+            rows = np.flatnonzero(counts) if least <= 0 else np.zeros(0, dtype=np.intp)
+            return self._best(rows, np.zeros(len(rows)))
+        query = self._padded(query)
+        rough = scoring.rough_scores(self.vectors, query, self.require_sound)
+        rough[~counts] = -np.inf
+        slack = scoring.margin(self.vectors.shape[1])
+        if most is not None and len(rough):
+            # The edge is rough, too: an exact one is at most a margin below.
+            least = max(least, scoring.edge(rough, self.unit, most) - slack)
+        rows = np.flatnonzero((rough >= np.float64(least - slack)) & counts)
+        scores = scoring.exact_scores(self.vectors, query, rows)
+        reach = scores >= least
+        return self._best(rows[reach], scores[reach])
+
+    def scores(self, question: npt.ArrayLike, rows: scoring.Rows) -> npt.NDArray[np.float64]:
+        """Exact scores of some rows; see `Snapshot.scores`."""
+        query = on_grid(np.reshape(question, (1, -1)))[0]
+        if len(query) != self.dimensions:
+            return np.zeros(len(rows))
+        return scoring.exact_scores(self.vectors, self._padded(query), rows)
+
+    def rows_of(self, units: Iterable[int]) -> scoring.Rows:
+        """Every row of units, given their numbers."""
+        wanted = np.zeros(int(self.unit.max(initial=-1)) + 2, dtype=bool)
+        wanted[list(units)] = True
+        wanted[-1] = False  # what -1 points to
+        return np.flatnonzero(wanted[self.unit])
+
+    def _best(self, rows: scoring.Rows, scores: npt.NDArray[np.float64]) -> Near:
+        units, places = np.unique(self.unit[rows], return_inverse=True)
+        best = np.full(len(units), -np.inf)
+        np.maximum.at(best, places, scores)
+        return Near(units.astype(np.intp), best)
+
+    def _padded(self, query: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        return np.pad(query, (0, self.vectors.shape[1] - len(query)))
+
+
+class FoundInRows:
+    """Units that a scan of rows found; their texts are fetched when they are chosen.
+
+    Args:
+        rows: What was scanned.
+        near: What was found in it.
+        names: Of the units of ``near``, in its order.
+        allowed: Rows that count; all if None.
+        question: Embedding of the question.
+        fetch: Returns the records of rows, without those that are gone.
+    """
+
+    def __init__(
+        self,
+        rows: VectorRows,
+        near: Near,
+        names: Sequence[str],
+        allowed: Mask | None,
+        question: npt.ArrayLike,
+        fetch: Fetch,
+    ) -> None:
+        order = sorted(range(len(names)), key=lambda place: (unit_key(names[place]), names[place]))
+        self.units = [names[place] for place in order]
+        self.scores = near.scores[order]
+        self._numbers = near.units[order]
+        self._rows, self._allowed = rows, allowed
+        self._question, self._fetch = question, fetch
+
+    def __repr__(self) -> str:
+        return "Found(<private>)"
+
+    def passages(self, chosen: Iterable[int], most: int | None = None) -> list[Scored]:
+        """See `Found.passages`."""
+        numbers = self._numbers[list(chosen)].tolist()
+        rows = self._rows.rows_of(numbers)
+        if self._allowed is not None:
+            rows = rows[self._allowed[rows]]
+        exact = self._rows.scores(self._question, rows)
+        scores = dict(zip(rows.tolist(), exact.tolist(), strict=True))
+        records = self._fetch(list(scores))
+        of_unit: dict[int, list[int]] = {}
+        for row in records:
+            of_unit.setdefault(int(self._rows.unit[row]), []).append(row)
+        found: list[Scored] = []
+        for number in numbers:
+            own = sorted(of_unit.get(number, ()), key=lambda row: (-scores[row], records[row].id))
+            found.extend(
+                Scored(Document(record.text, record.unit, record.metadata), scores[row])
+                for row in own[:most]
+                for record in (records[row],)
+            )
+        return found
+
+
+def width_of(dimensions: int) -> int:
+    """Columns of rows: even, for checksums read two at a time."""
+    return dimensions + dimensions % 2
+
+
+def checksums(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.uint64]:
+    """Of each row of an even width: the sum of its bits, read as integers of 64."""
+    if not vectors.size:
+        return np.zeros(len(vectors), dtype=np.uint64)
+    found: npt.NDArray[np.uint64] = vectors.view(np.uint64).sum(axis=1, dtype=np.uint64)
+    return found

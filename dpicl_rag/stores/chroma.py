@@ -1,0 +1,415 @@
+"""A Chroma collection that something else fills, read through Chroma's public interface.
+
+Chroma's own search is approximate, so every vector is scored here: vectors are kept in the user's
+cache folder and read again when the number of records differs, and after a public time. A
+collection in memory is read for every question.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from filelock import FileLock
+
+from dpicl_rag.documents import unit_of
+from dpicl_rag.errors import ConfigurationError, CorpusError
+from dpicl_rag.files.checked_table import pages
+from dpicl_rag.retrieval import kinds
+from dpicl_rag.retrieval.defects import Defect, find_defects, record_of
+from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
+from dpicl_rag.retrieval.stored_record import UNIT_FIELD, Record
+from dpicl_rag.retrieval.synthetic_mark import SyntheticOrigin
+from dpicl_rag.retrieval.vector_rows import DamagedError, FoundInRows, Mask
+from dpicl_rag.retrieval.vectors import Found, Snapshot, Where, on_grid
+from dpicl_rag.stores.cached_vectors import Cached, CachedVectors
+from dpicl_rag.stores.chroma_address import Address
+from dpicl_rag.stores.chroma_client import guarded, opened, require_silent
+
+if TYPE_CHECKING:
+    from chromadb.api import ClientAPI
+    from chromadb.api.models.Collection import Collection
+
+REFRESH_S = 60.0
+"""Seconds after which what changed without changing the number of records is read."""
+
+EMBEDDER_FIELD, PUBLIC_FIELD = "dpicl_embedder", "dpicl_public"
+"""Metadata of collections that older versions, and syntheses, have made."""
+
+_KIND = "dpicl_privacy_unit"
+_PREFIX = "chroma:"
+_PAGE = 1000  # records asked for at a time
+_LOCK_S = 3600.0  # another process reads the whole
+
+Row = tuple[Record | Defect, npt.NDArray[np.float32]]
+
+Reach = Callable[[], AbstractContextManager["Collection"]]
+"""The collection as it is now."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionAddress:
+    """Where a collection is: ``chroma:FOLDER-OR-URL#COLLECTION``, and ``?unit=FIELD`` behind it.
+
+    Attributes:
+        place: Folder, or address of a server.
+        name: Of the collection.
+        unit_field: Metadata field that holds the privacy unit; needed once.
+    """
+
+    place: str
+    name: str
+    unit_field: str | None = None
+
+    @classmethod
+    def of(cls, text: str) -> CollectionAddress | None:
+        """The address that a text is; None where it is the name of a corpus.
+
+        Raises:
+            ConfigurationError: It is an address, and none of a collection.
+        """
+        if not text.startswith(_PREFIX):
+            return None
+        place, _, rest = text.removeprefix(_PREFIX).rpartition("#")
+        name, _, unit = rest.partition("?unit=")
+        if not place or not name or "?" in name:
+            raise ConfigurationError(
+                "a Chroma collection is given as chroma:FOLDER#COLLECTION or "
+                "chroma:http://HOST:PORT#COLLECTION, the first time with ?unit=FIELD behind it"
+            )
+        return cls(place, name, unit or None)
+
+
+class ChromaCollection:
+    """A `VectorSource` over a collection; it can be read and deleted from.
+
+    Args:
+        collection: A Chroma collection, for example ``Chroma._collection`` of langchain_chroma or
+            ``ChromaVectorStore._collection`` of LlamaIndex.
+        unit_field: Metadata field that holds the privacy unit; a record without it is never read,
+            and `check` names it. With ``"document"`` each record is a unit of its own; only right
+            where no document was cut into several records. LlamaIndex keeps the document in
+            ``"document_id"``.
+        embedder: The embedding model that the collection was filled with; the packaged one if None.
+        refresh: Seconds after which it is read again, if nothing else tells of a change. Public.
+        reach: How it is reached for each question; as it was given by default.
+
+    Attributes:
+        name: Of the collection. Public.
+        public: Whether it says that all of its texts are.
+        synthetic: The synthesis that drew its texts; None for texts that somebody wrote.
+
+    Raises:
+        CorpusError: The collection was opened with another ``unit_field`` before, or an older
+            version kept a corpus in it.
+    """
+
+    def __init__(
+        self,
+        collection: Collection,
+        *,
+        unit_field: str,
+        embedder: Embedder | None = None,
+        refresh: float = REFRESH_S,
+        reach: Reach | None = None,
+    ) -> None:
+        # Chroma has no public way from a collection to its client.
+        client = collection._client
+        require_silent(client)
+        settings = client.get_settings()
+        metadata = collection.metadata or {}
+        self.name: str = collection.name
+        self.embedder = embedder or SentenceTransformerEmbedder()
+        self.public: bool = metadata.get(PUBLIC_FIELD) is True
+        self.synthetic = SyntheticOrigin.of(metadata)
+        if EMBEDDER_FIELD in metadata:
+            if self.synthetic is None and unit_field != UNIT_FIELD:
+                raise CorpusError(
+                    f"collection {self.name!r} is a corpus of an older version and has its privacy "
+                    "units already; bring it over with `dpicl-rag ingest --from-chroma`"
+                )
+        elif not kinds.require(self.name, metadata.get(_KIND), unit_field):
+            _note_kind(collection, unit_field)
+        self._unit_field = unit_field
+        self._refresh = refresh
+        self._reach: Reach = reach or (lambda: nullcontext(collection))
+        kept = settings.is_persistent or settings.chroma_server_host
+        self._files = CachedVectors(_key(collection, unit_field)) if kept else None
+        self._lock = threading.Lock()
+        self._held: Cached | None = None
+        self._connections = ExitStack()
+
+    @classmethod
+    def open(
+        cls,
+        address: str,
+        *,
+        embedder: Embedder | None = None,
+        refresh: float = REFRESH_S,
+    ) -> ChromaCollection:
+        """A collection by its address.
+
+        Args:
+            address: See `CollectionAddress`.
+            embedder: As for the class.
+            refresh: As for the class.
+
+        Raises:
+            CorpusError: There is no such collection, or its unit is not on record.
+            ConfigurationError: It is no address of a collection.
+        """
+        wanted = CollectionAddress.of(address)
+        if wanted is None:
+            raise ConfigurationError(f"{address!r} is no address of a Chroma collection")
+        with ExitStack() as connections:
+            server = None
+            if Address.of(wanted.place) is not None:
+                server = connections.enter_context(opened(wanted.place))
+
+            @contextmanager
+            def reach() -> Iterator[Collection]:
+                # A client of a folder keeps what it has read, and misses what others write.
+                with opened(wanted.place) if server is None else nullcontext(server) as client:
+                    yield _collection(client, wanted.name)
+
+            with guarded(), reach() as collection:
+                made = cls(
+                    collection,
+                    unit_field=wanted.unit_field or _unit_of(collection),
+                    embedder=embedder,
+                    refresh=refresh,
+                    reach=reach,
+                )
+            made._connections = connections.pop_all()
+        return made
+
+    def __repr__(self) -> str:
+        return f"ChromaCollection({self.name!r})"
+
+    def scan(
+        self,
+        question: npt.ArrayLike,
+        *,
+        least: float = -math.inf,
+        most: int | None = None,
+        where: Where | None = None,
+    ) -> Found:
+        """Find units near a question by exact scores; see `VectorSource.scan`.
+
+        Args:
+            question: Its embedding, shape ``[d]``.
+            least: Least cosine of a unit's best passage.
+            most: Of these units, how many of the best suffice; all if None.
+            where: Chroma metadata filter; a passage's own metadata decides on it. Public.
+
+        Raises:
+            CorpusError: The collection cannot be read. No single record causes that: one without
+                a text or the unit's field is left out; see `check`.
+        """
+        with guarded(), self._reach() as collection:
+            if self._files is None:
+                return self._snapshot(collection, where).scan(question, least, most)
+            cached = self._current(collection, self._files)
+            try:
+                allowed = None if where is None else _allowed(collection, cached, where)
+                near = cached.rows.near(question, least, most, allowed)
+            except DamagedError:
+                cached = self._current(collection, self._files, damaged=cached)
+                allowed = None if where is None else _allowed(collection, cached, where)
+                near = cached.rows.near(question, least, most, allowed)
+        names = [cached.names[place] for place in near.units.tolist()]
+
+        def fetch(rows: Sequence[int]) -> dict[int, Record]:
+            with guarded(), self._reach() as collection:
+                return self._fetched(collection, cached, rows)
+
+        return FoundInRows(cached.rows, near, names, allowed, question, fetch)
+
+    def records(self) -> list[Record]:
+        """Every passage as it is now, those of a unit together. For the owner; private.
+
+        Raises:
+            CorpusError: The collection cannot be read.
+        """
+        with guarded(), self._reach() as collection:
+            return self._snapshot(collection).records
+
+    def check(self) -> list[Defect]:
+        """Records that questions do not find, and why: no text, no unit, no usable vector.
+
+        For the owner of the documents, after a collection was filled: no question tells of them,
+        for that would be a release. The list is private.
+
+        Raises:
+            CorpusError: The collection cannot be read.
+        """
+        with guarded(), self._reach() as collection:
+            return find_defects(self._rows(collection), self.embedder)
+
+    def delete_unit(self, unit: str) -> None:
+        """Remove all records of a privacy unit; nothing happens if there are none.
+
+        Chroma's files may hold traces of a deleted text until they are compacted
+        (``chroma vacuum``).
+        """
+        with guarded(), self._reach() as collection:
+            page = collection.get(include=["metadatas"])
+            # Not by a filter on the field: that tells the number 1 from the string, units do not.
+            ids = [
+                id
+                for id, fields in zip(page["ids"], page["metadatas"] or [], strict=True)
+                if unit_of(id, fields or {}, self._unit_field) == unit
+            ]
+            for some in pages(ids, _PAGE):
+                collection.delete(ids=list(some))
+            if self._files is not None:
+                self._read_anew(collection, self._files)
+
+    def close(self) -> None:
+        """Forget what is in memory, and release connections."""
+        self._held = None
+        self._connections.close()
+
+    def _current(
+        self, collection: Collection, files: CachedVectors, *, damaged: Cached | None = None
+    ) -> Cached:
+        """The rows as they are now; one thread and one process reads, others wait for it."""
+        version = str(collection.count())
+        held = self._held
+        if held is not None and held is not damaged and held.version == version:
+            # Only its time is over: one reads again, others go on with what there is.
+            if self._is_fresh(held) or not self._lock.acquire(blocking=False):
+                return held
+        else:
+            self._lock.acquire()
+        try:
+            held = self._held
+            if held not in (None, damaged) and held.version == version and self._is_fresh(held):
+                return held  # another thread was first
+            return self._read(collection, files, damaged)
+        finally:
+            self._lock.release()
+
+    def _read(self, collection: Collection, files: CachedVectors, damaged: Cached | None) -> Cached:
+        with FileLock(files.folder / f"{files.key}.lock", timeout=_LOCK_S, mode=0o600):
+            kept = files.load()
+            if kept is not None and damaged is not None and files.is_damaged(kept):
+                kept = None
+            if kept is None or kept.version != str(collection.count()) or not self._is_fresh(kept):
+                kept = files.write(str(collection.count()), self._pages(collection))
+            self._held = kept
+            return kept
+
+    def _read_anew(self, collection: Collection, files: CachedVectors) -> None:
+        """After a deletion: nothing of it stays in the files."""
+        with self._lock, FileLock(files.folder / f"{files.key}.lock", timeout=_LOCK_S, mode=0o600):
+            self._held = files.write(str(collection.count()), self._pages(collection))
+
+    def _is_fresh(self, cached: Cached) -> bool:
+        return time.time() < cached.read_at + self._refresh
+
+    def _pages(
+        self, collection: Collection
+    ) -> Iterator[tuple[list[str], list[str | None], npt.NDArray[np.float32]]]:
+        for page in self._row_pages(collection):
+            ids = [record.id for record, _ in page]
+            units = [record.unit if isinstance(record, Record) else None for record, _ in page]
+            yield ids, units, on_grid(np.stack([vector for _, vector in page]))
+
+    def _rows(self, collection: Collection) -> Iterator[Row]:
+        """Every record with its vector."""
+        for page in self._row_pages(collection):
+            yield from page
+
+    def _row_pages(self, collection: Collection) -> Iterator[list[Row]]:
+        # Identifiers first, in one statement: pages by offset would slip under a writer.
+        for ids in pages(collection.get(include=[])["ids"], _PAGE):
+            page: Any = collection.get(
+                ids=list(ids), include=["embeddings", "metadatas", "documents"]
+            )
+            rows = zip(page["ids"], page["metadatas"] or [], page["documents"] or [], strict=True)
+            records = [record_of(*row, self._unit_field) for row in rows]
+            if records:
+                vectors = np.asarray(page["embeddings"], dtype=np.float32)
+                yield list(zip(records, vectors, strict=True))
+
+    def _snapshot(self, collection: Collection, where: Where | None = None) -> Snapshot:
+        """All passages as they are now, in memory."""
+        rows = [row for row in self._rows(collection) if isinstance(row[0], Record)]
+        vectors = np.stack([vector for _, vector in rows]) if rows else np.zeros((0, 0))
+        whole = Snapshot([r for r, _ in rows if isinstance(r, Record)], vectors)
+        if where is None:
+            return whole
+        return whole.where(collection.get(where=dict(where), include=[])["ids"])
+
+    def _fetched(
+        self, collection: Collection, cached: Cached, rows: Sequence[int]
+    ) -> dict[int, Record]:
+        wanted = {cached.ids[row]: row for row in rows}
+        records: dict[int, Record] = {}
+        for ids in pages(list(wanted), _PAGE):
+            found: Any = collection.get(ids=list(ids), include=["metadatas", "documents"])
+            for one in zip(
+                found["ids"], found["metadatas"] or [], found["documents"] or [], strict=True
+            ):
+                row, record = wanted[one[0]], record_of(*one, self._unit_field)
+                # A record that is another unit's by now is not what was scored.
+                name = cached.names[int(cached.rows.unit[row])]
+                if isinstance(record, Record) and record.unit == name:
+                    records[row] = record
+        return records
+
+
+def _allowed(collection: Collection, cached: Cached, where: Where) -> Mask:
+    """Rows that a filter lets pass."""
+    ids = frozenset(collection.get(where=dict(where), include=[])["ids"])
+    return np.fromiter((id in ids for id in cached.ids), dtype=bool, count=len(cached.ids))
+
+
+def _key(collection: Collection, unit_field: str) -> str:
+    """Names a collection, however its server or folder is spelled, and what its units are."""
+    field = hashlib.sha256(json.dumps(unit_field).encode()).hexdigest()[:16]
+    return f"{collection.id}.{field}"
+
+
+def _collection(client: ClientAPI, name: str) -> Collection:
+    from chromadb.errors import NotFoundError
+
+    try:
+        found: Collection = client.get_collection(name, embedding_function=None)
+    except NotFoundError:
+        raise CorpusError(
+            f"there is no Chroma collection {name!r}; its address is chroma:FOLDER-OR-URL#NAME"
+        ) from None
+    return found
+
+
+def _unit_of(collection: Collection) -> str:
+    """The field of the unit that is on record."""
+    metadata = collection.metadata or {}
+    if SyntheticOrigin.of(metadata) is not None:
+        return "document"
+    if EMBEDDER_FIELD in metadata:
+        return UNIT_FIELD
+    if _KIND not in metadata:
+        raise CorpusError(
+            f"say once which metadata field of {collection.name!r} holds the privacy unit, by "
+            "?unit=FIELD behind its address; ?unit=document makes each record a unit"
+        )
+    return str(metadata[_KIND])
+
+
+def _note_kind(collection: Collection, kind: str) -> None:
+    metadata = dict(collection.metadata or {})
+    # Chroma refuses to write this one again; it is in the collection's configuration as well.
+    metadata.pop("hnsw:space", None)
+    collection.modify(metadata={**metadata, _KIND: kind})
