@@ -25,6 +25,13 @@ def fixed_coins(request, monkeypatch):
     monkeypatch.setattr(randomness, "secrets", fixed)
 
 
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory, monkeypatch):
+    """No vectors of collections are kept where the user's are."""
+    folder = tmp_path_factory.getbasetemp() / "cache"
+    monkeypatch.setattr("dpicl_rag.stores.cached_vectors.user_cache_dir", lambda *_, **__: folder)
+
+
 @pytest.fixture(scope="session")
 def tiny_model():
     """A two-layer random-weight model with a byte tokenizer."""

@@ -18,7 +18,7 @@ from dpicl_rag.files.database import require_whole
 from dpicl_rag.retrieval.metadata_filters import Filter
 from dpicl_rag.retrieval.stored_record import Record
 
-_VERSION, _ROWS, _DIMENSIONS = "version", "rows", "dimensions"
+_SIZE = "version, dimensions, rows"
 
 Embedded = tuple[CutDocument, npt.NDArray[np.float32]]
 """A document, and the gridded vectors of its passages."""
@@ -60,14 +60,22 @@ class Contents:
         kept = [(n, json.dumps(value)) for n, value in values.items() if value is not None]
         META.put(self._connection, kept)
 
+    def begin(self) -> None:
+        """Make the size of a corpus that has none, because it was made just now."""
+        if not dict(META.among(self._connection, "name", [_SIZE])):
+            self.set_meta({_SIZE: [0, 0, 0]})
+
     def renew(self) -> None:
         """The corpus is another from this transaction on."""
-        self.set_meta({_VERSION: self.meta().get(_VERSION, 0) + 1})
+        version, *rest = self.size()
+        self.set_meta({_SIZE: [version + 1, *rest]})
 
     def size(self) -> tuple[int, int, int]:
         """Its version, the length of its vectors, and how many rows they take."""
-        meta = self.meta()
-        return meta.get(_VERSION, 0), meta.get(_DIMENSIONS, 0), meta.get(_ROWS, 0)
+        found = dict(META.among(self._connection, "name", [_SIZE]))
+        require_whole(found)
+        version, dimensions, rows = json.loads(found[_SIZE])
+        return version, dimensions, rows
 
     def pending(self) -> dict[int, int]:
         """By row, the number of a unit that the file of vectors may not say yet."""
@@ -118,7 +126,7 @@ class Contents:
             file: Where vectors go.
             free: Rows of it that are nobody's.
         """
-        _, dimensions, rows = self.size()
+        version, dimensions, rows = self.size()
         there = {one.digest for one in self.documents("digest", [d.digest for d, _ in documents])}
         new = [(one, vectors) for one, vectors in documents if one.digest not in there]
         if not new:
@@ -162,7 +170,7 @@ class Contents:
                 )
             ),
         )
-        self.set_meta({_DIMENSIONS: vectors.shape[1], _ROWS: rows + len(appended)})
+        self.set_meta({_SIZE: [version, vectors.shape[1], rows + len(appended)]})
 
     def update(self, documents: Iterable[StoredDocument]) -> None:
         """Write what is known of documents beside their passages and their units."""
@@ -201,7 +209,9 @@ class Contents:
         for table in (UNIT, DOCUMENT, PASSAGE, PENDING):
             self._connection.execute(f"DELETE FROM {table.name}")  # noqa: S608
         # The version goes on: questions of other processes know what they have read by it.
-        self._connection.execute("DELETE FROM meta WHERE name <> ?", (_VERSION,))
+        version, *_ = self.size()
+        self._connection.execute("DELETE FROM meta")
+        self.set_meta({_SIZE: [version, 0, 0]})
 
     # Passages.
 

@@ -519,6 +519,7 @@ def _make(file: Path, meta: Mapping[str, Any]) -> None:
     def work(connection: sqlite3.Connection) -> None:
         contents = Contents(connection)
         if _NAME not in contents.meta():
+            contents.begin()
             contents.set_meta(meta)
             contents.renew()
 

@@ -78,9 +78,11 @@ def pages(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
 
 
 def _checksum(row: Iterable[Any]) -> int:
-    """Of all values of a row, as SQLite keeps numbers: signed, 64 bits."""
+    """Of all values of a row and their types, as SQLite keeps numbers: signed, 64 bits."""
     coded = b"\0".join(
-        value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
+        b"b" + value
+        if isinstance(value, bytes)
+        else (type(value).__name__[0] + str(value)).encode("utf-8", "surrogatepass")
         for value in row
     )
     return int(xxhash.xxh3_64_intdigest(coded)) - 2**63

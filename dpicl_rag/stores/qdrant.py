@@ -17,7 +17,7 @@ from dpicl_rag.retrieval.defects import NO_UNIT, Defect, record_of
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.stores.exact_store import ExactStore, Question, Reading, Row, T
-from dpicl_rag.stores.metadata_filters import Filter
+from dpicl_rag.retrieval.metadata_filters import Filter
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models

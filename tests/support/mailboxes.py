@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import random
+import sqlite3
+import tempfile
 from collections.abc import Sequence
-from typing import Any
-from uuid import uuid4
-
-import chromadb
-from chromadb.config import Settings
+from contextlib import closing
+from pathlib import Path
 
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.documents import Document, Origin
@@ -75,13 +72,23 @@ def in_parts(coins: random.Random, documents: Sequence[Document]) -> list[list[D
     return pieces
 
 
+TABLES = {
+    "passages": "SELECT u.name, hex(d.digest), d.record, d.tie, d.fields, p.position, p.vector, "
+    "p.text FROM passage p JOIN document d ON d.number = p.document "
+    "JOIN unit u ON u.number = d.unit",
+    "keys": "SELECT unit, hash, former, joined_by, split FROM unit_key",
+    "offers": "SELECT unit, key FROM offer",
+    "parted": "SELECT unit, id, former FROM parted",
+    "ties": "SELECT unit, document, name, keys, offers, forgotten FROM tie",
+}
+
+
 class Filled:
-    """A corpus in memory that was filled in parts, and what lies in its database."""
+    """A corpus that was filled in parts, and what lies in its file."""
 
     def __init__(self, parts: Sequence[Sequence[Document]]) -> None:
-        self._client = chromadb.EphemeralClient(Settings(anonymized_telemetry=False))
-        self._name = f"c{uuid4().hex}"
-        self.corpus = Corpus.create(self._name, client=self._client, embedder=BucketEmbedder())
+        self._folder = tempfile.TemporaryDirectory()
+        self.corpus = Corpus.create("mail", self._folder.name, embedder=BucketEmbedder())
         for part in parts:
             self.corpus.add(part, no_ledger=True, joins="allow")
 
@@ -96,29 +103,17 @@ class Filled:
         """Every row of the units that have one of the texts: passages, vectors, register, joins."""
         rows: list[Row] = []
         mine = {record.unit for record in self.corpus.records() if record.text in texts}
-        register = "dpicl-units-" + hashlib.sha256(self._name.encode()).hexdigest()[:32]
-        for name in (self._name, register):
-            held: Any = self._client.get_collection(name, embedding_function=None).get(
-                include=["metadatas", "documents", "embeddings"]
-            )
-            rows += [
-                (id, json.dumps(fields, sort_keys=True), str(text), str(vector.tolist()))
-                for id, fields, text, vector in zip(
-                    held["ids"],
-                    held["metadatas"],
-                    held["documents"],
-                    held["embeddings"],
-                    strict=True,
-                )
-                if fields.get("dpicl_unit", fields.get("unit")) in mine
-            ]
+        with closing(sqlite3.connect(Path(self._folder.name, "mail.corpus"))) as tables:
+            for name, query in TABLES.items():
+                held = tables.execute(query)
+                rows += [(name, *map(str, row)) for row in held if row[0] in mine]
         rows += [(j.unit, *j.parts, *j.documents) for j in self.corpus.joins() if j.unit in mine]
         return sorted(rows)
 
     def close(self) -> None:
         """Delete it."""
-        Corpus.delete(self._name, client=self._client)
         self.corpus.close()
+        self._folder.cleanup()
 
 
 def check_orders(coins: random.Random) -> None:

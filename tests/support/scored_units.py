@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dpicl_rag.corpora.passages import Record
+from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.retrieval.vectors import Found, Snapshot, Where
 
 Outcome = TypeVar("Outcome", bound=Hashable)

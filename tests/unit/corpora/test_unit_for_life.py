@@ -13,7 +13,7 @@ import pytest
 from dpicl_rag.auditing import Subject, SyntheticModel
 from dpicl_rag.auditing.neighbours import compare
 from dpicl_rag.corpora import Corpus
-from dpicl_rag.corpora.passages import UNIT_FIELD
+from dpicl_rag.retrieval.stored_record import UNIT_FIELD
 from dpicl_rag.corpora.register import PREFIX, Register
 from dpicl_rag.documents import Document, Origin
 from dpicl_rag.errors import CorpusError, LedgerError

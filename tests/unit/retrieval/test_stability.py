@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl_rag.accounting.stability import Stability
-from dpicl_rag.corpora.passages import Record
+from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
 from dpicl_rag.retrieval import (

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from dpicl_rag.corpora import Corpus
-from dpicl_rag.errors import CorpusError
-from dpicl_rag.retrieval.store import beside
+from dpicl_rag.corpora.folder import beside, local_path
+from dpicl_rag.errors import ConfigurationError, CorpusError
+from dpicl_rag.stores.chroma import ChromaCollection, CollectionAddress
 from dpicl_rag.stores.chroma_address import Address
 from tests.support.chroma_server import free_port
 
@@ -48,18 +48,38 @@ def test_a_place_is_an_address_or_a_folder(place, address):
 )
 def test_what_is_neither_is_refused_and_not_repeated(place):
     with pytest.raises(CorpusError, match="is http://HOST:PORT or") as refused:
-        Corpus.names(place)
+        ChromaCollection.open(f"chroma:{place}#notes")
     assert "secret" not in str(refused.value)
 
 
-def test_files_of_ones_own_lie_beside_a_folder_and_for_a_server_in_the_data_folder(
-    tmp_path, monkeypatch
-):
+def test_files_of_ones_own_lie_beside_a_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     assert beside(tmp_path / "store", "read") == tmp_path / "store-read"
-    data = tmp_path / "data" / "dpicl-rag"
-    assert beside(None, "read") == data / "chroma-read"
-    assert beside("http://[::1]:9", "read") == data / "chroma-at-%3A%3A1-9-read"
+    assert beside(None, "read") == tmp_path / "data" / "dpicl-rag" / "corpora-read"
+    with pytest.raises(CorpusError, match="--from-chroma http://host:1 "):
+        local_path("http://host:1")
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("notes", None),
+        ("chroma:notes#mail", CollectionAddress("notes", "mail")),
+        ("chroma:/a#b/c#mail", CollectionAddress("/a#b/c", "mail")),
+        (
+            "chroma:http://host:8000#mail?unit=thread",
+            CollectionAddress("http://host:8000", "mail", "thread"),
+        ),
+    ],
+)
+def test_addresses_of_collections(text, address):
+    assert CollectionAddress.of(text) == address
+
+
+@pytest.mark.parametrize("text", ["chroma:", "chroma:notes", "chroma:#mail", "chroma:a#b?c=d"])
+def test_what_is_no_address_of_a_collection(text):
+    with pytest.raises(ConfigurationError, match="chroma:FOLDER#COLLECTION"):
+        CollectionAddress.of(text)
 
 
 @contextmanager
@@ -84,10 +104,10 @@ def something_else(status):
 def test_where_none_answers_one_sentence_says_so():
     port = free_port()
     with pytest.raises(CorpusError, match=f"no Chroma server answers at http://127.0.0.1:{port};"):
-        Corpus.names(f"http://127.0.0.1:{port}")
+        ChromaCollection.open(f"chroma:http://127.0.0.1:{port}#notes")
 
 
 @pytest.mark.parametrize("status", [200, 404])
 def test_another_server_is_none_of_chroma(status):
     with something_else(status) as port, pytest.raises(CorpusError, match="no Chroma server"):
-        Corpus.names(f"http://127.0.0.1:{port}")
+        ChromaCollection.open(f"chroma:http://127.0.0.1:{port}#notes")

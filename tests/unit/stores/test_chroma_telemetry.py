@@ -16,8 +16,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from overrides import override
 
-from dpicl_rag import Corpus, CorpusError, Ledger, PrivateContextLLM, ThresholdRetriever
-from dpicl_rag.retrieval.store import Store
+from dpicl_rag import CorpusError, Ledger, PrivateContextLLM, ThresholdRetriever
+from dpicl_rag.stores.chroma import ChromaCollection
+from dpicl_rag.stores.chroma_client import guarded
 from tests.support.bucket_embedder import BucketEmbedder
 
 EVENTS: list[str] = []
@@ -50,10 +51,15 @@ def traced(monkeypatch):
     return trace
 
 
-def filled(folder, units: int) -> Corpus:
-    corpus = Corpus.create("notes", folder, embedder=BucketEmbedder())
-    corpus.add([f"note {number}" for number in range(units)])
-    return corpus
+def filled(folder, units: int) -> str:
+    """A collection of notes, each a unit; its address."""
+    texts = [f"note {number}" for number in range(units)]
+    folder.mkdir(exist_ok=True)
+    with chromadb.PersistentClient(str(folder)) as client:
+        made = client.create_collection("notes", embedding_function=None)
+        fields = [{"kind": "note"}] * units
+        made.add(texts, embeddings=BucketEmbedder().embed(texts), documents=texts, metadatas=fields)
+    return f"chroma:{folder}#notes?unit=document"
 
 
 def test_the_tracer_is_awake(tmp_path, traced):
@@ -67,21 +73,24 @@ def test_no_span_and_no_event_of_a_question(tmp_path, traced, tiny_model, monkey
     told = traced()
     impl = f"{__name__}.{Telemetry.__name__}"
     monkeypatch.setenv("CHROMA_PRODUCT_TELEMETRY_IMPL", impl)
-    monkeypatch.setattr("dpicl_rag.corpora.corpus._PAGE", 2)
     EVENTS.clear()
-    corpus = filled(tmp_path / "store", 5)
+    address = filled(tmp_path / "store", 5)
+    monkeypatch.setattr("dpicl_rag.stores.chroma._PAGE", 2)
+    before = told()
+    corpus = ChromaCollection.open(address, embedder=BucketEmbedder())
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
         llm = PrivateContextLLM(tiny_model, ledger=ledger, max_tokens=1)
-        llm.answer("note?", ThresholdRetriever(corpus, -1, where={"dpicl_position": "0"}))
+        llm.answer("note?", ThresholdRetriever(corpus, -1, where={"kind": "note"}))
+    assert corpus.records()
     corpus.close()
-    assert (told(), EVENTS) == ([], [])
+    assert (told(), EVENTS) == (before, [])
 
 
 def test_a_tracer_that_cannot_be_silenced_is_refused(tmp_path, traced):
-    filled(tmp_path, 2).close()
+    address = filled(tmp_path / "store", 2)
     traced(sampler=ALWAYS_ON)
     with pytest.raises(CorpusError, match="parentbased_always_on"):
-        Corpus.open("notes", tmp_path, embedder=BucketEmbedder())
+        ChromaCollection.open(address, embedder=BucketEmbedder())
 
 
 def test_a_client_with_telemetry_of_its_own_is_refused(tmp_path):
@@ -91,14 +100,13 @@ def test_a_client_with_telemetry_of_its_own_is_refused(tmp_path):
         chromadb.PersistentClient(tmp_path, settings) as client,
         pytest.raises(CorpusError, match="chroma_product_telemetry_impl"),
     ):
-        Corpus.names(client=client)
+        ChromaCollection(client.create_collection("notes"), unit_field="document")
 
 
-def test_the_http_client_logs_nothing_of_a_read(tmp_path, caplog):
+def test_the_http_client_logs_nothing_of_a_read(caplog):
     logger = logging.getLogger("httpx")
-    store = Store(tmp_path)
     with caplog.at_level(logging.DEBUG, logger="httpx"):
-        with store.writing():
+        with guarded():
             logger.info("HTTP Request: POST")
         logger.info("another request")
     assert [r.message for r in caplog.records if r.name == "httpx"] == ["another request"]
