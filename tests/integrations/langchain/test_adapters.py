@@ -14,7 +14,6 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from dpicl_rag import ConfigurationError, CorpusError, MissingDocumentsError, Stability
 from dpicl_rag import Document as OwnDocument
 from dpicl_rag.corpora import Corpus
-from dpicl_rag.retrieval.defects import NO_UNIT
 from dpicl_rag.loaders.framework_documents import own
 from dpicl_rag.retrieval import (
     GivenDocuments,
@@ -24,6 +23,7 @@ from dpicl_rag.retrieval import (
     ThresholdRetriever,
     TopKRetriever,
 )
+from dpicl_rag.retrieval.defects import NO_UNIT
 from langchain_dpicl_rag import (
     ChatPrivateContext,
     PrivateCombineDocuments,

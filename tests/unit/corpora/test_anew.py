@@ -8,11 +8,13 @@ from collections.abc import Iterator, Sequence
 from math import sqrt
 from pathlib import Path
 
-import chromadb
 import pytest
 
 from dpicl_rag.corpora import Corpus, anew
+from dpicl_rag.corpora.contents import Contents
+from dpicl_rag.corpora.embedding_queue import EmbeddingQueue
 from dpicl_rag.corpora.register import Register
+from dpicl_rag.corpora.storage import Storage
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import CorpusError
 from dpicl_rag.ledger import Ledger
@@ -201,13 +203,14 @@ class _KilledError(BaseException):
 
 STEPS = [
     (Ledger, "merge_units"),
-    (chromadb.Collection, "update"),
+    (Contents, "merge"),
     (Register, "merge"),
     (Register, "record"),
-    (chromadb.Collection, "delete"),
-    (anew, "finish"),
-    (chromadb.Collection, "modify"),
-    (Corpus, "_stored_metadata"),
+    (Contents, "delete"),
+    (anew, "leave"),
+    (Contents, "set_meta"),
+    (Storage, "_apply"),
+    (EmbeddingQueue, "run"),
 ]
 
 

@@ -3,16 +3,14 @@ import logging
 import stat
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import chromadb
 import numpy as np
 import numpy.typing as npt
 import pytest
-from chromadb.config import Settings
 
 from dpicl_rag.corpora import Corpus
-from dpicl_rag.corpora.passage_changes import Ingested
+from dpicl_rag.corpora.contents import Contents
+from dpicl_rag.corpora.corpus import Ingested
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError, CorpusError
 from dpicl_rag.retrieval import ThresholdRetriever
@@ -164,10 +162,10 @@ def test_default_folder(
     tmp_path: Path, embedder: HashingEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "dpicl_rag.retrieval.store.user_data_dir", lambda *_, **__: str(tmp_path / "data")
+        "dpicl_rag.corpora.folder.user_data_dir", lambda *_, **__: str(tmp_path / "data")
     )
     Corpus.create("mail", embedder=embedder)
-    assert (tmp_path / "data" / "chroma" / "chroma.sqlite3").is_file()
+    assert (tmp_path / "data" / "corpora" / "mail.corpus").is_file()
     assert Corpus.names() == ["mail"]
 
 
@@ -200,12 +198,6 @@ def test_chunk_lengths_out_of_range(tmp_path: Path, embedder: HashingEmbedder) -
         Corpus.create("mail", tmp_path, embedder=embedder, chunk_size=10, chunk_overlap=9)
 
 
-def test_a_path_and_a_client_contradict(tmp_path: Path, embedder: HashingEmbedder) -> None:
-    client = chromadb.EphemeralClient(Settings(anonymized_telemetry=False))
-    with pytest.raises(CorpusError, match="a path or a client"):
-        Corpus.create("mail", tmp_path, client=client, embedder=embedder)
-
-
 def test_a_file_in_the_way(tmp_path: Path, embedder: HashingEmbedder) -> None:
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(CorpusError, match="cannot be opened"):
@@ -213,8 +205,8 @@ def test_a_file_in_the_way(tmp_path: Path, embedder: HashingEmbedder) -> None:
 
 
 def test_a_damaged_database_is_one_clear_error(tmp_path: Path, embedder: HashingEmbedder) -> None:
-    (tmp_path / "chroma.sqlite3").write_bytes(b"not a database" * 100)
-    with pytest.raises(CorpusError, match="Chroma database"):
+    (tmp_path / "mail.corpus").write_bytes(b"not a database" * 100)
+    with pytest.raises(CorpusError, match=r"not a corpus|is damaged"):
         Corpus.open("mail", tmp_path, embedder=embedder)
 
 
@@ -231,14 +223,17 @@ def test_units_with_broken_names_stay_apart(corpus: Corpus) -> None:
     assert sorted(record.text for record in corpus.records()) == ["note 1", "note 2"]
 
 
-def test_errors_carry_no_text(corpus: Corpus, caplog: pytest.LogCaptureFixture) -> None:
+def test_errors_carry_no_text(
+    corpus: Corpus, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
     caplog.set_level(logging.DEBUG)
-    bad = Document(f"text {SECRET}", f"unit {SECRET}", {"chroma:document": SECRET})
-    with pytest.raises(CorpusError) as caught:
-        corpus.add([bad])
-    assert SECRET not in str(caught.value) + repr(caught.value) + caplog.text
-    assert caught.value.__suppress_context__
-    assert caught.value.__cause__ is None
+    corpus.add([Document(f"text {SECRET}", f"unit {SECRET}")])
+    corpus.close()
+    path = tmp_path / "chroma" / "mail.corpus"
+    path.write_bytes(path.read_bytes().replace(b"text plover", b"text clover"))
+    with pytest.raises(CorpusError, match="it is damaged; restore it") as caught:
+        corpus.records()
+    assert "lover-39" not in str(caught.value) + repr(caught.value) + caplog.text
 
 
 def test_a_field_without_a_name(corpus: Corpus) -> None:
@@ -257,20 +252,6 @@ def test_logs_carry_no_text(
     assert SECRET not in caplog.text + captured.out + captured.err + repr(corpus)
 
 
-def test_telemetry_is_off(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Any] = []
-    original = chromadb.PersistentClient
-
-    def record(path: str, settings: Settings, **options: Any) -> Any:
-        made.append(settings)
-        return original(path, settings, **options)
-
-    monkeypatch.setattr(chromadb, "PersistentClient", record)
-    corpus.add(NOTES)
-    assert made
-    assert not any(settings.anonymized_telemetry for settings in made)
-
-
 @pytest.mark.model
 def test_the_default_embedder_finds_the_right_thread(tmp_path: Path) -> None:
     corpus = Corpus.create("mail", tmp_path)
@@ -280,13 +261,23 @@ def test_the_default_embedder_finds_the_right_thread(tmp_path: Path) -> None:
     assert [document.unit for document in found] == ["thread 1"]
 
 
-def test_metadata_of_the_collection_is_public(tmp_path: Path, embedder: HashingEmbedder) -> None:
-    Corpus.create("mail", tmp_path, embedder=embedder).add(NOTES)
-    with chromadb.PersistentClient(tmp_path / "") as client:
-        metadata = client.get_collection("mail", embedding_function=None).metadata
-    assert json.dumps(metadata, sort_keys=True) == (
-        '{"dpicl_chunk_overlap": 80, "dpicl_chunk_size": 800, "dpicl_embedder": "hashing"}'
+def test_what_a_corpus_says_of_itself_is_public(corpus: Corpus) -> None:
+    corpus.add(NOTES)
+    meta = corpus._storage.read(lambda connection: Contents(connection).meta())
+    size = meta.pop("version, dimensions, rows")
+    assert size[1:] == [16, 2]
+    assert json.dumps(meta, sort_keys=True) == (
+        '{"embedder": "hashing", "name": "mail", "overlap": 80, "public": false, "size": 800}'
     )
+
+
+def test_names_too_long_for_a_file(tmp_path: Path, embedder: HashingEmbedder) -> None:
+    names = ["a" * 511 + last for last in "bc"]
+    for name in names:
+        Corpus.create(name, tmp_path, embedder=embedder).add([name[-1]])
+    assert Corpus.names(tmp_path) == names
+    opened = Corpus.open(names[1], tmp_path, embedder=embedder)
+    assert [record.text for record in opened.records()] == ["c"]
 
 
 def test_passages_keep_short_fields_alone(corpus: Corpus) -> None:

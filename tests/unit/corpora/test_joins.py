@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
+import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
-import chromadb
 import pytest
 
 from dpicl_rag import CorpusError, Document, JoinError
 from dpicl_rag.corpora import Corpus
+from dpicl_rag.corpora.contents import Contents
 from dpicl_rag.corpora.register import Register
+from dpicl_rag.corpora.storage import Storage
 from dpicl_rag.documents import Origin
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.loaders import load
@@ -73,19 +75,10 @@ def unit_of(corpus: Corpus, name: str) -> str:
 
 def kept(corpus: Corpus) -> tuple[object, ...]:
     """All that a corpus holds."""
-    path = corpus._store.path
-    assert path is not None
-    corpus.close()
-    with chromadb.PersistentClient(path / "") as client:
+    with closing(sqlite3.connect(corpus._storage.path)) as tables:
         return tuple(
-            sorted(
-                (id, json.dumps(fields, sort_keys=True), text)
-                for id, fields, text in zip(
-                    found["ids"], found["metadatas"], found["documents"], strict=True
-                )
-            )
-            for collection in sorted(client.list_collections(), key=lambda one: one.name)
-            if (found := collection.get(include=["metadatas", "documents"]))
+            sorted(map(repr, tables.execute(f"SELECT * FROM {table}")))
+            for table in ("unit", "document", "passage", "unit_key", "offer", "parted", "tie")
         )
 
 
@@ -302,9 +295,9 @@ class _KilledError(BaseException):
 STEPS = [
     (Book, "merge_units"),
     (Register, "begin"),
-    (chromadb.Collection, "delete"),
-    (chromadb.Collection, "update"),
-    (chromadb.Collection, "upsert"),
+    (Contents, "delete"),
+    (Contents, "move"),
+    (Storage, "_apply"),
     (Register, "separate"),
     (Book, "separate_units"),
     (Register, "end"),

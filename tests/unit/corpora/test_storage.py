@@ -1,4 +1,4 @@
-"""The two files of a corpus: they forget at once, outlive kills, and say nothing else than was written."""
+"""The two files of a corpus: they forget at once, outlive kills, and say what was written."""
 
 import errno
 import os
@@ -211,7 +211,7 @@ def test_damage_that_no_checksum_showed_would_be_found_wrong(
 
 @contextmanager
 def killed_at(step: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """End whatever is done at a step: before the vectors are opened or made durable, or a commit."""
+    """End what is done at a step: before vectors are opened or made durable, or a commit."""
     steps = iter(range(step + 1))
 
     def guarded(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -13,8 +12,10 @@ import pytest
 from dpicl_rag.auditing import Subject, SyntheticModel
 from dpicl_rag.auditing.neighbours import compare
 from dpicl_rag.corpora import Corpus
-from dpicl_rag.retrieval.stored_record import UNIT_FIELD
-from dpicl_rag.corpora.register import PREFIX, Register
+from dpicl_rag.corpora.contents import Contents
+from dpicl_rag.corpora.embedding_queue import EmbeddingQueue
+from dpicl_rag.corpora.register import Register
+from dpicl_rag.corpora.storage import Storage
 from dpicl_rag.documents import Document, Origin
 from dpicl_rag.errors import CorpusError, LedgerError
 from dpicl_rag.ledger import Ledger
@@ -161,10 +162,11 @@ class _KilledError(BaseException):
 
 STEPS = [
     (Ledger, "merge_units"),
-    (chromadb.Collection, "update"),
+    (Contents, "merge"),
     (Register, "merge"),
     (Register, "record"),
-    (Corpus, "_stored_metadata"),
+    (Storage, "_apply"),
+    (EmbeddingQueue, "run"),
 ]
 
 
@@ -227,40 +229,27 @@ def test_given_documents_of_two_loads_are_one_unit(read) -> None:
     assert found[0].unit == found[1].unit != found[2].unit
 
 
-def test_registers_are_no_corpora(corpus: Corpus, read, tmp_path: Path) -> None:
+def test_keys_outlive_the_texts_as_hashes(corpus: Corpus, read, tmp_path: Path) -> None:
     corpus.add(read(QUESTION))
-    assert Corpus.names(tmp_path / "chroma") == ["mail"]
-    with pytest.raises(CorpusError, match="the name of a corpus"):
-        Corpus.create(f"{PREFIX}mail", tmp_path / "chroma", embedder=HashingEmbedder())
-    with chromadb.PersistentClient(tmp_path / "chroma" / "") as client:
-        (register,) = [c for c in client.list_collections() if c.name.startswith(PREFIX)]
-        held = json.dumps(register.get(include=["metadatas", "documents"]))
-    # Keys are hashed: the register outlives the texts.
-    for text in ("Plans", "plans", "b.org", SECRET):
-        assert text not in held
-
-
-def make_old(corpus: Corpus, path: Path) -> None:
-    """Take away what corpora of the first version lack."""
+    (unit,) = units(corpus)
+    corpus.delete_unit(unit)
     corpus.close()
-    with chromadb.PersistentClient(path / "") as client:
-        for collection in client.list_collections():
-            if collection.name.startswith(PREFIX):
-                client.delete_collection(collection.name)
-        whole = client.get_collection("mail", embedding_function=None)
-        fields = dict(whole.metadata)
-        del fields["dpicl_privacy_unit"]
-        whole.modify(metadata=fields)
+    held = b"".join(path.read_bytes() for path in (tmp_path / "chroma").iterdir())
+    for text in ("Plans", "plans", "b.org", SECRET):
+        assert text.encode() not in held
+    corpus.add(read(ANSWER))
+    assert list(units(corpus)) == [unit]
 
 
-def test_an_older_corpus_learns_its_keys(
-    corpus: Corpus, read, tmp_path: Path, ledger: Ledger
-) -> None:
-    corpus.add(read(QUESTION, mail(5, "Fwd: Quarterly")))
-    make_old(corpus, tmp_path / "chroma")
-    corpus.add(read(ANSWER), ledger=ledger)
-    corpus.add(read(mail(6, "Re: Quarterly")), ledger=ledger)
-    assert sorted(units(corpus).values()) == [["1", "2"], ["5", "6"]]
+def test_keys_outlive_a_deleted_corpus(corpus: Corpus, read, tmp_path: Path) -> None:
+    corpus.add(read(QUESTION))
+    (unit,) = units(corpus)
+    corpus.close()
+    Corpus.delete("mail", tmp_path / "chroma")
+    assert Corpus.names(tmp_path / "chroma") == []
+    again = Corpus.create("mail", tmp_path / "chroma", embedder=HashingEmbedder())
+    again.add(read(ANSWER))
+    assert list(units(again)) == [unit]
 
 
 def test_an_older_corpus_that_has_one_conversation_in_two_units_is_repaired(
@@ -339,15 +328,6 @@ class TestCollectionsOfOthers:
         again = collection._client.get_collection("theirs")
         assert again.metadata == {"of": "them", "dpicl_privacy_unit": "patient"}
         assert collection.configuration["hnsw"]["space"] == "cosine"
-
-    def test_a_corpus_has_its_units(self, corpus: Corpus, read, tmp_path: Path, embedder) -> None:
-        corpus.add(read(QUESTION))
-        with chromadb.PersistentClient(tmp_path / "chroma" / "") as client:
-            collection = client.get_collection("mail", embedding_function=None)
-            with pytest.raises(CorpusError, match=r"Corpus\.open"):
-                Corpus.from_collection(collection, unit_field="sender", embedder=embedder)
-            found = Corpus.from_collection(collection, unit_field=UNIT_FIELD, embedder=embedder)
-            assert len(units_of(found)) == 1
 
 
 class TestRows:

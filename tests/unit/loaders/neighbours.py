@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dpicl_rag.loaders.shared_keys import Components, connect, name_key
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError, LoaderError
 from dpicl_rag.loaders import LoadResult, load
 from dpicl_rag.loaders.json_array import split_array
+from dpicl_rag.loaders.shared_keys import Components, connect, name_key
 
 # Names of people as they may be written; each line is one person.
 PEOPLE: list[list[bytes]] = [

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
+from dpicl_rag.retrieval.vector_file import Mapped, VectorFile
 
-from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.retrieval import scoring
 from dpicl_rag.retrieval.base import unit_key
-from dpicl_rag.retrieval.vector_file import Mapped, VectorFile
+from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.retrieval.vectors import Snapshot, on_grid
 
 Vectors = npt.NDArray[np.float64]

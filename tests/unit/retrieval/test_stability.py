@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl_rag.accounting.stability import Stability
-from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
 from dpicl_rag.retrieval import (
@@ -23,6 +22,7 @@ from dpicl_rag.retrieval import (
     ThresholdRetriever,
 )
 from dpicl_rag.retrieval import TopKRetriever as TopK
+from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.retrieval.vectors import Found, Snapshot, Where
 from tests.support.scored_units import OneVector
 

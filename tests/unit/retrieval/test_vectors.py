@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.retrieval.base import unit_key
+from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.retrieval.vectors import Snapshot, on_grid
 
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from dpicl_rag.retrieval.defects import NO_UNIT, NO_VECTOR, OTHER_LENGTH, Defect
-from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval import ThresholdRetriever
+from dpicl_rag.retrieval.defects import NO_UNIT, NO_VECTOR, OTHER_LENGTH, Defect
+from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.stores.in_memory import InMemoryVectors
 from tests.support.scored_units import OneVector
 

@@ -8,9 +8,9 @@ import faiss
 import numpy as np
 import pytest
 
-from dpicl_rag.retrieval.defects import NO_TEXT, NO_UNIT, NO_VECTOR, OTHER_LENGTH
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval import ThresholdRetriever
+from dpicl_rag.retrieval.defects import NO_TEXT, NO_UNIT, NO_VECTOR, OTHER_LENGTH
 from dpicl_rag.stores.faiss import Entry, FaissVectors
 from tests.support.scored_units import OneVector
 from tests.support.stores import DIMENSION, EMBEDDER, FIELD, fixed

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.errors import ConfigurationError, CorpusError, MissingDependencyError
+from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.retrieval.vectors import Snapshot, VectorSource, on_grid
 from dpicl_rag.stores.exact_store import ExactStore, Row, exact_scores, margin
 from dpicl_rag.stores.faiss import FaissVectors, _cosines
