@@ -72,7 +72,7 @@ class Contents:
 
     def size(self) -> tuple[int, int, int]:
         """Its version, the length of its vectors, and how many rows they take."""
-        found = dict(META.among(self._connection, "name", [_SIZE]))
+        found: dict[str, str] = dict(META.among(self._connection, "name", [_SIZE]))
         require_whole(found)
         version, dimensions, rows = json.loads(found[_SIZE])
         return version, dimensions, rows

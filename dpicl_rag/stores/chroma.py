@@ -215,17 +215,15 @@ class ChromaCollection:
             CorpusError: The collection cannot be read. No single record causes that: one without
                 a text or the unit's field is left out; see `check`.
         """
-        with guarded(), self._reach() as collection:
-            if self._files is None:
+        if self._files is None:
+            with guarded(), self._reach() as collection:
                 return self._snapshot(collection, where).scan(question, least, most)
-            cached = self._current(collection, self._files)
-            try:
-                allowed = None if where is None else _allowed(collection, cached, where)
-                near = cached.rows.near(question, least, most, allowed)
-            except DamagedError:
-                cached = self._current(collection, self._files, damaged=cached)
-                allowed = None if where is None else _allowed(collection, cached, where)
-                near = cached.rows.near(question, least, most, allowed)
+        cached, allowed = self._readable(self._files, where)
+        try:
+            near = cached.rows.near(question, least, most, allowed)
+        except DamagedError:
+            cached, allowed = self._readable(self._files, where, damaged=cached)
+            near = cached.rows.near(question, least, most, allowed)
         names = [cached.names[place] for place in near.units.tolist()]
 
         def fetch(rows: Sequence[int]) -> dict[int, Record]:
@@ -278,6 +276,14 @@ class ChromaCollection:
         """Forget what is in memory, and release connections."""
         self._held = None
         self._connections.close()
+
+    def _readable(
+        self, files: CachedVectors, where: Where | None, *, damaged: Cached | None = None
+    ) -> tuple[Cached, Mask | None]:
+        """The rows as they are now, and which of them a filter lets pass; all if None."""
+        with guarded(), self._reach() as collection:
+            cached = self._current(collection, files, damaged=damaged)
+            return cached, None if where is None else _allowed(collection, cached, where)
 
     def _current(
         self, collection: Collection, files: CachedVectors, *, damaged: Cached | None = None

@@ -5,6 +5,8 @@ Spans of a tracer count what is read, telemetry may, and messages of errors quot
 
 from __future__ import annotations
 
+import threading
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +19,9 @@ from dpicl_rag.stores.chroma_address import NO_TELEMETRY, Address, disconnect
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
+
+
+_FOLDERS: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
 
 
 @contextmanager
@@ -46,7 +51,8 @@ def opened(place: str | Path) -> Iterator[ClientAPI]:
     if not folder.is_dir():
         raise CorpusError(f"there is no folder {folder} with a Chroma database")
     settings = Settings(anonymized_telemetry=False, chroma_product_telemetry_impl=NO_TELEMETRY)
-    with chromadb.PersistentClient(str(folder), settings=settings) as client:
+    # Clients of one folder are one inside: who closes the first would end the others.
+    with _FOLDERS[str(folder)], chromadb.PersistentClient(str(folder), settings=settings) as client:
         yield client
 
 

@@ -22,9 +22,9 @@ from dpicl_rag.errors import CorpusError, DPICLError
 from dpicl_rag.retrieval.base import unit_key
 from dpicl_rag.retrieval.defects import Defect, comparable, find_defects
 from dpicl_rag.retrieval.embeddings import Embedder
+from dpicl_rag.retrieval.metadata_filters import Filter, filter_from
 from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.retrieval.vectors import Found, Scored, Where, on_grid
-from dpicl_rag.retrieval.metadata_filters import Filter, filter_from
 
 T = TypeVar("T")
 Question = npt.NDArray[np.float32]

@@ -17,9 +17,9 @@ from dpicl_rag.documents import unit_of
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval.defects import NO_TEXT, Defect, record_of
 from dpicl_rag.retrieval.embeddings import Embedder
+from dpicl_rag.retrieval.metadata_filters import Filter
 from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.stores.exact_store import ExactStore, Question, Reading, Row, T
-from dpicl_rag.retrieval.metadata_filters import Filter
 
 _BLOCK = 8192  # vectors scored at a time: 12 MB at 384 dimensions
 _LEAST, _MOST = 1e-9, 1e9  # lengths whose squares float32 holds in full

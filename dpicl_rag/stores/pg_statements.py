@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.stores.exact_store import Question
 from dpicl_rag.retrieval.metadata_filters import EVERYTHING, Filter
+from dpicl_rag.stores.exact_store import Question
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

@@ -14,9 +14,9 @@ from dpicl_rag._packaged import optional
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval.defects import NO_TEXT, NO_UNIT, Defect
 from dpicl_rag.retrieval.embeddings import Embedder
+from dpicl_rag.retrieval.metadata_filters import EVERYTHING, Filter
 from dpicl_rag.retrieval.stored_record import OWN_FIELDS, Record
 from dpicl_rag.stores.exact_store import ExactStore, Question, Reading, Row, T
-from dpicl_rag.retrieval.metadata_filters import EVERYTHING, Filter
 from dpicl_rag.stores.pg_statements import Statements, Table, types_of
 
 if TYPE_CHECKING:

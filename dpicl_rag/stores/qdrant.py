@@ -15,9 +15,9 @@ from dpicl_rag._packaged import optional
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval.defects import NO_UNIT, Defect, record_of
 from dpicl_rag.retrieval.embeddings import Embedder
+from dpicl_rag.retrieval.metadata_filters import Filter
 from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.stores.exact_store import ExactStore, Question, Reading, Row, T
-from dpicl_rag.retrieval.metadata_filters import Filter
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models

@@ -30,9 +30,9 @@ from dpicl_rag.synthesis.unit_words import PublicWords, UnitWords
 
 if TYPE_CHECKING:
     from dpicl_rag.corpora import Corpus
-    from dpicl_rag.stores.chroma import ChromaCollection
     from dpicl_rag.ledger import Ledger
     from dpicl_rag.retrieval.embeddings import Embedder
+    from dpicl_rag.stores.chroma import ChromaCollection
 
 Progress = Callable[[int, int, int], None]
 """Told records done, records of the plan, and tokens drawn: public numbers."""

@@ -9,10 +9,10 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore, VectorStoreRetriever
 
 from dpicl_rag.corpora import Corpus
-from dpicl_rag.retrieval.defects import Defect, record_of
-from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval import UNITS, Retriever, refuse_approximate, retriever_over
+from dpicl_rag.retrieval.defects import Defect, record_of
+from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.retrieval.vectors import VectorSource, Where
 from dpicl_rag.stores.in_memory import InMemoryVectors
 from langchain_dpicl_rag.embedding_models import embedder_of

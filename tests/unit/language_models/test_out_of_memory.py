@@ -11,7 +11,12 @@ from tests.support.bucket_embedder import BucketEmbedder
 
 @pytest.mark.parametrize("accounting", ["individual", "fixed"])
 @pytest.mark.parametrize(
-    "place", ["scoring.rough_scores", "scoring.exact_scores", "mapped.VectorFile.load"]
+    "place",
+    [
+        "retrieval.scoring.rough_scores",
+        "retrieval.scoring.exact_scores",
+        "corpora.vector_file.VectorFile.load",
+    ],
 )
 def test_numpy_runs_out_in_a_search(place, accounting, tiny_model, tmp_path, monkeypatch):
     def run_out(*_: object) -> None:
@@ -22,7 +27,7 @@ def test_numpy_runs_out_in_a_search(place, accounting, tiny_model, tmp_path, mon
     corpus = Corpus.create("notes", tmp_path, embedder=BucketEmbedder())
     corpus.add(["a note"])
     corpus.close()  # so that the file is read again
-    monkeypatch.setattr(f"dpicl_rag.retrieval.{place}", run_out)
+    monkeypatch.setattr(f"dpicl_rag.{place}", run_out)
     llm = PrivateContextLLM(tiny_model, accounting=accounting)
     with pytest.raises(ModelError, match="not enough memory") as caught:
         llm.answer("note?", ThresholdRetriever(corpus, -1))

@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-from dpicl_rag.retrieval.vector_file import Mapped, VectorFile
 
+from dpicl_rag.corpora.vector_file import VectorFile
 from dpicl_rag.retrieval import scoring
 from dpicl_rag.retrieval.base import unit_key
 from dpicl_rag.retrieval.stored_record import Record
+from dpicl_rag.retrieval.vector_rows import VectorRows
 from dpicl_rag.retrieval.vectors import Snapshot, on_grid
 
 Vectors = npt.NDArray[np.float64]
@@ -30,31 +31,26 @@ def corpus(seed: int) -> tuple[list[Record], Vectors, Vectors]:
     return records, vectors, generator.normal(size=dimensions)
 
 
-def mapped(folder: Path, records: list[Record], vectors: Vectors) -> Mapped:
-    change = VectorFile(folder, "key").change(None)
-    for first in range(0, len(records), 25):
-        some = records[first : first + 25]
-        numbers = range(first, first + len(some))
-        change.append(
-            list(numbers), list(numbers), [record.unit for record in some],
-            on_grid(vectors[first : first + 25]),
-        )  # fmt: skip
-    return change.commit("1")
+def mapped(folder: Path, records: list[Record], vectors: Vectors) -> tuple[VectorRows, list[str]]:
+    """Rows in a file, and the names of their units."""
+    names = sorted({record.unit for record in records})
+    file = VectorFile(folder / "vectors", vectors.shape[1])
+    rows = np.arange(len(records))
+    file.write(rows, on_grid(vectors), [names.index(record.unit) + 1 for record in records])
+    return file.load(len(records), {}), ["", *names]
 
 
 def differs(folder: Path, seed: int) -> bool:
     """Whether any search of a file differs from the exact scan of all."""
     records, vectors, question = corpus(seed)
     whole = Snapshot(records, vectors)
-    file = mapped(folder, records, vectors)
+    file, names = mapped(folder, records, vectors)
     every = np.sort(whole.unit_scores(whole.scores(question)))
     for least in (-math.inf, *every[::3].tolist(), 0.999):
         for most in (None, 1, 2, 5, len(every)):
             expected = whole.scan(question, least, most)
             near = file.near(question, least, most, None)
-            scores = dict(
-                zip([file.names[u] for u in near.units.tolist()], near.scores, strict=True)
-            )
+            scores = dict(zip([names[u] for u in near.units.tolist()], near.scores, strict=True))
             wanted = dict(zip(expected.units, expected.scores, strict=True))
             # More than wanted may come, below the cut; whoever asks cuts again.
             if wanted != {unit: scores.get(unit) for unit in wanted}:

@@ -72,9 +72,9 @@ def test_the_tracer_is_awake(tmp_path, traced):
 def test_no_span_and_no_event_of_a_question(tmp_path, traced, tiny_model, monkeypatch):
     told = traced()
     impl = f"{__name__}.{Telemetry.__name__}"
+    address = filled(tmp_path / "store", 5)
     monkeypatch.setenv("CHROMA_PRODUCT_TELEMETRY_IMPL", impl)
     EVENTS.clear()
-    address = filled(tmp_path / "store", 5)
     monkeypatch.setattr("dpicl_rag.stores.chroma._PAGE", 2)
     before = told()
     corpus = ChromaCollection.open(address, embedder=BucketEmbedder())
