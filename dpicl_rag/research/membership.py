@@ -94,7 +94,7 @@ class MembershipReport:
         }
 
     def heading(self) -> str:
-        """What the figures are of."""
+        """Subject of the figures."""
         settings = self.run.settings
         unfinished = "" if self.run.complete else ", UNFINISHED"
         return (

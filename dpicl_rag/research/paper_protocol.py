@@ -23,7 +23,7 @@ from dpicl_rag.research.scores_folder import Kind, Record, Reporting, Scores, Se
 from dpicl_rag.research.tasks import Item, Task
 
 Count = Callable[[int, int], None]
-"""Told how many queries are done, and of how many."""
+"""Called with the number of queries that are done, and of all."""
 
 Wanted = Sequence[tuple[Rows, int]]
 """Layouts, each over a number of experts."""
@@ -63,7 +63,7 @@ def run(
         text_tokens: Texts are cut to this public number of tokens.
         kind: What the queries are; see ``Settings``. For ``membership`` there are twice as many
             as experts.
-        on_progress: Told how far it is.
+        on_progress: Called with the number of queries that are done, and of all.
 
     Raises:
         ConfigurationError: The task has fewer examples than experts or fewer test items than

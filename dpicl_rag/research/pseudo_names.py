@@ -45,7 +45,7 @@ METHODS = (
 _PICTURES = 512  # that are kept unpacked
 
 Count = Callable[[int, int], None]
-"""Told how many seeds are done, and of how many."""
+"""Called with the number of seeds that are done, and of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class ImagesReport:
         }
 
     def heading(self) -> str:
-        """What the figures are of."""
+        """Subject of the figures."""
         done, wanted = len(self.run.records), self.run.settings.seeds
         unfinished = "" if done == wanted else f", UNFINISHED: {done} of {wanted}"
         return f"{self.run.settings.task}: made-up names, {wanted} seeds{unfinished}"
@@ -181,7 +181,7 @@ def run(
         seeds: How many contexts, of one query each.
         epsilon: Kept beside the rows, which do not depend on it.
         delta: The same.
-        on_progress: Told how far it is.
+        on_progress: Called with the number of seeds that are done, and of all.
 
     Raises:
         ConfigurationError: Some classes have fewer pictures than a context needs, or the folder
@@ -232,7 +232,7 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What a seed draws.
+    """The draws of a seed.
 
     Attributes:
         context: For each pair the place of its picture in the pool, and of its name.
@@ -300,7 +300,7 @@ def _rows(
     query: Picture | None,
     names: Sequence[str],
 ) -> dict[Subset, Sequence[float]]:
-    """What each expert says. One with nothing to read is not there, and nothing is of no query."""
+    """Rows of the experts: none for one with nothing to read, and none at all without a query."""
     if query is None:
         return {}
     read: dict[Subset, Sequence[Example]] = {}

@@ -95,7 +95,7 @@ class EvaluationReport:
         return markdown(self.heading(), self.tables())
 
     def heading(self) -> str:
-        """What the figures are of."""
+        """Subject of the figures."""
         settings, done = self.run.settings, len(self.run.records)
         wanted = settings.seeds * settings.queries
         amount = f"{settings.seeds} seeds x {settings.queries} queries"

@@ -47,12 +47,12 @@ _POOLS = {"agnews": 1250, "dbpedia": 357, "trec": 1200}
 """Examples of a label that a rate is fixed for: about what the benchmark data has."""
 
 Progress = Callable[[float, int], None]
-"""Told how many parts are done, and of how many. A token of a text is a fraction of a part."""
+"""Called with the parts that are done, and all. A token of a text is a fraction of a part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the results of a run depend on.
+    """Settings that the results of a run depend on.
 
     Attributes:
         task: Name of the task.
@@ -267,7 +267,7 @@ def _shots(
         [LabelledDocument(i.text, i.answer) for i in task.pool] if private else [],
         labels,
         method=cast("ExamplesMethod", name),
-        epsilon=arm.epsilon or 1.0,  # of no data, nothing is told
+        epsilon=arm.epsilon or 1.0,  # of no data, nothing is reported
         delta=settings.delta,
         max_tokens=settings.max_tokens,
         experts=settings.experts,

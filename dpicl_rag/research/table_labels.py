@@ -1,4 +1,4 @@
-"""Labels of table rows from private demonstrations, beside what needs no language model.
+"""Labels of table rows from private demonstrations, beside classifiers without language model.
 
 For every seed and data set: noise is drawn once for each release, demonstrations are drawn from
 what was released, and the language model answers queries by the likelihood of the labels. Beside
@@ -46,7 +46,7 @@ METHODS = (BITS, ONE, AGGREGATES, TABLES)
 _PRIOR = -1  # in place of a query's number: the content-free one
 
 Progress = Callable[[int, int], None]
-"""Told how many queries are done, and of how many."""
+"""Called with the number of queries that are done, and of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the results of a run depend on. More tasks and more seeds go on with a run.
+    """Settings that the results of a run depend on. More tasks and more seeds go on with a run.
 
     Attributes:
         model: Fingerprint.

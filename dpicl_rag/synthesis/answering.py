@@ -11,7 +11,7 @@ from dpicl_rag.research.baselines import greedy_answer
 from dpicl_rag.stores.chroma import ChromaCollection
 
 RECORDS = 1
-"""Records that an answer reads unless told otherwise: the packaged model confuses several."""
+"""Records that an answer reads by default: the packaged model confuses several."""
 
 
 def ordinary_answer(

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from dpicl_rag.ledger import Ledger, Reservation
 
 Progress = Callable[[int, int, int], None]
-"""Told texts done, texts of the plan, and tokens drawn: public numbers."""
+"""Called with texts done, texts of the plan, and tokens drawn: public numbers."""
 
 
 def synthesise_examples(
@@ -301,7 +301,7 @@ class _Writer:
         return read(self._model, self._prompts[label], inputs, room=self._max_tokens)
 
     def _inputs(self, label: str, members: Iterable[Sequence[str]]) -> list[Input]:
-        """What experts read. One that has nothing to read has nothing to say."""
+        """Inputs of experts. One that has nothing to read has nothing to say."""
         return [own for own in self._digests(label, members) if own]
 
     def _digests(self, label: str, members: Iterable[Sequence[str]]) -> list[Input]:
@@ -311,7 +311,7 @@ class _Writer:
 
 @dataclass(frozen=True, slots=True)
 class _Todo:
-    """What a run still lacks. Public.
+    """Texts that a run still lacks. Public.
 
     Attributes:
         numbers: Of texts that were not begun.

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from dpicl_rag.stores.chroma import ChromaCollection
 
 Progress = Callable[[int, int, int], None]
-"""Told records done, records of the plan, and tokens drawn: public numbers."""
+"""Called with records done, records of the plan, and tokens drawn: public numbers."""
 
 RECORDS = "records.jsonl"
-"""What a finished run keeps in its folder, beside the journal."""
+"""Files that a finished run keeps in its folder, beside the journal."""
 
 _NO_CORPUS = "default"  # where a ledger books lists
 
@@ -180,7 +180,7 @@ class _Writer:
         self._randomness = randomness
 
     def rho_left(self) -> float:
-        """What the rest of the run costs any unit at most: what was released is paid for."""
+        """The most that the rest of the run costs any unit: what was released is paid for."""
         plan, run = self._plan, self._run
         if not run.has_released(plan.rounds()):
             return plan.rho
@@ -350,7 +350,7 @@ def _about(word: str, passages: Sequence[str]) -> list[str]:
 def _budgets(
     plan: CorpusPlan, name: str, ledger: Ledger | None, units: Units, rho: float
 ) -> Iterator[UnitBudgets]:
-    """What every unit may spend in the rest of a run, held in the ledger until the block ends."""
+    """Budgets of all units for the rest of a run, held in the ledger until the block ends."""
     listed = list(units)
     if ledger is None or rho == 0:
         yield UnitBudgets(listed, rho, None)
