@@ -1,6 +1,6 @@
-# The server. /data holds ledger, memory, keys, uploads and, without a Chroma server, corpora, all of
-# them private; /models holds what was downloaded. tests/end_to_end/test_container.py takes these
-# steps where nothing runs containers.
+# The server. /data holds corpora, ledger, memory, keys and uploads, all of them private; /models
+# holds what was downloaded. tests/end_to_end/test_container.py takes these steps where nothing runs
+# containers.
 FROM python:3.12-slim AS build
 RUN python -m venv /venv
 ENV PATH=/venv/bin:$PATH

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import chromadb
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -32,10 +33,13 @@ from dpicl_rag import (
     load,
 )
 from dpicl_rag.research.baselines import greedy_answer
+from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
+from dpicl_rag.stores.chroma import ChromaCollection
 
 EPSILON, DELTA = 4.0, 1e-5
 MAX_TOKENS = 20
 CORPUS = "support-mail"
+BATCH = 64  # mails embedded at a time
 RAG_THREADS = 4  # what ordinary RAG puts into its one prompt
 
 TEMPLATE = PromptTemplate(
@@ -72,7 +76,9 @@ class Answers:
 class Assistant:
     """The mailbox in Chroma and one model, asked three ways."""
 
-    def __init__(self, corpus: Corpus, llm: PrivateContextLLM, spending: Spending) -> None:
+    def __init__(
+        self, corpus: ChromaCollection, llm: PrivateContextLLM, spending: Spending
+    ) -> None:
         self.llm = llm
         self._corpus = corpus
         self._spending = spending
@@ -122,14 +128,26 @@ def open_assistant(box: Mailbox, folder: Path, progress: Progress) -> Assistant:
     )
     progress.update(task, total=1, completed=1)
     documents = ingest(box, folder, progress)
-    corpus = Corpus.create(CORPUS, path=folder / "chroma")
-    task = progress.add_task("embedding", total=None)
-    corpus.add(
-        documents,
-        ledger=ledger,
-        on_progress=lambda done, total: progress.update(task, completed=done, total=total),
-    )
+    corpus = fill(documents, folder, progress)
     return Assistant(corpus, llm, Spending(ledger, CORPUS, {d.unit for d in documents}))
+
+
+def fill(documents: Sequence[Document], folder: Path, progress: Progress) -> ChromaCollection:
+    """Keep the mails in a Chroma collection, as any program would, and open that privately."""
+    embedder = SentenceTransformerEmbedder()
+    client = chromadb.PersistentClient(str(folder / "chroma"))
+    collection = client.create_collection(CORPUS, embedding_function=None)
+    task = progress.add_task("embedding", total=len(documents))
+    for first in range(0, len(documents), BATCH):
+        some = documents[first : first + BATCH]
+        collection.add(
+            [f"mail {first + number}" for number in range(len(some))],
+            embeddings=embedder.embed([document.text for document in some]),
+            documents=[document.text for document in some],
+            metadatas=[{"thread": document.unit} for document in some],
+        )
+        progress.update(task, completed=first + len(some))
+    return Corpus.from_collection(collection, unit_field="thread", embedder=embedder)
 
 
 def ingest(box: Mailbox, folder: Path, progress: Progress) -> list[Document]:

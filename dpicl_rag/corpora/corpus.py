@@ -145,16 +145,7 @@ class Corpus:
         folder = local_path(path)
         if name not in cls.names(path):
             _refuse_old(name, path)
-            make_folder(folder)
-            meta = {
-                _NAME: name,
-                _EMBEDDER: embedder.fingerprint,
-                _SIZE: chunk_size,
-                _OVERLAP: chunk_overlap,
-                _PUBLIC: public,
-                **({} if synthetic is None else synthetic.metadata),
-            }
-            _make(corpus_file(folder, name), meta)
+            make_corpus(name, path, embedder, (chunk_size, chunk_overlap), public, synthetic)
         corpus = cls(Storage(corpus_file(folder, name)), embedder)
         if corpus.public != public:
             corpus.close()
@@ -513,8 +504,26 @@ class Corpus:
         return found
 
 
-def _make(file: Path, meta: Mapping[str, Any]) -> None:
-    """Make a corpus that says this of itself, unless another process was first."""
+def make_corpus(
+    name: str,
+    path: str | Path | None,
+    embedder: Embedder,
+    chunking: tuple[int, int],
+    public: bool,
+    synthetic: SyntheticOrigin | None,
+) -> None:
+    """Make an empty corpus, unless another process was first; see `Corpus.create`."""
+    folder = local_path(path)
+    make_folder(folder)
+    size, overlap = chunking
+    meta = {
+        _NAME: name,
+        _EMBEDDER: embedder.fingerprint,
+        _SIZE: size,
+        _OVERLAP: overlap,
+        _PUBLIC: public,
+        **({} if synthetic is None else synthetic.metadata),
+    }
 
     def work(connection: sqlite3.Connection) -> None:
         contents = Contents(connection)
@@ -523,6 +532,7 @@ def _make(file: Path, meta: Mapping[str, Any]) -> None:
             contents.set_meta(meta)
             contents.renew()
 
+    file = corpus_file(folder, name)
     with closing(Database(file, CORPUS, busy_timeout=PATIENCE_S)) as database:
         database.make_ready()
         database.write(work)

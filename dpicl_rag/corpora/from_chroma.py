@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpicl_rag.corpora.contents import Contents, Embedded
-from dpicl_rag.corpora.corpus import Corpus
+from dpicl_rag.corpora.corpus import Corpus, make_corpus
 from dpicl_rag.corpora.corpus_schema import KEY, OFFER, PARTED, TIE
 from dpicl_rag.corpora.folder import old_folder
 from dpicl_rag.corpora.forgetting import separate_in
@@ -96,16 +96,10 @@ def _copied(
     metadata = collection.metadata
     synthetic = SyntheticOrigin.of(metadata)
     name = collection.name
-    made = Corpus.create(
-        name,
-        path,
-        embedder=embedder,
-        chunk_size=metadata.get(_SIZE, 800),
-        chunk_overlap=metadata.get(_OVERLAP, 80),
-        public=metadata.get(PUBLIC_FIELD) is True,
-        synthetic=synthetic,
-    )
-    with closing(made):
+    chunking = metadata.get(_SIZE, 800), metadata.get(_OVERLAP, 80)
+    public = metadata.get(PUBLIC_FIELD) is True
+    make_corpus(name, path, embedder, chunking, public, synthetic)
+    with closing(Corpus.open(name, path, embedder=embedder)) as made:
         storage = made._storage
         register = _PREFIX + key_hash(name)[:32]
         count = 0

@@ -1,4 +1,4 @@
-"""Vectors of another program's collection, kept in files of the user's cache folder and mapped.
+"""Vectors of another program's collection, kept in files of ours and mapped.
 
 They are read as a whole, so the files are written as a whole: the vectors first, under a new name,
 then what is known of the rows, which names them and takes the place of what was there at once.
@@ -86,13 +86,14 @@ class CachedVectors:
     """The two files of one collection.
 
     Args:
+        folder: Where they lie: that of the database, or `cache_folder`.
         key: Names the collection; letters, digits and hyphens.
     """
 
-    def __init__(self, key: str) -> None:
-        self.folder = cache_folder()
-        self.key = key
-        self._rows = self.folder / (key + _ROWS)
+    def __init__(self, folder: Path, key: str) -> None:
+        self.folder = folder
+        self.key = f"dpicl-rag.{key}"
+        self._rows = self.folder / (self.key + _ROWS)
 
     def __repr__(self) -> str:
         return "CachedVectors(<private>)"

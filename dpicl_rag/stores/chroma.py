@@ -1,8 +1,9 @@
 """A Chroma collection that something else fills, read through Chroma's public interface.
 
-Chroma's own search is approximate, so every vector is scored here: vectors are kept in the user's
-cache folder and read again when the number of records differs, and after a public time. A
-collection in memory is read for every question.
+Chroma's own search is approximate, so every vector is scored here. Vectors are kept in files of
+ours, in the database's folder or for a server in the user's cache folder, and read again when the
+number of records differs, and after a public time. A collection in memory is read for every
+question.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,7 +34,7 @@ from dpicl_rag.retrieval.stored_record import UNIT_FIELD, Record
 from dpicl_rag.retrieval.synthetic_mark import SyntheticOrigin
 from dpicl_rag.retrieval.vector_rows import DamagedError, FoundInRows, Mask
 from dpicl_rag.retrieval.vectors import Found, Snapshot, Where, on_grid
-from dpicl_rag.stores.cached_vectors import Cached, CachedVectors
+from dpicl_rag.stores.cached_vectors import Cached, CachedVectors, cache_folder
 from dpicl_rag.stores.chroma_address import Address
 from dpicl_rag.stores.chroma_client import guarded, opened, require_silent
 
@@ -142,8 +145,12 @@ class ChromaCollection:
         self._unit_field = unit_field
         self._refresh = refresh
         self._reach: Reach = reach or (lambda: nullcontext(collection))
-        kept = settings.is_persistent or settings.chroma_server_host
-        self._files = CachedVectors(_key(collection, unit_field)) if kept else None
+        self._files: CachedVectors | None = None  # a collection in memory has none
+        if settings.is_persistent or settings.chroma_server_host:
+            local = None if settings.chroma_server_host else Path(settings.persist_directory)
+            writable = local is not None and os.access(local, os.W_OK)
+            place = local if local is not None and writable else cache_folder()
+            self._files = CachedVectors(place, _key(collection, unit_field))
         self._lock = threading.Lock()
         self._held: Cached | None = None
         self._connections = ExitStack()

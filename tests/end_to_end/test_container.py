@@ -20,7 +20,7 @@ import pytest
 
 from dpicl_rag import Ledger
 from dpicl_rag.language_models.defaults import default_folder
-from tests.support.chroma_server import chroma_server, free_port
+from tests.support.chroma_server import free_port
 from tests.support.containers import Room, commands, compose, health_check, last
 
 pytest.importorskip("hatchling", reason="it builds the wheel, and is not installed")
@@ -34,28 +34,23 @@ WRITE_ELSEWHERE = "import sys; open(sys.prefix + '/new', 'w')"
 
 @pytest.fixture(scope="module")
 def room():
-    """The image, built, beside a Chroma server."""
+    """The image, built."""
     folder = Path(tempfile.mkdtemp(prefix="dpicl-room-"))  # pytest's own are closed to others
     folder.chmod(0o755)
     try:
-        with chroma_server(folder / "chroma") as chroma:
-            port = free_port()
-            words = {
-                "chroma:8000": f"127.0.0.1:{chroma}",
-                last("EXPOSE"): str(port),
-                "/inbox.mbox": f"{folder}/inbox.mbox",
-            }
-            made = Room(folder, words)
-            made.port = port
-            made.build()
-            # The container would convert it: half a minute for the same files.
-            model = default_folder()
-            cache = folder / "data" / "cache" / "dpicl-rag"
-            shutil.copytree(model, cache / model.name)
-            if made.isolated:
-                for path in (folder / "data").rglob("*"):
-                    os.chown(path, made.user, made.user)
-            yield made
+        port = free_port()
+        words = {last("EXPOSE"): str(port), "/inbox.mbox": f"{folder}/inbox.mbox"}
+        made = Room(folder, words)
+        made.port = port
+        made.build()
+        # The container would convert it: half a minute for the same files.
+        model = default_folder()
+        cache = folder / "data" / "cache" / "dpicl-rag"
+        shutil.copytree(model, cache / model.name)
+        if made.isolated:
+            for path in (folder / "data").rglob("*"):
+                os.chown(path, made.user, made.user)
+        yield made
     finally:
         shutil.rmtree(folder)
 
@@ -151,11 +146,9 @@ def test_an_image_that_is_built_is_filled_asked_and_ended(room):
         spent = {one.name: (one.questions, one.reserved) for one in ledger.status()}
     assert spent["mail"] == (1, 0)
     assert image(room) == before
-    # The documents are the Chroma server's; its vectors here are this user's alone.
-    assert not list((room.folder / "data").rglob("chroma.sqlite3"))
-    vectors = room.folder / "data" / "cache" / "dpicl-rag" / "servers"
-    assert any(vectors.glob("*.vectors"))
-    assert vectors.stat().st_mode & 0o077 == 0
+    corpora = room.folder / "data" / "dpicl-rag" / "corpora"
+    assert {path.stem for path in corpora.glob("*.vectors")} == {"house", "mail"}
+    assert corpora.stat().st_mode & 0o077 == 0
 
 
 def test_what_runs_is_the_wheel_as_a_user_that_changes_nothing_but_its_volumes(room):

@@ -6,20 +6,17 @@ import ipaddress
 import json
 import re
 import shlex
-import tomllib
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
 from typer.testing import CliRunner
 
 from dpicl_rag.cli import app
 from dpicl_rag.server.run import GRACE
-from dpicl_rag.stores.chroma_address import Address
 from tests.support.containers import commands, compose, dockerfile, health_check, last
 
 SERVICES = compose()["services"]
-OURS = ["server", "chroma"]
+OURS = ["server"]
 
 
 def folders(service):
@@ -51,8 +48,7 @@ def test_the_volumes_are_those_of_the_image_and_hold_what_is_kept():
     for name in ("HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "HF_HOME"):
         assert any(Path(image[name]).is_relative_to(folder) for folder in seen), name
     # What follows from documents lies where no other service looks.
-    private = {folders(SERVICES["server"])["/data"], folders(SERVICES["chroma"])["/data"]}
-    assert len(private) == 2
+    private = {folders(SERVICES["server"])["/data"]}
     others = [one for name, one in SERVICES.items() if name not in OURS]
     assert not any(private & set(folders(one).values()) for one in others)
     for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME"):
@@ -67,31 +63,13 @@ def test_the_image_runs_as_somebody_and_is_asked_whether_it_is_ready():
     assert "HEALTHCHECK" not in str(SERVICES["server"])
 
 
-def test_only_this_machine_reaches_the_server_and_only_the_server_reaches_the_store():
+def test_only_this_machine_reaches_the_server():
     for name, service in SERVICES.items():
         for port in service.get("ports", []):
             host, _, inside = port.rsplit(":", 2)
             assert name == "server"
             assert ipaddress.ip_address(host).is_loopback
             assert inside == last("EXPOSE")
-    assert SERVICES["chroma"]["networks"] == ["store"]
-    assert compose()["networks"]["store"] == {"internal": True}
-    reaching = {name for name, one in SERVICES.items() if "store" in one.get("networks", [])}
-    assert reaching == set(OURS)
-
-
-def test_the_server_waits_for_a_store_of_a_version_that_the_library_takes():
-    store = Address.of(SERVICES["server"]["environment"]["DPICL_RAG_STORE"])
-    assert store is not None
-    assert store.host in SERVICES
-    assert SERVICES["server"]["depends_on"][store.host] == {"condition": "service_healthy"}
-    assert f"/{store.port}" in " ".join(SERVICES["chroma"]["healthcheck"]["test"])
-    image, _, version = SERVICES["chroma"]["image"].partition(":")
-    assert image == "chromadb/chroma"
-    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())
-    named = map(Requirement, project["project"]["dependencies"])
-    (taken,) = [one.specifier for one in named if one.name == "chromadb"]
-    assert version in taken
 
 
 def test_answers_have_time_to_end():
