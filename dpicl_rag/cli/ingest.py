@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from dpicl_rag.corpora import Corpus
-    from dpicl_rag.corpora.corpus import Ingested
+    from dpicl_rag.corpora.adding import Ingested
     from dpicl_rag.corpora.joins import Joins
     from dpicl_rag.loaders import LoadReport, LoadResult
 

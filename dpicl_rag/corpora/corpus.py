@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 
+from dpicl_rag.corpora.adding import Adding, Ingested, Progress, finish_begun
 from dpicl_rag.corpora.chunking import split_text
-from dpicl_rag.corpora.contents import Contents, StoredDocument
+from dpicl_rag.corpora.contents import Contents
 from dpicl_rag.corpora.corpus_schema import CORPUS
-from dpicl_rag.corpora.embedding_queue import EmbeddingQueue
 from dpicl_rag.corpora.folder import (
     SUFFIX,
     corpus_file,
@@ -25,12 +23,12 @@ from dpicl_rag.corpora.folder import (
     old_folder,
     require_corpus_name,
 )
-from dpicl_rag.corpora.forgetting import finish, forget
+from dpicl_rag.corpora.forgetting import forget
 from dpicl_rag.corpora.joins import Join, Joins, described
-from dpicl_rag.corpora.passages import CutDocument, cut_up, named, stored_unit
-from dpicl_rag.corpora.placing import place
+from dpicl_rag.corpora.passages import named, stored_unit
 from dpicl_rag.corpora.register import Register
-from dpicl_rag.corpora.storage import PATIENCE_S, State, Storage
+from dpicl_rag.corpora.scanning import scan
+from dpicl_rag.corpora.storage import PATIENCE_S, Storage
 from dpicl_rag.corpora.unit_accounts import Accounts
 from dpicl_rag.documents import Document, as_documents
 from dpicl_rag.errors import CorpusError
@@ -38,12 +36,11 @@ from dpicl_rag.files.database import Database
 from dpicl_rag.loaders.framework_documents import FrameworkDocument
 from dpicl_rag.loaders.handed_over import taken_over
 from dpicl_rag.loaders.shared_keys import name_key
-from dpicl_rag.retrieval.defects import Defect
+from dpicl_rag.retrieval.defects import Defect, find_defects
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
-from dpicl_rag.retrieval.metadata_filters import Filter, filter_from
+from dpicl_rag.retrieval.metadata_filters import filter_from
 from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.retrieval.synthetic_mark import SyntheticOrigin
-from dpicl_rag.retrieval.vector_rows import DamagedError, FoundInRows, Mask
 from dpicl_rag.retrieval.vectors import Found, Where
 
 if TYPE_CHECKING:
@@ -52,34 +49,7 @@ if TYPE_CHECKING:
     from dpicl_rag.ledger import Ledger
     from dpicl_rag.stores.chroma import ChromaCollection
 
-Progress = Callable[[int, int], None]
-"""Called with the number of passages done and the total."""
-
 _NAME, _EMBEDDER, _SIZE, _OVERLAP, _PUBLIC = "name", "embedder", "size", "overlap", "public"
-_ATTEMPTS = 5  # at a scan that no writer comes into
-
-
-@dataclass(frozen=True, slots=True)
-class Ingested:
-    """What `Corpus.add` did. For the owner of the documents: the counts are private.
-
-    Attributes:
-        documents: Documents given.
-        empty: Of these, documents without any text.
-        passages: Passages newly embedded and stored.
-        known: Passages that were stored before.
-        forgotten: Documents that were left out, for the owner had them forgotten.
-        joins: Units that were there and are one now.
-        left: Units that left the corpus, which was made anew.
-    """
-
-    documents: int
-    empty: int
-    passages: int
-    known: int
-    forgotten: int = 0
-    joins: tuple[Join, ...] = ()
-    left: int = 0
 
 
 class Corpus:
@@ -280,62 +250,15 @@ class Corpus:
         """
         if self.synthetic is not None:
             raise CorpusError(f"corpus {self.name!r} is synthetic: its run alone adds to it")
-        return self._add(
-            [named(document) for document in as_documents(taken_over(documents, unit))],
-            on_progress,
-            self._accounts(ledger, no_ledger),
-            joins,
-            anew=anew,
-        )
+        adding = Adding(self.name, self._storage, self.embedder, self._chunking)
+        own = [named(document) for document in as_documents(taken_over(documents, unit))]
+        accounts = self._accounts(ledger, no_ledger)
+        return adding.run(own, accounts, joins, on_progress, anew=anew)
 
     def add_synthetic(self, documents: Sequence[Document]) -> None:
         """Put the records of its own run into a synthetic corpus; again, nothing changes."""
-        self._add(documents, None, self._accounts(None, no_ledger=True), "ask")
-
-    def _add(
-        self,
-        own: Sequence[Document],
-        on_progress: Progress | None,
-        accounts: Accounts,
-        joins: Joins,
-        *,
-        anew: bool = False,
-    ) -> Ingested:
-        self._finish(accounts)
-        placed = self._storage.write(
-            lambda c: place(own, self.name, Contents(c), Register(c), accounts, joins, anew=anew)
-        )
-        cut, empty = cut_up(placed.documents, placed.stored, *self._chunking)
-        new, changed, moved = self._storage.read(lambda c: _compared(Contents(c), cut))
-        if changed or moved:
-            self._storage.write(lambda c: _update(Contents(c), changed, moved))
-        total = sum(len(document.texts) for document in cut)
-        known = done = total - sum(len(document.texts) for document in new)
-        if on_progress is not None:
-            on_progress(done, total)
-
-        def embedded(passages: int) -> None:
-            nonlocal done
-            done += passages
-            if on_progress is not None:
-                on_progress(done, total)
-
-        EmbeddingQueue(self.embedder, self._storage.store, embedded).run(new)
-        records = {d.origin.record for d in placed.documents if d.origin.record}
-        kept = {digest for one in cut for digest in (one.digest, *one.former)}
-        gone = self._storage.read(lambda c: _replaced(Contents(c), records, kept))
-        if gone:
-            self._storage.write(lambda c: Contents(c).delete(gone))
-            self._storage.flush()
-        return Ingested(
-            documents=len(placed.documents) + placed.forgotten,
-            empty=empty,
-            passages=total - known,
-            known=known,
-            forgotten=placed.forgotten,
-            joins=placed.joins,
-            left=placed.left,
-        )
+        adding = Adding(self.name, self._storage, self.embedder, self._chunking)
+        adding.run(documents, self._accounts(None, no_ledger=True))
 
     def joins(self) -> list[Join]:
         """Units that were there and became one when documents came, the latest first.
@@ -367,9 +290,9 @@ class Corpus:
             LedgerError: The ledger cannot be written.
         """
         accounts = self._accounts(ledger, no_ledger)
-        self._finish(accounts)
+        finish_begun(self._storage, accounts)
         self._storage.write(lambda c: forget(message, Contents(c), Register(c), accounts))
-        self._finish(accounts)
+        finish_begun(self._storage, accounts)
         self._storage.flush()
 
     def delete_unit(self, unit: str) -> None:
@@ -411,20 +334,7 @@ class Corpus:
             ConfigurationError: ``where`` is no such filter.
         """
         filter = None if where is None else filter_from(where)
-        for _ in range(_ATTEMPTS):
-            try:
-                if (found := self._scanned(question, least, most, filter)) is not None:
-                    return found
-            except DamagedError:
-                self._storage.mend(self.embedder)
-        # Somebody writes all the time, and waits now.
-        try:
-            found = self._storage.alone(lambda: self._scanned(question, least, most, filter))
-        except DamagedError:
-            found = None
-        if found is None:
-            raise CorpusError(f"corpus {self.name!r} is damaged; restore it from a backup")
-        return found
+        return scan(self._storage, self.embedder, question, least, most, filter)
 
     def records(self) -> list[Record]:
         """Every passage as it is now, those of a unit together. For the owner; private.
@@ -436,8 +346,18 @@ class Corpus:
         return sorted((record for record, _ in held.values()), key=lambda one: (one.unit, one.id))
 
     def check(self) -> list[Defect]:
-        """Records that questions do not find: none, for `add` stores no such record."""
-        return []
+        """Passages that no question finds, and why: no usable vector.
+
+        For the owner of the documents. The list is private.
+
+        Raises:
+            CorpusError: The corpus cannot be read.
+        """
+        rows = self._storage.state(self.embedder).rows
+        held = self._storage.read(lambda c: Contents(c).records())
+        live = [(row, record) for row, (record, _) in held.items() if row < len(rows.vectors)]
+        vectors = rows.vectors[:, : rows.dimensions]
+        return find_defects(((record, vectors[row]) for row, record in live), self.embedder)
 
     def close(self) -> None:
         """Forget what is in memory and release the files."""
@@ -445,63 +365,6 @@ class Corpus:
 
     def _accounts(self, ledger: Ledger | None, no_ledger: bool) -> Accounts:
         return Accounts(self.name, ledger, none=no_ledger)
-
-    def _finish(self, accounts: Accounts) -> None:
-        """End in the ledger what was begun in the corpus."""
-        if self._storage.read(lambda c: Register(c).pending()) is not None:
-            self._storage.write(lambda c: finish(Register(c), accounts))
-
-    def _scanned(
-        self, question: npt.ArrayLike, least: float, most: int | None, filter: Filter | None
-    ) -> Found | None:
-        """What is found, or None where somebody wrote meanwhile.
-
-        Raises:
-            DamagedError: The vectors are not what was written.
-        """
-        state = self._storage.state(self.embedder)
-        allowed: Mask | None = None
-        if filter is not None:
-            rows = self._storage.read_at(state, lambda c: Contents(c).allowed(filter))
-            if rows is None:
-                return None
-            allowed = np.zeros(len(state.rows.unit), dtype=bool)
-            allowed[rows] = True
-        try:
-            near = state.rows.near(question, least, most, allowed)
-        except DamagedError:
-            if self._storage.read_at(state, lambda c: True):
-                raise
-            return None  # a row that was deleted meanwhile is overwritten
-        numbers = near.units.tolist()
-        names = self._storage.read_at(state, lambda c: Contents(c).units(numbers))
-        if names is None:
-            return None
-        if len(names) < len(numbers):
-            raise DamagedError
-
-        def fetch(rows: Sequence[int]) -> dict[int, Record]:
-            return self._fetched(state, names, rows)
-
-        in_order = [names[number] for number in numbers]
-        return FoundInRows(state.rows, near, in_order, allowed, question, fetch)
-
-    def _fetched(
-        self, state: State, names: Mapping[int, str], rows: Sequence[int]
-    ) -> dict[int, Record]:
-        """Passages that are still what was scored, by their rows."""
-        now, held = self._storage.read(
-            lambda c: (self._storage.is_now(c, state), Contents(c).records(rows))
-        )
-        checks = state.rows.check.view(np.int64)
-        found = {
-            row: record
-            for row, (record, check) in held.items()
-            if check == checks[row] and record.unit == names[int(state.rows.unit[row])]
-        }
-        if now and len(found) < len(rows):
-            raise CorpusError(f"corpus {self.name!r} is damaged; restore it from a backup")
-        return found
 
 
 def make_corpus(
@@ -544,38 +407,3 @@ def _refuse_old(name: str, path: str | Path | None) -> None:
         from dpicl_rag.corpora.old_corpora import refuse_old
 
         refuse_old(name, folder)
-
-
-def _compared(
-    contents: Contents, cut: Sequence[CutDocument]
-) -> tuple[list[CutDocument], list[StoredDocument], dict[int, str]]:
-    """Documents that are not there, what others say now, and which go to another unit."""
-    wanted = {digest for one in cut for digest in (one.digest, *one.former)}
-    stored = {one.digest: one for one in contents.documents("digest", wanted)}
-    names = contents.units({one.unit for one in stored.values()})
-    new: list[CutDocument] = []
-    changed: list[StoredDocument] = []
-    moved: dict[int, str] = {}
-    for one in cut:
-        found = next((stored[d] for d in (*one.former, one.digest) if d in stored), None)
-        if found is None:
-            new.append(one)
-            continue
-        now = found._replace(record=one.record, tie=one.tie, fields=one.fields)
-        if now != found:
-            changed.append(now)
-        if names[found.unit] != one.unit:
-            moved[found.number] = one.unit
-    return new, changed, moved
-
-
-def _update(
-    contents: Contents, changed: Sequence[StoredDocument], moved: Mapping[int, str]
-) -> None:
-    contents.update(changed)
-    contents.move(moved)
-
-
-def _replaced(contents: Contents, records: set[str], kept: set[bytes]) -> list[StoredDocument]:
-    """What was read before from records and is not there now."""
-    return [one for one in contents.documents("record", records) if one.digest not in kept]

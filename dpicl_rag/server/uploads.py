@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 from dpicl_rag.answering.answers import in_thread
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.corpora import Corpus
-from dpicl_rag.corpora.corpus import Ingested
+from dpicl_rag.corpora.adding import Ingested
 from dpicl_rag.corpora.folder import beside
 from dpicl_rag.errors import ConfigurationError, LoaderError
 from dpicl_rag.loaders import LoadReport, LoadResult, load

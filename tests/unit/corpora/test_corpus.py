@@ -9,11 +9,12 @@ import numpy.typing as npt
 import pytest
 
 from dpicl_rag.corpora import Corpus
+from dpicl_rag.corpora.adding import Ingested
 from dpicl_rag.corpora.contents import Contents
-from dpicl_rag.corpora.corpus import Ingested
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError, CorpusError
 from dpicl_rag.retrieval import ThresholdRetriever
+from dpicl_rag.retrieval.defects import NO_VECTOR, Defect
 from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
 from dpicl_rag.retrieval.vectors import on_grid
 from tests.unit.conftest import HashingEmbedder, seen, units_of
@@ -295,3 +296,18 @@ def test_a_field_that_grew_long_is_forgotten(corpus: Corpus) -> None:
     corpus.add([Document("a note", "one", {"owner": "ann"})])
     corpus.add([Document("a note", "one", {"owner": "ann " * 1_000})])
     assert [record.metadata for record in corpus.records()] == [{}]
+
+
+def test_a_passage_that_no_question_finds_is_named_to_the_owner(tmp_path: Path) -> None:
+    corpus = Corpus.create("mail", tmp_path, embedder=HashingEmbedder())
+    corpus.add(NOTES)
+    assert corpus.check() == []
+
+    class Blank(HashingEmbedder):
+        def embed(self, texts: Sequence[str], *, query: bool = False) -> npt.NDArray[np.float32]:
+            return super().embed(texts) * np.array([[text != "?"] for text in texts])
+
+    blank = Corpus.open("mail", tmp_path, embedder=Blank())
+    blank.add([Document("?", "four")])
+    ((defect,), (record,)) = blank.check(), [r for r in blank.records() if r.unit == "four"]
+    assert defect == Defect(record.id, NO_VECTOR)

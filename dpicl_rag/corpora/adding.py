@@ -1,0 +1,150 @@
+"""Adding documents to a corpus: placed, cut, compared with what is there, embedded and stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dpicl_rag.corpora.contents import Contents, StoredDocument
+from dpicl_rag.corpora.embedding_queue import EmbeddingQueue
+from dpicl_rag.corpora.forgetting import finish
+from dpicl_rag.corpora.joins import Join, Joins
+from dpicl_rag.corpora.passages import CutDocument, cut_up
+from dpicl_rag.corpora.placing import place
+from dpicl_rag.corpora.register import Register
+from dpicl_rag.corpora.storage import Storage
+from dpicl_rag.corpora.unit_accounts import Accounts
+from dpicl_rag.documents import Document
+from dpicl_rag.retrieval.embeddings import Embedder
+
+Progress = Callable[[int, int], None]
+"""Called with the number of passages done and the total."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """What `Corpus.add` did. For the owner of the documents: the counts are private.
+
+    Attributes:
+        documents: Documents given.
+        empty: Of these, documents without any text.
+        passages: Passages newly embedded and stored.
+        known: Passages that were stored before.
+        forgotten: Documents that were left out, for the owner had them forgotten.
+        joins: Units that were there and are one now.
+        left: Units that left the corpus, which was made anew.
+    """
+
+    documents: int
+    empty: int
+    passages: int
+    known: int
+    forgotten: int = 0
+    joins: tuple[Join, ...] = ()
+    left: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Adding:
+    """How documents are added to one corpus.
+
+    Attributes:
+        corpus: Its name.
+        storage: Its files.
+        embedder: The model.
+        chunking: Longest passage, and what neighbours share, in characters.
+    """
+
+    corpus: str
+    storage: Storage
+    embedder: Embedder
+    chunking: tuple[int, int]
+
+    def run(
+        self,
+        documents: Sequence[Document],
+        accounts: Accounts,
+        joins: Joins = "ask",
+        on_progress: Progress | None = None,
+        *,
+        anew: bool = False,
+    ) -> Ingested:
+        """Add documents; see `Corpus.add`."""
+        finish_begun(self.storage, accounts)
+        placed = self.storage.write(
+            lambda c: place(
+                documents, self.corpus, Contents(c), Register(c), accounts, joins, anew=anew
+            )
+        )
+        cut, empty = cut_up(placed.documents, placed.stored, *self.chunking)
+        new, changed, moved = self.storage.read(lambda c: _compared(Contents(c), cut))
+        if changed or moved:
+            self.storage.write(lambda c: _update(Contents(c), changed, moved))
+        total = sum(len(document.texts) for document in cut)
+        known = done = total - sum(len(document.texts) for document in new)
+        if on_progress is not None:
+            on_progress(done, total)
+
+        def embedded(passages: int) -> None:
+            nonlocal done
+            done += passages
+            if on_progress is not None:
+                on_progress(done, total)
+
+        EmbeddingQueue(self.embedder, self.storage.store, embedded).run(new)
+        records = {d.origin.record for d in placed.documents if d.origin.record}
+        kept = {digest for one in cut for digest in (one.digest, *one.former)}
+        gone = self.storage.read(lambda c: _replaced(Contents(c), records, kept))
+        if gone:
+            self.storage.write(lambda c: Contents(c).delete(gone))
+            self.storage.flush()
+        return Ingested(
+            documents=len(placed.documents) + placed.forgotten,
+            empty=empty,
+            passages=total - known,
+            known=known,
+            forgotten=placed.forgotten,
+            joins=placed.joins,
+            left=placed.left,
+        )
+
+
+def finish_begun(storage: Storage, accounts: Accounts) -> None:
+    """End in the ledger what was begun in the corpus; see `forget`."""
+    if storage.read(lambda c: Register(c).pending()) is not None:
+        storage.write(lambda c: finish(Register(c), accounts))
+
+
+def _compared(
+    contents: Contents, cut: Sequence[CutDocument]
+) -> tuple[list[CutDocument], list[StoredDocument], dict[int, str]]:
+    """Documents that are not there, what others say now, and which go to another unit."""
+    wanted = {digest for one in cut for digest in (one.digest, *one.former)}
+    stored = {one.digest: one for one in contents.documents("digest", wanted)}
+    names = contents.units({one.unit for one in stored.values()})
+    new: list[CutDocument] = []
+    changed: list[StoredDocument] = []
+    moved: dict[int, str] = {}
+    for one in cut:
+        found = next((stored[d] for d in (*one.former, one.digest) if d in stored), None)
+        if found is None:
+            new.append(one)
+            continue
+        now = found._replace(record=one.record, tie=one.tie, fields=one.fields)
+        if now != found:
+            changed.append(now)
+        if names[found.unit] != one.unit:
+            moved[found.number] = one.unit
+    return new, changed, moved
+
+
+def _update(
+    contents: Contents, changed: Sequence[StoredDocument], moved: Mapping[int, str]
+) -> None:
+    contents.update(changed)
+    contents.move(moved)
+
+
+def _replaced(contents: Contents, records: set[str], kept: set[bytes]) -> list[StoredDocument]:
+    """What was read before from records and is not there now."""
+    return [one for one in contents.documents("record", records) if one.digest not in kept]
