@@ -148,7 +148,7 @@ def _store(folder: Path, size: int, began: float = 0.0) -> Row:
         cpu += time.process_time() - cpu_began
     corpus.close()
     files = [path for path in folder.rglob("*") if path.is_file()]
-    own = [path for path in files if path.name.startswith("dpicl-rag.")]
+    own = [path for path in files if path.suffix == ".vectors"]
     return {
         "stored a second": size / (seconds - embedder.seconds),
         "stored a CPU second": size / (cpu - embedder.cpu),

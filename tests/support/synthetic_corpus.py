@@ -19,4 +19,4 @@ def export(folder: Path) -> None:
         for text, key in zip(TEXTS, ("alpha", "betas"), strict=True)
     )
     made = Synthesis(records, 8.0, 1e-5, 1.23, {"kind": "corpus"})
-    made.into_corpus("lights", folder, embedder=BucketEmbedder()).close()
+    made.into_corpus(f"chroma:{folder}#lights", embedder=BucketEmbedder()).close()

@@ -103,7 +103,7 @@ def test_the_text_field_is_passed_on(cli, home):
         ("nowhere.mbox", ["--corpus", "mail"], "does not exist"),
         ("rows.jsonl", ["--corpus", "a b"], "the name of a corpus"),
         ("t.csv", ["--corpus", "mail", "--unit", "owners"], "'owners'; there are: 'owner'"),
-        ("rows.jsonl", ["--corpus", "mail", "--path", "rows.jsonl"], "database"),
+        ("rows.jsonl", ["--corpus", "mail", "--path", "rows.jsonl"], "folder"),
     ],
 )
 def test_bad_input_is_one_line(cli, rows, home, monkeypatch, source, words, told):

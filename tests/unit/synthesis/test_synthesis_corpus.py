@@ -230,14 +230,12 @@ class TestExport:
         assert corpus.public
         assert corpus.synthetic is not None
         assert (corpus.synthetic.epsilon, corpus.synthetic.run) == (8.0, made.run)
-        with corpus._reading() as collection:
-            found = collection.get(include=["metadatas", "documents"])
-        assert sorted(found["documents"]) == sorted(record.text for record in made.records)
-        for fields in found["metadatas"]:
-            assert set(fields) == {"synthetic", "key", "run", "tokens"}
-            assert fields["synthetic"] is True
-        assert "unit-" not in json.dumps([found["ids"], found["metadatas"]])
-        assert len(corpus.records()) == len(made.records)
+        found = corpus.records()
+        assert sorted(record.text for record in found) == sorted(r.text for r in made.records)
+        for record in found:
+            assert set(record.metadata) == {"synthetic", "key", "run", "tokens"}
+            assert record.metadata["synthetic"] == "True"
+            assert "unit-" not in json.dumps([record.id, record.unit, *record.metadata.values()])
         corpus.close()
 
     def test_records_are_kept_by_their_text_and_read_back(self, tmp_path):
@@ -271,7 +269,7 @@ class TestExport:
     def test_nothing_may_be_added_to_it(self, tmp_path):
         self.write(tmp_path)
         corpus = self.opened(tmp_path)
-        with pytest.raises(CorpusError, match="filled by what made"):
+        with pytest.raises(CorpusError, match="its run alone adds to it"):
             corpus.add(["something private"])
         corpus.close()
 
