@@ -173,9 +173,12 @@ class Corpus:
         """Names of the corpora in a folder, sorted; none if there is no folder."""
         found = []
         for file in local_path(path).glob(f"*{SUFFIX}"):
-            with closing(Storage(file)) as storage:
-                # One that was deleted has no name: what it knew of keys is kept for its return.
-                found.append(storage.read(lambda c: Contents(c).meta()).get(_NAME))
+            try:
+                with closing(Storage(file)) as storage:
+                    # One that was deleted has no name: what it knew of keys is kept.
+                    found.append(storage.read(lambda c: Contents(c).meta()).get(_NAME))
+            except CorpusError:
+                found.append(file.stem)  # whoever opens it learns what is wrong with it
         return sorted(name for name in found if name is not None)
 
     @staticmethod

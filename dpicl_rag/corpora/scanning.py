@@ -41,8 +41,8 @@ def scan(
         CorpusError: The corpus cannot be read.
     """
 
-    def attempt() -> Found | None:
-        return _scanned(storage, embedder, question, least, most, filter)
+    def attempt(mended_by: Embedder | None = embedder) -> Found | None:
+        return _scanned(storage, mended_by, question, least, most, filter)
 
     for _ in range(_ATTEMPTS):
         try:
@@ -52,7 +52,7 @@ def scan(
             storage.mend(embedder)
     # Somebody writes all the time, and waits now.
     try:
-        found = storage.alone(attempt)
+        found = storage.alone(lambda: attempt(None))
     except DamagedError:
         found = None
     if found is None:
@@ -62,7 +62,7 @@ def scan(
 
 def _scanned(
     storage: Storage,
-    embedder: Embedder,
+    embedder: Embedder | None,
     question: npt.ArrayLike,
     least: float,
     most: int | None,

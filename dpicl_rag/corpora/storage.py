@@ -11,6 +11,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -110,7 +111,7 @@ class Storage:
             _, dimensions, count = contents.size()
             file = self._file(dimensions or documents[0][1].shape[1])
             free: list[int] = []
-            if count:
+            with suppress(DamagedError):  # a question mends it; until then no row is taken again
                 rows = file.load(count, contents.pending())
                 free = np.flatnonzero(rows.unit < 0).tolist()
             contents.store(documents, file, free)
@@ -119,11 +120,15 @@ class Storage:
         if documents:
             self.write(work)
 
-    def state(self, embedder: Embedder) -> State:
+    def state(self, embedder: Embedder | None) -> State:
         """The rows as they are now; what is damaged is mended first.
+
+        Args:
+            embedder: What mends; None where nothing may be written.
 
         Raises:
             CorpusError: The file is gone, or is damaged and its texts do not mend it.
+            DamagedError: It is damaged, and nothing mends it.
         """
         held = self._state
         now = found_file(self.path)
@@ -135,6 +140,8 @@ class Storage:
             try:
                 state = self._loaded(file)
             except DamagedError:
+                if embedder is None:
+                    raise
                 self.mend(embedder)
                 state = self._loaded(file)
             if held is not None and held.file == file:
@@ -208,16 +215,19 @@ class Storage:
             self._reading = self._writing = None
 
     def _reader(self) -> Database:
-        with self._lock:
-            if self._reading is None:
-                self._reading = self._opened()
-            return self._reading.now()
+        # Without the lock where it is open: a child of a fork may find it taken for ever.
+        opened = self._reading
+        if opened is None:
+            with self._lock:
+                opened = self._reading = self._reading or self._opened()
+        return opened.now()
 
     def _writer(self) -> Database:
-        with self._lock:
-            if self._writing is None:
-                self._writing = self._opened()
-            return self._writing.now()
+        opened = self._writing
+        if opened is None:
+            with self._lock:
+                opened = self._writing = self._writing or self._opened()
+        return opened.now()
 
     def _opened(self) -> NamedFile:
         return NamedFile(self.path, CORPUS, found_file, busy_timeout=PATIENCE_S)

@@ -447,6 +447,42 @@ def test_rows_that_are_taken_again_while_they_are_scanned(
     assert sorted(found.scores.tolist()) == sorted(other.scan(np.ones(16)).scores.tolist())
 
 
+@pytest.mark.parametrize("filter", [None, {"number": "1"}])
+def test_where_somebody_writes_all_the_time_a_question_has_its_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filter: dict[str, str] | None
+) -> None:
+    corpus, other = made(tmp_path), opened(tmp_path)
+    scan, turns = VectorRows.near, iter(range(5))
+
+    def near(self: VectorRows, *rest: Any) -> Any:
+        for turn in turns:
+            other.add([Document(f"note of turn {turn}", "the unit of fir", {"number": "1"})])
+            break
+        return scan(self, *rest)
+
+    monkeypatch.setattr(VectorRows, "near", near)
+    found = corpus.scan(np.ones(16), where=filter)
+    assert next(turns, None) is None
+    assert len(found.units) == 6
+
+
+def test_a_damaged_corpus_hides_no_other(tmp_path: Path) -> None:
+    made(tmp_path).close()
+    (tmp_path / "other.corpus").write_bytes(b"nothing" * 100)
+    assert Corpus.names(tmp_path) == ["mail", "other"]
+    assert seen(opened(tmp_path))
+    with pytest.raises(CorpusError, match="not a corpus"):
+        Corpus.open("other", tmp_path, embedder=TextEmbedder())
+
+
+def test_documents_are_added_beside_damaged_vectors(tmp_path: Path) -> None:
+    corpus = made(tmp_path)
+    path = tmp_path / "mail.vectors"
+    path.write_bytes(bytes(path.stat().st_size))
+    corpus.add(["a late note"])
+    assert seen(opened(tmp_path)).keys() == {*(note.text for note in NOTES), "a late note"}
+
+
 def test_tables_have_no_text_of_keys(tmp_path: Path) -> None:
     corpus = made(tmp_path)
     corpus.delete_unit("the unit of cedar")

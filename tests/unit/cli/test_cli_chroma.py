@@ -1,0 +1,102 @@
+"""Commands over a Chroma collection, whose address stands where the name of a corpus does."""
+
+from __future__ import annotations
+
+import chromadb
+import pytest
+from chromadb.config import Settings
+
+from dpicl_rag.corpora import Corpus
+from tests.support.bucket_embedder import BucketEmbedder
+from tests.support.chroma_server import chroma_server, free_port
+from tests.support.old_corpus import keep_in_chroma
+
+
+@pytest.fixture(params=["folder", "server"])
+def place(request, home, tmp_path_factory):
+    """Where a collection is that plain Chroma has filled."""
+    folder = tmp_path_factory.mktemp("chroma")
+    texts = [f"The code is {n}{n}." for n in range(9)]
+    with chromadb.PersistentClient(str(folder), Settings(anonymized_telemetry=False)) as client:
+        client.create_collection("facts", embedding_function=None).add(
+            [str(n) for n in range(9)],
+            embeddings=BucketEmbedder().embed(texts),
+            documents=texts,
+            metadatas=[{"owner": f"owner-{n}"} for n in range(9)],
+        )
+    if request.param == "folder":
+        yield folder, str(folder)
+    else:
+        with chroma_server(folder) as port:
+            yield folder, f"http://127.0.0.1:{port}"
+
+
+def succeed(result):
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_every_command_takes_one(cli, place, spending):
+    folder, there = place
+    name = f"chroma:{there}#facts"
+    refused = cli("ask", "What code?", "--corpus", name)
+    assert refused.exit_code == 1
+    assert "?unit=FIELD behind its address" in refused.stderr
+    words = ("--corpus", f"{name}?unit=owner")
+    succeed(cli("budget", "set", "--corpus", "facts", "--epsilon", "500"))
+    succeed(cli("ask", "What code?", *words, "--threshold", "-1", "--max-tokens", "1"))
+    assert spending("facts").questions == 1
+    words = ("--corpus", name)  # its unit is on record
+    succeed(cli("classify", "What?", *words, "--label", "a", "--label", "b", "--no-ledger"))
+    succeed(cli("corpora", "scores", name, "What?"))
+    if there == str(folder):
+        assert b"owner-1" in b"".join(path.read_bytes() for path in folder.glob("dpicl-rag.*"))
+    succeed(cli("corpora", "forget", name, "--unit", "owner-1"))
+    if there == str(folder):
+        held = b"".join(path.read_bytes() for path in folder.glob("dpicl-rag.*"))
+        assert b"owner-1" not in held
+        assert b"owner-2" in held
+
+
+COMMANDS = [
+    ("corpora", "forget", "{}", "--unit", "o"),
+    ("corpora", "scores", "{}", "What?"),
+    ("ask", "What?", "--corpus", "{}", "--no-ledger"),
+    ("audit", "--corpus", "{}", "--question", "What?"),
+    ("serve", "--corpus", "{}", "--port", "0"),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda words: " ".join(words[:2]))
+def test_where_nothing_answers_one_line_says_so(cli, home, command):
+    nobody = f"http://127.0.0.1:{free_port()}"
+    refused = cli(*(word.format(f"chroma:{nobody}#facts") for word in command))
+    assert refused.exit_code == 1
+    (line,) = refused.stderr.strip().splitlines()
+    assert f"no Chroma server answers at {nobody}; start it with `chroma run`" in line
+
+
+def test_an_older_version_s_corpus_is_brought_over(cli, home):
+    made = Corpus.create("mail", home / "made", embedder=BucketEmbedder())
+    made.add(["one", "two"])
+    keep_in_chroma(made, home / "old")
+    refused = cli("ask", "What?", "--corpus", "mail", "--path", str(home / "old"))
+    assert refused.exit_code == 1
+    line = refused.stderr.partition("`dpicl-rag ")[2].partition("`")[0]
+    said = succeed(cli(*line.split()))
+    assert said.startswith("2 passages in corpus mail; its ledger and its memory go on.")
+    assert succeed(cli("corpora", "list")).split() == ["mail"]
+    again = cli(*line.split())
+    assert again.exit_code == 1
+    assert "here already" in again.stderr
+
+
+def test_ingest_names_what_it_lacks(cli, home):
+    for words, lacks in (
+        (("ingest", "--corpus", "mail"), "name what is to be read"),
+        (("ingest", "rows.csv"), "name the corpus"),
+        (("ingest", "rows.csv", "--corpus", "mail", "--from-chroma", "x"), "not both"),
+    ):
+        refused = cli(*words)
+        assert refused.exit_code == 2
+        assert lacks in refused.stderr
