@@ -25,8 +25,6 @@ from __future__ import annotations
 
 from datetime import date
 
-_DELTA = 1e-5  # at which messages give the epsilon of a budget that cannot pay
-
 
 class DPICLError(Exception):
     """Base class of all errors of this library."""
@@ -94,19 +92,23 @@ class BudgetExceededError(DPICLError):
         requested: zCDP rho that the request would reserve.
         remaining: zCDP rho left in the scope. Public: scopes are corpora and callers, never units.
         scope: What the budget belongs to, for example ``corpus 'mail'``.
+        epsilons: The two as epsilon at a delta of 1e-5.
         renews_on: When it does; None for a lifetime.
     """
 
     def __init__(
-        self, requested: float, remaining: float, scope: str, renews_on: date | None = None
+        self,
+        requested: float,
+        remaining: float,
+        scope: str,
+        epsilons: tuple[float, float],
+        renews_on: date | None = None,
     ) -> None:
-        from dpicl_rag.accounting import rho_to_epsilon
-
-        asked, left = (rho_to_epsilon(rho, _DELTA) for rho in (requested, remaining))
+        asked, left = epsilons
         wait = "" if renews_on is None else f", or wait until it renews on {renews_on}"
         super().__init__(
             f"the budget of {scope} cannot pay: epsilon {asked:.3g} was asked for and {left:.3g} "
-            f"can be paid (at delta {_DELTA:g}; zCDP rho {requested:.3g} and {remaining:.3g}); ask "
+            f"can be paid (at delta 1e-05; zCDP rho {requested:.3g} and {remaining:.3g}); ask "
             f"with a smaller epsilon, or raise the budget with `dpicl-rag budget set`{wait}"
         )
         self.requested = requested

@@ -34,8 +34,8 @@ from dpicl_rag.documents import Document, as_documents
 from dpicl_rag.errors import CorpusError
 from dpicl_rag.files.database import Database
 from dpicl_rag.loaders.framework_documents import FrameworkDocument
-from dpicl_rag.loaders.handed_over import taken_over
 from dpicl_rag.loaders.shared_keys import name_key
+from dpicl_rag.loaders.taken_over import taken_over
 from dpicl_rag.retrieval.defects import Defect, find_defects
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.metadata_filters import filter_from

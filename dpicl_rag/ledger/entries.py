@@ -10,12 +10,11 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dpicl_rag.errors import BudgetExceededError
 from dpicl_rag.files.database import require_whole
 from dpicl_rag.ledger import unit_spend
 from dpicl_rag.ledger.copies import whole
-from dpicl_rag.ledger.fixed_point import to_rho
 from dpicl_rag.ledger.owner import Owner
+from dpicl_rag.ledger.refusal import refused
 from dpicl_rag.ledger.scope import Scope, every_scope
 
 _ADD_SPEND = (
@@ -87,7 +86,7 @@ def grant(connection: sqlite3.Connection, request: Request) -> Grant:
             continue
         if room < least:
             renews_on = scope.period.renewal(request.day)
-            raise BudgetExceededError(to_rho(request.rho), to_rho(room), str(scope), renews_on)
+            raise refused(request.rho, room, str(scope), renews_on)
         held = min(held, room)
     connection.execute(
         "INSERT INTO reservation (id, corpus, caller, individual, day, period_start, held,"

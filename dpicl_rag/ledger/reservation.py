@@ -6,11 +6,12 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 
-from dpicl_rag.errors import BudgetExceededError, ConfigurationError, LedgerError
+from dpicl_rag.errors import ConfigurationError, LedgerError
 from dpicl_rag.files.database import Database
 from dpicl_rag.ledger import entries
 from dpicl_rag.ledger.entries import Grant
 from dpicl_rag.ledger.fixed_point import charge, exact, to_rho
+from dpicl_rag.ledger.refusal import refused
 
 Settle = Callable[[int, bool], None]
 """Settles a reservation by number; the flag says whether waiting for a lock is allowed."""
@@ -111,7 +112,7 @@ class Reservation:
                 if committed > self._grant.held:
                     step = committed - charge(self._total)
                     left = self._grant.held - charge(self._total)
-                    raise BudgetExceededError(to_rho(step), to_rho(left), "this answer")
+                    raise refused(step, left, "this answer")
             # From here on an exception, Ctrl-C included, may fall before or after the disk has it.
             self._usable = False
             known = self._database.write(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import chain, groupby
-from typing import Any
+from itertools import chain
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.loaders.framework_documents import (
@@ -70,40 +69,6 @@ def records_of(items: Iterable[FrameworkDocument]) -> Iterator[Entry]:
             continue
         metadata = {name: tidy(value) for name, value in one.metadata().items()}
         yield Record(position, text, metadata, identity=f"{one.unit('document', seen)}")
-
-
-def taken_over(items: Iterable[Any], unit: str | None) -> Iterator[Any]:
-    """Documents of frameworks as ``load`` makes them, for a corpus; other items as they are.
-
-    Args:
-        items: What was handed over.
-        unit: As for ``load``.
-
-    Raises:
-        ConfigurationError: A document has no text or no value for the unit, or no unit was named;
-            or one was, for documents that have theirs.
-    """
-    from dpicl_rag.loaders.loader import load  # which takes documents over by this module
-
-    for are_theirs, some in groupby(items, is_of_framework):
-        part = list(some)
-        if not are_theirs:
-            if unit is not None:
-                raise ConfigurationError(
-                    "unit= names the field of documents of LangChain and LlamaIndex; leave it out "
-                    "for texts and Documents, which have their units"
-                )
-            yield from part
-            continue
-        found = load(part, unit=unit)
-        if found.report.skipped:
-            first = found.report.skipped[0]
-            raise ConfigurationError(
-                f"{len(found.report.skipped)} of the documents lack their text or the field "
-                f"{unit!r}: {first.position}: {first.reason}; add(load(documents, "
-                f"unit={unit!r}).documents) leaves them out"
-            )
-        yield from found.documents
 
 
 def next_of(items: Iterator[object]) -> Iterator[object]:

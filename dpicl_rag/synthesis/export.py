@@ -6,8 +6,9 @@ no privacy unit. Where they are put says that they are synthetic (`SyntheticOrig
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,8 +27,8 @@ from dpicl_rag.stores.chroma import (
 )
 from dpicl_rag.stores.chroma_client import guarded, opened
 
-if TYPE_CHECKING:
-    from dpicl_rag.synthesis.released_records import Synthesis, SyntheticRecord
+Records = Mapping[str, tuple[str, Mapping[str, Any]]]
+"""By their ids, texts and their fields. All of it is public."""
 
 _PAGE = 64
 
@@ -36,16 +37,18 @@ _CONFIGURATION: Any = {"hnsw": {"space": "cosine"}}
 
 
 def into_corpus(
-    synthesis: Synthesis,
+    records: Records,
+    origin: SyntheticOrigin,
     name: str,
     path: str | Path | None = None,
     *,
     embedder: Embedder | None = None,
 ) -> Corpus | ChromaCollection:
-    """Put the finished records into a corpus; again, nothing changes.
+    """Put records into a corpus; again, nothing changes.
 
     Args:
-        synthesis: The records.
+        records: Those of a synthesis.
+        origin: The synthesis.
         name: Of the corpus, or the address of a Chroma collection; see `CollectionAddress`.
         path: Folder of the corpora; the user's data folder if None.
         embedder: Embedding model; the packaged one if None.
@@ -53,18 +56,12 @@ def into_corpus(
     Raises:
         CorpusError: The name cannot be one, or is that of another corpus.
     """
-    require_free(name, path, synthesis.run)
+    require_free(name, path, origin.run)
     embedder = embedder or SentenceTransformerEmbedder()
-    origin = SyntheticOrigin(synthesis.run, synthesis.epsilon, synthesis.delta)
-    finished = {
-        f"{origin.run}-{number}": record
-        for number, record in enumerate(synthesis.records)
-        if record.text and record.stopped_by != "interrupted"
-    }
     if (address := CollectionAddress.of(name)) is not None:
-        _into_collection(finished, address, origin, embedder)
+        _into_collection(records, address, origin, embedder)
         return ChromaCollection.open(name, embedder=embedder)
-    longest = max((len(record.text) for record in finished.values()), default=1)
+    longest = max((len(text) for text, _ in records.values()), default=1)
     made = Corpus.create(
         name,
         path,
@@ -75,8 +72,8 @@ def into_corpus(
         synthetic=origin,
     )
     documents = [
-        Document(record.text, id, {field: str(value) for field, value in _fields(record, origin)})
-        for id, record in finished.items()
+        Document(text, id, {field: str(value) for field, value in fields.items()})
+        for id, (text, fields) in records.items()
     ]
     made.add_synthetic(documents)
     return made
@@ -112,7 +109,7 @@ def require_free(name: str, path: str | Path | None, run: str | None = None) -> 
 
 
 def _into_collection(
-    records: dict[str, SyntheticRecord],
+    records: Records,
     address: CollectionAddress,
     origin: SyntheticOrigin,
     embedder: Embedder,
@@ -123,22 +120,13 @@ def _into_collection(
             address.name, metadata=mark, embedding_function=None, configuration=_CONFIGURATION
         )
         for page in pages(list(records.items()), _PAGE):
-            texts = [record.text for _, record in page]
+            texts = [text for _, (text, _) in page]
             collection.upsert(
                 [id for id, _ in page],
                 embeddings=np.asarray(embedder.embed(texts), dtype=np.float32),
                 documents=texts,
-                metadatas=[dict(_fields(record, origin)) for _, record in page],
+                metadatas=[dict(fields) for _, (_, fields) in page],
             )
-
-
-def _fields(record: SyntheticRecord, origin: SyntheticOrigin) -> list[tuple[str, Any]]:
-    return [
-        ("synthetic", True),
-        ("key", record.key or record.label or ""),
-        ("run", origin.run),
-        ("tokens", record.tokens),
-    ]
 
 
 def _made(place: str) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.files.run_files import write_whole
 from dpicl_rag.prompts import Example
+from dpicl_rag.retrieval.synthetic_mark import SyntheticOrigin
 
 if TYPE_CHECKING:
     from dpicl_rag.corpora import Corpus
@@ -41,6 +42,11 @@ class SyntheticRecord:
     key: str | None
     tokens: int
     stopped_by: StoppedBy
+
+    def fields(self, run: str) -> dict[str, Any]:
+        """What a corpus keeps of it beside its text."""
+        about = self.key or self.label or ""
+        return {"synthetic": True, "key": about, "run": run, "tokens": self.tokens}
 
 
 @dataclass(frozen=True)
@@ -123,7 +129,13 @@ class Synthesis:
         """
         from dpicl_rag.synthesis.export import into_corpus
 
-        return into_corpus(self, name, path, embedder=embedder)
+        origin = SyntheticOrigin(self.run, self.epsilon, self.delta)
+        finished = {
+            f"{origin.run}-{number}": (record.text, record.fields(origin.run))
+            for number, record in enumerate(self.records)
+            if record.text and record.stopped_by != "interrupted"
+        }
+        return into_corpus(finished, origin, name, path, embedder=embedder)
 
     def _head(self) -> str:
         numbers = {"version": _VERSION, "epsilon": self.epsilon, "delta": self.delta}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections import deque
+from collections.abc import Sequence, Set
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from dpicl_rag.language_models.ray.commands import (
     Ask,
     AskLogProbs,
     AskSum,
+    Command,
     Corrected,
     Place,
     StepName,
@@ -21,8 +23,33 @@ from dpicl_rag.language_models.ray.commands import (
 )
 from dpicl_rag.mechanisms.utilities import Utility
 
-if TYPE_CHECKING:
-    from dpicl_rag.language_models.ray.worker_rows import RayRows
+
+class SpreadRows(Protocol):
+    """What a step needs of the rows that it is of; see `RayRows`.
+
+    Attributes:
+        places: Which experts each worker has.
+        wanted: What is asked with the next call.
+        dropped: Steps that nobody asks about any more.
+        usual: How steps were summed last.
+    """
+
+    places: list[torch.Tensor]
+    wanted: list[StepRequest]
+    dropped: deque[Place]
+    usual: tuple[Utility, float] | None
+
+    def fetch(self, request: StepRequest) -> None:
+        """Ask every worker."""
+        ...
+
+    def in_order(self, parts: Sequence[np.ndarray | None]) -> torch.Tensor:
+        """Values of all experts in their order, from those of each worker."""
+        ...
+
+    def story(self, worker: int, places: Set[Place]) -> list[Command]:
+        """All that a worker must know of to answer."""
+        ...
 
 
 class StepRequest(ABC):
@@ -34,7 +61,9 @@ class StepRequest(ABC):
         others: Other rows that it needs.
     """
 
-    def __init__(self, rows: RayRows, name: StepName, others: tuple[RayRows, ...] = ()) -> None:
+    def __init__(
+        self, rows: SpreadRows, name: StepName, others: tuple[SpreadRows, ...] = ()
+    ) -> None:
         self._rows = rows
         self._name = name
         self.others = others
@@ -68,10 +97,10 @@ class LogProbs(StepRequest):
 
     def __init__(
         self,
-        rows: RayRows,
+        rows: SpreadRows,
         name: StepName,
         candidate: int,
-        others: tuple[RayRows, ...] = (),
+        others: tuple[SpreadRows, ...] = (),
     ) -> None:
         super().__init__(rows, name, others)
         self._candidate = candidate
@@ -107,11 +136,11 @@ class Summed(StepRequest):
 
     def __init__(
         self,
-        rows: RayRows,
+        rows: SpreadRows,
         name: StepName,
         utility: Utility,
         strength: float,
-        others: tuple[RayRows, ...] = (),
+        others: tuple[SpreadRows, ...] = (),
         *,
         weights: torch.Tensor | None = None,
         plain: Summed | None = None,

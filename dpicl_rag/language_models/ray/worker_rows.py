@@ -177,7 +177,7 @@ class RayRows:
             # Only steps that somebody looks at, and these are, are kept.
             places = {place for request in (*before, *requests) for place in request.places}
             others = {rows for request in (*before, *requests) for rows in request.others}
-            story = [act for rows in (self, *others) for act in rows._story(worker, places)]
+            story = [act for rows in (self, *others) for act in rows.story(worker, places)]
             return (*story, *late, *new)
 
         sent = self._pool.send(write)
@@ -214,7 +214,7 @@ class RayRows:
         moves = range(max(0, known), made)
         return [*acts, *(Do(self._id, number, self._moves[number]) for number in moves)]
 
-    def _story(self, worker: int, wanted: Collection[Place]) -> list[Command]:
+    def story(self, worker: int, wanted: Collection[Place]) -> list[Command]:
         """All from the beginning; steps that nobody looks at any more are not kept."""
         reading = self._readings[worker]
         assert reading is not None

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 
 from dpicl_rag.language_models.ray.commands import Corrected, Place, StepName
-from dpicl_rag.language_models.ray.step_requests import LogProbs, Summed
+from dpicl_rag.language_models.ray.step_requests import LogProbs, SpreadRows, Summed
 from dpicl_rag.mechanisms.step import Step, grid
 from dpicl_rag.mechanisms.utilities import Utility
-
-if TYPE_CHECKING:
-    from dpicl_rag.language_models.ray.worker_rows import RayRows
 
 
 class RayStep:
@@ -29,7 +25,7 @@ class RayStep:
     def __init__(
         self,
         public: torch.Tensor,
-        rows: RayRows,
+        rows: SpreadRows,
         name: StepName,
         corrects: tuple[RayStep, ...] = (),
     ) -> None:
@@ -83,7 +79,7 @@ class RayStep:
         return RayStep(self.public, self.rows, name, (self, priors))
 
     @property
-    def _others(self) -> tuple[RayRows, ...]:
+    def _others(self) -> tuple[SpreadRows, ...]:
         """Rows that it needs beside its own."""
         return tuple(step.rows for step in self._corrects[1:])
 
