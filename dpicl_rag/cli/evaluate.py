@@ -22,6 +22,7 @@ from dpicl_rag.cli import (
     evaluate_tabular,
     options,
 )
+from dpicl_rag.cli.evaluate_tables import show_tables
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 
@@ -306,7 +307,7 @@ def _show(reports: Sequence[EvaluationReport | MembershipReport], as_json: bool)
         return
     for report in reports:
         console.stdout().print(f"\n{report.heading()}", style="bold")
-        console.show_tables(report.tables())
+        show_tables(report.tables())
 
 
 app.command("synthetic")(evaluate_synthetic.synthetic)

@@ -8,6 +8,11 @@ from typing import Annotated
 import typer
 
 from dpicl_rag.cli import console, options
+from dpicl_rag.cli.evaluate_tables import show_tables
+from dpicl_rag.research import stand_ins
+
+# Beside the product, which knows no evaluation: classify-image finds the stand-ins by name too.
+stand_ins.register()
 
 
 @console.reported("interrupted; the same command goes on where it stopped")
@@ -60,7 +65,7 @@ def images(
     from dpicl_rag.research import pseudo_names as evaluation
     from dpicl_rag.research.image_tasks import load_image_task
     from dpicl_rag.research.scores_folder import load_run
-    from dpicl_rag.vision.load_vision_model import load_vision_model
+    from dpicl_rag.vision import load_vision_model
 
     names = list(dict.fromkeys(name.strip() for name in methods.split(",") if name.strip()))
     arms = evaluation.arms(names, options.numbers(group_sizes, "--group-sizes", int))
@@ -91,4 +96,4 @@ def images(
         console.write_json(report.summary())
         return
     console.stdout().print(f"\n{report.heading()}", style="bold")
-    console.show_tables(report.tables())
+    show_tables(report.tables())

@@ -9,6 +9,7 @@ import typer
 
 from dpicl_rag._packaged import optional
 from dpicl_rag.cli import console, options
+from dpicl_rag.cli.evaluate_tables import show_tables
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 
 
@@ -99,4 +100,4 @@ def synthetic(
     if as_json:
         console.write_json(evaluation.summary(found, lines))
         return
-    console.show_tables([evaluation.table(found, lines)])
+    show_tables([evaluation.table(found, lines)])

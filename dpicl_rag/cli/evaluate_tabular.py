@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from dpicl_rag.cli import console, options
+from dpicl_rag.cli.evaluate_tables import show_tables
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 
@@ -78,4 +79,4 @@ def tabular(
     if as_json:
         console.write_json(evaluation.summary(found, lines))
         return
-    console.show_tables(evaluation.tables(found, lines))
+    show_tables(evaluation.tables(found, lines))
