@@ -10,6 +10,7 @@ import typer
 
 from dpicl_rag.cli import console, data_folder, options
 from dpicl_rag.configuration import MethodName
+from dpicl_rag.errors import ConfigurationError
 
 
 @console.reported("interrupted; what was released is paid for")
@@ -46,13 +47,14 @@ def classify_image(
         ),
     ] = None,
     model: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="MODEL",
             help="The folder or Hugging Face id of a vision-language model; or vision-prototype "
-            "or vision-words, which stand in for one.",
+            "or vision-words, which stand in for one in evaluations. Always give one.",
+            show_default=False,
         ),
-    ] = "vision-prototype",
+    ] = None,
     language_model: Annotated[
         str | None,
         typer.Option(metavar="MODEL", help="What reads the words of vision-words."),
@@ -71,6 +73,11 @@ def classify_image(
     options.at_most_one({"--ledger": ledger, "--no-ledger": no_ledger})
     if len(label) < 2:
         raise typer.BadParameter("give at least two labels", param_hint="--label")
+    if model is None:
+        raise ConfigurationError(
+            "give --model, the folder or Hugging Face id of a vision-language model; "
+            "vision-prototype and vision-words only stand in for one"
+        )
     PrivacyConfig.create(epsilon=epsilon, delta=delta)  # checks them
     documents = load_images(folder).documents
     with ExitStack() as stack:

@@ -12,7 +12,7 @@ import sys
 import traceback
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ParamSpec, TextIO, TypeVar
 
 import typer
@@ -23,8 +23,6 @@ from dpicl_rag.errors import DPICLError
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
-
-    from dpicl_rag.research.run_tables import Table
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -136,19 +134,6 @@ def stdout() -> Console:
     from rich.console import Console
 
     return Console(file=sys.stdout, highlight=False, emoji=False, markup=False)
-
-
-def show_tables(tables: Iterable[Table]) -> None:
-    """Print tables of an evaluation as results."""
-    from rich import table
-
-    for words in tables:
-        shown = table.Table(title=words.title, title_justify="left")
-        for number, column in enumerate(words.columns):
-            shown.add_column(column, overflow="fold", no_wrap=number == 0)
-        for row in words.rows:
-            shown.add_row(*row)
-        stdout().print(shown)
 
 
 @contextlib.contextmanager

@@ -6,7 +6,6 @@ Benchmark data is public; nothing here is the private path.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -16,14 +15,13 @@ import typer
 from dpicl_rag._packaged import optional
 from dpicl_rag.cli import (
     console,
-    data_folder,
     evaluate_images,
     evaluate_synthetic,
     evaluate_tabular,
     options,
 )
+from dpicl_rag.cli.evaluate_parts import GOES_ON, Out, language_model, names, show
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 
 if TYPE_CHECKING:
     from dpicl_rag.methods import Method
@@ -33,8 +31,6 @@ if TYPE_CHECKING:
     from dpicl_rag.research.scores_folder import Kind
 
 app = typer.Typer(help="Compare the published methods on benchmark data.", no_args_is_help=True)
-
-_GOES_ON = "interrupted; the same command goes on where it stopped"
 
 Methods = Annotated[
     str, typer.Option(metavar="NAMES", help="Method names separated by commas, or all.")
@@ -83,17 +79,11 @@ class Scoring:
     ] = None
     model: options.Model = None
     workers: options.Workers = None
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Folder of the run; one that was interrupted goes on. runs/TASK by default.",
-        ),
-    ] = None
+    out: Out = None
 
 
 @app.command("run")
-@console.reported(_GOES_ON)
+@console.reported(GOES_ON)
 @options.expanded
 def run(
     scoring: Scoring,
@@ -124,13 +114,13 @@ def run(
     if leave_one_out:
         wanted.append((LeaveOneOut(), max(numbers)))
     folder = _score(scoring, chosen, wanted, "accuracy", seeds, queries, quiet)
-    _show([_reported(folder, sweeps=False)], as_json)
+    show([_reported(folder, sweeps=False)], as_json)
     if not as_json:
         console.note(f"sweeps and plots: dpicl-rag evaluate report {folder}")
 
 
 @app.command("membership")
-@console.reported(_GOES_ON)
+@console.reported(GOES_ON)
 @options.expanded
 def membership(
     scoring: Scoring,
@@ -152,7 +142,7 @@ def membership(
     # The bare model is what likelihoods are compared with.
     wanted = wanted_layouts([*chosen, make("zero-shot")], [examples // 2])
     folder = _score(scoring, chosen, wanted, "membership", seeds, examples, quiet)
-    _show([_reported(folder, sweeps=False)], as_json)
+    show([_reported(folder, sweeps=False)], as_json)
 
 
 @app.command("report")
@@ -194,7 +184,7 @@ def report(
             reports.append(
                 _reported(folder, methods, epsilon, delta, answers, adjacency, sweeps=sweeps)
             )
-    _show(reports, as_json)
+    show(reports, as_json)
     if out is not None:
         from dpicl_rag.research.plots import save
 
@@ -215,8 +205,6 @@ def _score(
 ) -> Path:
     """Score what is missing; returns the folder of the run."""
     from dpicl_rag.accounting import Budget
-    from dpicl_rag.language_models.load_language_model import load_language_model
-    from dpicl_rag.language_models.prefix_cache import PrefixCache
     from dpicl_rag.research import paper_protocol
     from dpicl_rag.research.scores_folder import Reporting
     from dpicl_rag.research.tasks import load_task
@@ -233,13 +221,10 @@ def _score(
             labels=None if labels is None else [label.strip() for label in labels.split(",")],
             test_file=scoring.test_file,
         )
-    with ExitStack() as stack:
-        loading = console.status("Loading the language model", quiet=quiet)
-        with console.told(NotPrivateWarning), loading:
-            spread = stack.enter_context(data_folder.spread_model(scoring.model, scoring.workers))
-            # A cache in memory, so that a set of examples is read once per seed.
-            model = load_language_model(spread, PrefixCache(4 << 30))
-        bar = stack.enter_context(console.Bar("Queries", quiet=quiet, counts=True))
+    with (
+        language_model(scoring.model, 4, quiet=quiet, workers=scoring.workers) as model,
+        console.Bar("Queries", quiet=quiet, counts=True) as bar,
+    ):
         paper_protocol.run(
             model,
             task,
@@ -291,22 +276,12 @@ def _reported(
     )
 
 
-def _methods(names: str) -> list[Method]:
+def _methods(text: str) -> list[Method]:
     from dpicl_rag.methods import METHODS, make
 
-    if names.strip() == "all":
+    if text.strip() == "all":
         return [make(name) for name in METHODS]
-    return [make(name) for name in dict.fromkeys(n.strip() for n in names.split(",") if n.strip())]
-
-
-def _show(reports: Sequence[EvaluationReport | MembershipReport], as_json: bool) -> None:
-    if as_json:
-        found = [report.summary() for report in reports]
-        console.write_json(found[0] if len(found) == 1 else {"reports": found})
-        return
-    for report in reports:
-        console.stdout().print(f"\n{report.heading()}", style="bold")
-        console.show_tables(report.tables())
+    return [make(name) for name in names(text)]
 
 
 app.command("synthetic")(evaluate_synthetic.synthetic)

@@ -8,9 +8,14 @@ from typing import Annotated
 import typer
 
 from dpicl_rag.cli import console, options
+from dpicl_rag.cli.evaluate_parts import GOES_ON, Out, names, show
+from dpicl_rag.research import stand_ins
+
+# Beside the product, which knows no evaluation: classify-image finds the stand-ins by name too.
+stand_ins.register()
 
 
-@console.reported("interrupted; the same command goes on where it stopped")
+@console.reported(GOES_ON)
 def images(
     folder: Annotated[
         Path | None,
@@ -45,13 +50,7 @@ def images(
     epsilon: Annotated[str, typer.Option(metavar="N,...", help="Privacy of one label.")] = "1,4,8",
     delta: options.Delta = options.DELTA,
     seeds: Annotated[int, typer.Option(min=1, help="Contexts, with one query each.")] = 200,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Folder of the run; one that was interrupted goes on. runs/TASK-MODEL by default.",
-        ),
-    ] = None,
+    out: Out = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -60,10 +59,9 @@ def images(
     from dpicl_rag.research import pseudo_names as evaluation
     from dpicl_rag.research.image_tasks import load_image_task
     from dpicl_rag.research.scores_folder import load_run
-    from dpicl_rag.vision.load_vision_model import load_vision_model
+    from dpicl_rag.vision import load_vision_model
 
-    names = list(dict.fromkeys(name.strip() for name in methods.split(",") if name.strip()))
-    arms = evaluation.arms(names, options.numbers(group_sizes, "--group-sizes", int))
+    arms = evaluation.arms(names(methods), options.numbers(group_sizes, "--group-sizes", int))
     epsilons = options.numbers(epsilon, "--epsilon", float)
     sizes = options.numbers(pairs, "--pairs", int)
     for each in epsilons:
@@ -87,8 +85,4 @@ def images(
         )
     with console.Bar("Methods", quiet=quiet, counts=True) as bar:
         report = evaluation.build_images_report(load_run(into), arms, epsilons, delta, bar.update)
-    if as_json:
-        console.write_json(report.summary())
-        return
-    console.stdout().print(f"\n{report.heading()}", style="bold")
-    console.show_tables(report.tables())
+    show([report], as_json)

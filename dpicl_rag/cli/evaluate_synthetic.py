@@ -9,10 +9,10 @@ import typer
 
 from dpicl_rag._packaged import optional
 from dpicl_rag.cli import console, options
-from dpicl_rag.mechanisms.randomness import NotPrivateWarning
+from dpicl_rag.cli.evaluate_parts import GOES_ON, Out, language_model, names, show
 
 
-@console.reported("interrupted; the same command goes on where it stopped")
+@console.reported(GOES_ON)
 def synthetic(
     task: Annotated[
         str,
@@ -45,14 +45,7 @@ def synthetic(
     candidates: Annotated[int, typer.Option(min=1, help="Candidates of noisy sums.")] = 100,
     text_tokens: Annotated[int, typer.Option(min=1, help="Texts are cut to this many.")] = 64,
     model: options.Model = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Folder of the run; one that was interrupted goes on. runs/TASK-synthetic by "
-            "default.",
-        ),
-    ] = None,
+    out: Out = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a plot there, such as out.png.")
     ] = None,
@@ -60,43 +53,33 @@ def synthetic(
     quiet: options.Quiet = False,
 ) -> None:
     """Write shots privately, then label with them; beside no, real and data-free shots."""
-    from dpicl_rag.language_models.load_language_model import load_language_model
-    from dpicl_rag.language_models.prefix_cache import PrefixCache
     from dpicl_rag.research import synthetic_examples as evaluation
     from dpicl_rag.research.tasks import load_task
 
     if plot is not None:
         optional("matplotlib", "eval")
-    names = list(dict.fromkeys(name.strip() for name in method.split(",") if name.strip()))
-    rows = evaluation.arms(names, options.numbers(epsilon, "--epsilon", float))
+    rows = evaluation.arms(names(method), options.numbers(epsilon, "--epsilon", float))
     loaded_task = load_task(task)
     folder = out or Path("runs") / f"{Path(task).name.split('.')[0]}-synthetic"
-    with (
-        console.told(NotPrivateWarning),
-        console.status("Loading the language model", quiet=quiet),
-    ):
-        loaded = load_language_model(model, PrefixCache(3 << 30))
-    settings = evaluation.settings_for(
-        loaded_task,
-        loaded,
-        rate,
-        seeds=seeds,
-        shots=shots,
-        queries=queries,
-        delta=delta,
-        max_tokens=max_tokens,
-        experts=experts,
-        candidates=candidates,
-        text_tokens=text_tokens,
-    )
-    with console.Bar("Sets of shots", quiet=quiet, counts=True) as bar:
-        evaluation.run(loaded, loaded_task, settings, rows, folder, bar.update)
-    found, lines = evaluation.read_results(folder)
+    with language_model(model, 3, quiet=quiet) as loaded:
+        settings = evaluation.settings_for(
+            loaded_task,
+            loaded,
+            rate,
+            seeds=seeds,
+            shots=shots,
+            queries=queries,
+            delta=delta,
+            max_tokens=max_tokens,
+            experts=experts,
+            candidates=candidates,
+            text_tokens=text_tokens,
+        )
+        with console.Bar("Sets of shots", quiet=quiet, counts=True) as bar:
+            evaluation.run(loaded, loaded_task, settings, rows, folder, bar.update)
+    report = evaluation.read_report(folder)
     if plot is not None:
         from dpicl_rag.research.plots import save_synthetic
 
-        save_synthetic(found, lines, plot)
-    if as_json:
-        console.write_json(evaluation.summary(found, lines))
-        return
-    console.show_tables([evaluation.table(found, lines)])
+        save_synthetic(report, plot)
+    show([report], as_json)

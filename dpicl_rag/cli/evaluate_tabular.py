@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from dpicl_rag.cli import console, options
+from dpicl_rag.cli.evaluate_parts import GOES_ON, language_model, names, show
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 
 
-@console.reported("interrupted; the same command goes on where it stopped")
+@console.reported(GOES_ON)
 def tabular(
     task: Annotated[
         str,
@@ -46,8 +46,6 @@ def tabular(
 
     The folder's results.md has all data sets side by side.
     """
-    from dpicl_rag.language_models.load_language_model import load_language_model
-    from dpicl_rag.language_models.prefix_cache import PrefixCache
     from dpicl_rag.research import table_labels as evaluation
     from dpicl_rag.research.table_tasks import load_tables, table_task
     from dpicl_rag.tabular.schema import PACKAGED, Schema
@@ -58,24 +56,16 @@ def tabular(
             raise ConfigurationError("your own data needs --schema, --train and --test")
         tasks = [table_task(Path(schema).stem, Schema.read(schema), train, test)]
     else:
-        names = PACKAGED if task == "all" else [name.strip() for name in task.split(",")]
         with console.status("Reading the tables", quiet=quiet):
-            tasks = load_tables(names)
+            tasks = load_tables(PACKAGED if task == "all" else names(task))
     epsilons = tuple(options.numbers(epsilon, "--epsilon", float))
     ks = tuple(options.numbers(k, "--k", int))
     evaluation.arms(epsilons, ks)  # checks them
-    with (
-        console.told(NotPrivateWarning),
-        console.status("Loading the language model", quiet=quiet),
-    ):
-        loaded = load_language_model(model, PrefixCache(2 << 30))
     digests = {one.name: one.digest for one in tasks}
-    settings = evaluation.Settings(loaded.fingerprint, epsilons, ks, queries, seeds, digests)
-    with console.Bar("Queries", quiet=quiet, counts=True) as bar:
-        evaluation.run(loaded, tasks, settings, out, bar.update)
-    found, lines = evaluation.read_results(out)
-    (out / "results.md").write_text(evaluation.overview(found, lines).markdown(), "utf-8")
-    if as_json:
-        console.write_json(evaluation.summary(found, lines))
-        return
-    console.show_tables(evaluation.tables(found, lines))
+    with language_model(model, 2, quiet=quiet) as loaded:
+        settings = evaluation.Settings(loaded.fingerprint, epsilons, ks, queries, seeds, digests)
+        with console.Bar("Queries", quiet=quiet, counts=True) as bar:
+            evaluation.run(loaded, tasks, settings, out, bar.update)
+    report = evaluation.read_report(out)
+    (out / "results.md").write_text(report.overview().markdown(), "utf-8")
+    show([report], as_json)

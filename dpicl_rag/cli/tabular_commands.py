@@ -338,7 +338,7 @@ def _row(given: str) -> Mapping[str, object]:
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
-    from dpicl_rag.research.task_files import read_rows
+    from dpicl_rag.files.public_rows import read_rows
 
     return [dict(row) for row in read_rows(path)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import LanguageModel
@@ -164,3 +165,15 @@ def _batches(documents: Mapping[Subset, tuple[int, ...]], header: int) -> list[l
             limit = _SPREAD * length
         batches[-1].append(subset)
     return batches
+
+
+def shares_right(
+    said: Sequence[tuple[Sequence[float], int]], prior: Sequence[float]
+) -> tuple[float, float]:
+    """Share of rows whose best label is the right one: as they are, and less the prompt's prior."""
+    excess = [([p - q for p, q in zip(row, prior, strict=True)], right) for row, right in said]
+    plain, corrected = (
+        fmean(max(range(len(row)), key=row.__getitem__) == right for row, right in rows)
+        for rows in (said, excess)
+    )
+    return plain, corrected

@@ -28,7 +28,7 @@ from dpicl_rag.methods.layouts import ZeroShot
 from dpicl_rag.research.approximation import predicted
 from dpicl_rag.research.attack import Attack, attack, coin_attack, largest_auroc
 from dpicl_rag.research.comparison import calibrations, label_distribution
-from dpicl_rag.research.run_tables import Table, markdown
+from dpicl_rag.research.report import Report, Table
 from dpicl_rag.research.scores_folder import Record, Run
 
 PLAIN = ("zero-shot", "k-shot", "soft", "hard")
@@ -63,7 +63,7 @@ class MembershipLine:
 
 
 @dataclass(frozen=True, slots=True)
-class MembershipReport:
+class MembershipReport(Report):
     """Attacks on all paths of a run.
 
     Attributes:
@@ -79,7 +79,7 @@ class MembershipReport:
     left_out: tuple[str, ...]
 
     def summary(self) -> dict[str, Any]:
-        """The figures by name, for JSON."""
+        """See `Report`."""
         settings = self.run.settings
         return {
             "task": settings.task,
@@ -94,7 +94,7 @@ class MembershipReport:
         }
 
     def heading(self) -> str:
-        """Subject of the figures."""
+        """See `Report`."""
         settings = self.run.settings
         unfinished = "" if self.run.complete else ", UNFINISHED"
         return (
@@ -103,7 +103,7 @@ class MembershipReport:
         )
 
     def tables(self) -> list[Table]:
-        """One table."""
+        """See `Report`."""
         level = self.lines[0].confidence.confidence
         budget = self.budget
         adjacency = str(budget.adjacency).replace("_", " ")
@@ -123,10 +123,6 @@ class MembershipReport:
             for line in self.lines
         )
         return [Table(title, columns, rows)]
-
-    def markdown(self) -> str:
-        """The table under a heading."""
-        return markdown(self.heading(), self.tables())
 
 
 def build_membership_report(

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from dpicl_rag.errors import ConfigurationError
@@ -19,11 +20,9 @@ from dpicl_rag.methods.base import Method
 from dpicl_rag.prompts import CONTENT_FREE
 from dpicl_rag.research.context_rows import Coins, Rows, distinct, name_of
 from dpicl_rag.research.label_scores import Scorer, Subset
-from dpicl_rag.research.scores_folder import Kind, Record, Reporting, Scores, Settings, open_scores
+from dpicl_rag.research.run_folder import Progress
+from dpicl_rag.research.scores_folder import Kind, Record, Reporting, Settings, keep_scores
 from dpicl_rag.research.tasks import Item, Task
-
-Count = Callable[[int, int], None]
-"""Called with the number of queries that are done, and of all."""
 
 Wanted = Sequence[tuple[Rows, int]]
 """Layouts, each over a number of experts."""
@@ -47,7 +46,7 @@ def run(
     queries: int,
     text_tokens: int,
     kind: Kind = "accuracy",
-    on_progress: Count | None = None,
+    on_progress: Progress | None = None,
 ) -> None:
     """Score every query of every seed that the folder does not have yet.
 
@@ -96,9 +95,28 @@ def run(
         kind=kind,
     )
     scorer = Scorer(model, task, text_tokens)
-    with open_scores(folder, settings, reporting) as scores:
-        for seed in range(seeds):
-            _run_seed(scorer, task, wanted, scores, settings, seed, on_progress)
+
+    @lru_cache(1)  # seed after seed
+    def drawn(seed: int) -> tuple[tuple[Item, ...], tuple[Item, ...], dict[Subset, list[float]]]:
+        context = context_of(task, seed, experts[-1])
+        scorer.check(context)
+        return context, queries_of(task, seed, queries, kind), {}
+
+    def scored(seed: int, number: int) -> Record:
+        context, asked, calibration = drawn(seed)
+        query = asked[number]
+        with_query, without = distinct(wanted, Coins(seed, number))
+        choice = scorer.choice(query)
+        if not task.labels:
+            calibration.clear()  # other labels, other scores
+        missing = sorted(without - calibration.keys())
+        if missing:
+            calibration.update(scorer.score(context, CONTENT_FREE, choice, missing))
+        rows = scorer.score(context, query.text, choice, sorted(with_query))
+        free = {subset: calibration[subset] for subset in without}
+        return Record(seed, number, choice.labels, choice.right, rows, free)
+
+    keep_scores(folder, settings, reporting, scored, on_progress)
 
 
 def context_of(task: Task, seed: int, size: int) -> tuple[Item, ...]:
@@ -111,42 +129,6 @@ def queries_of(task: Task, seed: int, number: int, kind: Kind) -> tuple[Item, ..
     if kind == "membership":
         return context_of(task, seed, number)
     return tuple(task.test[i] for i in shuffled(f"{seed}/queries", len(task.test))[:number])
-
-
-def _run_seed(
-    scorer: Scorer,
-    task: Task,
-    wanted: Wanted,
-    scores: Scores,
-    settings: Settings,
-    seed: int,
-    on_progress: Count | None,
-) -> None:
-    context = context_of(task, seed, settings.experts[-1])
-    scorer.check(context)
-    calibration: dict[Subset, list[float]] = {}
-    for number, query in enumerate(queries_of(task, seed, settings.queries, settings.kind)):
-        if (seed, number) in scores.done:
-            continue
-        with_query, without = distinct(wanted, Coins(seed, number))
-        choice = scorer.choice(query)
-        if not task.labels:
-            calibration = {}  # other labels, other scores
-        missing = sorted(without - calibration.keys())
-        if missing:
-            calibration.update(scorer.score(context, CONTENT_FREE, choice, missing))
-        scores.append(
-            Record(
-                seed,
-                number,
-                choice.labels,
-                choice.right,
-                scorer.score(context, query.text, choice, sorted(with_query)),
-                {subset: calibration[subset] for subset in without},
-            )
-        )
-        if on_progress is not None:
-            on_progress(len(scores.done), settings.seeds * settings.queries)
 
 
 def shuffled(name: str, number: int) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,9 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.research.comparison import Line
 from dpicl_rag.research.membership import MembershipReport
 from dpicl_rag.research.run_tables import EvaluationReport
-from dpicl_rag.research.synthetic_examples import Line as SyntheticLine
+from dpicl_rag.research.synthetic_examples import SyntheticReport
 
-Points = dict[str, list[tuple[float, Line]]]
+Points = Sequence[tuple[float, Line]]
 
 
 def save(report: EvaluationReport | MembershipReport, folder: Path) -> list[Path]:
@@ -42,12 +42,11 @@ def save(report: EvaluationReport | MembershipReport, folder: Path) -> list[Path
     return files
 
 
-def save_synthetic(settings: Mapping[str, Any], lines: Sequence[SyntheticLine], file: Path) -> None:
+def save_synthetic(report: SyntheticReport, file: Path) -> None:
     """Write a plot of synthetic shots: accuracy by true epsilon, with standard errors.
 
     Args:
-        settings: Of the run.
-        lines: Its lines. Those to compare with are drawn across the panel.
+        report: Of a run. Lines to compare with are drawn across the panel.
         file: Its suffix says the format.
 
     Raises:
@@ -55,7 +54,7 @@ def save_synthetic(settings: Mapping[str, Any], lines: Sequence[SyntheticLine], 
         ConfigurationError: The file cannot be written.
     """
     optional("matplotlib", "eval")
-    figure = _figure(2)
+    figure, lines, settings = _figure(2), report.lines, report.settings
     panels = figure.subplots(1, 2, sharey=True)
     _synthetic(panels[0], [(n.arm, n.true_epsilon, n.accuracy, n.error) for n in lines])
     _synthetic(panels[1], [(n.arm, n.true_epsilon, n.corrected, n.corrected_error) for n in lines])
@@ -71,42 +70,30 @@ def save_synthetic(settings: Mapping[str, Any], lines: Sequence[SyntheticLine], 
         raise ConfigurationError(f"{file}: the plot cannot be written there") from error
 
 
-Found = tuple[str, float | None, float, float | None]
-"""Arm, true epsilon, and a share with its error."""
-
-
-def _synthetic(axis: Any, found: Sequence[Found]) -> None:
+def _synthetic(axis: Any, found: Sequence[tuple[str, float | None, float, float | None]]) -> None:
+    """Arms with true epsilon, and a share with its error."""
     for number, arm in enumerate(dict.fromkeys(arm for arm, *_ in found)):
-        own = sorted(
-            (e or 0.0, 100 * share, 100 * (error or 0.0))
-            for a, e, share, error in found
-            if a == arm
-        )
-        look = {"color": f"C{number}", "label": arm}
-        if not own[0][0]:
-            axis.axhline(own[0][1], linestyle=":", **look)
-            continue
-        at, shares, errors = zip(*own, strict=True)
-        axis.errorbar(
-            at, shares, yerr=errors, marker="o", markersize=3, linewidth=1, color=f"C{number}"
-        )
-        axis.lines[-1].set_label(arm)
+        own = [(e or 0.0, share, error) for a, e, share, error in found if a == arm]
+        if own[0][0]:
+            _curve(axis, arm, own, color=f"C{number}")
+        else:
+            axis.axhline(100 * own[0][1], linestyle=":", color=f"C{number}", label=arm)
     axis.set_xscale("log", base=2)
     axis.set_xlabel("epsilon")
 
 
 def _accuracy(report: EvaluationReport) -> Any:
     panels: list[tuple[str, Points]] = [
-        ("experts", _by_method([(float(line.experts), line) for line in report.lines]))
+        ("experts", [(line.experts, line) for line in report.lines])
     ]
     if report.by_epsilon:
-        lines = [(e.epsilon, e) for e in report.by_epsilon if e.epsilon is not None]
-        panels.append(("epsilon", _by_method(lines)))
+        known = [(e.epsilon, e) for e in report.by_epsilon if e.epsilon is not None]
+        panels.append(("epsilon", known))
     if report.by_clip:
-        panels.append(("clip", _by_method(report.by_clip)))
+        panels.append(("clip", report.by_clip))
     figure = _figure(len(panels) + bool(report.approximation))
     axes = figure.subplots(1, len(panels) + bool(report.approximation), squeeze=False)[0]
-    colours = _colours([line.method for _, points in panels for line in _lines(points)])
+    colours = _colours([line.method for _, points in panels for _, line in points])
     for axis, (name, points) in zip(axes, panels, strict=False):
         _curves(axis, name, points, colours)
     if report.approximation:
@@ -143,24 +130,25 @@ def _membership(report: MembershipReport) -> Any:
 
 
 def _curves(axis: Any, name: str, points: Points, colours: dict[str, str]) -> None:
-    for method, found in points.items():
-        known = [(x, line) for x, line in sorted(found, key=lambda p: p[0]) if _has(line)]
-        if not known:
-            continue
-        axis.errorbar(
-            [x for x, _ in known],
-            [100 * (line.accuracy or 0.0) for _, line in known],
-            yerr=[100 * (line.error or 0.0) for _, line in known],
-            marker="o",
-            markersize=3,
-            linewidth=1,
-            linestyle=":" if known[0][1].epsilon is None else "-",
-            color=colours[method],
-        )
-        axis.lines[-1].set_label(method)
+    for method in dict.fromkeys(line.method for _, line in points):
+        own = [(x, line) for x, line in points if line.method == method]
+        known = [(x, e.accuracy, e.error) for x, e in own if e.accuracy is not None]
+        if known:
+            dotted = ":" if own[0][1].epsilon is None else "-"
+            _curve(axis, method, known, linestyle=dotted, color=colours[method])
     if name != "experts":
         axis.set_xscale("log", base=2)
     axis.set_xlabel(name)
+
+
+def _curve(
+    axis: Any, label: str, found: Sequence[tuple[float, float, float | None]], **look: str
+) -> None:
+    """Shares with their errors, in percent."""
+    shown = sorted((x, 100 * share, 100 * (error or 0.0)) for x, share, error in found)
+    at, shares, errors = zip(*shown, strict=True)
+    axis.errorbar(at, shares, yerr=errors, marker="o", markersize=3, linewidth=1, **look)
+    axis.lines[-1].set_label(label)
 
 
 def _approximation(axis: Any, report: EvaluationReport) -> None:
@@ -180,17 +168,6 @@ def _approximation(axis: Any, report: EvaluationReport) -> None:
     axis.legend(fontsize=7)
 
 
-def _by_method(points: Sequence[tuple[float, Line]]) -> Points:
-    found: Points = {}
-    for x, line in points:
-        found.setdefault(line.method, []).append((x, line))
-    return found
-
-
-def _lines(points: Points) -> list[Line]:
-    return [line for found in points.values() for _, line in found]
-
-
 def _colours(methods: Sequence[str]) -> dict[str, str]:
     """A colour per method, the same in every panel."""
     from matplotlib import colormaps
@@ -199,10 +176,6 @@ def _colours(methods: Sequence[str]) -> dict[str, str]:
     names = list(dict.fromkeys(methods))
     wheel = colormaps["tab20"]
     return {name: to_hex(wheel(i % wheel.N)) for i, name in enumerate(names)}
-
-
-def _has(line: Line) -> bool:
-    return line.accuracy is not None
 
 
 def _figure(panels: int) -> Any:

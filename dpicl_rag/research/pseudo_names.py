@@ -12,7 +12,7 @@ The data is public and its coins are repeatable. This is not the private path, w
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -28,8 +28,9 @@ from dpicl_rag.research.context_rows import Coins, distinct, name_of
 from dpicl_rag.research.image_tasks import ImageTask
 from dpicl_rag.research.label_scores import Subset
 from dpicl_rag.research.paper_protocol import Wanted, shuffled, wanted_layouts
-from dpicl_rag.research.run_tables import Table, markdown
-from dpicl_rag.research.scores_folder import Record, Reporting, Run, Settings, open_scores
+from dpicl_rag.research.report import Report, Table, side_by_side
+from dpicl_rag.research.run_folder import Progress
+from dpicl_rag.research.scores_folder import Record, Reporting, Run, Settings, keep_scores
 from dpicl_rag.vision.base import Example, VisionModel, rows_of_experts
 from dpicl_rag.vision.pictures import Picture, read_picture
 
@@ -43,9 +44,6 @@ METHODS = (
 """Rows of the table by default: four without noise, four private ones."""
 
 _PICTURES = 512  # that are kept unpacked
-
-Count = Callable[[int, int], None]
-"""Called with the number of seeds that are done, and of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +87,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class ImagesReport:
+class ImagesReport(Report):
     """The lines of a run.
 
     Attributes:
@@ -103,7 +101,7 @@ class ImagesReport:
     lines: tuple[Line, ...]
 
     def summary(self) -> dict[str, Any]:
-        """The figures by name, for JSON."""
+        """See `Report`."""
         settings = self.run.settings
         return {
             "task": settings.task,
@@ -115,28 +113,22 @@ class ImagesReport:
         }
 
     def heading(self) -> str:
-        """Subject of the figures."""
+        """See `Report`."""
         done, wanted = len(self.run.records), self.run.settings.seeds
         unfinished = "" if done == wanted else f", UNFINISHED: {done} of {wanted}"
         return f"{self.run.settings.task}: made-up names, {wanted} seeds{unfinished}"
 
     def tables(self) -> list[Table]:
         """Accuracy with its interval, a column for each number of pairs."""
-        pairs = sorted({line.pairs for line in self.lines})
-        rows: dict[tuple[str, str, str], dict[int, str]] = {}
+        cells = []
         for line in self.lines:
             group = "" if line.group_size is None else str(line.group_size)
             epsilon = "no noise" if line.epsilon is None else f"{line.epsilon:g}"
             cell = f"{100 * line.accuracy:.1f} ({100 * line.low:.1f} to {100 * line.high:.1f})"
-            rows.setdefault((line.method, group, epsilon), {})[line.pairs] = cell
-        columns = ("method", "per expert", "epsilon", *(f"{n} pairs" for n in pairs))
-        words = tuple((*head, *(cells[n] for n in pairs)) for head, cells in rows.items())
+            cells.append(((line.method, group, epsilon), line.pairs, cell))
         title = f"Right names in percent, 95 % intervals, delta {self.delta:g}"
-        return [Table(title, columns, words)]
-
-    def markdown(self) -> str:
-        """The tables under a heading."""
-        return markdown(self.heading(), self.tables())
+        columns = {n: f"{n} pairs" for n in sorted({line.pairs for line in self.lines})}
+        return [side_by_side(title, ("method", "per expert", "epsilon"), columns, cells)]
 
 
 def arms(methods: Sequence[str], group_sizes: Sequence[int]) -> list[Arm]:
@@ -168,7 +160,7 @@ def run(
     seeds: int,
     epsilon: float,
     delta: float,
-    on_progress: Count | None = None,
+    on_progress: Progress | None = None,
 ) -> None:
     """Read every seed that the folder does not have yet.
 
@@ -215,19 +207,16 @@ def run(
     def picture(place: int) -> Picture | None:
         return read_picture(every[place].image, model.side)
 
-    with open_scores(folder, settings, reporting) as scores:
-        for seed in range(seeds):
-            if (seed, 0) not in scores.done:
-                drawn = draw(task, seed, most)
-                query = picture(drawn.query)
-                examples = [
-                    None if (own := picture(place)) is None else Example(own, names[name])
-                    for place, name in drawn.context
-                ]
-                found = _rows(model, rows, seed, examples, query, names)
-                scores.append(Record(seed, 0, names, drawn.right, found))
-            if on_progress is not None:
-                on_progress(len(scores.done), seeds)
+    def scored(seed: int, query: int) -> Record:
+        drawn = draw(task, seed, most)
+        examples = [
+            None if (own := picture(place)) is None else Example(own, names[name])
+            for place, name in drawn.context
+        ]
+        found = _rows(model, rows, seed, examples, picture(drawn.query), names)
+        return Record(seed, query, names, drawn.right, found)
+
+    keep_scores(folder, settings, reporting, scored, on_progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +258,7 @@ def build_images_report(
     wanted: Sequence[Arm],
     epsilons: Sequence[float],
     delta: float,
-    on_progress: Count | None = None,
+    on_progress: Progress | None = None,
 ) -> ImagesReport:
     """Draw a label for every seed, arm, epsilon and number of pairs.
 

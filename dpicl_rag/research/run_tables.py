@@ -1,4 +1,4 @@
-"""Tables of a run, as text, Markdown and JSON."""
+"""The methods of a run side by side."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.methods.base import Method
 from dpicl_rag.research.approximation import Approximation, approximations
 from dpicl_rag.research.comparison import Line, compare, with_clip
+from dpicl_rag.research.report import Report, Table, percent, side_by_side
 from dpicl_rag.research.scores_folder import Run
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -22,27 +23,7 @@ CLIPS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """A table of words.
-
-    Attributes:
-        title: Above it.
-        columns: Names.
-        rows: As long as ``columns``.
-    """
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-    def markdown(self) -> str:
-        """As a Markdown table under a heading."""
-        lines = [self.columns, ("---",) * len(self.columns), *self.rows]
-        return f"## {self.title}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluationReport:
+class EvaluationReport(Report):
     """Figures of one run.
 
     Attributes:
@@ -62,7 +43,7 @@ class EvaluationReport:
     approximation: tuple[Approximation, ...] = field(default=())
 
     def summary(self) -> dict[str, Any]:
-        """The figures by name, for JSON."""
+        """See `Report`."""
         settings = dataclasses.asdict(self.run.settings)
         return {
             "task": settings["task"],
@@ -80,7 +61,7 @@ class EvaluationReport:
         }
 
     def tables(self) -> list[Table]:
-        """The tables that there are figures for."""
+        """See `Report`."""
         found = [self._accuracy()]
         if self.by_epsilon:
             found.append(self._sweep("epsilon", [(e.epsilon, e) for e in self.by_epsilon]))
@@ -90,12 +71,8 @@ class EvaluationReport:
             found.append(self._soft_against_hard())
         return found
 
-    def markdown(self) -> str:
-        """All tables under a heading."""
-        return markdown(self.heading(), self.tables())
-
     def heading(self) -> str:
-        """Subject of the figures."""
+        """See `Report`."""
         settings, done = self.run.settings, len(self.run.records)
         wanted = settings.seeds * settings.queries
         amount = f"{settings.seeds} seeds x {settings.queries} queries"
@@ -105,25 +82,27 @@ class EvaluationReport:
 
     def _accuracy(self) -> Table:
         experts = sorted({line.experts for line in self.lines})
-        names = list(dict.fromkeys(line.method for line in self.lines))
-        rows = []
-        for name in names:
-            mine = {line.experts: line for line in self.lines if line.method == name}
-            one = next(iter(mine.values()))
-            accuracies = [shown(mine[n]) if n in mine else "" for n in experts]
-            rows.append((name, _epsilon(one), *accuracies))
-        columns = ("method", "true epsilon", *(f"{n} experts" for n in experts))
-        return Table(f"Accuracy in percent, {self._terms()}", columns, tuple(rows))
+        epsilons: dict[str, str] = {}
+        cells = []
+        for line in self.lines:
+            epsilon = epsilons.setdefault(line.method, _epsilon(line))
+            cells.append(((line.method, epsilon), line.experts, shown(line)))
+        return side_by_side(
+            f"Accuracy in percent, {self._terms()}",
+            ("method", "true epsilon"),
+            {n: f"{n} experts" for n in experts},
+            cells,
+        )
 
     def _sweep(self, name: str, lines: Sequence[tuple[float | None, Line]]) -> Table:
-        values = sorted({value for value, _ in lines if value is not None})
-        methods = list(dict.fromkeys(line.method for value, line in lines if value is not None))
-        cells = {(line.method, value): shown(line) for value, line in lines}
-        rows = tuple((m, *(cells.get((m, value), "") for value in values)) for m in methods)
-        columns = ("method", *(f"{value:g}" for value in values))
-        experts = max(self.run.settings.experts)
-        title = f"Accuracy in percent against {name}, {experts} experts"
-        return Table(title if name == "epsilon" else f"{title}, {self._terms()}", columns, rows)
+        known = [(value, line) for value, line in lines if value is not None]
+        title = f"Accuracy in percent against {name}, {max(self.run.settings.experts)} experts"
+        return side_by_side(
+            title if name == "epsilon" else f"{title}, {self._terms()}",
+            ("method",),
+            {value: f"{value:g}" for value in sorted({value for value, _ in known})},
+            [((line.method,), value, shown(line)) for value, line in known],
+        )
 
     def _soft_against_hard(self) -> Table:
         rows = tuple(
@@ -139,11 +118,6 @@ class EvaluationReport:
         answers = "one answer" if budget.queries == 1 else f"{budget.queries} answers"
         adjacency = str(budget.adjacency).replace("_", " ")
         return f"epsilon {budget.epsilon:g}, delta {budget.delta:g} for {answers}, {adjacency}"
-
-
-def markdown(heading: str, tables: Sequence[Table]) -> str:
-    """Tables under a heading."""
-    return "\n".join([f"# {heading}\n", *(table.markdown() for table in tables)])
 
 
 def build_report(
@@ -197,12 +171,6 @@ def shown(line: Line) -> str:
     if line.accuracy is None:
         return line.note
     return percent(line.accuracy, line.error)
-
-
-def percent(mean: float, error: float | None, digits: int = 1) -> str:
-    """A share in percent with its standard error."""
-    found = f"{100 * mean:.{digits}f}"
-    return found if error is None else f"{found} ± {100 * error:.{digits}f}"
 
 
 def _estimate(estimate: Any) -> str:

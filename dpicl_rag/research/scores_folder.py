@@ -1,14 +1,8 @@
-"""A run on disk: its settings, and one line of scores per seed and query.
-
-A killed run goes on where it stopped: what was written is kept, and a line that was cut off is
-dropped. The folder holds benchmark data and is no private store.
-"""
+"""A run of `evaluate run` on disk: what its scores depend on, and a line per seed and query."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -16,14 +10,15 @@ from typing import Any, Literal
 import torch
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.files.run_files import alone_in, cut_tail, whole_lines, write_line, write_whole
 from dpicl_rag.methods.layouts import ContentFree
 from dpicl_rag.research.context_rows import Coins, Rows
 from dpicl_rag.research.label_scores import Subset
+from dpicl_rag.research.run_folder import Progress, Results, going_on, read_lines, read_settings
 
 Kind = Literal["accuracy", "membership", "images"]
 
 _VERSION = 1
+_HEAD, _SCORES = "run.json", "scores.jsonl"
 _DIGITS = 6  # decimals of a stored log-probability; far below what a prediction depends on
 
 
@@ -130,96 +125,48 @@ def load_run(folder: Path) -> Run:
     Raises:
         ConfigurationError: The folder holds no run, or a damaged one.
     """
-    settings, reporting = _read_settings(folder)
-    records, _ = _read_records(folder / "scores.jsonl")
+    head = read_settings(folder, _HEAD)
+    try:
+        if head["version"] != _VERSION:
+            raise ConfigurationError(f"{folder}: the run is of another version of this library")
+        settings = Settings(**_tuples(head["settings"]))
+        reporting = Reporting(**_tuples(head["reporting"]))
+    except (KeyError, TypeError) as error:
+        raise ConfigurationError(f"{folder}: its run.json cannot be read") from error
+    records = read_lines(folder / _SCORES, _from_json)
     ordered = sorted(records, key=lambda r: (r.seed, r.query))
     return Run(folder.resolve().name, settings, reporting, tuple(ordered))
 
 
-class Scores:
-    """The scores of a run that is being computed. Made by ``open_scores``."""
+def keep_scores(
+    folder: Path,
+    settings: Settings,
+    reporting: Reporting,
+    scored: Callable[[int, int], Record],
+    on_progress: Progress | None,
+) -> None:
+    """Score what a folder does not have yet: begin a run there, or go on with the one it has.
 
-    def __init__(self, file: Path, records: Sequence[Record]) -> None:
-        self._file = file
-        self.done = {(record.seed, record.query) for record in records}
-
-    def append(self, record: Record) -> None:
-        """Write one record; it is on disk when this returns."""
-        write_line(self._file, _to_json(record))
-        self.done.add((record.seed, record.query))
-
-
-@contextmanager
-def open_scores(folder: Path, settings: Settings, reporting: Reporting) -> Iterator[Scores]:
-    """Begin a run in a folder, or go on with the one that is there.
-
-    Raises:
-        ConfigurationError: The folder holds a run with other settings, a damaged one, or one that
-            another process is computing.
+    Args:
+        folder: See `going_on`, which says too what is refused.
+        settings: What scores depend on.
+        reporting: Kept beside them.
+        scored: Gives the record of a seed and a query.
+        on_progress: Told how many queries are done.
     """
-    with alone_in(folder, "another evaluation is running there"):
-        yield Scores(folder / "scores.jsonl", _resume(folder, settings, reporting))
-
-
-def _resume(folder: Path, settings: Settings, reporting: Reporting) -> list[Record]:
-    file = folder / "scores.jsonl"
-    if (folder / "run.json").exists():
-        before, _ = _read_settings(folder)
-        differing = [k for k, v in asdict(before).items() if v != asdict(settings)[k]]
-        if differing:
-            raise ConfigurationError(
-                f"{folder}: holds a run with other settings ({', '.join(differing)}); give "
-                "another --out, or the same settings to go on with it"
-            )
-    elif file.exists():
-        raise ConfigurationError(
-            f"{folder}: holds scores without their run.json; give another --out"
-        )
-    text = {"version": _VERSION, "settings": asdict(settings), "reporting": asdict(reporting)}
-    write_whole(folder / "run.json", (json.dumps(text, indent=2) + "\n").encode())
-    records, whole = _read_records(file)
-    cut_tail(file, whole)
-    return records
-
-
-def _read_settings(folder: Path) -> tuple[Settings, Reporting]:
-    try:
-        found = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigurationError(f"{folder}: holds no run of `dpicl-rag evaluate run`") from None
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"{folder}: its run.json cannot be read") from error
-    try:
-        if found["version"] != _VERSION:
-            raise ConfigurationError(f"{folder}: the run is of another version of this library")
-        return Settings(**_tuples(found["settings"])), Reporting(**_tuples(found["reporting"]))
-    except (KeyError, TypeError) as error:
-        raise ConfigurationError(f"{folder}: its run.json cannot be read") from error
-
-
-def _read_records(file: Path) -> tuple[list[Record], int]:
-    """The records, and how many bytes of the file they take up."""
-    records: list[Record] = []
-    lines, whole = whole_lines(file)
-    for number, line in enumerate(lines, start=1):
-        try:
-            records.append(_from_json(json.loads(line)))
-        except (ValueError, KeyError, TypeError) as error:
-            raise ConfigurationError(
-                f"{file}, line {number}: damaged; give another --out"
-            ) from error
-    return records, whole
-
-
-def _to_json(record: Record) -> dict[str, Any]:
-    return {
-        "seed": record.seed,
-        "query": record.query,
-        "labels": record.labels,
-        "right": record.right,
-        "rows": _rows_to_json(record.rows),
-        "content_free": _rows_to_json(record.content_free),
-    }
+    head = {"version": _VERSION, "settings": asdict(settings), "reporting": asdict(reporting)}
+    places = [(n, query) for n in range(settings.seeds) for query in range(settings.queries)]
+    with going_on(folder, head, free="reporting", file=_HEAD):
+        results = Results(folder / _SCORES, "seed", "query")
+        for place in results.missing(places, on_progress):
+            record = scored(*place)
+            found = {
+                "labels": record.labels,
+                "right": record.right,
+                "rows": _rows_to_json(record.rows),
+                "content_free": _rows_to_json(record.content_free),
+            }
+            results.add(place, found)
 
 
 def _from_json(line: Mapping[str, Any]) -> Record:

@@ -10,20 +10,19 @@ The data is public. Coins of texts are secret all the same, so a run cannot be r
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.files.run_files import alone_in, cut_tail, whole_lines, write_line, write_whole
 from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.prompts import CONTENT_FREE
 from dpicl_rag.research.comparison import Estimate
-from dpicl_rag.research.label_scores import Scorer
+from dpicl_rag.research.label_scores import Scorer, shares_right
 from dpicl_rag.research.paper_protocol import context_of, data_digest, queries_of, shuffled
-from dpicl_rag.research.run_tables import Table, percent
+from dpicl_rag.research.report import LinesReport, Table, percent
+from dpicl_rag.research.run_folder import Progress, Results, going_on, read_lines, read_settings
 from dpicl_rag.research.tasks import Item, Task
 from dpicl_rag.synthesis.example_template import ExampleTemplate
 from dpicl_rag.synthesis.examples import synthesise_examples
@@ -46,8 +45,7 @@ _TEMPLATES = {
 _POOLS = {"agnews": 1250, "dbpedia": 357, "trec": 1200}
 """Examples of a label that a rate is fixed for: about what the benchmark data has."""
 
-Progress = Callable[[float, int], None]
-"""Called with the parts that are done, and all. A token of a text is a fraction of a part."""
+_RESULTS = "results.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,78 +162,62 @@ def run(
         settings: Of the run.
         rows: What is compared.
         folder: Where texts and results are kept.
-        on_progress: See `Progress`.
+        on_progress: See `Progress`. A token of a text is a fraction of a place.
 
     Raises:
         ConfigurationError: The folder holds other settings, or another process is at it; a number
             is outside its range.
     """
-    with alone_in(folder, "another evaluation is running there"):
-        _settle(folder, settings)
-        results = folder / "results.jsonl"
-        lines, whole = whole_lines(results)
-        cut_tail(results, whole)
-        done = {(line["arm"], line["epsilon"], line["seed"]) for line in map(json.loads, lines)}
-        scorer = Scorer(model, task, settings.text_tokens)
-        wanted = [(seed, arm) for seed in range(settings.seeds) for arm in rows]
-        for number, (seed, arm) in enumerate(wanted):
-            if on_progress is not None:
-                on_progress(number, len(wanted))
-            if (arm.name, arm.epsilon, seed) in done:
-                continue
+    scorer = Scorer(model, task, settings.text_tokens)
+    places = [(arm.name, arm.epsilon, n) for n in range(settings.seeds) for arm in rows]
+    with going_on(folder, asdict(settings), free="seeds"):
+        results = Results(folder / _RESULTS, "arm", "epsilon", "seed")
+        for name, epsilon, seed in results.missing(places, on_progress):
 
-            def tell(part: float, at: int = number) -> None:
+            def tell(part: float) -> None:
                 if on_progress is not None:
-                    on_progress(at + part, len(wanted))
+                    on_progress(results.reached + part, len(places))
 
-            shots, true_epsilon = _shots(model, task, settings, arm, seed, folder, tell)
+            shots, cost = _shots(model, task, settings, Arm(name, epsilon), seed, folder, tell)
             found = _accuracy(scorer, shots, queries_of(task, seed, settings.queries, "accuracy"))
-            head = {"arm": arm.name, "epsilon": arm.epsilon, "seed": seed}
-            write_line(results, {**head, "true_epsilon": true_epsilon, **found})
-        if on_progress is not None:
-            on_progress(len(wanted), len(wanted))
+            results.add((name, epsilon, seed), {"true_epsilon": cost, **found})
 
 
-def read_results(folder: Path) -> tuple[dict[str, Any], list[Line]]:
-    """Settings and lines of a run, finished or not.
+class SyntheticReport(LinesReport[Line]):
+    """See `LinesReport`."""
+
+    def tables(self) -> list[Table]:
+        """See `Report`."""
+        rows = tuple(
+            (
+                line.arm,
+                "" if line.epsilon is None else f"{line.epsilon:g}",
+                "not private" if line.true_epsilon is None else f"{line.true_epsilon:.2f}",
+                percent(line.accuracy, line.error),
+                percent(line.corrected, line.corrected_error),
+            )
+            for line in self.lines
+        )
+        columns = ("shots", "epsilon", "true epsilon", "accuracy", "prior taken out")
+        seeds, run = max((line.seeds for line in self.lines), default=0), self.settings
+        title = (
+            f"{run['task']}: accuracy in percent with {run['shots']} shots, {seeds} of "
+            f"{run['seeds']} seeds x {run['queries']} queries, delta {run['delta']:g}"
+        )
+        return [Table(title, columns, rows)]
+
+
+def read_report(folder: Path) -> SyntheticReport:
+    """What a run found, finished or not.
 
     Raises:
-        ConfigurationError: The folder holds none.
+        ConfigurationError: The folder holds none, or a damaged one.
     """
-    try:
-        settings = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"{folder}: holds no run of evaluate synthetic") from error
+    settings = read_settings(folder)
     found: dict[tuple[str, float | None], list[dict[str, Any]]] = {}
-    for line in map(json.loads, whole_lines(folder / "results.jsonl")[0]):
+    for line in read_lines(folder / _RESULTS):
         found.setdefault((line["arm"], line["epsilon"]), []).append(line)
-    return settings, [_line(*arm, lines) for arm, lines in found.items()]
-
-
-def table(settings: dict[str, Any], lines: Sequence[Line]) -> Table:
-    """The lines as words."""
-    rows = tuple(
-        (
-            line.arm,
-            "" if line.epsilon is None else f"{line.epsilon:g}",
-            "not private" if line.true_epsilon is None else f"{line.true_epsilon:.2f}",
-            percent(line.accuracy, line.error),
-            percent(line.corrected, line.corrected_error),
-        )
-        for line in lines
-    )
-    columns = ("shots", "epsilon", "true epsilon", "accuracy", "prior taken out")
-    seeds = max((line.seeds for line in lines), default=0)
-    title = (
-        f"{settings['task']}: accuracy in percent with {settings['shots']} shots, {seeds} of "
-        f"{settings['seeds']} seeds x {settings['queries']} queries, delta {settings['delta']:g}"
-    )
-    return Table(title, columns, rows)
-
-
-def summary(settings: dict[str, Any], lines: Sequence[Line]) -> dict[str, Any]:
-    """The same for JSON."""
-    return {**settings, "lines": [asdict(line) for line in lines]}
+    return SyntheticReport(settings, [_line(*arm, lines) for arm, lines in found.items()])
 
 
 def _shots(
@@ -290,35 +272,13 @@ def _shots(
 def _accuracy(scorer: Scorer, shots: Sequence[Item], queries: Sequence[Item]) -> dict[str, float]:
     """Share of queries labelled right, as they are and with the prompt's prior taken out."""
     whole = tuple(range(len(shots)))
-    right = corrected = 0
-    prior: list[float] | None = None
+    prior = scorer.score(shots, CONTENT_FREE, scorer.choice(queries[0]), [whole])[whole]
+    said = []
     for query in queries:
         choice = scorer.choice(query)
-        if prior is None:
-            prior = scorer.score(shots, CONTENT_FREE, choice, [whole])[whole]
-        said = scorer.score(shots, query.text, choice, [whole])[whole]
-        right += _best(said) == choice.right
-        excess = [own - before for own, before in zip(said, prior, strict=True)]
-        corrected += _best(excess) == choice.right
-    return {"accuracy": right / len(queries), "corrected": corrected / len(queries)}
-
-
-def _best(scores: Sequence[float]) -> int:
-    return max(range(len(scores)), key=scores.__getitem__)
-
-
-def _settle(folder: Path, settings: Settings) -> None:
-    file, wanted = folder / "settings.json", asdict(settings)
-    if file.exists():
-        before = json.loads(file.read_text(encoding="utf-8"))
-        # More seeds go on with those that are there.
-        differing = [k for k, v in wanted.items() if k != "seeds" and before.get(k) != v]
-        if differing:
-            raise ConfigurationError(
-                f"{folder}: holds a run with other settings ({', '.join(differing)}); give "
-                "another --out, or the same settings to go on with it"
-            )
-    write_whole(file, (json.dumps(wanted, indent=2) + "\n").encode())
+        row = scorer.score(shots, query.text, choice, [whole])[whole]
+        said.append((row, choice.right))
+    return dict(zip(("accuracy", "corrected"), shares_right(said, prior), strict=True))
 
 
 def _line(arm: str, epsilon: float | None, lines: Sequence[dict[str, Any]]) -> Line:

@@ -13,8 +13,11 @@ The data is public. Noise is secret all the same, so a run cannot be repeated, o
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -23,14 +26,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.files.run_files import alone_in, cut_tail, whole_lines, write_line, write_whole
 from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.prompts import CONTENT_FREE
 from dpicl_rag.research.comparison import Estimate
-from dpicl_rag.research.label_scores import Scorer
+from dpicl_rag.research.label_scores import Scorer, shares_right
 from dpicl_rag.research.logistic_regression import logistic_regression
 from dpicl_rag.research.paper_protocol import shuffled
-from dpicl_rag.research.run_tables import Table, percent
+from dpicl_rag.research.report import LinesReport, Table, percent, side_by_side
+from dpicl_rag.research.run_folder import Progress, Results, going_on, read_lines, read_settings
 from dpicl_rag.research.table_tasks import TableTask
 from dpicl_rag.research.tasks import Item, Task, Template
 from dpicl_rag.tabular.aggregates import release_aggregates
@@ -44,9 +47,8 @@ METHODS = (BITS, ONE, AGGREGATES, TABLES)
 """Private demonstrations."""
 
 _PRIOR = -1  # in place of a query's number: the content-free one
-
-Progress = Callable[[int, int], None]
-"""Called with the number of queries that are done, and of all."""
+_SHOTS, _RESULTS = "shots.jsonl", "results.jsonl"
+_HEADS = ("demonstrations", "epsilon", "k")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,106 +149,94 @@ def run(
         ConfigurationError: The folder holds other settings, or another process is at it; the
             demonstrations do not fit the model's context.
     """
-    with alone_in(folder, "another evaluation is running there"):
-        _settle(folder, settings)
-        shots, results = folder / "shots.jsonl", folder / "results.jsonl"
-        for file in (shots, results):
-            cut_tail(file, whole_lines(file)[1])
-        kept = {(line["task"], line["seed"]): line for line in _lines(shots)}
-        done = {(line["task"], line["seed"], line["query"]) for line in _lines(results)}
-        total = settings.seeds * sum(min(settings.queries, len(task.test)) for task in tasks)
-        told = 0
-        known: dict[str, dict[str, float]] = {}  # of each task, the same for every seed
-        for seed in range(settings.seeds):
-            for task in tasks:
-                if (task.name, seed) not in kept:
-                    if task.name not in known:
-                        known[task.name] = _not_private(task)
-                    made = _released(task, settings, seed, known[task.name])
-                    drawn = {"task": task.name, "seed": seed, **made}
-                    write_line(shots, drawn)
-                    kept[task.name, seed] = drawn
-                asker = _Asker(model, task, kept[task.name, seed]["shots"])
-                numbers = shuffled(f"{seed}/queries", len(task.test))[: settings.queries]
-                for at, number in enumerate((_PRIOR, *numbers), start=-1):
-                    if on_progress is not None:
-                        on_progress(told + max(at, 0), total)
-                    if (task.name, seed, number) in done:
-                        continue
-                    found = asker.scores(None if number == _PRIOR else task.test[number])
-                    right = None if number == _PRIOR else int(task.right[number])
-                    head = {"task": task.name, "seed": seed, "query": number, "right": right}
-                    write_line(results, {**head, "scores": found})
-                told += len(numbers)
-        if on_progress is not None:
-            on_progress(total, total)
+    places = [
+        (task.name, seed, number)
+        for seed in range(settings.seeds)
+        for task in tasks
+        for number in shuffled(f"{seed}/queries", len(task.test))[: settings.queries]
+    ]
+    known = {task.name: task for task in tasks}
+    alone: dict[str, dict[str, float]] = {}  # of each task, the same for every seed
+    with going_on(folder, asdict(settings), free="seeds"):
+        releases = Results(folder / _SHOTS, "task", "seed")
+        lines = read_lines(folder / _SHOTS)
+        shots = {(line["task"], line["seed"]): line["shots"] for line in lines}
+        results = Results(folder / _RESULTS, "task", "seed", "query")
+        missing = groupby(results.missing(places, on_progress), key=itemgetter(0, 1))
+        for (name, seed), mine in missing:
+            task = known[name]
+            if (name, seed) not in shots:
+                if name not in alone:
+                    alone[name] = _not_private(task)
+                made = _released(task, settings, seed, alone[name])
+                releases.add((name, seed), made)
+                shots[name, seed] = made["shots"]
+            asker = _Asker(model, task, shots[name, seed])
+            prior = (name, seed, _PRIOR)
+            if prior not in results.done:
+                results.add(prior, {"right": None, "scores": asker.scores(None)})
+            for place in mine:
+                right, row = int(task.right[place[-1]]), task.test[place[-1]]
+                results.add(place, {"right": right, "scores": asker.scores(row)})
 
 
-def read_results(folder: Path) -> tuple[dict[str, Any], list[Line]]:
-    """Settings and lines of a run, finished or not.
+class TabularReport(LinesReport[Line]):
+    """See `LinesReport`."""
+
+    def tables(self) -> list[Table]:
+        """A table for each data set."""
+        columns = (*_HEADS, "accuracy", "prior taken out")
+        found = []
+        for name in dict.fromkeys(line.task for line in self.lines):
+            own = [line for line in self.lines if line.task == name]
+            rows = tuple((*_head(line.arm), _accuracy(line), _corrected(line)) for line in own)
+            found.append(Table(f"{name}: {self._asked_of(own)}", columns, rows))
+        return found
+
+    def overview(self) -> Table:
+        """All data sets side by side: accuracy, and behind a stroke with the prior taken out."""
+        cells = []
+        for line in self.lines:
+            said, more = _accuracy(line), _corrected(line)
+            cells.append((_head(line.arm), line.task, f"{said} / {more}" if more else said))
+        columns = {line.task: line.task for line in self.lines}
+        return side_by_side(self._asked_of(self.lines), _HEADS, columns, cells)
+
+    def _asked_of(self, lines: Sequence[Line]) -> str:
+        seeds = min((line.seeds for line in lines), default=0)
+        return (
+            f"accuracy in percent, {seeds} of {self.settings['seeds']} seeds x "
+            f"{self.settings['queries']} queries; without k no language model, and the whole test "
+            "set"
+        )
+
+
+def read_report(folder: Path) -> TabularReport:
+    """What a run found, finished or not.
 
     Raises:
-        ConfigurationError: The folder holds none.
+        ConfigurationError: The folder holds none, or a damaged one.
     """
-    try:
-        settings = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"{folder}: holds no run of evaluate tabular") from error
-    alone: dict[tuple[str, str], list[float]] = {}
-    for line in _lines(folder / "shots.jsonl"):
+    settings = read_settings(folder)
+    shares: dict[tuple[str, str], list[tuple[float, float | None]]] = defaultdict(list)
+    for line in read_lines(folder / _SHOTS):
         for key, accuracy in line["alone"].items():
-            alone.setdefault((line["task"], key), []).append(accuracy)
-    asked_: dict[tuple[str, int], list[dict[str, Any]]] = {}
-    for line in _lines(folder / "results.jsonl"):
-        asked_.setdefault((line["task"], line["seed"]), []).append(line)
-    answered: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    for (task, _), lines in asked_.items():
-        for key, accuracy in _accuracies(lines):
-            answered.setdefault((task, key), []).append(accuracy)
+            shares[line["task"], key].append((accuracy, None))
+    answers: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
+    for line in read_lines(folder / _RESULTS):
+        answers[line["task"], line["seed"]].append(line)
+    for (task, _), lines in answers.items():
+        for key, pair in _accuracies(lines):
+            shares[task, key].append(pair)
     found: list[Line] = []
     for task in settings["tasks"]:
         for arm in arms(settings["epsilons"], settings["ks"]):
-            if own := alone.get((task, arm.key)):
-                mean = Estimate.of(own)
-                found.append(Line(task, arm, mean.mean, mean.error, None, len(own)))
-            elif pairs := answered.get((task, arm.key)):
-                plain, corrected = zip(*pairs, strict=True)
-                mean = Estimate.of(plain)
-                found.append(Line(task, arm, mean.mean, mean.error, fmean(corrected), len(pairs)))
-    return settings, found
-
-
-def tables(settings: Mapping[str, Any], lines: Sequence[Line]) -> list[Table]:
-    """The lines as words, a table for each data set."""
-    columns = ("demonstrations", "epsilon", "k", "accuracy", "prior taken out")
-    found = []
-    for name in dict.fromkeys(line.task for line in lines):
-        own = [line for line in lines if line.task == name]
-        rows = tuple((*_head(line.arm), _accuracy(line), _corrected(line)) for line in own)
-        found.append(Table(f"{name}: {_asked_of(settings, own)}", columns, rows))
-    return found
-
-
-def overview(settings: Mapping[str, Any], lines: Sequence[Line]) -> Table:
-    """All data sets side by side: accuracy, and behind a stroke with the prior taken out."""
-    names = list(dict.fromkeys(line.task for line in lines))
-    kept = {(line.task, line.arm): line for line in lines}
-    rows = []
-    for arm in dict.fromkeys(line.arm for line in lines):
-        cells = []
-        for name in names:
-            line = kept.get((name, arm))
-            said = "" if line is None else _accuracy(line)
-            more = "" if line is None else _corrected(line)
-            cells.append(f"{said} / {more}" if more else said)
-        rows.append((*_head(arm), *cells))
-    columns = ("demonstrations", "epsilon", "k", *names)
-    return Table(_asked_of(settings, lines), columns, tuple(rows))
-
-
-def summary(settings: Mapping[str, Any], lines: Sequence[Line]) -> dict[str, Any]:
-    """The same for JSON."""
-    return {**settings, "lines": [asdict(line) for line in lines]}
+            if own := shares.get((task, arm.key)):
+                mean = Estimate.of([plain for plain, _ in own])
+                known = [corrected for _, corrected in own if corrected is not None]
+                corrected = fmean(known) if known else None
+                found.append(Line(task, arm, mean.mean, mean.error, corrected, len(own)))
+    return TabularReport(settings, found)
 
 
 class _Asker:
@@ -360,38 +350,8 @@ def _accuracies(lines: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, tuple
     if prior is None or not queries:
         return
     for key, before in prior.items():
-        plain = corrected = 0
-        for line in queries:
-            said = np.array(line["scores"][key])
-            plain += int(said.argmax() == line["right"])
-            corrected += int((said - np.array(before)).argmax() == line["right"])
-        yield key, (plain / len(queries), corrected / len(queries))
-
-
-def _settle(folder: Path, settings: Settings) -> None:
-    file, wanted = folder / "settings.json", json.loads(json.dumps(asdict(settings)))
-    if file.exists():
-        before = json.loads(file.read_text(encoding="utf-8"))
-        tasks = {**before.get("tasks", {}), **wanted["tasks"]}
-        differing = [
-            name
-            for name, value in wanted.items()
-            if name not in ("seeds", "tasks") and before.get(name) != value
-        ]
-        changed = [
-            n for n in wanted["tasks"] if before.get("tasks", {}).get(n, tasks[n]) != tasks[n]
-        ]
-        if differing or changed:
-            raise ConfigurationError(
-                f"{folder}: holds a run with other settings ({', '.join([*differing, *changed])}); "
-                "give another --out, or the same settings to go on with it"
-            )
-        wanted["tasks"] = tasks
-    write_whole(file, (json.dumps(wanted, indent=2) + "\n").encode())
-
-
-def _lines(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in whole_lines(file)[0]]
+        said = [(line["scores"][key], line["right"]) for line in queries]
+        yield key, shares_right(said, before)
 
 
 def _accuracy(line: Line) -> str:
@@ -405,11 +365,3 @@ def _corrected(line: Line) -> str:
 def _head(arm: Arm) -> tuple[str, str, str]:
     epsilon = "" if arm.epsilon is None else f"{arm.epsilon:g}"
     return arm.method, epsilon, "" if arm.k is None else str(arm.k)
-
-
-def _asked_of(settings: Mapping[str, Any], lines: Sequence[Line]) -> str:
-    seeds = min((line.seeds for line in lines), default=0)
-    return (
-        f"accuracy in percent, {seeds} of {settings['seeds']} seeds x {settings['queries']} "
-        "queries; without k no language model, and the whole test set"
-    )

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.research.task_files import read_rows
+from dpicl_rag.files.public_rows import read_rows
 from dpicl_rag.research.tasks import DATA_VARIABLE
 from dpicl_rag.tabular.schema import PACKAGED, Row, Schema
 

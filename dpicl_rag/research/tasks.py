@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.research.task_files import is_task_file, read_rows
+from dpicl_rag.files.public_rows import is_task_file, read_rows
 
 DATA_VARIABLE = "DPICL_RAG_DATA"
 """Environment variable with the folder of the benchmark data."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dpicl_rag.answering.greedy import greedy_answer
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.knowledge import PublicDocuments
 from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.prompts import PromptTemplate
-from dpicl_rag.research.baselines import greedy_answer
 from dpicl_rag.stores.chroma import ChromaCollection
 
 RECORDS = 1

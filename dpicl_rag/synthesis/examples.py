@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,14 +30,12 @@ from dpicl_rag.synthesis.pools import (
     public_labels,
     public_rate,
 )
+from dpicl_rag.synthesis.record_writer import Progress, held, write_records
 from dpicl_rag.synthesis.released_records import StoppedBy, Synthesis, SyntheticRecord
 from dpicl_rag.synthesis.synthesis_folder import Plan, Run, open_run
 
 if TYPE_CHECKING:
-    from dpicl_rag.ledger import Ledger, Reservation
-
-Progress = Callable[[int, int, int], None]
-"""Called with texts done, texts of the plan, and tokens drawn: public numbers."""
+    from dpicl_rag.ledger import Ledger
 
 
 def synthesise_examples(
@@ -160,33 +157,41 @@ def synthesise_examples(
     with open_run(folder, Plan(settings, charges)) as run:
         own = pools(examples, names, labels_per_unit)
         coins = randomness or Randomness()
-        todo = _Todo.of(run, names, texts_per_label)
-        booked = ledger is not None
-        charge = LabelCharge(todo.drawn, plan.pools, plan.token_rho, in_ledger=booked)
-        more = {label: texts * max_tokens for label, texts in todo.texts.items()}
-        left = charge.left(more)
-        with _reserved(ledger, corpus, plan, own, left, todo.interrupted) as reservation:
+        charge = LabelCharge(
+            names,
+            texts_per_label,
+            max_tokens,
+            run.records,
+            pools=plan.pools,
+            token_rho=plan.token_rho,
+            in_ledger=ledger is not None,
+        )
+        # Under individual accounting a unit is in one text of a label, and pays for no other.
+        batched = plan.rho if plan.sampler is None else None
+        rho, units = (charge.left, None) if batched is None else (batched, units_of(own))
+        with held(ledger, corpus, rho, units, lost=charge.lost) as reservation:
             charge.reservation = reservation
             spend: LabelCharge | Batches = charge
-            if plan.rho is not None and plan.sampler is None:
+            if batched is not None:
                 spend = Batches(
                     own,
                     texts=texts_per_label,
                     rate=public,
-                    rho=plan.rho,
+                    rho=batched,
                     labels_per_unit=plan.pools,
                     worst=plan.mechanism.rho,
                     key=run.key,
                     reservation=reservation,
                 )
-            writer = _Writer(plan, loaded, prompts, shown, own, max_tokens, room, coins)
-            writer.write(run, todo.numbers, texts_per_label, spend, on_progress)
+            writer = _Writer(plan, loaded, prompts, shown, own, max_tokens, room, coins, spend)
+            total = texts_per_label * len(names)
+            write_records(run, total, writer.draw, writer.stopped_by, on_progress)
         records = tuple(_records(run, names, texts_per_label, loaded))
     return Synthesis(records, plan.epsilon, plan.delta, plan.rho, settings)
 
 
 class _Writer:
-    """Draws the texts that a run still lacks."""
+    """Draws texts: the first of every label, then the second."""
 
     def __init__(
         self,
@@ -198,6 +203,7 @@ class _Writer:
         max_tokens: int,
         allowance: int,
         randomness: Randomness,
+        spend: LabelCharge | Batches,
     ) -> None:
         self._plan = plan
         self._model = model
@@ -207,48 +213,24 @@ class _Writer:
         self._max_tokens = max_tokens
         self._allowance = allowance
         self._randomness = randomness
+        self._spend = spend
 
-    def write(
-        self,
-        run: Run,
-        numbers: Sequence[int],
-        texts: int,
-        spend: LabelCharge | Batches,
-        on_progress: Progress | None,
-    ) -> None:
-        """Draw texts: the first of every label, then the second.
+    def draw(self, number: int) -> Iterator[int]:
+        """See `write_records`."""
+        text, place = divmod(number, len(self._prompts))
+        label = list(self._prompts)[place]
+        if isinstance(self._spend, Batches):
+            return self._batch(label, text, self._spend)
+        return self._sampled(label, self._spend)
 
-        Args:
-            run: Keeps them.
-            numbers: Those that were not begun yet.
-            texts: How many each label gets.
-            spend: What they cost; with batches, whose they are.
-            on_progress: See `Progress`.
-        """
-        labels = list(self._prompts)
-        drawn = sum(len(record.tokens) for record in run.records.values())
+    def stopped_by(self, tokens: Sequence[int]) -> StoppedBy:
+        """See `write_records`."""
+        if ended(self._model.tokenizer, tokens):
+            return "end"
+        return "length" if len(tokens) == self._max_tokens else "budget"
 
-        def tell(finished: int) -> None:
-            if on_progress is not None:
-                on_progress(finished, texts * len(labels), drawn)
-
-        done = texts * len(labels) - len(numbers)
-        tell(done)
-        for number in numbers:
-            text, place = divmod(number, len(labels))
-            label = labels[place]
-            if isinstance(spend, LabelCharge):
-                writing = self._sampled(run, number, label, spend)
-            else:
-                writing = self._batch(run, number, label, text, spend)
-            for _ in writing:
-                drawn += 1
-                tell(done)
-            done += 1
-            tell(done)
-
-    def _sampled(self, run: Run, number: int, label: str, charge: LabelCharge) -> Iterator[int]:
-        """Draw a text over fresh samples, or over all units once."""
+    def _sampled(self, label: str, charge: LabelCharge) -> Iterator[int]:
+        """A text over fresh samples, or over all units once."""
         sampler, pool = self._plan.sampler, self._pools[label]
         assert sampler is not None
 
@@ -257,28 +239,26 @@ class _Writer:
 
         reading = partial(self._read, label)
         rows = FreshSampleRows(sample, reading) if self._plan.fresh else reading(sample())
-        yield from self._text(run, number, label, rows, TextFilter(charge, label, self._max_tokens))
+        return self._text(label, rows, TextFilter(charge, label, self._max_tokens))
 
-    def _batch(
-        self, run: Run, number: int, label: str, text: int, batches: Batches
-    ) -> Iterator[int]:
-        """Draw a text over its own batch."""
+    def _batch(self, label: str, text: int, batches: Batches) -> Iterator[int]:
+        """A text over its own batch."""
         members = batches.members(label, text)
         digested = zip(members, self._digests(label, members.values()), strict=True)
         experts = [(unit, own) for unit, own in digested if own]
         units = [unit for unit, _ in experts]
         spend = batches.filter(units)
         rows = self._read(label, [own for _, own in experts])
-        yield from self._text(run, number, label, rows, spend)
-        batches.settle(units, spend)
 
-    def _text(
-        self, run: Run, number: int, label: str, rows: GrowingRows, spend: Filter
-    ) -> Iterator[int]:
-        """Draw one text; a yielded token is on the disk."""
+        def tokens() -> Iterator[int]:
+            yield from self._text(label, rows, spend)
+            batches.settle(units, spend)
+
+        return tokens()
+
+    def _text(self, label: str, rows: GrowingRows, spend: Filter) -> Iterator[int]:
         tokenizer = self._model.tokenizer
         tokens: list[int] = []
-        run.begin(number)
         with enough_memory():
             for token in decode(
                 rows,
@@ -289,13 +269,10 @@ class _Writer:
                 max_tokens=self._max_tokens,
                 stop_tokens=tokenizer.stop_tokens,
             ):
-                run.add(number, token)
                 tokens.append(token)
                 yield token
                 if ended(tokenizer, tokens):
                     break
-        stopped_by: StoppedBy = "length" if len(tokens) == self._max_tokens else "budget"
-        run.close(number, "end" if ended(tokenizer, tokens) else stopped_by)
 
     def _read(self, label: str, inputs: list[Input]) -> GrowingRows:
         return read(self._model, self._prompts[label], inputs, room=self._max_tokens)
@@ -307,74 +284,6 @@ class _Writer:
     def _digests(self, label: str, members: Iterable[Sequence[str]]) -> list[Input]:
         shown = ([self._template.shown(label, text) for text in texts] for texts in members)
         return [self._model.digest(passages, self._allowance) for passages in shown]
-
-
-@dataclass(frozen=True, slots=True)
-class _Todo:
-    """Texts that a run still lacks. Public.
-
-    Attributes:
-        numbers: Of texts that were not begun.
-        texts: How many of them each label has.
-        drawn: Tokens that each label has.
-        interrupted: Texts that a kill ended. Each may have paid for a token that nobody saw.
-    """
-
-    numbers: tuple[int, ...]
-    texts: Mapping[str, int]
-    drawn: Mapping[str, int]
-    interrupted: int
-
-    @staticmethod
-    def of(run: Run, labels: Sequence[str], texts_per_label: int) -> _Todo:
-        begun = run.records
-        numbers = [n for n in range(texts_per_label * len(labels)) if n not in begun]
-        texts, drawn = dict.fromkeys(labels, 0), dict.fromkeys(labels, 0)
-        for number in numbers:
-            texts[labels[number % len(labels)]] += 1
-        for number, record in begun.items():
-            drawn[labels[number % len(labels)]] += len(record.tokens)
-        interrupted = sum(record.stopped_by == "interrupted" for record in begun.values())
-        return _Todo(tuple(numbers), texts, drawn, interrupted)
-
-
-@contextmanager
-def _reserved(
-    ledger: Ledger | None,
-    corpus: str,
-    plan: ExamplesPlan,
-    own: Mapping[str, Pool],
-    left: float,
-    unseen: int,
-) -> Iterator[Reservation | None]:
-    """The ledger's hold on what is left to draw; what is not used goes back.
-
-    Args:
-        ledger: The ledger, if there is one.
-        corpus: Whose budget.
-        plan: What the run costs.
-        own: Units by label.
-        left: Rho that tokens may still cost.
-        unseen: Tokens that were paid for and not seen, at most; so much less is enough.
-    """
-    if ledger is None or plan.rho is None:
-        yield None
-        return
-    # Under individual accounting a unit is in one text of a label, and pays for no other.
-    if plan.sampler is None:
-        held = ledger.reserve(corpus=corpus, rho=plan.rho, units=units_of(own))
-    else:
-        least = max(0.0, left - unseen * (plan.token_rho or 0.0))
-        if not least:  # a kill or two may have taken what is left
-            scopes = {(scope.kind, scope.name): scope.remaining for scope in ledger.status()}
-            room = scopes.get(("corpus", corpus))
-            left = left if room is None else min(left, room)
-        if not left:
-            yield None
-            return
-        held = ledger.reserve(corpus=corpus, rho=left, at_least=least or None)
-    with held as reservation:
-        yield reservation
 
 
 def _records(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import NoReturn
 
@@ -11,35 +11,52 @@ import torch
 from dpicl_rag.answering.privacy_filters import rounded_up
 from dpicl_rag.errors import DPICLError
 from dpicl_rag.ledger import Reservation
+from dpicl_rag.synthesis.synthesis_folder import Drawn
 
 
 class LabelCharge:
     """Counts the tokens of every label. A unit pays for the ``pools`` labels that have the most.
 
     Args:
-        tokens: Drawn before, by label.
+        labels: In the order in which their texts are written.
+        texts: Of a label.
+        max_tokens: Most tokens of a text.
+        begun: Texts that were begun before, by number.
         pools: How many labels' pools one unit, or its replacement, changes.
         token_rho: zCDP rho of a token for a unit of its pool; None where samples have none.
         in_ledger: Whether a ledger pays.
 
     Attributes:
+        left: Rho that texts which were not begun may still cost a unit, at most.
+        lost: Rho of what kills may have taken: a token that nobody saw for each text they ended.
         reservation: The ledger's hold, once there is one.
     """
 
     def __init__(
-        self, tokens: Mapping[str, int], pools: int, token_rho: float | None, *, in_ledger: bool
+        self,
+        labels: Sequence[str],
+        texts: int,
+        max_tokens: int,
+        begun: Mapping[int, Drawn],
+        *,
+        pools: int,
+        token_rho: float | None,
+        in_ledger: bool,
     ) -> None:
         self._in_ledger = in_ledger
-        self._tokens = dict(tokens)
         self._pools = pools
         self._token_rho = token_rho
+        self._tokens = dict.fromkeys(labels, 0)
+        whole = dict.fromkeys(labels, texts * max_tokens)
+        for number, drawn in begun.items():
+            label = labels[number % len(labels)]
+            self._tokens[label] += len(drawn.tokens)
+            whole[label] += len(drawn.tokens) - max_tokens
         self._paid = self._owed()
+        interrupted = sum(drawn.stopped_by == "interrupted" for drawn in begun.values())
+        self.left = rounded_up(Fraction(token_rho or 0.0) * (self._most(whole) - self._paid))
+        self.lost = interrupted * (token_rho or 0.0)
         self.reservation: Reservation | None = None
-
-    def left(self, tokens: Mapping[str, int]) -> float:
-        """Rho that more tokens of each label may still cost a unit, at most."""
-        whole = {label: self._tokens[label] + more for label, more in tokens.items()}
-        return rounded_up(Fraction(self._token_rho or 0.0) * (self._most(whole) - self._paid))
 
     def can_pay(self, label: str) -> bool:
         """Whether the ledger's hold covers a token of a label: after a kill it may lack one."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +20,7 @@ from dpicl_rag.synthesis.export import require_free
 from dpicl_rag.synthesis.key_words import LONGEST, Key, Own, noisy_counts
 from dpicl_rag.synthesis.record_filters import Keep
 from dpicl_rag.synthesis.record_text import draw_record
+from dpicl_rag.synthesis.record_writer import Progress, held, write_records
 from dpicl_rag.synthesis.released_records import StoppedBy, Synthesis, SyntheticRecord
 from dpicl_rag.synthesis.synthesis_folder import Drawn, Run, open_run
 from dpicl_rag.synthesis.template import RecordTemplate
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from dpicl_rag.ledger import Ledger
     from dpicl_rag.retrieval.embeddings import Embedder
     from dpicl_rag.stores.chroma import ChromaCollection
-
-Progress = Callable[[int, int, int], None]
-"""Called with records done, records of the plan, and tokens drawn: public numbers."""
 
 RECORDS = "records.jsonl"
 """Files that a finished run keeps in its folder, beside the journal."""
@@ -150,7 +147,10 @@ def synthesise(
     with open_run(folder, plan.run_plan(name, loaded.fingerprint)) as run:
         writer = _Writer(plan, loaded, public, run, randomness or Randomness())
         units = _passages(source)
-        with _budgets(plan, name, ledger, units, writer.rho_left()) as budgets:
+        rho = writer.rho_left()
+        with held(ledger, name, rho, list(units)) as reservation:
+            require_affordable(min(rho, plan.keys_rho), reservation)
+            budgets = UnitBudgets(list(units), rho, reservation)
             topics = writer.topics(units, budgets)
             writer.write(topics, units, budgets, on_progress)
         return Synthesis(
@@ -216,28 +216,20 @@ class _Writer:
     ) -> None:
         """Draw every record that was not begun yet."""
         joins = {unit: self._joins(passages, topics) for unit, passages in units.items()}
-        done = self._run.records
-        tokens = sum(len(drawn.tokens) for drawn in done.values())
         records = _numbered(topics)
 
-        def tell(written: int) -> None:
-            if on_progress is not None:
-                on_progress(written, len(records), tokens)
+        def draw(number: int) -> Iterator[int]:
+            place, batch = records[number]
+            topic = topics[place]
+            mine = [
+                unit
+                for unit, own in joins.items()
+                if place in own
+                and batch_of(self._run.key, unit, topic.key.word, topic.batches) == batch
+            ]
+            return self._record(topic, mine, units, budgets)
 
-        tell(0)
-        for number, (place, batch) in enumerate(records):
-            if number not in done:
-                topic = topics[place]
-                mine = [
-                    unit
-                    for unit, own in joins.items()
-                    if place in own
-                    and batch_of(self._run.key, unit, topic.key.word, topic.batches) == batch
-                ]
-                for _ in self._record(number, topic, mine, units, budgets):
-                    tokens += 1
-                    tell(number)
-            tell(number + 1)
+        write_records(self._run, len(records), draw, self._stopped_by, on_progress)
 
     def finished(self, topics: Sequence[Topic]) -> Iterator[SyntheticRecord]:
         """The records of the journal as text."""
@@ -246,14 +238,9 @@ class _Writer:
             yield record_of(drawn[number], topics[place].key.word, self._plan, self._model)
 
     def _record(
-        self,
-        number: int,
-        topic: Topic,
-        mine: Sequence[str],
-        units: Units,
-        budgets: UnitBudgets,
+        self, topic: Topic, mine: Sequence[str], units: Units, budgets: UnitBudgets
     ) -> Iterator[int]:
-        """Draw one record from the units of its batch; a yielded token is on the disk."""
+        """A record from the units of its batch."""
         plan, template = self._plan, self._plan.template
         prompt = template.prompt(self._model.tokenizer, topic.key.word)
         room = template.room(self._model.tokenizer)
@@ -269,13 +256,17 @@ class _Writer:
             [read[unit] for unit in experts], mechanism, spend, topic.count, lambda: None
         )
         model = copying(self._model, plan.copy_bias)
-        self._run.begin(number)
-        for token in draw_record(model, prompt, template, gathered, self._randomness):
-            self._run.add(number, token)
-            yield token
-        budgets.settle(experts, spend)
-        tokens = self._run.records[number].tokens
-        self._run.close(number, _ended(template.parts(model.tokenizer, tokens), plan, model))
+
+        def tokens() -> Iterator[int]:
+            yield from draw_record(model, prompt, template, gathered, self._randomness)
+            budgets.settle(experts, spend)
+
+        return tokens()
+
+    def _stopped_by(self, tokens: Sequence[int]) -> StoppedBy:
+        tokenizer, template = self._model.tokenizer, self._plan.template
+        last = template.parts(tokenizer, tokens)[-1]
+        return "end" if template.fields[-1].ended(tokenizer, last) else "length"
 
     def _words(self, passages: Sequence[str]) -> UnitWords:
         return self._public.rarest(passages, self._plan.words_per_unit)
@@ -325,11 +316,6 @@ def _numbered(topics: Sequence[Topic]) -> list[tuple[int, int]]:
     ]
 
 
-def _ended(parts: Sequence[Sequence[int]], plan: CorpusPlan, model: LanguageModel) -> StoppedBy:
-    last = plan.template.fields[-1]
-    return "end" if last.ended(model.tokenizer, parts[-1]) else "length"
-
-
 def _passages(source: Corpus | ChromaCollection | Iterable[Document | str]) -> Units:
     """The passages of each unit, in an order that depends on nothing else."""
     if (records := getattr(source, "records", None)) is not None:
@@ -344,17 +330,3 @@ def _passages(source: Corpus | ChromaCollection | Iterable[Document | str]) -> U
 def _about(word: str, passages: Sequence[str]) -> list[str]:
     """The passages of a unit, those with the word first: they are read first."""
     return sorted(passages, key=lambda text: word not in text.casefold())
-
-
-@contextmanager
-def _budgets(
-    plan: CorpusPlan, name: str, ledger: Ledger | None, units: Units, rho: float
-) -> Iterator[UnitBudgets]:
-    """Budgets of all units for the rest of a run, held in the ledger until the block ends."""
-    listed = list(units)
-    if ledger is None or rho == 0:
-        yield UnitBudgets(listed, rho, None)
-        return
-    with ledger.reserve(corpus=name, rho=rho, units=listed) as reservation:
-        require_affordable(min(rho, plan.keys_rho), reservation)
-        yield UnitBudgets(listed, rho, reservation)

@@ -1,18 +1,35 @@
-"""Labels from private images: pictures, models that read them, and one private draw."""
+"""Labels from private images: pictures, models that read them, and one private draw.
 
-from dpicl_rag.vision.base import Example, VisionModel
-from dpicl_rag.vision.class_words import VisionWords
-from dpicl_rag.vision.classify import classify_image
-from dpicl_rag.vision.load_vision_model import load_vision_model
-from dpicl_rag.vision.prototype import VisionPrototype
-from dpicl_rag.vision.vision_language import VisionLanguageModel
+Names are imported when first used, so that ``import dpicl_rag.vision`` loads no torch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpicl_rag._lazy import importing
+
+if TYPE_CHECKING:
+    from dpicl_rag.vision.base import Example, VisionModel
+    from dpicl_rag.vision.classify import classify_image
+    from dpicl_rag.vision.named_models import load_vision_model, name_vision_model
+    from dpicl_rag.vision.vision_language import VisionLanguageModel
+
+__getattr__, __dir__ = importing(
+    __name__,
+    {
+        "base": "Example VisionModel",
+        "classify": "classify_image",
+        "named_models": "load_vision_model name_vision_model",
+        "vision_language": "VisionLanguageModel",
+    },
+)
 
 __all__ = [
     "Example",
     "VisionLanguageModel",
     "VisionModel",
-    "VisionPrototype",
-    "VisionWords",
     "classify_image",
     "load_vision_model",
+    "name_vision_model",
 ]

@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from dpicl_rag.vision import prototype
+from dpicl_rag.research import vision_prototype
 from tests.support.images import ColourNetwork, an_image, unreadable
 
 
 @pytest.fixture
 def photos(home, monkeypatch):
-    monkeypatch.setattr(prototype, "EfficientNetLite", ColourNetwork)
+    monkeypatch.setattr(vision_prototype, "EfficientNetLite", ColourNetwork)
     root = home / "photos"
     for name, colour in {"rose": (250, 0, 0), "sky": (0, 0, 250)}.items():
         (root / name).mkdir(parents=True)
@@ -27,7 +27,7 @@ def photos(home, monkeypatch):
 def classify(cli, photos, home):
     def run(*words, query="query.png"):
         given = (str(home / query), str(photos), "--label", "rose", "--label", "sky")
-        return cli("classify-image", *given, *words)
+        return cli("classify-image", *given, "--model", "vision-prototype", *words)
 
     return run
 
@@ -82,7 +82,15 @@ def test_errors_are_one_line(classify, cli, home, photos):
     assert "at least two labels" in " ".join(alone.stderr.split())
     missing = cli(
         *("classify-image", str(home / "query.png"), str(home / "nowhere")),
-        *("--label", "a", "--label", "b"),
+        *("--label", "a", "--label", "b", "--model", "vision-prototype"),
     )
     assert missing.exit_code == 1
     assert "is no folder" in missing.stderr
+
+
+def test_a_model_is_always_named(cli, photos, home):
+    """What stands in for a model is none that somebody chose for private pictures."""
+    given = (str(home / "query.png"), str(photos), "--label", "rose", "--label", "sky")
+    refused = cli("classify-image", *given)
+    assert (refused.exit_code, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
+    assert "give --model, the folder or Hugging Face id" in refused.stderr

@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from dpicl_rag.vision import prototype
+from dpicl_rag.research import vision_prototype
 from tests.support.images import ColourNetwork, an_image, unreadable
 
 
 @pytest.fixture
 def photos(home, monkeypatch):
-    monkeypatch.setattr(prototype, "EfficientNetLite", ColourNetwork)
+    monkeypatch.setattr(vision_prototype, "EfficientNetLite", ColourNetwork)
     root = home / "photos"
     for name, colour in {"rose": (250, 0, 0), "sky": (0, 0, 250), "grass": (0, 250, 0)}.items():
         (root / name).mkdir(parents=True)

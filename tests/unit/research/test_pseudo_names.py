@@ -19,7 +19,7 @@ from dpicl_rag.research.context_rows import Coins
 from dpicl_rag.research.image_tasks import load_image_task
 from dpicl_rag.research.pseudo_names import NAMES, arms, build_images_report, draw
 from dpicl_rag.research.scores_folder import Record, load_run
-from dpicl_rag.vision import VisionPrototype
+from dpicl_rag.research.vision_prototype import VisionPrototype
 from tests.support.images import ColourNetwork, an_image, unreadable
 
 CLASSES = {

@@ -9,11 +9,10 @@ from dpicl_rag.research import plots, synthetic_examples
 from dpicl_rag.research.synthetic_examples import (
     Arm,
     Line,
+    SyntheticReport,
     arms,
-    read_results,
+    read_report,
     settings_for,
-    summary,
-    table,
 )
 from tests.support.tiny_model import build_tiny_model
 
@@ -42,14 +41,15 @@ def run(model, task, tmp_path):
         settings = settings_for(task, model, rate, **(GIVEN | given))
         rows = arms(methods, [2.0])
         synthetic_examples.run(model, task, settings, rows, tmp_path / "run", on_progress)
-        return read_results(tmp_path / "run")
+        return read_report(tmp_path / "run")
 
     return go
 
 
 def test_every_arm_has_a_line_with_its_true_epsilon(run):
     told = []
-    settings, lines = run("exponential", "difference:all", on_progress=lambda *at: told.append(at))
+    report = run("exponential", "difference:all", on_progress=lambda *at: told.append(at))
+    lines = report.lines
     found = {line.arm: line for line in lines}
     assert list(found) == ["zero-shot", "real", "data-free", "exponential", "difference:all"]
     assert [line.true_epsilon for line in lines][:3] == [None, None, 0.0]
@@ -62,10 +62,10 @@ def test_every_arm_has_a_line_with_its_true_epsilon(run):
     assert told[0] == (0, 10)
     assert told[-1] == (10, 10)
     assert [done for done, _ in told] == sorted(done for done, _ in told)
-    words = table(settings, lines)
+    (words,) = report.tables()
     assert "2 of 2 seeds x 2 queries" in words.title
     assert words.rows[1][2] == "not private"
-    assert json.loads(json.dumps(summary(settings, lines)))["lines"][2]["epsilon"] == 0.0
+    assert json.loads(json.dumps(report.summary()))["lines"][2]["epsilon"] == 0.0
 
 
 def test_a_killed_run_goes_on_and_more_seeds_add_to_it(run, monkeypatch):
@@ -78,8 +78,8 @@ def test_a_killed_run_goes_on_and_more_seeds_add_to_it(run, monkeypatch):
 
     with pytest.raises(Killed):
         run("few-shot:all", on_progress=kill)
-    _, before = run("few-shot:all", seeds=1)
-    _, after = run("few-shot:all")
+    before = run("few-shot:all", seeds=1).lines
+    after = run("few-shot:all").lines
     assert {line.arm: line.seeds for line in after} == dict.fromkeys(
         ["zero-shot", "real", "data-free", "few-shot:all"], 2
     )
@@ -87,7 +87,7 @@ def test_a_killed_run_goes_on_and_more_seeds_add_to_it(run, monkeypatch):
     monkeypatch.setattr(
         synthetic_examples, "synthesise_examples", lambda *_, **__: pytest.fail("again")
     )
-    assert run("few-shot:all")[1] == after
+    assert run("few-shot:all").lines == after
 
 
 def test_other_settings_in_the_folder_are_refused(run):
@@ -119,7 +119,7 @@ def test_what_is_refused(task, model, tmp_path):
     with pytest.raises(ConfigurationError, match="at most the labels"):
         settings_for(task, model, 0.5, **(GIVEN | {"shots": 3}))
     with pytest.raises(ConfigurationError, match="holds no run"):
-        read_results(tmp_path)
+        read_report(tmp_path)
 
 
 def test_a_plot_shows_every_arm_with_its_errors(monkeypatch, tmp_path):
@@ -131,7 +131,8 @@ def test_a_plot_shows_every_arm_with_its_errors(monkeypatch, tmp_path):
         Line("difference", 4.0, 3.9, 0.625, 0.125, 0.5, None, 5),
         Line("difference", 1.0, 0.9, 0.5, 0.125, 0.25, None, 5),
     ]
-    plots.save_synthetic({"task": "dbpedia", "shots": 4}, lines, tmp_path / "shots.png")
+    report = SyntheticReport({"task": "dbpedia", "shots": 4}, lines)
+    plots.save_synthetic(report, tmp_path / "shots.png")
     left, right = drawn[0].axes
     assert [line.get_label() for line in left.lines if line.get_label()[0] != "_"] == [
         "real",

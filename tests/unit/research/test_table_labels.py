@@ -13,10 +13,7 @@ from dpicl_rag.research.table_labels import (
     Arm,
     Settings,
     arms,
-    overview,
-    read_results,
-    summary,
-    tables,
+    read_report,
 )
 from dpicl_rag.research.table_tasks import TableTask, load_tables, table_task
 from tests.support.private_rows import BASE, SCHEMA
@@ -40,14 +37,15 @@ def run(model, tmp_path):
         settings = Settings(model.fingerprint, (1.0, 8.0), (1, 2, 4), 3, 2, names)
         settings = replace(settings, **given)
         table_labels.run(model, tasks, settings, tmp_path / "run", on_progress)
-        return read_results(tmp_path / "run")
+        return read_report(tmp_path / "run")
 
     return go
 
 
 def test_every_arm_has_a_line(run):
     told = []
-    settings, lines = run(lambda *at: told.append(at))
+    report = run(lambda *at: told.append(at))
+    lines = report.lines
     assert [line.arm for line in lines] == arms((1.0, 8.0), (1, 2, 4))
     by_arm = {line.arm: line for line in lines}
     assert by_arm[Arm("majority class")].accuracy == pytest.approx(1 / 3)
@@ -62,14 +60,14 @@ def test_every_arm_has_a_line(run):
     assert told[0] == (0, 6)
     assert told[-1] == (6, 6)
     assert [done for done, _ in told] == sorted(done for done, _ in told)
-    (words,) = tables(settings, lines)
+    (words,) = report.tables()
     assert words.title.startswith("people: accuracy in percent, 2 of 2 seeds x 3 queries")
     assert len(words.rows) == len(lines)
     assert words.rows[0][2:] == ("", "33", "")
-    beside = overview(settings, lines)
+    beside = report.overview()
     assert beside.columns[-1] == "people"
     assert [" / " in row[-1] for row in beside.rows] == [line.arm.k is not None for line in lines]
-    assert json.loads(json.dumps(summary(settings, lines)))["queries"] == 3
+    assert json.loads(json.dumps(report.summary()))["queries"] == 3
 
 
 def test_what_is_scored_is_the_model_s_own_likelihood(model):
@@ -104,17 +102,18 @@ def test_a_killed_run_goes_on_and_more_seeds_and_tasks_add_to_it(run, tmp_path, 
         run(kill, seeds=1)
     with (tmp_path / "run" / "results.jsonl").open("a") as stream:
         stream.write('{"task": "peo')  # a line that was cut off
-    _, first = run(seeds=1)
+    first = run(seeds=1)
     kept = (tmp_path / "run" / "shots.jsonl").read_text()
-    _, again = run(seeds=1)
+    again = run(seeds=1)
     assert again == first
     other = TableTask("others", SCHEMA, TRAIN, BASE[:2])
-    settings, lines = run(tasks=(TASK, other), seeds=2)
+    report = run(tasks=(TASK, other), seeds=2)
+    lines, settings = report.lines, report.settings
     assert (tmp_path / "run" / "shots.jsonl").read_text().startswith(kept)
     assert {line.task for line in lines} == {"people", "others"} == set(settings["tasks"])
     assert {line.seeds for line in lines} == {2}
     monkeypatch.setattr(table_labels, "_released", lambda *_: pytest.fail("again"))
-    assert run(tasks=(TASK,))[1] == lines
+    assert run(tasks=(TASK,)).lines == lines
 
 
 def test_other_settings_in_the_folder_are_refused(run):
@@ -161,4 +160,4 @@ def test_tables_are_found_or_refused(monkeypatch, tmp_path):
     with pytest.raises(ConfigurationError, match="no row has one of the labels"):
         table_task("own", SCHEMA, file, file)
     with pytest.raises(ConfigurationError, match="holds no run"):
-        read_results(tmp_path / "absent")
+        read_report(tmp_path / "absent")

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from dpicl_rag import vision
+from dpicl_rag.research.vision_prototype import VisionPrototype
 from tests.support.images import ColourNetwork, an_image
 
 GUIDE = Path(__file__).parents[3] / "docs" / "methods.md"
@@ -19,7 +20,7 @@ def test_the_example_labels_a_picture(tmp_path, monkeypatch):
             (tmp_path / "photos" / label / f"{number}.png").write_bytes(an_image(shade))
     (tmp_path / "query.jpg").write_bytes(an_image((255, 20, 20), format="JPEG"))
     monkeypatch.chdir(tmp_path)
-    model = vision.VisionPrototype(ColourNetwork())
+    model = VisionPrototype(ColourNetwork())
     monkeypatch.setattr(vision, "load_vision_model", lambda name: model)
     examples = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text("utf-8"), re.M | re.S)
     (example,) = [example for example in examples if "classify_image" in example]

@@ -12,10 +12,10 @@ from dpicl_rag.language_models.base import Input, LanguageModel
 from dpicl_rag.language_models.load_language_model import load_language_model
 from dpicl_rag.mechanisms.step import rows_of
 from dpicl_rag.prompts import Prompt, label_tokens, opening_tokens
+from dpicl_rag.research.efficient_net import EfficientNetLite
+from dpicl_rag.research.vision_prototype import Network
 from dpicl_rag.vision.base import Example
-from dpicl_rag.vision.network import EfficientNetLite
 from dpicl_rag.vision.pictures import Picture
-from dpicl_rag.vision.prototype import Network
 
 _INSTRUCTION = "Pictures of the same kind of thing have the same made-up name.\n\n"
 _READ = 1024  # most tokens of all examples of an expert; thirty examples or more

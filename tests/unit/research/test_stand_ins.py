@@ -9,9 +9,12 @@ import torch
 
 from dpicl_rag import _packaged
 from dpicl_rag.errors import ConfigurationError, MissingDependencyError, ModelError
-from dpicl_rag.vision import Example, VisionPrototype, VisionWords, load_vision_model
+from dpicl_rag.research import stand_ins
+from dpicl_rag.research.efficient_net import EfficientNetLite
+from dpicl_rag.research.vision_prototype import VisionPrototype
+from dpicl_rag.research.vision_words import VisionWords
+from dpicl_rag.vision import Example, load_vision_model
 from dpicl_rag.vision.base import rows_of_experts
-from dpicl_rag.vision.network import EfficientNetLite
 from dpicl_rag.vision.pictures import read_picture
 from tests.support.images import ColourNetwork, an_image
 
@@ -96,9 +99,11 @@ def test_what_is_missing_is_named_with_its_remedy(monkeypatch):
     def missing(name):
         raise ImportError(name)
 
+    stand_ins.register()
     monkeypatch.setattr(_packaged.importlib, "import_module", missing)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'dpicl-rag\[images\]'"):
-        load_vision_model("vision-prototype")
+    for name in ("vision-prototype", "vision-words"):
+        with pytest.raises(MissingDependencyError, match=r"pip install 'dpicl-rag\[images\]'"):
+            load_vision_model(name)
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +160,6 @@ def test_what_was_seen_with_other_threads_is_looked_at_anew(network):
 
 
 def test_damaged_weights_are_not_loaded(network, monkeypatch):
-    monkeypatch.setattr("dpicl_rag.vision.network._WEIGHTS_SHA256", "0" * 64)
+    monkeypatch.setattr("dpicl_rag.research.efficient_net._WEIGHTS_SHA256", "0" * 64)
     with pytest.raises(ModelError, match="is damaged or another version"):
         EfficientNetLite()

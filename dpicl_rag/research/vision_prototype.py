@@ -10,8 +10,8 @@ from typing import Protocol
 import torch
 
 from dpicl_rag import _validate
+from dpicl_rag.research.efficient_net import EfficientNetLite, Seen
 from dpicl_rag.vision.base import Example
-from dpicl_rag.vision.network import EfficientNetLite, Seen
 from dpicl_rag.vision.pictures import Picture
 
 _TIE = 1e-3  # nats; far below what decides a row

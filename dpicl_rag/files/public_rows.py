@@ -1,4 +1,4 @@
-"""Reading public task files: CSV or JSON Lines, plain or gzipped, a row per item."""
+"""Rows of a public file: CSV or JSON Lines, plain or gzipped, a row per item."""
 
 from __future__ import annotations
 
