@@ -305,6 +305,13 @@ def test_half_of_a_document_is_never_stored(tmp_path: Path) -> None:
     assert [record.text for record in corpus.records()] == ["whole"]
 
 
+def questions_find(corpus: Corpus) -> list[tuple[str, str]]:
+    """Units and texts of all that is found."""
+    found = corpus.scan(np.ones(16))
+    passages = found.passages(range(len(found.units)))
+    return sorted((document.unit, document.text) for document, _ in passages)
+
+
 WRITER = """
 import sys
 from dpicl_rag import Corpus, Document
@@ -322,12 +329,12 @@ for number in range(int(sys.argv[2]), 10**6):
 
 @pytest.mark.stress
 def test_kills_at_random_instants(tmp_path: Path) -> None:
-    """Two hundred kills: what was acknowledged is there whole, and what was forgotten is not."""
+    """A hundred kills: what was acknowledged is there whole, and what was forgotten is not."""
     Corpus.create("mail", tmp_path, embedder=TextEmbedder()).close()
     generator = np.random.default_rng(0)
     there: set[int] = set()
     first = 0
-    for _ in range(200):
+    for _ in range(100):
         process = subprocess.Popen(
             [sys.executable, "-c", WRITER, str(tmp_path), str(first)],
             stdout=subprocess.PIPE,
@@ -356,8 +363,73 @@ def test_kills_at_random_instants(tmp_path: Path) -> None:
         found = {int(unit.split()[1]) for unit in units}
         # Of what was under way, all is there or nothing.
         assert there - {last - 2} <= found <= there | {last + 1}
-        assert {p.unit for p in seen(corpus).values()} == set(units)
+        assert len(questions_find(corpus)) == sum(units.values())
         there, first = found, max(found, default=-1) + 1
+        corpus.close()
+
+
+JOINER = """
+import sys
+from dpicl_rag import Corpus, Document
+from dpicl_rag.documents import Origin
+from tests.unit.conftest import TextEmbedder
+
+def mail(name, *keys):
+    fields = {"message_id": f"<{name}@b>"}
+    origin = Origin("thread or document", (f"id {name}", *keys))
+    return Document(f"mail {name}", f"thread {name}", fields, origin)
+
+corpus = Corpus.open("mail", sys.argv[1], embedder=TextEmbedder())
+print("go", flush=True)
+for number in range(int(sys.argv[2]), 10**6):
+    corpus.add([mail(f"a{number}"), mail(f"b{number}")], no_ledger=True)
+    print("came", number, flush=True)
+    corpus.add([mail(f"c{number}", f"id a{number}", f"id b{number}")], no_ledger=True)
+    print("joined", number, flush=True)
+    corpus.forget_message(f"<c{number}@b>", no_ledger=True)
+    print("parted", number, flush=True)
+"""
+
+APART, JOINED = {"a", "b"}, {"abc"}
+MAY_BE = {  # after what was said last, whatever was begun
+    "came": (APART, {"ab"}, JOINED),  # units are joined before what joins them is embedded
+    "joined": (JOINED, APART),
+    "parted": (APART,),
+}
+
+
+@pytest.mark.stress
+def test_kills_while_units_join_and_part(tmp_path: Path) -> None:
+    """A hundred kills: a join and its undoing are there whole or not at all."""
+    Corpus.create("mail", tmp_path, embedder=TextEmbedder()).close()
+    generator = np.random.default_rng(1)
+    first = 0
+    for _ in range(100):
+        process = subprocess.Popen(
+            [sys.executable, "-c", JOINER, str(tmp_path), str(first)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "go\n"
+        time.sleep(generator.random() * 0.4)
+        process.send_signal(signal.SIGKILL)
+        lines = process.stdout.read().splitlines()
+        process.wait()
+        process.stdout.close()
+        corpus = opened(tmp_path)
+        parts: dict[str, str] = {}
+        for unit, text in questions_find(corpus):
+            parts[unit] = parts.get(unit, "") + text.split()[1][0]
+        numbers = {record.unit: record.text.split()[1][1:] for record in corpus.records()}
+        assert set(numbers) == set(parts)
+        found: dict[int, set[str]] = {}
+        for unit, names in parts.items():
+            found.setdefault(int(numbers[unit]), set()).add(names)
+        last = {int(number): what for what, number in map(str.split, lines)}
+        for number, what in last.items():
+            assert found[number] in MAY_BE[what], (number, what)
+        first = max(found, default=-1) + 1
         corpus.close()
 
 
