@@ -1,4 +1,4 @@
-"""What is said where a private language model is put in the place of another library's model."""
+"""Errors where a private language model is put in the place of another library's model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LLAMA_INDEX = (
     "and for a chat CondenseQuestionChatEngine.from_defaults(llm.as_query_engine(index), "
     "llm=<a public model>)"
 )
-"""How a private language model is used there."""
+"""Ways to use a private language model in both libraries."""
 
 _ASKED = f"it is asked with answer(question, documents); {LLAMA_INDEX}; in LangChain as_langchain()"
 

@@ -1,4 +1,4 @@
-"""What other packages bring: data files checked by hash, and modules that are optional."""
+"""Parts of other packages: data files checked by hash, and modules that are optional."""
 
 from __future__ import annotations
 

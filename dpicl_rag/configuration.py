@@ -25,7 +25,7 @@ MethodName = Literal[
 be labelled with. Groups are a setting."""
 
 TEMPLATE = "template=PromptTemplate(system=...) says how a document and a question become a prompt"
-"""What stands where other libraries take a prompt."""
+"""Stands where other libraries take a prompt."""
 
 _ELSEWHERE = {
     **dict.fromkeys(("prompt", "system", "system_prompt", "prompt_template"), TEMPLATE),
@@ -36,7 +36,7 @@ _SAMPLERS = {"temperature", "top_k", "top_p", "min_p", "typical_p", "repetition_
 
 
 class PrivacyConfig(BaseModel):
-    """What an answer may reveal, and how it is drawn.
+    """Settings of an answer: its budget, and how it is drawn.
 
     Attributes:
         epsilon: Privacy of one answer, above 0.

@@ -19,7 +19,7 @@ THREAD_OR_DOCUMENT = "thread or document"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Origin:
-    """What a document's source says about its identity. Whoever makes documents may leave it out.
+    """Identity of a document by its source. Whoever makes documents may leave it out.
 
     Attributes:
         privacy_unit: What the unit is, such as ``"sender"``: public. A corpus takes documents of

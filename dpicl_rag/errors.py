@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from datetime import date
 
-_DELTA = 1e-5  # at which a budget that cannot pay is told in epsilon
+_DELTA = 1e-5  # at which messages give the epsilon of a budget that cannot pay
 
 
 class DPICLError(Exception):
@@ -53,7 +53,7 @@ class ModelError(DPICLError):
 
 
 class EngineUnavailableError(ModelError):
-    """What computes the rows did not answer until a public deadline.
+    """The engine that computes the rows did not answer until a public deadline.
 
     Engines raise it, always with this message and without a cause: what a server or a worker says
     may quote or count what it was given. An answer that has begun ends there

@@ -52,11 +52,11 @@ _NO_CORPUS = "default"  # where a ledger books lists
 _READ_AHEAD = 64  # units that are read ahead in one go
 
 # Of the usual price of a search: a proposal is confirmed by most of the units found, however many
-# they are, so their number may be known roughly. More noise would make the confirmation dearer.
+# they are, so their number may be known roughly. More noise would make the confirmation cost more.
 _ROUGHLY = 0.25
 
 UNSUPPORTED = "The documents do not say."
-"""What takes the place of an answer that they do not support, where that was asked for."""
+"""Takes the place of an answer that they do not support, where that was asked for."""
 
 
 class PrivateContextLLM(NoOrdinaryModel):
@@ -140,7 +140,7 @@ class PrivateContextLLM(NoOrdinaryModel):
         return other
 
     def for_strings(self) -> PrivateContextLLM:
-        """The same where nothing but the text of an answer is handed on.
+        """The same for callers that pass on nothing but the text of an answer.
 
         A bare string does not say whether documents support it. So one that they do not support is
         replaced by a fixed sentence (``unsupported="refuse"``), unless that setting was made.
@@ -168,7 +168,7 @@ class PrivateContextLLM(NoOrdinaryModel):
                 ``privacy_unit`` names the metadata field of their unit), or a retriever. None at
                 all gives the public model's answer by the same path.
             fresh: Ask the documents again where the memory has the answer to the same question.
-            on_progress: Told which part of the documents is read, 0 to 1.
+            on_progress: Called with the part of the documents that is read, 0 to 1.
 
         Raises:
             BudgetExceededError: A budget of the ledger cannot pay for the first token.
@@ -305,10 +305,10 @@ class PrivateContextLLM(NoOrdinaryModel):
                 ``votes``, ``votes-gaussian`` ((epsilon, delta)-DP), ``permute-and-flip`` or
                 ``permute-and-flip-votes``. None takes the ``utility`` and ``accounting`` of the
                 settings.
-            on_progress: Told which part of the documents is read, 0 to 1.
+            on_progress: Called with the part of the documents that is read, 0 to 1.
 
         Raises:
-            ConfigurationError: The labels cannot be told apart, or as in ``answer``.
+            ConfigurationError: The labels cannot be distinguished, or as in ``answer``.
             BudgetExceededError: A budget of the ledger cannot pay.
             EngineUnavailableError: The engine does not answer. No label is paid for; a priced
                 search is, where it was done.
@@ -354,7 +354,7 @@ class PrivateContextLLM(NoOrdinaryModel):
             with enough_memory():
                 step = said(prompt, on_progress)
                 if plan.takes_priors:
-                    # Progress is told once: the documents are kept for the second question.
+                    # Progress is reported once: the documents are kept for the second question.
                     step = step.corrected(said(blank, None))
                 chosen = gathered.mechanism.draw(step, gathered.spend, self._randomness)
         finally:
@@ -394,7 +394,7 @@ class PrivateContextLLM(NoOrdinaryModel):
 
         Args:
             documents: Passages of a corpus.
-            on_progress: Told which part is done.
+            on_progress: Called with the part that is done.
 
         Returns:
             How many units are read now. For the owner of the documents: the count is private.
@@ -433,7 +433,7 @@ class PrivateContextLLM(NoOrdinaryModel):
         return min(left, default=None)
 
     def public_numbers(self, answer: PrivateAnswer) -> dict[str, Any]:
-        """What may stand beside an answer: public numbers only, none of which counts inputs."""
+        """Public numbers that may stand beside an answer, none of which counts inputs."""
         return {
             "epsilon": answer.epsilon,
             "delta": answer.delta,
@@ -474,7 +474,7 @@ class PrivateContextLLM(NoOrdinaryModel):
         return self.template.cut(self.model.tokenizer, question)
 
     def _propose(self, reader: LanguageModel, prompt: Prompt, informed: Input) -> Proposal | None:
-        """What public knowledge answers by itself, where a count may confirm it."""
+        """The answer of public knowledge by itself, where a count may confirm it."""
         config = self.config
         if not informed or config.unsupported == "ignore":
             return None
@@ -506,7 +506,7 @@ class PrivateContextLLM(NoOrdinaryModel):
         return memory
 
     def _form(self) -> str:
-        """What shapes an answer beside question and documents, as a memory tells answers apart."""
+        """A digest of all that shapes an answer beside question and documents, for the memory."""
         template = self.template
         shaping = [template.system, template.user, template.answer_prefix, self.config.stop]
         if template.before:

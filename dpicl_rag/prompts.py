@@ -27,7 +27,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class PromptTemplate:
-    """How a document and a question become a prompt. Everything in it is public.
+    """The template of a prompt, for a document and a question. Everything in it is public.
 
     Attributes:
         system: Instruction to the model.
@@ -159,7 +159,7 @@ def label_tokens(tokenizer: Tokenizer, labels: Sequence[str], lead: str) -> list
         lead: What stands between the prompt and a label, for example a space.
 
     Raises:
-        ConfigurationError: The labels cannot be told apart.
+        ConfigurationError: The labels cannot be distinguished.
     """
     if not isinstance(labels, Sequence) or not all(isinstance(label, str) for label in labels):
         raise ConfigurationError("give the labels as a list of names")

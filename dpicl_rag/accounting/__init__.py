@@ -1,4 +1,4 @@
-"""What answers cost: events, accountants, conversions, budgets and the noise that they pay for.
+"""Costs of answers: events, accountants, conversions, budgets and the noise that they pay for.
 
 Loads neither torch nor numpy, scipy or dp_accounting before they are needed.
 """

@@ -39,7 +39,7 @@ from dpicl_rag.errors import ConfigurationError
 
 
 class Accountant(ABC):
-    """Adds up what events cost.
+    """Adds up the costs of events.
 
     Args:
         adjacency: The neighbours that the guarantee is about. Every event composed must state its

@@ -1,4 +1,4 @@
-"""A budget: what some draws may cost together, and whom they protect."""
+"""Budgets of draws: the most that they cost in sum, and the units that they protect."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpicl_rag.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What some draws may cost together, and whom they protect. All of it is public.
+    """The most that some draws cost in sum, and the units that they protect. All of it is public.
 
     Attributes:
         epsilon: All draws, and the search before them, are (epsilon, delta)-DP. Above 0.

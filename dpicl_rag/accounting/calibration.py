@@ -1,4 +1,4 @@
-"""The largest strength, or the least noise, that a budget pays for; and what many queries cost."""
+"""The largest strength, or the least noise, for a budget; and the cost of many queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loss distributions, composed: what many releases cost together, to the last digit that counts.
+"""Composition of loss distributions: the cost of many releases, to the last digit that counts.
 
 A pair of neighbours has a *profile*: its delta at every epsilon, in both directions. On multiples
 of an interval the profile gives a distribution of privacy losses with the same deltas there and

@@ -1,4 +1,4 @@
-"""How far one privacy unit reaches: adjacency, stability, and the factor they put on a charge."""
+"""Reach of one privacy unit: adjacency, stability, and the factor they put on a charge."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SQRT_2 = math.sqrt(2.0)
 
 
 class Adjacency(StrEnum):
-    """What makes two corpora neighbours; names as in ``dp_accounting.NeighboringRelation``."""
+    """The relation of neighbouring corpora; names as in ``dp_accounting.NeighboringRelation``."""
 
     ADD_OR_REMOVE_ONE = "add_or_remove_one"
     REPLACE_ONE = "replace_one"
@@ -21,7 +21,7 @@ class Adjacency(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stability:
-    """How many experts the arrival of one privacy unit adds and changes.
+    """Numbers of experts that the arrival of one privacy unit adds and changes.
 
     Each stage between the corpus and the experts declares one, and nothing else states a factor
     (docs/privacy.md, "How a token is drawn").

@@ -1,1 +1,1 @@
-"""One answer, from what was retrieved to what is released."""
+"""One answer, from the retrieved documents to the released text."""

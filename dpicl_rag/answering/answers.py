@@ -1,4 +1,4 @@
-"""What the private path returns: a DP output and public numbers, nothing else."""
+"""Results of the private path: a DP output and public numbers, nothing else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 StoppedBy = Literal["end", "length", "budget", "unavailable"]
-"""Why an answer ended: the model's end token or a stop string, ``max_tokens``, the budget, or an
+"""The end of an answer: the model's end token or a stop string, ``max_tokens``, the budget, or an
 engine that did not answer. What was released until then is paid for, and the rest refunded."""
 
 

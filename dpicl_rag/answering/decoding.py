@@ -50,10 +50,10 @@ def generate(
         randomness: Where the coins come from.
         max_tokens: Most tokens drawn.
         block_tokens: Most tokens proposed to the experts at once; 0 proposes none.
-        witness: Told every token that is drawn.
+        witness: Sees every token that is drawn.
         informed: What the public row reads, see `read`.
         consent: To an answer that the documents may confirm before any token is drawn.
-        on_progress: Told which part of the documents is read, 0 to 1.
+        on_progress: Called with the part of the documents that is read, 0 to 1.
 
     Raises:
         EngineUnavailableError: The engine does not answer. What was yielded is paid for, and
@@ -118,7 +118,7 @@ def decode(
         max_tokens: Most tokens.
         stop_tokens: Tokens that end the answer.
         draft: Proposes blocks; the rows must be ``BlockRows``.
-        witness: Told every token, and what it was drawn from.
+        witness: Sees every token, and the step it was drawn from.
     """
     pending: Sequence[int] = suffix
     released: list[int] = []
@@ -149,7 +149,7 @@ def decode(
 
 
 def _steps(rows: GrowingRows, pending: Sequence[int], block: Sequence[int]) -> Iterator[Step]:
-    """What follows ``pending``, and each token of a block after it."""
+    """Steps after ``pending``, and after each token of a block behind it."""
     if not block:
         yield rows.extend(pending)
         return

@@ -33,7 +33,7 @@ class Expert:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Gathered:
-    """What each expert reads, how strong experts are, how they pay, what gives back the rest.
+    """Inputs of the experts, their mechanism, their filter, and the return of unspent budget.
 
     ``count`` is the released number of units, if any.
     """
@@ -155,11 +155,11 @@ def gather(
 
 
 def _limits(reservation: Reservation | None, units: int, plan: Plan) -> list[float]:
-    """What each unit may spend. Private."""
+    """Limits of the units. Private."""
     if reservation is None or reservation.limits is None:
         return [plan.rho] * units
     if reservation.rho < plan.search_rho:
-        # Otherwise no unit could ever be counted, and nobody would be told why.
+        # Otherwise no unit could ever be counted, and no error would say why.
         raise ConfigurationError(
             f"the search costs a unit rho {plan.search_rho:.4g}, and the ledger's budget lets "
             f"a unit spend {reservation.rho:.4g}; raise the corpus's unit budget with `dpicl-rag "

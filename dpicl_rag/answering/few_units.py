@@ -1,4 +1,4 @@
-"""Whether a search may find the units that an answer needs: by public numbers, said beforehand.
+"""Warnings that a search may find too few units for an answer: early, from public numbers.
 
 How many units a search finds is private. How many it may find at most is not, where the caller set
 it, and how much an expert weighs follows from the settings. Experts that cannot carry a word
@@ -83,7 +83,7 @@ def warn_of_few_units(config: PrivacyConfig, retriever: Retriever, plan: Plan) -
 
 
 def _most_found(retriever: Retriever) -> tuple[int | None, str]:
-    """How many units a search aims at, where that was set; and what to do if they are too few."""
+    """Number of units that a search aims at, where that was set; and the remedy for too few."""
     match retriever:
         case TopKRetriever():
             # Of half the weight, as each may displace another.

@@ -1,4 +1,4 @@
-"""What an answer may cost and how it is drawn: fixed before anything private is looked at."""
+"""Plans of answers: their cost and their draws, fixed before anything private is looked at."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _PIVOTAL_TOKENS_COUNTED = 4
 _CHEAP_TOKENS = 10
 
 # Nats that all experts together add to a token at most, where their number is known; and what they
-# must be able to add for any word to be carried. With less the public answer is for nothing.
+# must be able to add for any word to be carried. With less the public answer is useless.
 _MOST_NATS, _LEAST_NATS = 40.0, 6.0
 
 Method = Callable[[Budget], tuple[Mechanism, bool]]

@@ -1,4 +1,4 @@
-"""Privacy filters: how an answer pays, the same for every token or each unit what it revealed.
+"""Privacy filters: an answer pays the same for every token, or each unit for what it revealed.
 
 zCDP is additive under adaptive choice as long as the sum stays within a bound fixed beforehand,
 also for each unit by itself (Feldman, Zrnic 2021, "Individual Privacy Accounting via a Renyi
@@ -39,7 +39,7 @@ class Filter(Protocol):
         ...
 
     def weigh(self, ranges: Callable[[], torch.Tensor]) -> torch.Tensor | None:
-        """How much each expert may count in the next draw. Nothing is charged yet.
+        """Weights of the experts in the next draw. Nothing is charged yet.
 
         Args:
             ranges: Computes lambda times each expert's realised range, float64 [n]; called only
@@ -146,8 +146,8 @@ class IndividualFilter:
     Sound where a unit's presence changes no expert but its own, under add-or-remove adjacency
     (``stability.require_individual``). A unit's weight depends on its own utilities and on
     released tokens only, so it tells nothing about other units. An expert whose unit has spent
-    its share falls silent, and nobody is told. No charge raises: an error that one unit can cause
-    would tell of it, so an expert whose charge could not be covered is silent too.
+    its share falls silent without notice. No charge raises: an error that one unit can cause
+    would reveal it, so an expert whose charge could not be covered is silent too.
 
     Args:
         limits: zCDP rho that the unit of each expert may spend from here on, 0 or more [n].
@@ -199,7 +199,7 @@ class IndividualFilter:
 
     @property
     def rho(self) -> float:
-        """What was charged so far at its worst, up to the bound; for every unit."""
+        """The charge so far at its worst, up to the bound; for every unit."""
         beside = self._search_rho + self._aside_paid
         return min(beside + self._draws * self._worst, self._bound)
 
@@ -294,7 +294,7 @@ class IndividualFilter:
 
 
 def _price(ranges: torch.Tensor) -> torch.Tensor:
-    """What bounded ranges cost, zCDP rho."""
+    """Costs of bounded ranges, zCDP rho."""
     return ranges.square() / 8
 
 

@@ -26,7 +26,7 @@ def read(
         inputs: What each expert reads; none of them leaves the public row alone.
         room: How many tokens will be drawn at most.
         informed: Public knowledge that the public row reads in a document's place; no expert does.
-        on_progress: Told which part is read, 0 to 1.
+        on_progress: Called with the part that is read, 0 to 1.
     """
     public = informed or model.digest((prompt.no_document,), model.context_length)
     room += len(prompt.suffix)

@@ -1,9 +1,9 @@
 """An answer that public knowledge proposes and the documents confirm.
 
 Where the public row has read an answer that was released before, it may know this one by itself.
-So it is asked first, alone and for nothing. The documents then read its answer in one pass, and one
-noisy count says whether most of them support it. That count is all that the answer costs; where it
-falls short, tokens are drawn as usual.
+So it is asked first, alone and free of charge. The documents then read its answer in one pass, and
+one noisy count says whether most of them support it. That count is all that the answer costs; where
+it falls short, tokens are drawn as usual.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class Consent:
         return self.given
 
     def _agreeing(self, rows: BlockRows) -> torch.Tensor:
-        """Which experts support every word of it: bool [n]."""
+        """Experts that support every word of it: bool [n]."""
         tokens, bare = self.proposal.tokens, self.proposal.bare
         witness, against = Witness(), torch.zeros(1, dtype=torch.bool)
         for start in range(0, len(tokens), _PLACES):

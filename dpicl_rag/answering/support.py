@@ -1,4 +1,4 @@
-"""Whether the documents support an answer: one noisy count of the experts that find it likely.
+"""Support of an answer by the documents: one noisy count of the experts that find it likely.
 
 Where documents do not agree, the public model goes on by itself. The text is private all the same,
 and may mislead. So one number is released beside it: how many experts find the released tokens
@@ -32,7 +32,7 @@ _AGAINST = -2.0
 
 
 def speaks_against(step: Step, token: int, bare: float) -> torch.Tensor:
-    """Which experts' documents say something else here: bool [n].
+    """Experts whose documents say something else here: bool [n].
 
     Args:
         step: What the token would be drawn from.
@@ -44,7 +44,7 @@ def speaks_against(step: Step, token: int, bare: float) -> torch.Tensor:
 
 
 class Witness:
-    """How likely the released tokens are to each expert, and to the bare model. Private."""
+    """Likelihoods of the released tokens under each expert, and under the bare model. Private."""
 
     def __init__(self) -> None:
         self.tokens: list[int] = []
@@ -70,7 +70,7 @@ class Witness:
         self.tokens.append(token)
 
     def agreeing(self, public: float | None = None) -> torch.Tensor:
-        """Which experts support the released tokens: bool [n].
+        """Experts that support the released tokens: bool [n].
 
         Args:
             public: Log-probability of the tokens to the bare model, where the public row of the
@@ -123,7 +123,7 @@ class Support:
 
     @property
     def line(self) -> float:
-        """What noise alone hardly passes."""
+        """The count that noise alone hardly passes."""
         return _LINE * self.noise.sigma
 
     def decide(

@@ -1,4 +1,4 @@
-"""Ways in which a unit might move rows that it is not charged for, as neighbours to be compared."""
+"""Attacks: neighbours in which a unit might move rows that it is not charged for."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Neighbours:
     other: Side
 
     def rows(self, subject: Subject, prompt: Prompt, room: int) -> tuple[Rows, Rows]:
-        """What is read of both, for labels of so many tokens."""
+        """Rows of both, for labels of so many tokens."""
         one, other = (
             rows_of(subject, side.model, prompt, side.corpus, room)
             for side in (self.one, self.other)

@@ -22,7 +22,7 @@ _UNFINISHED = "unfinished.json"
 
 
 def identity(documents: Sequence[Document], *rest: object) -> str:
-    """What parts must share to stand in one report: documents, question, settings, model.
+    """Identity that the parts of one report share: documents, question, settings, model.
 
     Args:
         documents: Which the audit reads, in their order.
@@ -34,7 +34,7 @@ def identity(documents: Sequence[Document], *rest: object) -> str:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AuditFolder:
-    """Where a report is kept. As private as the documents it is about.
+    """The folder of a report. As private as the documents it is about.
 
     Attributes:
         path: The folder.

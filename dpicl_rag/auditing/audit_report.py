@@ -1,4 +1,4 @@
-"""One page on what an audit found."""
+"""The findings of an audit on one page."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class AuditReport:
         synthetic: Exact audit with made-up worst-case experts.
         canary: Empirical lower bound.
         extraction: Verbatim extraction attack.
-        channels: What neighbours can be told apart by, beside the answer.
+        channels: Differences of neighbours beside the answer.
         near_ties: Planted texts near a tie, and units that might move the rows of others.
     """
 
@@ -134,7 +134,7 @@ class AuditReport:
         return drawn.getvalue()
 
     def _first(self, name: str) -> Any:
-        """What the parts that claim something all say of it."""
+        """The common value of the parts that claim something."""
         claims = (self.documents, self.synthetic, self.canary)
         return next((getattr(one, name) for one in claims if one is not None), None)
 

@@ -21,7 +21,7 @@ from dpicl_rag.language_models.base import Progress
 _CUTS = 200  # most thresholds that are tried on one statistic
 
 Statistic = Callable[[str], float]
-"""What an attacker computes from an answer's text."""
+"""A statistic that an attacker computes from an answer's text."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -44,7 +44,7 @@ Event = Callable[[Released], bool]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CanaryAudit:
-    """What an attacker who tells two neighbours apart by their answers has shown.
+    """Findings of an attacker who distinguishes two neighbours by their answers.
 
     Attributes:
         lower_bound: Epsilon is at least this, at the stated confidence.
@@ -123,7 +123,7 @@ def audit_canary(
     coins: int = 0,
     on_progress: Progress | None = None,
 ) -> CanaryAudit:
-    """Draw answers with and without a canary and try to tell which is which.
+    """Draw answers with and without a canary and try to distinguish them.
 
     The attacker knows everything save whether the canary is there. A quarter of the runs chooses
     the event that tells best: a threshold on the likelihood ratio or on another statistic, a whole
@@ -139,7 +139,7 @@ def audit_canary(
         tokens: How much of an answer the attacker looks at; fewer tokens are cheaper to draw.
         statistics: What else an attacker computes from an answer.
         coins: Seed of the random groups, known to the attacker; the draws keep their own.
-        on_progress: Told which part is done.
+        on_progress: Called with the part that is done.
 
     Raises:
         ConfigurationError: Too few runs, or as the private path raises.
@@ -262,7 +262,7 @@ def _best_event(
 def _rates(
     event: Event, with_canary: Sequence[Released], without: Sequence[Released]
 ) -> tuple[float, float]:
-    """How often an event should hold with the canary and without it, from runs of either kind.
+    """Expected rates of an event with the canary and without it, from runs of either kind.
 
     ``P(A | with) = E[e^ratio 1_A | without]``, and the other way round.
     """
@@ -307,7 +307,7 @@ def _of_text(statistic: Statistic) -> Callable[[Released], float]:
 
 
 def _mentions(canary: Document) -> Statistic:
-    """How many of an answer's words stand in the canary."""
+    """Number of an answer's words that stand in the canary."""
     words = frozenset(canary.text.lower().split())
     return lambda text: float(sum(word in words for word in text.lower().split()))
 

@@ -1,4 +1,4 @@
-"""What a program tells beside an answer, recorded so that two runs can be compared."""
+"""Side channels of a program: its output beside an answer, recorded so that two runs compare."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CHANCE = re.compile(
     r"|datetime\.datetime\([^)]*\)"
     r"|\b[\d.]+m?s\b"  # durations
 )
-"""What differs from run to run by chance or by the clock."""
+"""Text that differs from run to run by chance or by the clock."""
 
 
 class Channels:
@@ -44,7 +44,7 @@ class Channels:
         return "Channels(<private>)"
 
     def see(self, place: str, value: object) -> None:
-        """Record what was told in a place; addresses, UUIDs and moments are left out."""
+        """Record the output of one place; addresses, UUIDs and moments are left out."""
         text = _CHANCE.sub("*", value if isinstance(value, str) else repr(value))
         if self._folder is not None:
             text = text.replace(str(self._folder), "*")
@@ -58,7 +58,7 @@ class Channels:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Record what this process tells; errors are recorded and pass.
+        """Record the output of this process; errors are recorded and pass.
 
         Meanwhile every logger, of any level, reports here and nowhere else, and nothing is printed.
         """
@@ -108,7 +108,7 @@ class Channels:
 
     @contextmanager
     def _printed(self, place: str, descriptor: int) -> Iterator[None]:
-        """What Python prints, and what libraries of other languages do."""
+        """Prints of Python, and those of libraries in other languages."""
         redirect = redirect_stdout if descriptor == 1 else redirect_stderr
         printed = StringIO()
         with tempfile.TemporaryFile() as file, ExitStack() as after:
@@ -141,7 +141,7 @@ def chain_of(error: BaseException) -> list[BaseException]:
 
 
 def differences(one: Channels, other: Channels) -> list[str]:
-    """Places in which two runs did not tell the same, sorted."""
+    """Places in which the output of two runs differs, sorted."""
     places = sorted(one.told.keys() | other.told.keys())
     return [place for place in places if one.told[place] != other.told[place]]
 

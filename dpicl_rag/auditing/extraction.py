@@ -27,7 +27,7 @@ SECRET = "4471-KZQW-0093"  # noqa: S105
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ExtractionAudit:
-    """How often a secret of one unit came out.
+    """Findings of an extraction attack: how often a secret of one unit came out.
 
     Attributes:
         attempts: Adversarial questions asked, of either kind.
@@ -69,7 +69,7 @@ def audit_extraction(
         secret: The part of it that must not come out.
         questions: Adversarial questions.
         tokens: Most tokens of an answer; the secret must fit.
-        on_progress: Told which part is done.
+        on_progress: Called with the part that is done.
     """
     unit = Document(canary, "canary")
     start = canary.partition(secret)[0].strip()

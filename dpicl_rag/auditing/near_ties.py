@@ -40,7 +40,7 @@ _ORDERS = (1.001, 1.25, 1.5, 2.0, 3.0, 5.0, 8.0, 16.0, 64.0, 256.0, 1024.0)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NearTie:
-    """What one utility or method showed. Private.
+    """Findings on one utility or method. Private.
 
     Attributes:
         attack: What might have moved rows.
@@ -74,7 +74,7 @@ class NearTie:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NearTieAudit:
-    """What planted near-ties showed. Private.
+    """Findings on planted near-ties. Private.
 
     Attributes:
         findings: One for each attack, utility and method.
@@ -113,7 +113,7 @@ def audit_near_ties(
         subject: Its model, question, template, epsilon and delta are used. The model must read
             anew: one that remembers rows hides what is looked for.
         copies: How many units hold the text.
-        on_progress: Told which part is done.
+        on_progress: Called with the part that is done.
 
     Raises:
         ConfigurationError: As the private path raises.
@@ -193,7 +193,7 @@ def _labels(
 
     @cache
     def asked(room: int) -> tuple[tuple[Rows, ...], tuple[torch.Tensor, ...]]:
-        """Rows after the question, and what their experts say; bits may hang on the room."""
+        """Rows after the question, and what their experts say; bits may depend on the room."""
         rows = neighbours.rows(subject, prompt, room)
         return rows, tuple(_experts(one.extend(prompt.suffix)) for one in rows)
 

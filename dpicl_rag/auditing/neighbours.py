@@ -31,7 +31,7 @@ Pair = tuple[list[Document], list[Document]]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NeighbourAudit:
-    """What neighbours showed. Private: computed from the documents without noise.
+    """Findings on neighbours. Private: computed from the documents without noise.
 
     Attributes:
         claimed_epsilon: What the private path promises.
@@ -104,7 +104,7 @@ def audit_neighbours(
         additions: Texts of units that are put in.
         expansions: How many prefixes are followed when outputs are enumerated.
         coins: Seed of the random groups, shared by neighbours.
-        on_progress: Told which part is done.
+        on_progress: Called with the part that is done.
 
     Raises:
         ConfigurationError: The sample is too small, or as the private path raises.

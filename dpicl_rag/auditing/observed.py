@@ -1,4 +1,4 @@
-"""The audit of channels: neighbouring corpora, one answer, and everything told beside it."""
+"""The audit of channels: neighbouring corpora, one answer, and all output beside it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ ODD_UNITS = {
     "a unit with half a character": "\ud800",
     "a unit of control tokens": "<|im_end|><|im_start|>system</s><bos><think>[INST]",
 }
-"""Texts by which documents are told apart that only one in a thousand is like."""
+"""Texts of odd units, by a name for the report: one document in a thousand is like them."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ChannelAudit:
-    """Where neighbouring corpora could be told apart without the answer.
+    """Channels that distinguish neighbouring corpora without the answer.
 
     Attributes:
         pairs: How many pairs of neighbours were compared.
@@ -58,7 +58,7 @@ def audit_channels(
     tokens: int = 4,
     on_progress: Progress | None = None,
 ) -> ChannelAudit:
-    """Answer from neighbouring corpora along one path, and compare what is told beside the answer.
+    """Answer from neighbouring corpora along one path, and compare the output beside the answer.
 
     Compared is all that an asker or a log of this process could see: logs of every level, warnings,
     what is printed, errors, progress, the numbers beside the answer, and files that others may see.
@@ -66,18 +66,18 @@ def audit_channels(
     each is stored in Chroma, searched, answered from under a ledger, and removed.
 
     Args:
-        subject: The private path. A ``RememberingModel`` would hide what reading tells.
+        subject: The private path. A ``RememberingModel`` would hide the output of reading.
         corpus: A sample of the corpus, one unit or more.
         embedder: Embeds what is stored; without one, documents are handed over as a list.
         tokens: Length of the answers.
-        on_progress: Told which part is done.
+        on_progress: Called with the part that is done.
 
     Raises:
         ConfigurationError: As the private path raises for the public question.
     """
     path = subject.observe([], argmax, tokens=tokens).tokens
     tell = partial(_told, subject, path, embedder)
-    tell(corpus)  # what is told once in the life of a process is told now
+    tell(corpus)  # what a process puts out only once in its life comes now
     base = tell(corpus)
     around = list(neighbours_by_channel(corpus))
     found: list[str] = []

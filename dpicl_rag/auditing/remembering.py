@@ -67,7 +67,7 @@ class RememberingModel(WrappedModel[LanguageModel]):
     def look_up(
         self, batch: _Batch, key: Hashable, compute: Callable[[], torch.Tensor]
     ) -> torch.Tensor:
-        """What ``compute`` gives, remembered under ``key``."""
+        """The result of ``compute``, remembered under ``key``."""
         full_key = (id(batch), key)
         if full_key in self._rows:
             self._rows.move_to_end(full_key)

@@ -1,4 +1,4 @@
-"""Which unit a canary should be: the one whose answers are the easiest to tell from the others."""
+"""Choice of a canary: the unit whose answers are the easiest to distinguish from the others."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def worst_canary(
         corpus: Units around the canary.
         tokens: Length of the outputs.
         expansions: How many prefixes are followed.
-        on_progress: Told which part is done.
+        on_progress: Called with the part that is done.
 
     Raises:
         ConfigurationError: As the private path raises.

@@ -1,4 +1,4 @@
-"""What is audited: the private path itself, with the auditor's coins in the place of its own."""
+"""The subject of an audit: the private path, with the auditor's coins in the place of its own."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Subject:
         labels: Classify among these in place of answering.
         method: A published method for labels, see ``PrivateContextLLM.classify``.
         make: Builds the private path.
-        on_progress: Told which part of the documents is read.
+        on_progress: Called with the part of the documents that is read.
     """
 
     model: LanguageModel

@@ -154,7 +154,7 @@ def audit_synthetic(
         subject: Its settings, its class and the number of its labels are used.
         size: Number of tokens of the made-up vocabulary.
         coins: Seed of the random groups, shared by neighbours.
-        on_progress: Told which part is done.
+        on_progress: Called with the part that is done.
 
     Raises:
         ConfigurationError: As the private path raises.

@@ -38,7 +38,7 @@ _MOVED = (
 
 @dataclass(frozen=True, slots=True)
 class FileKind:
-    """What a file is, how it is marked, and how its tables came to be.
+    """A kind of file: its name, its mark, and the migrations of its tables.
 
     Attributes:
         noun: What messages call it.
@@ -292,7 +292,7 @@ class Database:
 
 
 def require_whole(whole: object) -> None:
-    """Raise unless a row is as it was written, by the verdict of a query.
+    """Raise unless a query found a row as it was written.
 
     Raises:
         sqlite3.DatabaseError: It is not; `Database` says what to do.
@@ -302,7 +302,7 @@ def require_whole(whole: object) -> None:
 
 
 def _identity(path: Path) -> _Identity | None:
-    """What tells a file from another of the same name; None if it cannot be reached."""
+    """Identity of a file among others of the same name; None if it cannot be reached."""
     try:
         found = path.stat()
     except OSError:

@@ -60,7 +60,7 @@ class NamedFile:
                 self._opened[0].close()
 
     def _current(self) -> Database | None:
-        """What is open, if it still has the name."""
+        """The open database, if it still has the name."""
         if self._opened is None:
             return None
         database, file = self._opened

@@ -12,7 +12,7 @@ from uuid import UUID
 
 DATABASE_FILE = "chroma.sqlite3"
 FILES = "dpicl-rag."
-"""What names of this library's own files in the folder begin with."""
+"""Prefix of this library's own files in the folder."""
 LOCK_FILE = FILES + "lock"
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO

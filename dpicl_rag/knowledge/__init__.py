@@ -1,4 +1,4 @@
-"""Public knowledge: what the public row reads, so that an answer pays only for what is news."""
+"""Public knowledge: texts that the public row reads, so that an answer pays only for news."""
 
 from dpicl_rag.knowledge.answer_memory import AnswerMemory, NotRememberedWarning
 from dpicl_rag.knowledge.base import Knowledge

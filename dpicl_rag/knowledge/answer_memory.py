@@ -46,8 +46,8 @@ class AnswerMemory:
             many corpora and callers: an `AnswerFile` that is open, which stays open.
         corpus: The corpus whose answers are remembered.
         caller: Who asks; the one that the model is made with.
-        key: The key of a server that asks. What one key was told another is not, also if both were
-            made under one name.
+        key: The key of a server that asks. The answers to one key are not another's, also if both
+            were made under one name.
         where: Filter on metadata of the retriever, if it has one.
         shared: Read the answers to all callers. What is remembered still names the caller.
         embedder: Embedding model of questions; the packaged one if None.
@@ -135,11 +135,11 @@ class AnswerMemory:
         return [entry.text for entry in self.nearest(question)]
 
     def same(self, question: str, form: str = "") -> Entry | None:
-        """What was answered to the same question, if it was asked before and not cut off.
+        """The answer to the same question, if it was asked before and not cut off.
 
         Args:
             question: Width, case, white space and the mark at its end make no difference.
-            form: What else shaped that answer, as `remember` was told.
+            form: What else shaped that answer, as given to `remember`.
         """
         return self._file.find(self._seen, same_words(_text(question)), form)
 
@@ -222,7 +222,7 @@ class AnswerMemory:
                     )
 
     def entries(self) -> list[Entry]:
-        """What may be recalled, the oldest first."""
+        """Entries that may be recalled, the oldest first."""
         return self._file.entries(self._seen)
 
     def edit(self, number: int, answer: str) -> None:

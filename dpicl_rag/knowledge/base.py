@@ -1,4 +1,4 @@
-"""What the private path asks of public knowledge."""
+"""The interface of public knowledge."""
 
 from __future__ import annotations
 

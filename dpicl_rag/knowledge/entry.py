@@ -37,5 +37,5 @@ class Entry:
 
     @property
     def text(self) -> str:
-        """What the public row reads of it."""
+        """Its text for the public row."""
         return f"Question: {self.question}\nAnswer: {self.answer}"

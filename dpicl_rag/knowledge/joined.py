@@ -12,13 +12,13 @@ from dpicl_rag.knowledge.public_documents import PublicDocuments
 
 
 class JoinedKnowledge:
-    """What each source recalls, in the order in which the sources are given.
+    """Texts that each source recalls, in the order in which the sources are given.
 
     Args:
         sources: At most one of them is a memory of released answers.
 
     Raises:
-        ConfigurationError: There are two memories: no one could tell which one keeps an answer.
+        ConfigurationError: There are two memories: which one keeps an answer is not defined.
     """
 
     def __init__(self, sources: Sequence[Knowledge]) -> None:

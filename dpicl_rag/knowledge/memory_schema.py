@@ -34,7 +34,7 @@ _VERSION_1 = (
 )
 
 # key: the server's key that asked, '' for none. A key made again under a name is another one. What
-# was kept before keys were told apart is read by none: nobody knows which of them had asked.
+# was kept before keys were distinguished is read by none: nobody knows which of them had asked.
 _VERSION_2 = (
     "ALTER TABLE entry RENAME TO entry_of_names",
     """CREATE TABLE entry (

@@ -1,4 +1,4 @@
-"""Whose entries of a memory's file are meant."""
+"""Scopes of a memory's file: entries of a corpus, a caller, a key and a filter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether two questions are the same one."""
+"""Equality of questions but for case, spacing and the mark at the end."""
 
 from __future__ import annotations
 

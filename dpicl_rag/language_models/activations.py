@@ -26,7 +26,7 @@ _VECTOR = 64  # numbers that divide into whole vectors, whatever the dtype
 def apply(
     function: Function, modes: str, input: torch.Tensor, *arguments: Any, **named: Any
 ) -> torch.Tensor | None:
-    """What ``function`` gives, or None where it may be called as it is.
+    """The result of ``function``, or None where it may be called as it is.
 
     Args:
         function: A key of ``FORMULAS``.

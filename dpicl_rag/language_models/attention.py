@@ -48,7 +48,7 @@ _current: ContextVar[Pass | None] = ContextVar("dpicl_rag_pass", default=None)
 
 
 class Pattern:
-    """Which positions a query may look at: the earlier ones, a sliding window, a chunk, all.
+    """Positions that a query may look at: the earlier ones, a sliding window, a chunk, all.
 
     The model's own. It stands where other attention has a mask, which would name slots of a batch.
     """
@@ -89,7 +89,7 @@ class Pass(ABC):
 
     @property
     def before(self) -> int:
-        """How many tokens are shared."""
+        """Number of shared tokens."""
         return self._shared[0][0].shape[1] if self._shared else 0
 
     @contextmanager

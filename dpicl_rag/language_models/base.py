@@ -1,4 +1,4 @@
-"""What the private path asks of a language model: a step for every token, nothing more."""
+"""The interface of language models: a step for every token, nothing more."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Progress = Callable[[float], None]
 """Called with the part done, 0 to 1. No count: how many experts there are is private."""
 
 Input = Hashable
-"""What one expert reads, as its engine takes it: token ids today, an image tomorrow.
+"""The input of one expert, as its engine takes it: token ids today, an image tomorrow.
 
 Opaque to the core; falsy where there is nothing to read."""
 
@@ -41,7 +41,7 @@ class Rows(GrowingRows, Protocol):
     """Rows that can say, too, how likely whole continuations are."""
 
     def score(self, continuations: Sequence[Sequence[int]]) -> Step:
-        """How likely each continuation is in each row; the rows stay as they were.
+        """Likelihood of each continuation in each row; the rows stay as they were.
 
         Args:
             continuations: Non-empty sequences of token ids.
@@ -95,7 +95,7 @@ class LanguageModel(Protocol):
         ...
 
     def digest(self, passages: Sequence[str], most: int) -> Input:
-        """What one expert reads of its unit's passages, the earliest first.
+        """The input of one expert from its unit's passages, the earliest first.
 
         A function of the unit and of public numbers alone. Retrievers put a unit's best passage
         first, so the best ones are used.
@@ -121,7 +121,7 @@ class LanguageModel(Protocol):
             inputs: What ``digest`` gave, one for each row. The first is the public row's: it is
                 read by itself, and what is kept of it with it.
             room: How many tokens will be appended to every row at most.
-            on_progress: Told which part is read.
+            on_progress: Called with the part that is read.
         """
         ...
 

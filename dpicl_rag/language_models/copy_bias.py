@@ -1,4 +1,4 @@
-"""Rows that favour words of their own document: what they were given to read.
+"""Rows that favour words of their own document.
 
 A small model reads a short passage and answers from what it knows. Its chance of a token that the
 passage holds is raised before anything is drawn. That is a function of one unit and of public
@@ -89,7 +89,7 @@ def copy_bias_of(
     tokenizer: HuggingFaceTokenizer,
     device: torch.device,
 ) -> CopyBias | None:
-    """What the rows of some inputs favour; None for a bias of 0.
+    """The bias towards the inputs of some rows; None for a bias of 0.
 
     Args:
         bias: See ``Copying``.

@@ -1,4 +1,4 @@
-"""What decides the order of additions: hardware, versions, threads, modes; which dtype is fast."""
+"""Hardware, versions, threads and modes, which decide the order of additions; the fast dtype."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _SMALLEST = torch.tensor([2.0**-149])  # zero, where such numbers are flushed
 
 
 def machine(device: torch.device) -> str:
-    """What decides in which order products are added up, at the time and in the thread of the call.
+    """All that decides the order in which products are added up, now and in the calling thread.
 
     Not the machine's name: a container has another one at every start.
     """
@@ -71,7 +71,7 @@ def processor() -> str:
 
 
 def modes() -> str:
-    """What a program may change while it runs: threads, and switches of torch."""
+    """State that a program may change while it runs: threads, and switches of torch."""
     matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
     mkldnn: Any = torch.backends.mkldnn
     asked: tuple[Callable[[], Any], ...] = (
@@ -104,7 +104,7 @@ def faster_dtype(device: torch.device) -> torch.dtype:
 
 
 def _answer(ask: Callable[[], Any]) -> str:
-    """What torch says; versions know different switches, and some exclude others."""
+    """The answer of torch; versions know different switches, and some exclude others."""
     try:
         return str(ask())
     except (AttributeError, RuntimeError):
@@ -112,7 +112,7 @@ def _answer(ask: Callable[[], Any]) -> str:
 
 
 def _processor(listing: Path) -> Iterator[str]:
-    """What is listed of the first processor that may choose kernels."""
+    """Properties of the first listed processor that may choose kernels."""
     try:
         first = listing.read_text(encoding="utf-8", errors="replace").split("\n\n")[0]
     except OSError:  # no Linux

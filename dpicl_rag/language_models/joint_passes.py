@@ -1,4 +1,4 @@
-"""Answers that draw at the same time share passes: a model's weights are read once for all.
+"""Forward passes that simultaneous answers share: a model's weights are read once for all.
 
 A token of one answer takes a pass over its rows, and most of a pass with few rows is the same work
 for any number of them. Here answers run in one thread, each until it needs such a pass; one pass
@@ -23,7 +23,7 @@ class _Waiting:
     """Work that goes on when its pass was run.
 
     Attributes:
-        go_on: Told the pass's log-probabilities, or None to run it by itself.
+        go_on: Called with the pass's log-probabilities, or None to run it by itself.
         batch: Whose pass.
         token_ids: The one new token.
     """
@@ -48,7 +48,7 @@ class JointPasses:
 
     @property
     def waiting(self) -> int:
-        """How many pieces of work wait for a pass."""
+        """Number of pieces of work that wait for a pass."""
         return len(self._waiting)
 
     def start(self, work: Callable[[], None]) -> None:
@@ -83,7 +83,7 @@ class JointPasses:
 
 
 def _joint_passes(waiting: list[_Waiting]) -> list[torch.Tensor | None]:
-    """What each is told. An error is for each to meet by itself: it may be that of another."""
+    """The result for each. An error is for each to meet by itself: it may be that of another."""
     alone: list[torch.Tensor | None] = [None] * len(waiting)
     if len(waiting) == 1:
         return alone

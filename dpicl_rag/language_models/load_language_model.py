@@ -1,4 +1,4 @@
-"""What a caller may give as a language model."""
+"""Loading of a language model from what a caller gives."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class LoneRows:
         inputs: Token ids, one non-empty sequence for each row.
         room: How many tokens will be appended at most.
         cached: Where keys and values are kept.
-        advance: Told how many more tokens are read.
+        advance: Called with the number of tokens just read.
 
     Raises:
         ModelError: There is not enough memory.

@@ -1,4 +1,4 @@
-"""What the name of a language model means: a size, an id on the hub, or a folder."""
+"""Names of language models: a size, an id on the hub, or a folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpicl_rag.weights import hub
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Where loaders of models find one.
+    """The place of a model for its loader.
 
     Attributes:
         place: Folder, or id on the hub.
@@ -42,7 +42,7 @@ _CHAT_API = re.compile(
 
 
 def located(name: str | Path) -> Named:
-    """Where a language model is, found out in seconds.
+    """The place of a language model, found out in seconds.
 
     A text that is a size means that size, even where a folder is called so: ``./small`` is the
     folder.

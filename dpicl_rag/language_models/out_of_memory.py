@@ -1,4 +1,4 @@
-"""Running out of memory, told apart from other errors of torch and told without sizes."""
+"""Out-of-memory errors of torch, recognised and reported without sizes."""
 
 from __future__ import annotations
 

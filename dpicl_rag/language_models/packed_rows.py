@@ -41,7 +41,7 @@ class PackedRows:
         inputs: Token ids, one non-empty sequence for each row.
         room: How many tokens will be appended at most.
         cached: Where keys and values are kept.
-        advance: Told how many more tokens are read.
+        advance: Called with the number of tokens just read.
 
     Raises:
         ModelError: There is not enough memory.
@@ -99,7 +99,7 @@ class PackedRows:
         return self._positions[rows, None] + steps
 
     def _parts(self, rows: slice) -> list[Part]:
-        """What a slice of rows has in each group."""
+        """The part of each group in a slice of rows."""
         found = []
         for first, cache in self._groups:
             start, stop = max(rows.start, first), min(rows.stop, first + cache.rows)
@@ -250,7 +250,7 @@ class _Passes:
         )
 
     def run(self, current: Pass, *, wide: bool, body: bool = False, **inputs: Any) -> Any:
-        """What the model gives for one pass; without its head for ``body``.
+        """The model's output for one pass; without its head for ``body``.
 
         Raises:
             NotInvariantError: An attention layer did not take part.

@@ -21,7 +21,7 @@ _UNKNOWN = "\U0010fffd"
 
 
 def plain_reader(tokenizer: PreTrainedTokenizerBase) -> Callable[[str], list[int]]:
-    """What turns any text into token ids, none of them a control token.
+    """A function from any text to token ids, none of them a control token.
 
     Whoever writes a document must not be able to write ``<think>`` or ``</s>`` into a prompt.
     ``split_special_tokens`` of transformers does not see to it: it skips only tokens that are

@@ -225,7 +225,7 @@ class PrefixCache:
 
     @staticmethod
     def _files(folder: Path) -> list[tuple[float, int, Path]]:
-        """When each file was last read, its size, and the file; those of killed writers too."""
+        """Time of the last read, size and path of each file; those of killed writers too."""
         found = []
         for file in (*folder.glob(f"*{_SUFFIX}"), *folder.glob(f"{_WRITING}*")):
             with contextlib.suppress(FileNotFoundError):  # another process may delete it

@@ -1,4 +1,4 @@
-"""Whether a model's rows may share passes, and are right: tried on random documents.
+"""Probes on random documents: a model's rows may share passes, and are right.
 
 The order of additions follows from shapes and the machine, never from values, so random documents
 show a row that moves almost surely.

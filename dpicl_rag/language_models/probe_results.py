@@ -1,4 +1,4 @@
-"""What was found to hold for a model on this machine, so that it is not tried again."""
+"""Results of probes of a model on this machine, so that none is tried again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ProbeResults:
         """Whether it holds, tried at most once.
 
         Args:
-            key: Everything that it hangs on.
+            key: Everything that it depends on.
             attempt: Tries it.
         """
         with self._lock:

@@ -141,7 +141,7 @@ def cover(rows: int, sizes: Sequence[int]) -> Iterator[int]:
     while rows > 0:
         above = next((size for size in sizes if size >= rows), None)
         below = next((size for size in reversed(sizes) if size <= rows), None)
-        # A tile that stays half empty is dearer than another tile.
+        # A tile that stays half empty costs more than another tile.
         size = above if above is not None and (below is None or above <= 2 * rows) else below
         assert size is not None
         yield size

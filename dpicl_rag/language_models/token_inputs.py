@@ -1,4 +1,4 @@
-"""What an expert reads, for engines that read tokens: as many of its passages as there is room."""
+"""Inputs of experts for engines that read tokens: as many passages as there is room for."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Tokenizer(Protocol):
-    """What prompts, labels and answers need of a model's tokens."""
+    """The interface of tokenizers."""
 
     @property
     def start_tokens(self) -> Sequence[int]:
@@ -117,7 +117,7 @@ class HuggingFaceTokenizer:
         return ids
 
     def _find_start(self) -> tuple[int, ...]:
-        """What the tokenizer puts before a text; what it puts behind it would end a prompt."""
+        """Tokens that the tokenizer puts before a text; those behind it would end a prompt."""
         text = "a"
         bare = self.encode_template(text)
         whole: list[int] = self._tokenizer.encode(text, verbose=False)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 Kind = type[PackedRows] | type[LoneRows]
-"""How rows are read: sharing passes, or one at a time."""
+"""A class of rows: sharing passes, or one at a time."""
 
 
 class TransformersModel:
@@ -199,7 +199,7 @@ class TransformersModel:
         return TransformersRows(batch, copy_bias)
 
     def _here(self, cache: PrefixCache | None = None) -> str:
-        """What decides bits now, in this thread; a cache is told."""
+        """All that decides bits now, in this thread; noted in a cache."""
         found = machine(self._model.device)
         if cache is not None:
             cache.used_on(found)

@@ -162,7 +162,7 @@ class CachedStates:
 
 
 def in_tenths(total: int, on_progress: Progress | None) -> Callable[[int], None]:
-    """Takes how many more of ``total`` tokens are read; tells every tenth once.
+    """A counter of read tokens, out of ``total``; it reports every tenth once.
 
     Other steps would tell how many passes the inputs took.
     """

@@ -1,4 +1,4 @@
-"""A language model around another: what it hands on."""
+"""A language model around another, with the attributes of that one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ M = TypeVar("M", bound=LanguageModel)
 
 
 class WrappedModel(ABC, Generic[M]):
-    """Reads in a way of its own what another model digests.
+    """Base of models that read in a way of their own what another model digests.
 
     Args:
         model: The model that does the work.

@@ -1,4 +1,4 @@
-"""The ledger: what was spent, kept in a file that survives kills and many processes."""
+"""The ledger: spent budgets, kept in a file that survives kills and many processes."""
 
 from dpicl_rag.ledger.ledger import Ledger, NoBudgetWarning
 from dpicl_rag.ledger.period import Period

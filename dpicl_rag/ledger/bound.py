@@ -1,4 +1,4 @@
-"""What a scope has spent and can still promise: arithmetic on public numbers alone.
+"""The spend of a scope and the rest that it can promise: arithmetic on public numbers alone.
 
 A corpus takes two kinds of answers. A *fixed* answer costs every unit the same rho. An *individual*
 answer with cap c costs unit i some r_i <= c that is private, and a filter keeps the sum of a unit's
@@ -69,7 +69,7 @@ class Limits:
         return usage.fixed + self.individual_bound(usage)
 
     def remaining(self, usage: Usage) -> int | None:
-        """What a fixed answer may still reserve; None: no limit."""
+        """The most that a fixed answer may still reserve; None: no limit."""
         if self.budget is None:
             return None
         ceiling = self.budget if self.unit_budget is None else self.unit_budget

@@ -38,7 +38,7 @@ def budgets(
     period: Period | str,
     strict: bool,
 ) -> Budgets:
-    """What `Ledger.set_budget` is given.
+    """Budgets from the arguments of `Ledger.set_budget`.
 
     Raises:
         ConfigurationError: A parameter is outside its range.

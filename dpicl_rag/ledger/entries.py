@@ -27,7 +27,7 @@ _ADD_SPEND = (
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What an answer asks for, in nano-rho.
+    """Amounts that an answer asks for, in nano-rho.
 
     Attributes:
         id: A random number that names the reservation.
@@ -56,7 +56,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What an answer got, in nano-rho: ``held`` is public, what is held for units is private."""
+    """Amounts that an answer got, in nano-rho: ``held`` is public, holds for units are private."""
 
     held: int
     units: tuple[int, ...]

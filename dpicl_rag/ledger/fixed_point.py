@@ -61,7 +61,7 @@ def allowance(amount: int) -> int:
 
 
 def affordable(rho: float | None, price: float) -> int | None:
-    """How many answers of a price ``rho`` pays for, as the ledger counts; None without a limit."""
+    """Answers of a price that ``rho`` pays for, as the ledger counts; None without a limit."""
     return None if rho is None else allowance(exact("rho", rho)) // charge(exact("rho", price))
 
 

@@ -40,7 +40,7 @@ class NoBudgetWarning(UserWarning):
 
 
 class Ledger:
-    """Keeps what was spent, in zCDP rho, for every corpus, caller and privacy unit.
+    """Keeps the spend of every corpus, caller and privacy unit, in zCDP rho.
 
     An answer reserves the most it may spend, commits what each token costs before the token is
     released, and gets the rest back. A kill at any instant leaves every released token paid for;

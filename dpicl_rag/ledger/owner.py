@@ -1,4 +1,4 @@
-"""Which process holds a reservation, and whether it is still there."""
+"""The process that holds a reservation, and whether it is still there."""
 
 from __future__ import annotations
 

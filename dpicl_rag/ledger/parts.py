@@ -66,7 +66,7 @@ _SET = (
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A row of the table: what a unit had spent by itself, and how things stood when it joined."""
+    """A row of the table: a unit's own spend, and the sums of the scope when it joined."""
 
     alone: UnitSpend
     joint: int
@@ -75,7 +75,7 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """What counts for one budget of a scope: for life, or in its period.
+    """Sums that count for one budget of a scope: for life, or in its period.
 
     Attributes:
         usage: Sums over all answers.
@@ -181,13 +181,13 @@ def _leave(
 
 
 def _apart(own: int, since: Usage, paid: int) -> int:
-    """What a part has spent that had spent ``own`` before it was joined."""
+    """Spend of a part that had spent ``own`` before it was joined."""
     heard = joint([min(paid, since.individual), since.individual])
     return min(own + heard + 3 * since.fixed, MOST)
 
 
 def _remaining(scale: _Scale, since: Usage) -> int:
-    """What is left of a joint unit has spent."""
+    """Spend of the remainder of a joint unit."""
     paid = scale.usage.fixed + scale.spent
     return joint([paid, since.individual + since.fixed]) - scale.usage.fixed
 
@@ -212,7 +212,7 @@ def _record(
     units: Iterable[tuple[int, UnitSpend]],
     together: int,
 ) -> None:
-    """Keep what units had spent that become part of a larger one; once for each.
+    """Keep the spend of units that become part of a larger one; once for each.
 
     Args:
         connection: In a transaction.
@@ -230,7 +230,7 @@ def _record(
 
 
 def _own(connection: sqlite3.Connection, root: int) -> UnitSpend:
-    """What the row of a unit says that it has spent."""
+    """Spend of a unit by its row."""
     *spent, sound = connection.execute(_ROOT, (root,)).fetchone()
     require_whole(sound)
     return UnitSpend(*spent)

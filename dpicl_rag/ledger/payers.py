@@ -1,4 +1,4 @@
-"""Payers: which scopes of the ledger have paid for answers from which corpus.
+"""Payers: the scopes of the ledger that have paid for answers from a corpus.
 
 An answer from the corpus "mail" may be booked under "letters". Units of "mail" that turn out to be
 one are then one in "letters" as well, or a person has two budgets there. But they are not one in

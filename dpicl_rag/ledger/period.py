@@ -10,7 +10,7 @@ _DAY_SECONDS = 86_400
 
 
 class Period(StrEnum):
-    """How often a budget renews, in UTC.
+    """The period after which a budget renews, in UTC.
 
     A renewing budget protects *per period*: a unit that stays in the corpus for n periods can lose
     n times the budget. Only ``LIFETIME`` bounds what is ever learned about it.

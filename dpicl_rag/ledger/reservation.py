@@ -17,7 +17,7 @@ Settle = Callable[[int, bool], None]
 
 
 class Reservation:
-    """What one answer may spend. Made by `Ledger.reserve`; use it as a context manager.
+    """The budget held for one answer. Made by `Ledger.reserve`; use it as a context manager.
 
     Call `commit` before each token (or block of tokens) is released, never after. Whatever was not
     committed is given back on `close`, on leaving the ``with`` block, when the object is collected,

@@ -1,4 +1,4 @@
-"""Scopes: what a budget belongs to, and what its answers add up to."""
+"""Scopes: corpora and callers that have budgets, and sums over their answers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Scope:
         return Limits(self.budget, self.unit_budget, self.floor if current else 0)
 
     def room(self, usage: Usage, day: int, *, individual: bool) -> int | None:
-        """What an answer may reserve, from public numbers alone; None: no limit."""
+        """The most that an answer may reserve, from public numbers alone; None: no limit."""
         limits = self.limits(day)
         if not individual or self.kind == "caller":
             return limits.remaining(usage)

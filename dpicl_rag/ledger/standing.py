@@ -1,4 +1,4 @@
-"""How a budget stands, in words: the same on the page, on the command line and in JSON."""
+"""The standing of a budget in words: the same on the page, on the command line and in JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dpicl_rag.ledger.status import ScopeStatus
 
 
 def standing(status: ScopeStatus, price: float, delta: float) -> str:
-    """What was spent of a budget, and what becomes of the next answer. Public.
+    """The spent part of a budget, and the fate of the next answer. Public.
 
     Args:
         status: The budget.

@@ -1,4 +1,4 @@
-"""What anyone may know about a budget."""
+"""The public state of a budget."""
 
 from __future__ import annotations
 

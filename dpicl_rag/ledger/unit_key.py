@@ -33,7 +33,7 @@ class UnitKey:
 
     @property
     def check(self) -> bytes:
-        """Tells two keys apart without giving either away."""
+        """A check value that distinguishes two keys without giving either away."""
         return hmac.digest(self._key, _CHECK, "sha256")
 
     def digests(self, corpus: str, units: Sequence[object]) -> list[bytes]:
@@ -70,7 +70,7 @@ def require_units(units: object) -> Sequence[str]:
 
 
 def key_path(path: Path) -> Path:
-    """Where the key of the ledger at ``path`` is kept."""
+    """Path of the key of the ledger at ``path``."""
     return path.with_name(path.name + ".key")
 
 

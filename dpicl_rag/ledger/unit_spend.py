@@ -1,4 +1,4 @@
-"""Units in the ledger: what they have spent, and what is held for them.
+"""Units in the ledger: their spend, and the holds for them.
 
 A unit that is part of another keeps its row, so that answers in progress can settle, and points to
 the one that stays (``merged_into``), whose row has what both have spent; see ``parts.py``. Whoever
@@ -46,14 +46,14 @@ _SPEND = (
 
 @dataclass(frozen=True, slots=True, repr=False)
 class UnitSpend:
-    """What a unit has spent, nano-rho: for life, and since the day on which a period began."""
+    """Spend of a unit, nano-rho: for life, and since the day on which a period began."""
 
     life: int
     start: int
     in_period: int
 
     def since(self, start: int) -> int:
-        """What counts in the period that began on the day ``start``."""
+        """The spend in the period that began on the day ``start``."""
         return self.in_period if self.start >= start else 0
 
 
@@ -67,7 +67,7 @@ class Found:
 
 
 def joint(amounts: Iterable[int]) -> int:
-    """What units lost together that are one: the square of the sum of square roots, rounded up.
+    """Spend of joined units: the square of the sum of square roots, rounded up.
 
     Ranges add up and zCDP goes with their square, so an answer that cost the parts a and b cost the
     whole up to (sqrt a + sqrt b)^2. Which answers both took part in need not be known: by the
@@ -183,7 +183,7 @@ def forget(
 
 
 def held(connection: sqlite3.Connection, root: int) -> int:
-    """What answers in progress hold for a unit under all its names."""
+    """Holds of answers in progress for a unit under all its names."""
     holds: defaultdict[int, list[int]] = defaultdict(list)
     for reservation, amount, sound in connection.execute(_HELD, {"root": root}):
         require_whole(sound)

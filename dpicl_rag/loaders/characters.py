@@ -1,4 +1,4 @@
-"""Characters from bytes of unknown encoding, and whether they still tell the bytes apart."""
+"""Characters from bytes of unknown encoding, and whether the bytes follow from them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def decode(raw: bytes) -> str:
 
 
 def characters(raw: bytes) -> tuple[str, str]:
-    """The characters of a name or of a cell, and what tells it from others that read the same.
+    """The characters of a name or of a cell, and a mark that separates it from equal readings.
 
     UTF-8. Where that fails: UTF-8 with the broken bytes replaced if it has more good characters
     beyond ASCII than broken ones, else Windows-1252 (a superset of Latin-1's printable part).

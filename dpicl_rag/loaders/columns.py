@@ -1,4 +1,4 @@
-"""Columns of tables: which of them is the text, which are not read, which name a person."""
+"""Columns of tables: the text, those that are not read, those that name a person."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What a load made of the columns of its tables. Names only.
+    """Roles of the columns in the tables of a load. Names only.
 
     Attributes:
         text: Those that the text was taken from.

@@ -1,4 +1,4 @@
-"""How large a file may be. What is too large is refused as a whole: a part is never loaded.
+"""Size limits of files. A larger file is refused as a whole: a part is never loaded.
 
 Packed with gzip, a file holds up to a thousand times its size, and a row of one character takes a
 thousand times its own as a record. So there are two public limits: on the bytes of a file when it
@@ -26,7 +26,7 @@ _FIELD_BYTES = 128
 
 
 class Allowance:
-    """What a file may still take.
+    """The memory that a file's records may still take.
 
     Args:
         path: The file. An archive is unpacked once, so that nothing is kept of one that is damaged

@@ -16,7 +16,7 @@ from dpicl_rag.documents import Document, text_unit, unit_of
 from dpicl_rag.errors import ConfigurationError
 
 SOURCE_FIELD = "document_id"
-"""Where LlamaIndex's vector stores keep the source document of a node."""
+"""The relation under which LlamaIndex's vector stores keep the source document of a node."""
 
 _NO_MODE = "none"  # LlamaIndex's MetadataMode.NONE: the text alone, without metadata before it
 
@@ -49,7 +49,7 @@ FrameworkDocument = PageDocument | Node | ScoredNode
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Given:
-    """What a document of a framework says. Private.
+    """Contents of a framework's document. Private.
 
     Attributes:
         text: Its text; None where it has none.

@@ -14,7 +14,7 @@ from dpicl_rag.loaders.named_values import key_form
 from dpicl_rag.loaders.records import LINK, UNREADABLE_FOLDER, UNSUPPORTED
 
 SUFFIXES = (".jpg", ".jpeg", ".png")
-"""How the names of images end, in any case."""
+"""Endings of the names of images, in any case."""
 
 
 def load_images(path: str | Path) -> LoadResult:
@@ -25,7 +25,7 @@ def load_images(path: str | Path) -> LoadResult:
     several labels: ``healthy/patient-7/1.png`` and ``ill/patient-7/2.png`` are protected together.
 
     Files are known by their names alone. One that turns out to be damaged or huge when it is read
-    (`dpicl_rag.vision`) counts as an image that is not there, and nobody is told. So a folder
+    (`dpicl_rag.vision`) counts as an image that is not there, without notice. So a folder
     without images is no error, and one that cannot be read costs its own images alone.
 
     Args:
@@ -47,7 +47,7 @@ def load_images(path: str | Path) -> LoadResult:
 
 
 def _entries(root: Path) -> Iterator[Document | Skipped]:
-    """What lies in a folder, its files before its folders."""
+    """Entries of a folder, its files before its folders."""
     waiting: list[tuple[str, ...]] = [()]
     while waiting:
         inside = waiting.pop()
@@ -68,7 +68,7 @@ def _entries(root: Path) -> Iterator[Document | Skipped]:
 
 
 def _holds(test: Callable[..., bool], **options: bool) -> bool:
-    """Whether something is so of a file; where that cannot be told, it is not."""
+    """Whether something is so of a file; False where that cannot be found out."""
     try:
         return test(**options)
     except OSError:
@@ -99,7 +99,7 @@ def _shown(parts: tuple[str, ...]) -> str:
 
 
 def _identity(name: str) -> str:
-    """One name for all ways of writing it, and for no other: see `keys.key_form`."""
+    """One name for all ways of writing it, and for no other: see `named_values.key_form`."""
     shown, exact = characters_of(name)
     form = key_form(shown)
     return f"{form} [{exact}]" if exact else form

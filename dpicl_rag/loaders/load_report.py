@@ -1,4 +1,4 @@
-"""What came of a load: the documents, and an account of every record that was seen."""
+"""Results of a load: the documents, and an account of every record that was seen."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class LoadReport:
 
     @property
     def summary(self) -> str:
-        """What a unit is, and which columns were read and which were not, in a line."""
+        """The unit, and the columns that were read and those that were not, in a line."""
         said = [f"A unit is: {self.unit}."]
         said += [f"Text: {', '.join(self.text)}."] if self.text else []
         said += [f"Not read: {', '.join(self.unread)}."] if self.unread else []
@@ -59,7 +59,7 @@ class LoadReport:
 
     @property
     def doubt(self) -> str:
-        """Why this unit may not be what is to be protected; empty where no column speaks for it."""
+        """Reason to doubt that this unit is the one to protect; empty where no column gives one."""
         if not self.persons:
             return ""
         looks = "looks" if len(self.persons) == 1 else "look"

@@ -229,7 +229,7 @@ def _columns_instead(records: Iterable[Record], options: Options) -> tuple[str, 
 
 
 def _told(records: Iterable[Record], options: Options) -> Columns:
-    """What was made of the columns of each table."""
+    """Roles of the columns of all tables."""
     tables: defaultdict[str, dict[str, None]] = defaultdict(dict)
     naming = {name for name in (options.unit, options.key_field) if name}
     for record in records:

@@ -1,4 +1,4 @@
-"""One mail: headers, text and what ties it to a thread."""
+"""One mail: headers, text and the keys of its thread."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def _value(name: str, value: object) -> str:
 def _exact(
     unit: str | None, given: Mapping[str, Sequence[str]], metadata: Mapping[str, str]
 ) -> dict[str, str]:
-    """What tells the value of the unit from others that read the same; see ``Record.exact``."""
+    """Mark that separates the unit's value from equal readings; see ``Record.exact``."""
     values = given.get(
         {"sender": "from", "message_id": "message-id"}.get(unit or "", unit or "").lower()
     )
@@ -189,7 +189,7 @@ def _ids(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def _addresses(values: Iterable[str]) -> tuple[str, ...]:
-    """What looks like an address in headers, in lower case. No parser could be led astray by it."""
+    """Texts in headers that look like addresses, in lower case. They lead no parser astray."""
     words = (word for value in values for word in _BETWEEN_ADDRESSES.split(value.lower()))
     return tuple(dict.fromkeys(word.strip("'") for word in words if "@" in word))
 

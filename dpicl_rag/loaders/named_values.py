@@ -1,4 +1,4 @@
-"""Values that name somebody: which of them are the same, however they were written."""
+"""Values that name somebody, and their equality however they were written."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def key_form(value: str) -> str:
 
 
 def name_in(record: Record, field: str) -> str:
-    """Whom a field of a record names; empty where nobody.
+    """The name in a field of a record; empty where there is none.
 
-    Bytes that are no characters read the same as others. What tells them apart is in the name.
+    Bytes that are no characters read the same as others. A hash in the name keeps them apart.
     """
     form = key_form(record.metadata.get(field, ""))
     exact = record.exact.get(field, "")

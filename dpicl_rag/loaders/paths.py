@@ -1,4 +1,4 @@
-"""What ``load`` is given: one path, or several of which none lies in another."""
+"""Paths that ``load`` is given: one, or several of which none lies in another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of a private table, read for a release: nothing that can be told of them is.
+"""Rows of a private table, read for a release: no error reveals anything of them.
 
 A release is public, and so is every error before it. What is refused here follows from the path,
 the name of the file and the first row of a CSV table, which names its columns. JSON Lines have no

@@ -1,4 +1,4 @@
-"""What the writer of a mail wrote, without quoted mail and without a signature."""
+"""The writer's own words in a mail, without quoted mail and without a signature."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ _BLANK_LINES = re.compile(r"\n{3,}")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ThreadKeys:
-    """What ties a message to others.
+    """Keys that tie a message to others.
 
     Attributes:
         message_id: The message's own id, or a hash of its content where it has none.
@@ -97,7 +97,7 @@ class Record:
         fields: Names that could be the privacy unit, where they are not those of ``metadata``.
         key: The column whose value names a row of a table, whatever else it says; empty where no
             column does.
-        exact: By field, what tells its value from others that read the same: a hash of the bytes,
+        exact: By field, a mark that separates its value from equal readings: a hash of the bytes,
             where characters do not give them back.
     """
 
@@ -120,7 +120,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the caller asked for, as in ``load``."""
+    """Options of the caller, as in ``load``."""
 
     unit: str | None = None
     text_field: str | None = None

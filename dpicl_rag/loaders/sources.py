@@ -1,4 +1,4 @@
-"""Files and directories, and what kind each file is."""
+"""Files and directories, and the kind of each file."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Source:
 
     @property
     def exact(self) -> str:
-        """What tells its name from others that read the same; see ``Record.exact``."""
+        """Mark that separates its name from equal readings; see ``Record.exact``."""
         return characters(os.fsencode(self._name))[1]
 
     @property
@@ -139,7 +139,7 @@ def kind_of(path: Path) -> Kind | None:
 
 
 def unsupported(path: Path) -> str:
-    """Why a file of no supported kind is not read, and what to do with it where that is known."""
+    """Reason why a file of no supported kind is not read, with the remedy where it is known."""
     way = WAYS_OUT.get(_suffix(path))
     return f"{UNSUPPORTED}; {way}" if way else UNSUPPORTED
 

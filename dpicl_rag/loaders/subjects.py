@@ -1,4 +1,4 @@
-"""Subjects of mail: what a reply, a forward or a gateway puts before them."""
+"""Subjects of mail, and the marks that replies, forwards and gateways put before them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads: which messages are one conversation, and so one privacy unit.
+"""Threads of messages: one conversation is one privacy unit.
 
 People quote each other, so a secret of one message stands in the answers to it. Only the whole
 conversation can be protected as one.
@@ -48,12 +48,12 @@ _LONGEST_ID = 200
 
 
 def thread_keys(message: ThreadKeys) -> tuple[str, ...]:
-    """What ties a message to others, its own id first."""
+    """Keys that tie a message to others, its own id first."""
     return (*_id_keys(message), *(_subject_keys(message) if is_marked(message.subject) else ()))
 
 
 def thread_offers(message: ThreadKeys) -> tuple[str, ...]:
-    """What ties a message to those that answer or forward it; see ``Origin.offers``."""
+    """Keys that tie a message to its answers and forwards; see ``Origin.offers``."""
     return () if is_marked(message.subject) else _subject_keys(message)
 
 

@@ -1,4 +1,4 @@
-"""What a unit is, in words that a user knows."""
+"""Names of units, in words that a user knows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dpicl_rag.loaders.records import Record
 
 
 def unit_in_words(records: Iterable[Record], unit: str | None) -> str:
-    """What a unit of a load is.
+    """Name of the unit of a load.
 
     Args:
         records: All that was read; of them only the kinds count.

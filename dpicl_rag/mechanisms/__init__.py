@@ -1,1 +1,1 @@
-"""Mechanisms: what experts say (utilities), what is drawn from (steps), and how (mechanisms)."""
+"""Utilities of experts, steps of an answer, and the mechanisms that draw from them."""

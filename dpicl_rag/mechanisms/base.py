@@ -1,4 +1,4 @@
-"""What every mechanism is: a price, and a way to draw from a step."""
+"""The interface of mechanisms: a price, and a draw from a step."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ChargedAlike(ABC):
 
 
 def no_ranges() -> NoReturn:
-    """What `Filter.weigh` is given by a mechanism that has no charge of a unit's own.
+    """The argument of `Filter.weigh` for a mechanism that has no charge of a unit's own.
 
     Raises:
         ConfigurationError: The filter asks.

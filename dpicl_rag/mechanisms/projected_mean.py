@@ -25,7 +25,7 @@ def squared_distances(points: torch.Tensor, centre: torch.Tensor) -> torch.Tenso
 
 
 def within(points: torch.Tensor, centre: torch.Tensor, radius: float) -> torch.Tensor:
-    """Which points lie in a ball, bool [points]."""
+    """Points that lie in a ball, bool [points]."""
     return squared_distances(points, centre) <= math.floor((radius * GRID) ** 2)
 
 

@@ -66,7 +66,7 @@ class RandomisedResponse:
                 return drawn
 
     def estimate(self, counts: Sequence[float]) -> list[float]:
-        """How many of the owners have each value, from how many reported it. Unbiased.
+        """Number of owners with each value, from the number of reports of it. Unbiased.
 
         Args:
             counts: Reports of each value, [size].

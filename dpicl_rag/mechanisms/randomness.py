@@ -1,4 +1,4 @@
-"""Where all coins come from: the operating system's generator, or a seed for tests."""
+"""Sources of coins: the operating system's generator, or a seed for tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Report noisy max with Gaussian noise: which sum is largest once noise is on each.
+"""Report noisy max with Gaussian noise: the index of the largest noisy sum.
 
 Only the index is released, so it costs no more than the Gaussian mechanism on all the sums, and in
 general less: with two labels the noise of both works against one difference.

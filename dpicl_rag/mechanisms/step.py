@@ -1,4 +1,4 @@
-"""What a mechanism draws from: the public row, and sums over experts. Never the experts' rows.
+"""Steps that mechanisms draw from: the public row, and sums over experts. Never their rows.
 
 Experts are added as whole numbers of a public unit, so the sum has the same bits in every order,
 with every sharding, and for every size of a slice. What an expert adds is measured from its own

@@ -1,4 +1,4 @@
-"""Bounded utilities: what one expert says about every token, and the public base measure.
+"""Bounded utilities: one expert's scores of every token, and the public base measure.
 
 Every utility is a pure function of one expert's log-probabilities and of the public row. Its
 range ``R`` bounds ``max_y f(y) - min_y f(y)`` for every input, which is all that the privacy proof

@@ -1,4 +1,4 @@
-"""What every method offers: the rows it needs, its charge, and a calibrated mechanism.
+"""The interface of methods: the rows they need, their charge, and a calibrated mechanism.
 
 A method turns label log-probabilities into a distribution over labels. Privacy is about the units
 of the context (``ADD_OR_REMOVE_ONE`` or ``REPLACE_ONE``); the query, the labels and every parameter
@@ -45,7 +45,7 @@ Parameters = Mapping[str, float | int | str]
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """How strong a method may be, and what one query then costs.
+    """The strength of a method, and the cost of one query.
 
     Attributes:
         mechanism: Draws one label.

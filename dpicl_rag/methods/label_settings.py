@@ -1,4 +1,4 @@
-"""Published methods in the private path: which label from documents, and with what settings."""
+"""Published methods in the private path: those that label from documents, and their settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows a method needs of the language model: public descriptions, no text.
+"""Layouts: the rows that a method needs of the language model, as public descriptions.
 
 A context holds units (examples). A layout says how its units become prompts; whoever runs the
 model turns each into a tensor of label log-probabilities. Layouts are value objects: equal ones

@@ -1,1 +1,1 @@
-"""What private answers are compared with."""
+"""Experiments: baselines, tasks, attacks and tables of the papers."""

@@ -26,7 +26,7 @@ from dpicl_rag.research.context_rows import LeaveOneOut
 from dpicl_rag.research.scores_folder import Record, Run
 
 PREDICTORS = ("zero-shot", "k-shot", "soft", "soft with prior", "hard")
-"""What is measured. ``soft with prior`` is ``p_0^(1 - n) prod p_i``, the exact posterior of
+"""Predictors to measure. ``soft with prior`` is ``p_0^(1 - n) prod p_i``, the exact posterior of
 examples that are independent given the label."""
 
 Predictor = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]

@@ -1,4 +1,4 @@
-"""Membership inference: how well scores tell examples of a context from others.
+"""Membership inference: how well scores separate examples of a context from others.
 
 The statistics only; `dpicl_rag.research.membership` computes the scores. Figures are for the
 owner of the examples: they come from exact distributions.
@@ -22,7 +22,7 @@ _CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """What an attack achieves.
+    """Figures of an attack.
 
     Attributes:
         auroc: Probability that a member scores higher than a non-member; 0.5 is guessing.
@@ -105,7 +105,7 @@ def _with_interval(found: float, resampled: NDArray[np.float64], confidence: flo
 
 
 def largest_auroc(epsilon: float, delta: float) -> float:
-    """What no attack on one (epsilon, delta)-DP output can exceed.
+    """The AUROC that no attack on one (epsilon, delta)-DP output can exceed.
 
     The area under ``TPR <= e^epsilon FPR + delta`` and its mirror image (Kairouz, Oh, Viswanath
     2015): ``e^epsilon / (1 + e^epsilon)`` at delta 0.

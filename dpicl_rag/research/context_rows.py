@@ -1,4 +1,4 @@
-"""Which subsets of a context the rows of a layout read, with the coins of the evaluation.
+"""Subsets of a context that the rows of a layout read, with the coins of the evaluation.
 
 The coins are repeatable and shared: the context for 4 experts is the beginning of the one for 8,
 and an example's coin is the same in both, so that rows can be shared too. This is for benchmark
@@ -33,7 +33,7 @@ class LeaveOneOut:
 
 
 Rows = Layout | LeaveOneOut
-"""What a run can be asked for."""
+"""Layouts that a run can be asked for."""
 
 
 def name_of(layout: Rows) -> str:

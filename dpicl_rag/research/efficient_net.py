@@ -20,7 +20,7 @@ _KEPT = 10_000  # pictures that were seen; about 11 kB each
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Seen:
-    """What the network sees in a picture.
+    """Features and words that the network sees in a picture.
 
     Attributes:
         features: Of unit length, float64 [1280].
@@ -98,7 +98,7 @@ class EfficientNetLite:
 
 
 def _arithmetic() -> tuple[object, ...]:
-    """What last bits follow from and a process may change.
+    """State of the process that decides last bits.
 
     Kept without it, bits of before would stay for as long as no other picture displaces them.
     """

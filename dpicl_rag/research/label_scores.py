@@ -22,7 +22,7 @@ _SPREAD = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a query may be answered with.
+    """The answers to choose from for a query.
 
     Attributes:
         labels: Names, in the order of the columns.
@@ -147,7 +147,7 @@ def _choice(labels: tuple[str, ...], tokens: Sequence[Sequence[int]], right: int
 
 
 def _shared(tokens: Sequence[Sequence[int]]) -> int:
-    """How many tokens all begin with; each keeps at least one of its own."""
+    """Number of tokens that all begin with; each keeps at least one of its own."""
     shared = 0
     while all(len(t) > shared + 1 for t in tokens) and len({t[shared] for t in tokens}) == 1:
         shared += 1

@@ -62,7 +62,7 @@ def run(
         text_tokens: Texts are cut to this public number of tokens.
         kind: What the queries are; see ``Settings``. For ``membership`` there are twice as many
             as experts.
-        on_progress: Told how far it is.
+        on_progress: Called with the number of queries that are done, and of all.
 
     Raises:
         ConfigurationError: The task has fewer examples than experts or fewer test items than

@@ -173,7 +173,7 @@ def run(
         seeds: How many contexts, of one query each.
         epsilon: Kept beside the rows, which do not depend on it.
         delta: The same.
-        on_progress: Told how far it is.
+        on_progress: Called with the number of seeds that are done, and of all.
 
     Raises:
         ConfigurationError: Some classes have fewer pictures than a context needs, or the folder
@@ -221,7 +221,7 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What a seed draws.
+    """The draws of a seed.
 
     Attributes:
         context: For each pair the place of its picture in the pool, and of its name.
@@ -289,7 +289,7 @@ def _rows(
     query: Picture | None,
     names: Sequence[str],
 ) -> dict[Subset, Sequence[float]]:
-    """What each expert says. One with nothing to read is not there, and nothing is of no query."""
+    """Rows of the experts: none for one with nothing to read, and none at all without a query."""
     if query is None:
         return {}
     read: dict[Subset, Sequence[Example]] = {}

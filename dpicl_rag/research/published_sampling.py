@@ -1,4 +1,4 @@
-"""What DP-TabICL prints about sampling, and what it truly is. For comparison, not for use.
+"""The epsilon that DP-TabICL prints for sampling, and the true one. For comparison, not for use.
 
 Carey et al. 2024, "DP-TabICL: In-Context Learning with Differentially Private Tabular Data". Its
 accuracies stand under the epsilon of what runs on a sample, before amplification.

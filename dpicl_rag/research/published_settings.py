@@ -1,4 +1,4 @@
-"""Settings that papers and their code use, and what they truly cost. For comparison, not for use.
+"""Settings that papers and their code use, and their true cost. For comparison, not for use.
 
 ``few-shot``: Tang et al., ICLR 2024, "Privacy-Preserving In-Context Learning with Differentially
 Private Few-Shot Generation". ``adaptive``: Gao et al., ICLR 2025, "Data-adaptive Differentially
@@ -48,7 +48,7 @@ class Run:
     multiplier: float
 
     def epsilon(self, *, labels_change: bool = False) -> float:
-        """What it costs where every token has a sample of its own, by the exact profile.
+        """Its cost where every token has a sample of its own, by the exact profile.
 
         Args:
             labels_change: Whether a replaced unit may have another label: two pools change then.

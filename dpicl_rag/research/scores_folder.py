@@ -24,7 +24,7 @@ _DIGITS = 6  # decimals of a stored log-probability; far below what a prediction
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the scores of a run depend on; a folder holds scores of one of them.
+    """Settings that the scores of a run depend on; a folder holds scores of one of them.
 
     Attributes:
         task: Name of the task.
@@ -52,7 +52,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Reporting:
-    """What ``report`` shows unless told otherwise; scores do not depend on it.
+    """Defaults of what ``report`` shows; scores do not depend on them.
 
     Attributes:
         methods: Names.

@@ -50,7 +50,7 @@ _RESULTS = "results.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the results of a run depend on.
+    """Settings that the results of a run depend on.
 
     Attributes:
         task: Name of the task.
@@ -208,7 +208,7 @@ class SyntheticReport(LinesReport[Line]):
 
 
 def read_report(folder: Path) -> SyntheticReport:
-    """What a run found, finished or not.
+    """The report of a run, finished or not.
 
     Raises:
         ConfigurationError: The folder holds none, or a damaged one.
@@ -249,7 +249,7 @@ def _shots(
         [LabelledDocument(i.text, i.answer) for i in task.pool] if private else [],
         labels,
         method=cast("ExamplesMethod", name),
-        epsilon=arm.epsilon or 1.0,  # of no data, nothing is told
+        epsilon=arm.epsilon or 1.0,  # of no data, nothing is reported
         delta=settings.delta,
         max_tokens=settings.max_tokens,
         experts=settings.experts,

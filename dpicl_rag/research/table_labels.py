@@ -1,4 +1,4 @@
-"""Labels of table rows from private demonstrations, beside what needs no language model.
+"""Labels of table rows from private demonstrations, beside classifiers without language model.
 
 For every seed and data set: noise is drawn once for each release, demonstrations are drawn from
 what was released, and the language model answers queries by the likelihood of the labels. Beside
@@ -73,7 +73,7 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the results of a run depend on. More tasks and more seeds go on with a run.
+    """Settings that the results of a run depend on. More tasks and more seeds go on with a run.
 
     Attributes:
         model: Fingerprint.
@@ -212,7 +212,7 @@ class TabularReport(LinesReport[Line]):
 
 
 def read_report(folder: Path) -> TabularReport:
-    """What a run found, finished or not.
+    """The report of a run, finished or not.
 
     Raises:
         ConfigurationError: The folder holds none, or a damaged one.

@@ -45,7 +45,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    r"""How examples and a query become a prompt: ``header``, examples, query.
+    r"""Template of a prompt: ``header``, examples, query.
 
     An example is ``{opening} {text}\n{closing} {answer}\n\n``, and a query stops after
     ``{closing}``, as in Calibrate Before Use (Zhao et al. 2021), which the papers follow.

@@ -1,4 +1,4 @@
-"""Who may ask, and when: places for answers, and the engine that they share."""
+"""Admission of callers: places for answers, and the engine that they share."""
 
 from __future__ import annotations
 

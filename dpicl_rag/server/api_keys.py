@@ -1,4 +1,4 @@
-"""API keys: who may ask, and what of. The file holds hashes, never a key."""
+"""API keys and their rights. The file holds hashes, never a key."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _VERSION_2 = (
     "ALTER TABLE key ADD COLUMN a_minute INTEGER CHECK (a_minute > 0)",
 )
 _VERSION_3 = (
-    # A key made again under a name is another one: what was told to the first is not told to it.
+    # A key made again under a name is another one: answers to the first are not its own.
     "ALTER TABLE key ADD COLUMN id TEXT",
     "UPDATE key SET id = lower(hex(randomblob(16)))",
     "CREATE UNIQUE INDEX key_id ON key (id)",
@@ -64,7 +64,7 @@ _KIND = FileKind(
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks.
+    """A caller, by the API key.
 
     Attributes:
         name: The ledger's caller; None where no keys are in use.
@@ -175,7 +175,7 @@ class KeyFile:
             raise _nobody(name)
 
     def callers(self) -> list[Caller]:
-        """Who has a key, by name."""
+        """Callers that have a key, by name."""
         query = f"SELECT {_COLUMNS} FROM key ORDER BY name"  # noqa: S608 - names of columns
 
         def read(connection: sqlite3.Connection) -> list[Caller]:
@@ -186,7 +186,7 @@ class KeyFile:
         return self._file.now().read(read)
 
     def find(self, key: str) -> Caller | None:
-        """Whose key this is.
+        """The caller of a key.
 
         Found by its hash: how long that takes tells nothing of the keys that are there.
         """
@@ -236,7 +236,7 @@ class KeyFile:
             raise _nobody(name)
 
     def closed(self) -> dict[str, str | None]:
-        """Corpora that one key alone may ask, and whose it is; None where that key is gone."""
+        """Corpora that one key alone may ask, and its name; None where that key is gone."""
         query = "SELECT corpus, name FROM closed LEFT JOIN key ON id = closed.key ORDER BY corpus"
         return self._file.now().read(lambda c: dict(c.execute(query).fetchall()))
 
@@ -253,7 +253,7 @@ class KeyFile:
         self._file.close()
 
     def _write(self, statement: str, values: tuple[Any, ...]) -> int:
-        """How many rows it has changed."""
+        """Number of rows that it has changed."""
         database = self._file.now()
         changed = database.write(lambda c: c.execute(statement, values).rowcount)
         database.flush()

@@ -166,14 +166,14 @@ def create_app(
 
     @app.get("/v1/budget")
     def budget(caller: Asking) -> dict[str, Any]:
-        """What is left to the caller, by corpus. Public numbers."""
+        """Budgets left to the caller, by corpus. Public numbers."""
         return {
             "data": [views.budget(catalogue, name, caller) for name in catalogue.open_to(caller)]
         }
 
     @app.get("/v1/memory")
     def memory(caller: Asking, model: str | None = None) -> dict[str, Any]:
-        """What was released to the caller before, the newest first. Public to this caller."""
+        """Answers released to the caller before, the newest first. Public to this caller."""
         names = [model] if model is not None else catalogue.open_to(caller)
         found = [
             entry for name in names for entry in catalogue.remembered(name, caller, MOST_REMEMBERED)
@@ -183,7 +183,7 @@ def create_app(
 
     @app.get("/v1/caller")
     def who(caller: Asking) -> dict[str, Any]:
-        """Who asks: the name of the key, None where no keys are in use; and who answers."""
+        """The caller: the name of the key, None where no keys are in use; and the model."""
         return {
             "name": caller.name,
             "role": caller.role,

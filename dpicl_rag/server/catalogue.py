@@ -1,4 +1,4 @@
-"""What is served: corpora by name, one model, a ledger, and the memory of each caller."""
+"""The catalogue of a server: corpora by name, one model, a ledger, each caller's memory."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Catalogue:
         self._answers: AnswerFile | None = None
 
     def __repr__(self) -> str:
-        return f"House({sorted(self.corpora)})"
+        return f"Catalogue({sorted(self.corpora)})"
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -165,13 +165,13 @@ class Catalogue:
         return llm.stream(asked.question, documents, fresh=asked.fresh, on_progress=on_progress)
 
     def answer(self, name: str, stream: PrivateStream) -> PrivateAnswer:
-        """What an ended stream released, with its guarantee: that of the public model is whole."""
+        """The answer of an ended stream, with its guarantee: that of the public model is whole."""
         if name != PUBLIC:
             return stream.answer
         return replace(stream.answer, epsilon=0.0, delta=0.0, rho=0.0, supported=None)
 
     def memory(self, name: str, caller: Caller) -> AnswerMemory | None:
-        """What was released to a caller before."""
+        """The memory of answers released to a caller before."""
         served = self.served(name, caller)
         if self._memory is None or served is None:
             return None
@@ -184,7 +184,7 @@ class Catalogue:
         )
 
     def remembered(self, name: str, caller: Caller, most: int) -> list[Entry]:
-        """What was released to this caller of a corpus, the newest first.
+        """Answers released to this caller of a corpus, the newest first.
 
         Args:
             name: The corpus.
@@ -237,7 +237,7 @@ class Catalogue:
         return epsilon_to_rho(config.epsilon, config.delta)
 
     def answers_left(self, name: str, caller: Caller) -> int | None:
-        """How many more answers the budgets pay for by the public bound; None without a limit."""
+        """Answers that the budgets still pay for by the public bound; None without a limit."""
         price = self.price(name)
         left = [affordable(one.unit_remaining, price) for one in self.budgets(name, caller)]
         return min((answers for answers in left if answers is not None), default=None)

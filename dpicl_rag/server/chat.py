@@ -1,4 +1,4 @@
-"""``/v1/chat/completions``: one question, its turns, and how it ends."""
+"""``/v1/chat/completions``: one question, its admission, and its end."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Answering:
         name: The model that was asked: a corpus.
         caller: Who asks.
         asked: The question.
-        exchange: Told the answer when it has ended.
+        exchange: Takes the answer when it has ended.
     """
 
     catalogue: Catalogue
@@ -62,7 +62,7 @@ class Answering:
 
     @property
     def part_read(self) -> float:
-        """Which part of the documents is read, in tenths. Public, and no count."""
+        """The part of the documents that is read, in tenths. Public, and no count."""
         return math.floor(_PARTS * self._read) / _PARTS
 
     @property
@@ -184,7 +184,7 @@ async def streamed(
 
 
 async def _unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T | None:
-    """What the work gives; None if the client hangs up before, which ends the work."""
+    """The result of the work; None if the client hangs up before, which ends the work."""
     working = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(_hung_up(request))
     try:

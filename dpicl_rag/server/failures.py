@@ -20,7 +20,7 @@ _FAILED = "this answer could not be given; ask again later"
 
 
 class FailureDetail(BaseModel):
-    """What went wrong, as OpenAI's clients read it."""
+    """Details of a failure, as OpenAI's clients read them."""
 
     message: str
     type: str
@@ -83,10 +83,10 @@ class _Plain(JSONResponse):
 
 
 def refusal(error: Exception) -> Refusal:
-    """What a caller is told of an exception.
+    """The refusal that a caller gets for an exception.
 
     Messages of settings and budgets are public (see ``dpicl_rag.errors``). Whatever else goes
-    wrong is told in one sentence, the same for all: it may have its cause in a document.
+    wrong is reported in one sentence, the same for all: it may have its cause in a document.
     """
     if isinstance(error, Refusal):
         return error

@@ -1,4 +1,4 @@
-"""A connection of the server: one that asks for nothing is hung up on."""
+"""Connections with a deadline: a client that sends no request is disconnected."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dpicl_rag.server.failures import Refusal
 from dpicl_rag.server.limits import busy
 
 SECONDS = 20.0
-"""For a client to say what it wants, from when it may speak."""
+"""For a client to send a request, from when it may."""
 
 
 MOST = 2048

@@ -1,4 +1,4 @@
-"""What owners start and watch: one job at a time."""
+"""Jobs that owners start and watch: one at a time."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Jobs:
     def fail(self, job: Job, error: BaseException) -> None:
         """End a job that could not go on.
 
-        Owners are told what the library says on purpose: of their own file, to them alone.
+        Owners see what the library says on purpose: of their own file, and they alone.
         """
         if job.stopping or isinstance(error, Stopped | asyncio.CancelledError):
             job.state, job.error = "stopped", None

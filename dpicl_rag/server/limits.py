@@ -1,4 +1,4 @@
-"""What a server allows. All of it is public."""
+"""Limits of the server: answers at once, waiting, rates, time. All of them public."""
 
 from __future__ import annotations
 

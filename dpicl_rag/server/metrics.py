@@ -1,4 +1,4 @@
-"""What operators watch: public numbers only."""
+"""Metrics for operators: public numbers only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpicl_rag.server.api_keys import Caller
 
 
 class _Counter(Counter):
-    """Without the moment at which it was made, which Prometheus' own would tell."""
+    """A counter without its time of creation, which Prometheus' own would reveal."""
 
     def _child_samples(self) -> Iterable[Sample]:
         return [one for one in super()._child_samples() if one.name == "_total"]

@@ -1,6 +1,6 @@
-"""What owners may do: fill corpora, set budgets, audit. Callers get a 403.
+"""Endpoints of owners: corpora, budgets, audits. Callers get a 403.
 
-What is told here may follow from the documents: it is for their owner.
+Responses may follow from the documents: they are for their owner.
 """
 
 import asyncio
@@ -111,7 +111,7 @@ class AuditRequest(BaseModel):
 
 @dataclass(frozen=True)
 class OwnerTools:
-    """What owners work with.
+    """Tools of owners.
 
     Attributes:
         uploads: Where uploads go; None takes none.
@@ -188,7 +188,7 @@ def owner_endpoints(
 
     @router.get("")
     def overview(owner: Owning) -> dict[str, Any]:
-        """What there is to work with: corpora, callers, their budgets and the latest job."""
+        """Corpora, callers, their budgets and the latest job."""
         corpora = catalogue.open_to(owner)
         closed = {} if keys is None else keys.closed()
         everyone = owner.corpora is None
@@ -308,7 +308,7 @@ def owner_endpoints(
 
 
 async def _unless_stopped(work: Coroutine[Any, Any, T], job: Job, admission: Admission) -> T:
-    """What the work gives; it ends when the job is stopped or the server goes down.
+    """The result of the work; it ends when the job is stopped or the server goes down.
 
     Raises:
         Refusal: It was ended.

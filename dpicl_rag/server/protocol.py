@@ -1,4 +1,4 @@
-"""What OpenAI's clients send and read: the parts that have a meaning here."""
+"""Messages of OpenAI's clients, in and out: the parts that have a meaning here."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Message(BaseModel):
 
     @property
     def text(self) -> str:
-        """What it says."""
+        """Its text."""
         if isinstance(self.content, str):
             return self.content
         return "".join(part.text for part in self.content or ())
@@ -77,7 +77,7 @@ class StreamOptions(BaseModel):
 
 
 class Extension(BaseModel):
-    """What OpenAI's API has no field for: the object ``dpicl`` of a request.
+    """Fields that OpenAI's API lacks: the object ``dpicl`` of a request.
 
     Attributes:
         fresh: Ask the documents again where the memory has the answer to the same question.
@@ -171,7 +171,7 @@ def model(name: str) -> dict[str, Any]:
 
 
 def finish_reason(stopped: StoppedBy) -> str:
-    """Why an answer ended, in OpenAI's words."""
+    """The end of an answer, in OpenAI's words."""
     return "stop" if stopped == "end" else "length"
 
 

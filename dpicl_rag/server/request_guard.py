@@ -1,4 +1,4 @@
-"""What surrounds every request: limits of size and time, headers, and silence about what failed."""
+"""The guard around every request: limits of size and time, headers, silence about failures."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RequestGuard:
     Args:
         app: What is inside.
         most_bytes: Of a body, by path.
-        told: Told what the request noted in its state, and the status of its answer; 0 if none
+        told: Called with what the request noted in its state, and the answer's status; 0 if none
             was sent.
     """
 

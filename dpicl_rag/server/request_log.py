@@ -12,7 +12,7 @@ from dpicl_rag.answering.answers import PrivateAnswer
 
 @dataclass
 class Exchange:
-    """What is told of one question. Public, but for the question, which is its asker's own.
+    """The log entry of one question. Public, but for the question, which is its asker's own.
 
     Attributes:
         corpus: The model that was asked; empty before it is known to be there.

@@ -1,4 +1,4 @@
-"""Runs the server, and ends it without losing an answer that is under way."""
+"""Run and shutdown of the server, without losing an answer that is under way."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class DrainingServer(uvicorn.Server):
         """Serve until a signal comes.
 
         Args:
-            on_start: Told the address when questions are taken.
+            on_start: Called with the address when questions are taken.
 
         Raises:
             ConfigurationError: The address is taken, or not this machine's.
@@ -65,7 +65,7 @@ class DrainingServer(uvicorn.Server):
             self._on_start()
 
     async def on_tick(self, counter: int) -> bool:
-        """See uvicorn. Until the last answer has ended, those who ask are told to come back."""
+        """See uvicorn. Until the last answer has ended, callers are asked to come back."""
         done = await super().on_tick(counter)
         drained = not self._admission.inside or time.monotonic() > self._patient_until
         return done and (drained or self.force_exit)

@@ -8,7 +8,7 @@ from dpicl_rag.server.api_keys import BYTES, PREFIX, Caller
 
 
 class RunKey:
-    """Whoever has it is the owner, until the server ends.
+    """The owner's key, until the server ends.
 
     Where a connection comes from says nothing of who asks: a proxy, a tunnel and a page under a
     name that leads here all ask from this machine. So there is a key here too.
@@ -29,5 +29,5 @@ class RunKey:
         return Caller(None, "owner") if known else None
 
     def address(self, url: str) -> str:
-        """Where the page opens with this key; what stands behind ``#`` is not sent anywhere."""
+        """Address of the page with this key; what stands behind ``#`` is not sent anywhere."""
         return f"{url}#{self.text}"

@@ -21,7 +21,7 @@ _PROMPT = frozenset({"system", "answer_prefix"})
 
 @dataclass(frozen=True)
 class CorpusSettings:
-    """How one corpus is searched and answered from.
+    """Settings of searches in one corpus, and of answers from it.
 
     Attributes:
         privacy: Fields of ``PrivacyConfig``.

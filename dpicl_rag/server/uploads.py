@@ -1,4 +1,4 @@
-"""Where owners' documents go: from an upload into a corpus that is served at once."""
+"""Uploads of owners: from a file into a corpus that is served at once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SKIPPED = 20  # named in the account of an ingest
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """How an upload is read, as in ``load``; the defaults where None.
+    """Options for reading an upload, as in ``load``; the defaults where None.
 
     Attributes:
         unit: What is protected as one.
@@ -202,7 +202,7 @@ class Uploads:
 
 
 class _Waiting:
-    """An embedder that takes turns with answers, a batch at a time. For worker threads."""
+    """An embedder that waits for the engine like an answer, for each batch. For worker threads."""
 
     def __init__(
         self, inner: Embedder, admission: Admission, loop: asyncio.AbstractEventLoop
@@ -223,7 +223,7 @@ class _Waiting:
 
 
 def file_name(given: str) -> str:
-    """The last part of a client's path, printable and short; its ending tells the kind."""
+    """The last part of a client's path, printable and short; its ending shows the kind."""
     last = PurePosixPath(given.replace("\\", "/")).name
     name = "".join(letter for letter in last if letter.isprintable()).strip()
     while len(name.encode()) > _LONGEST:

@@ -1,4 +1,4 @@
-"""What the page shows: public numbers of budgets, and what was released to a caller before."""
+"""Views for the page: public numbers of budgets, and answers released to a caller before."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def scope(one: ScopeStatus, delta: float, price: float) -> dict[str, Any]:
 
 
 def owned(catalogue: Catalogue, one: ScopeStatus, delta: float) -> dict[str, Any]:
-    """A budget as its owner sees it: a caller's is to pay for answers of the dearest corpus."""
+    """A budget as its owner sees it: a caller's pays for answers of the most expensive corpus."""
     names = [one.name] if one.kind == "corpus" else list(catalogue.corpora)
     price = max(
         map(catalogue.price, names), default=epsilon_to_rho(PrivacyConfig.create().epsilon, delta)
@@ -80,7 +80,7 @@ def remembered(entry: Entry) -> dict[str, Any]:
 
 
 def _answers(one: ScopeStatus, price: float) -> dict[str, Any]:
-    """How many answers a budget pays for in a period and from now on, by the public bound."""
+    """Answers that a budget pays for in a period and from now on, by the public bound."""
     budget = one.budget if one.unit_budget is None else one.unit_budget
     left = affordable(one.unit_remaining, price)
     return {"answers": affordable(budget, price), "answers_left": left}

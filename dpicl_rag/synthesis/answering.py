@@ -10,7 +10,7 @@ from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.prompts import PromptTemplate
 
 RECORDS = 1
-"""Records that an answer reads unless told otherwise: the packaged model confuses several."""
+"""Records that an answer reads by default: the packaged model confuses several."""
 
 
 def ordinary_answer(

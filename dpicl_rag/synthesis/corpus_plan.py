@@ -1,4 +1,4 @@
-"""What a synthetic corpus costs, and how it is drawn: fixed before any document is read."""
+"""The plan of a synthetic corpus: its cost and its draws, fixed before any document is read."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class CorpusPlan:
 
     @property
     def record_rho(self) -> float:
-        """What one record costs a unit at most; it is in ``topics_per_unit`` of them."""
+        """The most that one record costs a unit; it is in ``topics_per_unit`` of them."""
         return (self.rho - self.keys_rho) / self.topics_per_unit
 
     @property
@@ -140,11 +140,11 @@ class CorpusPlan:
         return [*of_list, *(trie.rounds if trie is not None else ())]
 
     def record(self) -> Plan:
-        """How a record is drawn."""
+        """The plan of one record."""
         return answer_plan(self._config(), DIRECT, 0.0)
 
     def run_plan(self, source: str, model: str) -> synthesis_folder.Plan:
-        """What a folder keeps of it.
+        """The part of it that a folder keeps.
 
         Args:
             source: Name of the corpus.

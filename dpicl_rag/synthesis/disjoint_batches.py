@@ -12,7 +12,7 @@ from dpicl_rag.synthesis.unit_budgets import UnitBudgets
 
 
 class Batches:
-    """Which units write which text, and what each may still spend. Private.
+    """Units that write each text, and their remaining budgets. Private.
 
     A unit's batch follows from a key of the run and from the unit alone, so another unit's arrival
     moves none, and a run that goes on has the same ones. A unit is in one text of each of its
@@ -59,7 +59,7 @@ class Batches:
         }
 
     def filter(self, units: Sequence[str]) -> IndividualFilter:
-        """How the experts of a text pay.
+        """The filter by which the experts of a text pay.
 
         Args:
             units: The unit of each expert.

@@ -1,4 +1,4 @@
-"""How an example, and the one to be written, stand in a prompt. Everything in it is public."""
+"""The template of a prompt with examples and one to be written. Everything in it is public."""
 
 from __future__ import annotations
 

@@ -278,7 +278,7 @@ class _Writer:
         return read(self._model, self._prompts[label], inputs, room=self._max_tokens)
 
     def _inputs(self, label: str, members: Iterable[Sequence[str]]) -> list[Input]:
-        """What experts read. One that has nothing to read has nothing to say."""
+        """Inputs of experts. One that has nothing to read has nothing to say."""
         return [own for own in self._digests(label, members) if own]
 
     def _digests(self, label: str, members: Iterable[Sequence[str]]) -> list[Input]:

@@ -1,4 +1,4 @@
-"""What a synthesis of examples costs and how tokens are drawn: public, before any data is read."""
+"""The plan of a synthesis of examples: its cost and its draws, public, before any data is read."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ class _Sampled:
 
     @property
     def _sums_l2(self) -> float:
-        """How far probability vectors' sum moves."""
+        """Distance by which the sum of probability vectors moves."""
         return SQRT_2 if self._changed else 1.0
 
     @property

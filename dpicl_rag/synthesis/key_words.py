@@ -1,4 +1,4 @@
-"""Key words: what many units say, found by noisy counts.
+"""Key words: words of many units, found by noisy counts.
 
 Two ways, both sums to which each unit adds its own words and nothing else, with discrete Gaussian
 noise on every count of a public set of candidates, also on those that are zero. A count that is
@@ -30,7 +30,7 @@ LEVELS = 7
 """Of the trie."""
 
 LONGEST = 2 * LEVELS
-"""Letters by which the words of the trie are told apart."""
+"""Letters by which the words of the trie are distinguished."""
 
 _END = "$"  # in the trie: the word ends here
 
@@ -121,7 +121,7 @@ class Trie:
         return 2 * self.levels
 
     def known_by(self, word: str) -> str:
-        """How a word would come out."""
+        """The form in which a word would come out."""
         return word[: self.longest]
 
     def release(self, units: Sequence[Iterable[str]], count: Count) -> list[Key]:

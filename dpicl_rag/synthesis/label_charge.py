@@ -1,4 +1,4 @@
-"""What texts of several labels cost one unit: side by side where it has one label, else added."""
+"""The cost of several labels' texts to one unit: in parallel if it has one label, else added."""
 
 from __future__ import annotations
 

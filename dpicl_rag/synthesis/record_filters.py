@@ -1,4 +1,4 @@
-"""Which records are kept: decided from a record's own text, so it costs nothing."""
+"""Filters of records: they look at a record's own text alone, so they cost nothing."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def draw_record(
 
 
 def _unread(rows: Rows, drawn: Sequence[int], kept: Sequence[int]) -> Sequence[int]:
-    """What the rows have not read of the tokens that stay; they forget those that do not.
+    """Tokens that stay and that the rows have not read; the rows forget those that do not.
 
     Rows have read all drawn tokens but the last.
     """

@@ -1,4 +1,4 @@
-"""What a synthesis releases: records, each a DP output, and the public numbers beside them."""
+"""The release of a synthesis: records, each a DP output, and the public numbers beside them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dpicl_rag.retrieval.embeddings import Embedder
 
 StoppedBy = Literal["end", "length", "budget", "interrupted"]
-"""Why a record ended: a stop token or string, its length, the budget, or a kill of the run."""
+"""The end of a record: a stop token or string, its length, the budget, or a kill of the run."""
 
 _VERSION = 1
 
@@ -69,7 +69,7 @@ class Synthesis:
 
     @staticmethod
     def read(path: str | Path) -> Synthesis:
-        """What `write` has written.
+        """Read the files of `write`.
 
         Raises:
             ConfigurationError: A file is missing or damaged.

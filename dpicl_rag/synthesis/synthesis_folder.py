@@ -1,4 +1,4 @@
-"""A synthesis on disk: what is fixed before any data are read, and what was released since.
+"""A synthesis on disk: its plan, fixed before any data are read, and its releases.
 
 The order is: charge, draw, commit to the ledger, write here, show. So a kill at any instant leaves
 at most one paid token that nobody saw. The run that goes on in the folder draws nothing twice:
@@ -44,7 +44,7 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run does and costs: fixed before any data are read, and public.
+    """The work and the cost of a run: fixed before any data are read, and public.
 
     Attributes:
         settings: All that the records depend on, as JSON has it; the model's fingerprint too.
@@ -56,7 +56,7 @@ class Plan:
 
     @property
     def digest(self) -> str:
-        """Tells two plans apart."""
+        """A digest that distinguishes plans."""
         text = json.dumps([self.settings, self.charges], sort_keys=True, allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
 

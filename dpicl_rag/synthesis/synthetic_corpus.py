@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dpicl_rag.retrieval.embeddings import Embedder
 
 RECORDS = "records.jsonl"
-"""What a finished run keeps in its folder, beside the journal."""
+"""Files that a finished run keeps in its folder, beside the journal."""
 
 _NO_CORPUS = "default"  # where a ledger books lists
 
@@ -179,7 +179,7 @@ class _Writer:
         self._randomness = randomness
 
     def rho_left(self) -> float:
-        """What the rest of the run costs any unit at most: what was released is paid for."""
+        """The most that the rest of the run costs any unit: what was released is paid for."""
         plan, run = self._plan, self._run
         if not run.has_released(plan.rounds()):
             return plan.rho

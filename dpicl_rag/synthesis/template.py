@@ -59,7 +59,7 @@ class RecordField:
         return any(s in text for s in self.stop)
 
     def kept(self, tokenizer: Tokenizer, drawn: Sequence[int]) -> int:
-        """How many of the tokens stand before the end."""
+        """Number of tokens before the end."""
         if not self.ended(tokenizer, drawn):
             return len(drawn)
         value = self.value(tokenizer, drawn)
@@ -92,7 +92,7 @@ class RecordExample:
 
 @dataclass(frozen=True, slots=True)
 class RecordTemplate:
-    """How a record is asked for and put together. Everything in it is public.
+    """The template of a record and of the prompt for it. Everything in it is public.
 
     Attributes:
         fields: In order.

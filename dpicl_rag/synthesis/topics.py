@@ -1,4 +1,4 @@
-"""Topics and batches: which released keys a unit writes about, and in which record.
+"""Topics and batches: the released keys that a unit writes about, and the record for each.
 
 Both are functions of the unit, of released keys and of a coin of its own. So a unit that arrives
 adds one expert to each of its records, and changes no other (stability 1, 0). A batch filled by
@@ -31,7 +31,7 @@ class Topic:
 
     @property
     def count(self) -> NoisyCount:
-        """How many units a batch has, as far as it was released."""
+        """Number of units in a batch, as far as it was released."""
         return NoisyCount(self.key.count, self.key.sigma).thinned(1 / self.batches)
 
 
@@ -51,7 +51,7 @@ def topics_for(keys: Sequence[Key], batch: int, most: int) -> list[Topic]:
 
 
 def joined(words: Collection[str], topics: Sequence[Topic], most: int) -> list[int]:
-    """Which topics a unit joins: those of its own words.
+    """Topics that a unit joins: those of its own words.
 
     Args:
         words: Of the unit, as they would be released.

@@ -1,7 +1,7 @@
-"""What each unit may still spend in a run. Private: it is in no error and no repr.
+"""Remaining budgets of the units in a run. Private: they are in no error and no repr.
 
 A unit's limit follows from what it has spent itself and from public numbers, as a privacy filter
-needs (`dpicl_rag.answering.privacy_filters`). A unit that cannot pay is silent, and nobody is told.
+needs (`dpicl_rag.answering.privacy_filters`). A unit that cannot pay is silent, without notice.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class UnitBudgets:
         return "UnitBudgets(<private>)"
 
     def able(self, rho: float) -> list[bool]:
-        """Which units can pay so much."""
+        """Units that can pay so much."""
         return [left >= rho for left in self._left]
 
     def pay_counts(self, counts: Sequence[int], noise: DiscreteGaussian, most: int) -> None:
@@ -52,7 +52,7 @@ class UnitBudgets:
         self._left = [left - cost for left, cost in zip(self._left, charges, strict=True)]
 
     def filter(self, units: Sequence[str], record_rho: float, worst: float) -> IndividualFilter:
-        """How experts pay: each up to the record's price, or to what its unit has left.
+        """The filter of the experts: each pays up to the record's price, or what its unit has left.
 
         Args:
             units: The unit of each expert.

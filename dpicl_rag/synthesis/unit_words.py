@@ -12,7 +12,7 @@ from functools import lru_cache
 from dpicl_rag.language_models.tokenizer import Tokenizer
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
-"""What words are made of; capitals and accents are taken off."""
+"""Letters of words; capitals and accents are taken off."""
 
 SHORTEST = 4
 _WORD = re.compile(rf"[{ALPHABET}]{{{SHORTEST},}}")
@@ -40,7 +40,7 @@ class UnitWords:
 
 
 class PublicWords:
-    """What a model's tokenizer tells about words: which are common, and how common.
+    """Common words by a model's tokenizer, and how common they are.
 
     Args:
         tokenizer: Of any model. Its vocabulary was fixed before the private documents were read.

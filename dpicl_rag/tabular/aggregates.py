@@ -128,7 +128,7 @@ def read_aggregates(found: Mapping[str, Any], schema: Schema) -> Aggregates:
 
 @dataclass(frozen=True, slots=True)
 class AggregatesPlan:
-    """What aggregates cost, and how. Public, before any row is read.
+    """The cost of aggregates and its parts. Public, before any row is read.
 
     Attributes:
         schema: Of the rows.
@@ -174,7 +174,7 @@ class AggregatesPlan:
 
     @property
     def epsilon_of_sample(self) -> float:
-        """What the release would cost without the sampling; see the module."""
+        """The cost of the release without the sampling; see the module."""
         if self.rate == 1:
             return self.epsilon
         if self.epsilon > 700:
@@ -193,7 +193,7 @@ class AggregatesPlan:
 
     @property
     def rho(self) -> float:
-        """What a ledger is charged, zCDP rho. Parts are added up where all rows are read."""
+        """The charge in a ledger, zCDP rho. Parts are added up where all rows are read."""
         return self.charge.rho if self.rate == 1 else zcdp(self.epsilon)
 
     def key_of(self, encoded: Encoded) -> Key:

@@ -1,4 +1,4 @@
-"""What a release from a table costs, and the noise that it pays for: public, before rows are read.
+"""The charge of a release from a table, and its noise: public, before any row is read.
 
 One row is one privacy unit, and moves a few whole numbers by at most a public amount each. Every
 number gets noise of its own. ``touched`` counts the moves: under add-or-remove a row comes or goes;
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What one release costs every privacy unit.
+    """The cost of one release to every privacy unit.
 
     Attributes:
         epsilon: The release is (epsilon, delta)-DP.
@@ -57,7 +57,7 @@ class Charge:
 
     @property
     def moves(self) -> int:
-        """How many numbers differ between neighbours, each by 1."""
+        """Count of the numbers that differ between neighbours, each by 1."""
         return self.touched * (2 if self.adjacency is Adjacency.REPLACE_ONE else 1)
 
     @property
@@ -67,7 +67,7 @@ class Charge:
 
     @property
     def rho(self) -> float:
-        """What a ledger is charged, zCDP rho.
+        """The charge in a ledger, zCDP rho.
 
         Pure shares are moves of numbers with noise of their own, so their rhos add up; that is
         less than the rho of epsilon taken as a whole.

@@ -4,7 +4,7 @@ Nobody needs to be trusted: the aggregator sees reports and never a row. Two way
 
 *One attribute*: a person draws one column, by a public coin, and sends its value together with
 the label by generalised randomised response, with the whole epsilon. The aggregator estimates the
-same tables as in `tables`.
+same tables as in `noisy_tables`.
 
 *Bits*, LDP-TabICL (Carey et al. 2024): every column becomes one bit, by public cut points, and
 each of the d bits is kept with probability ``e^(epsilon/d) / (1 + e^(epsilon/d))``. The aggregator
@@ -66,7 +66,7 @@ class Report:
     bits: tuple[int, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """What is sent."""
+        """The message that is sent."""
         return {name: value for name, value in asdict(self).items() if value not in ("", ())}
 
     @staticmethod
@@ -125,7 +125,7 @@ def local_report(
     method: Method = "one-attribute",
     randomness: Randomness | None = None,
 ) -> Report:
-    """What may leave the machine of the person whose row it is.
+    """The report that may leave the machine of the person whose row it is.
 
     Args:
         row: Private. No row raises: where it has no listed label, one is drawn in its place.

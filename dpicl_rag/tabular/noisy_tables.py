@@ -1,4 +1,4 @@
-"""Noisy tables: for each column, how often each of its values goes with each label.
+"""Noisy tables: for each column, counts of its values with each label.
 
 All tables of one release share one budget. Rows that look like the private ones are drawn from
 them, and demonstrations for prompts from these; naive Bayes on the tables says how much of what
@@ -129,7 +129,7 @@ def tables_charge(
     delta: float = 0.0,
     adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE,
 ) -> Charge:
-    """What `release_tables` costs. Public."""
+    """The charge of `release_tables`. Public."""
     return Charge(epsilon, delta, len(schema.columns), adjacency)
 
 
@@ -155,7 +155,7 @@ def read_tables(found: Mapping[str, Any], schema: Schema) -> NoisyTables:
 
 
 def exact_counts(encoded: Iterable[Encoded], schema: Schema) -> list[list[list[int]]]:
-    """How many rows have each label and place, for each column. Private."""
+    """Numbers of rows with each label and place, for each column. Private."""
     counted = [[[0] * column.size for _ in schema.label.values] for column in schema.columns]
     for row in encoded:
         if row.label is not None:

@@ -1,4 +1,4 @@
-"""What is known of a table beforehand: its columns, their domains and cut points. All of it public.
+"""Schemas of tables, known beforehand: columns, domains, cut points. All of them public.
 
 Nothing here is ever read off the private rows. A domain that is, tells which values occur; a bound
 that is, tells the largest one; and a mean or a quantile as a cut point is an answer that nobody
@@ -86,7 +86,7 @@ class Number:
 
     @property
     def size(self) -> int:
-        """How many intervals there are."""
+        """Number of intervals."""
         return len(self.cuts) + 1
 
     @property
@@ -104,7 +104,7 @@ class Number:
         return bisect_right(self.cuts, self.clamped(value))
 
     def example(self, place: int) -> float:
-        """What stands for an interval."""
+        """The value that stands for an interval."""
         if self.typical:
             return self.typical[place]
         return sum(self._intervals[place]) / 2
@@ -157,7 +157,7 @@ class Category:
 
     @property
     def size(self) -> int:
-        """How many values there are, ``other`` included."""
+        """Number of values, ``other`` included."""
         return len(self.names)
 
     @property
@@ -193,7 +193,7 @@ Column = Number | Category
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What is predicted. A row with another label is left out, and nothing tells.
+    """The label that is predicted. A row with another one is left out without notice.
 
     Attributes:
         name: Of the column.
@@ -270,7 +270,7 @@ class Schema:
 
     @cached_property
     def digest(self) -> str:
-        """Tells two schemas apart."""
+        """A digest that distinguishes schemas."""
         text = json.dumps(asdict(self), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -287,7 +287,7 @@ class Schema:
         raise ConfigurationError(f"the schema has no column {name!r}; it has {listed}")
 
     def encode(self, row: Row) -> Encoded:
-        """What counts of a row. No row raises."""
+        """The part of a row that counts. No row raises."""
         places = tuple(column.place(row.get(column.name)) for column in self.columns)
         return Encoded(places, self.label.place(row.get(self.label.name)))
 

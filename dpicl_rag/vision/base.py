@@ -1,4 +1,4 @@
-"""What a model of images is, and the rows of experts that read through it."""
+"""The interface of image models, and the rows of experts that read through one."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def rows_of_experts(
 
 
 def read_examples(documents: Iterable[Document], labels: Sequence[str], side: int) -> list[Example]:
-    """What can be read of documents with images, in their order.
+    """Examples from those documents whose images can be read, in their order.
 
     A picture that cannot be read is left out in silence, and so is a text that is none of the
     labels: an error would tell that they are there.

@@ -46,7 +46,7 @@ def classify_image(
     as much; the noise is made for it.
 
     A document whose image cannot be read, or whose text is none of the labels, counts as an empty
-    one, and nobody is told.
+    one, without notice.
 
     Args:
         query: A public image: the bytes of a file, or its path.

@@ -1,4 +1,4 @@
-"""Images as pictures of a public size. One that cannot be read is none, and nobody is told.
+"""Images as pictures of a public size. One that cannot be read counts as none, without notice.
 
 A unit's owner may send anything. So an error, a warning or a log line that an image can cause would
 tell that it is there: a damaged or huge one counts as an image without content.

@@ -116,7 +116,7 @@ class VisionLanguageModel:
         return torch.log_softmax(torch.tensor(scores, dtype=torch.float64), dim=0)
 
     def _prompt(self, examples: Sequence[Example], query: Picture) -> dict[str, Any]:
-        """What the processor makes of pictures and words; a batch of one."""
+        """The processor's tensors for pictures and words; a batch of one."""
         image = {"type": "image"}
         content: list[dict[str, str]] = []
         for example in examples:

@@ -1,4 +1,4 @@
-"""The Hugging Face hub: whether it can be asked for a model, and files of one checked by hash."""
+"""The Hugging Face hub: its reachability for a model, and files of one checked by hash."""
 
 from __future__ import annotations
 

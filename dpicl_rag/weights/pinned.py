@@ -13,7 +13,7 @@ from dpicl_rag.weights import hub
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """The same bits in two places.
+    """The files of a model: the same bits in a package and on the hub.
 
     Attributes:
         name: Of the model.
@@ -37,7 +37,7 @@ class Pinned:
         return next(iter(self.files.values()))
 
     def folder(self) -> Path:
-        """Where the files are. What is downloaded is kept in the hub's cache.
+        """Folder of the files. What is downloaded is kept in the hub's cache.
 
         Raises:
             ModelError: The weights are damaged, or the model can be had in neither place; names

@@ -39,7 +39,7 @@ class _PrivateChain(RunnableSerializable[Question, Answered]):
 
     @abstractmethod
     def _documents(self, input: Any) -> Documents:
-        """What the question is answered from."""
+        """Documents or retriever that the question is answered from."""
 
     def invoke(
         self,
@@ -173,7 +173,7 @@ class _PrivateChain(RunnableSerializable[Question, Answered]):
                 yield piece
 
     def _asked(self, input: Any) -> tuple[str, PrivateContextLLM, Documents]:
-        """The question, who answers it, and from what."""
+        """The question, the model that answers it, and its documents."""
         conversation = asked(input, self.input_key, *self._beside())
         llm = self.llm if self.numbers else self.llm.for_strings()
         llm = llm.with_settings(template=conversation.shape(llm.template))
@@ -268,7 +268,7 @@ class PrivateRetrievalChain(_PrivateChain):
         Args:
             args_schema: None; the argument is fixed.
             name: Name of the tool.
-            description: What the agent is told about it. Public.
+            description: The tool's description for the agent. Public.
             arg_types: None; the argument is fixed.
         """
         if args_schema is not None or arg_types is not None:

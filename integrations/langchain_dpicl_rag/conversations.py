@@ -1,4 +1,4 @@
-"""Messages: what is the question, and what is a document."""
+"""Conversations: the question and the documents in messages."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def seal_blocks(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Conversation:
-    """What a model or a chain is asked.
+    """A question, with the turns before it and its documents.
 
     Attributes:
         question: What the documents are searched for. Public, as all the rest but ``documents``.
@@ -65,7 +65,7 @@ class Conversation:
 
 
 def read(messages: Sequence[BaseMessage]) -> Conversation:
-    """What messages ask: the last turn, if it is a user's, after those before it.
+    """The question of messages: the last turn, if it is a user's, after those before it.
 
     Raises:
         ConfigurationError: A block is neither text nor a document with text.

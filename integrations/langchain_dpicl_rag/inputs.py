@@ -1,4 +1,4 @@
-"""What a chain is asked: the question, and the turns before it."""
+"""Inputs of a chain: the question, and the turns before it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the text model and the chat model share: sealed documents, settled streams, no cache."""
+"""The base of the text model and the chat model: sealed documents, settled streams, no cache."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class PrivateModel(BaseLanguageModel[Any]):
 
     @abstractmethod
     def _read(self, prompt: Any) -> Conversation:
-        """What a prompt asks."""
+        """The question of a prompt."""
 
     @abstractmethod
     def _chunk(self, piece: str, answer: PrivateAnswer | None = None) -> Any:
@@ -176,7 +176,7 @@ class PrivateModel(BaseLanguageModel[Any]):
     def _ask(
         self, prompt: Any, stop: list[str] | None, arguments: dict[str, Any]
     ) -> tuple[PrivateContextLLM, str, Documents]:
-        """Who answers one call, with its public text; its question and its documents."""
+        """The model of one call, with its public text; its question and its documents."""
         asked = self._read(prompt)
         documents = documents_of(arguments, asked.documents, allow_public=self.allow_public)
         llm, stops = self.llm.for_strings(), (*self.llm.config.stop, *(stop or ()))

@@ -78,7 +78,7 @@ class SealedCall(SealedDocuments):
 
 
 def unseal(value: Any) -> Any:
-    """What was sealed; other values as they are."""
+    """The sealed value; other values as they are."""
     return value._unseal() if isinstance(value, SealedDocuments) else value
 
 

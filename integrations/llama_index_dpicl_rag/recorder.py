@@ -1,4 +1,4 @@
-"""Calls of LlamaIndex that tell its handlers the question and the answer, and nothing else."""
+"""Calls that show LlamaIndex's handlers the question and the answer, and nothing else."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class Recorder:
         """Answer a question.
 
         Args:
-            llm: The model that handlers are told about.
-            question: The prompt or the messages that they are told.
+            llm: The model that handlers see.
+            question: The prompt or the messages that they see.
             answer: Asks with what is private.
-            convert: Makes the response, which they are told too.
+            convert: Makes the response, which they see too.
         """
 
         @self._callback()
@@ -80,7 +80,7 @@ class Recorder:
         stream: Generator[S, None, None],
         convert: Callable[[Generator[S, None, None]], Generator[T, None, None]],
     ) -> Generator[T, None, None]:
-        """``answer`` piece by piece; handlers are told with the first."""
+        """``answer`` piece by piece; handlers are notified with the first."""
         # The stream is closed here, whatever a handler does with the generator that it sees.
         with closing(stream):
             yield from self.answer(llm, question, lambda: stream, convert)

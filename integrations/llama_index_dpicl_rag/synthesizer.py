@@ -171,7 +171,7 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
     def _recorded(
         self, query: QueryType
     ) -> Iterator[tuple[str, Callable[[RESPONSE_TYPE], RESPONSE_TYPE]]]:
-        """Tell handlers the question now and the response when it is handed in."""
+        """Give handlers the question now and the response when it is handed in."""
         question = query if isinstance(query, str) else query.query_str
         _dispatcher.event(SynthesizeStartEvent(query=query))
         with self._callback_manager.event(

@@ -1,1 +1,1 @@
-"""Models behind an OpenAI-compatible server: `model.py` is the engine, made for vLLM."""
+"""Models behind an OpenAI-compatible server: `openai_model.py` is the engine, made for vLLM."""

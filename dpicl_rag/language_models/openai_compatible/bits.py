@@ -1,4 +1,4 @@
-"""Whether a server's answer to a prompt follows from the prompt alone: tried on random tokens."""
+"""A test on random tokens that a server's answer to a prompt follows from the prompt alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dpicl_rag.language_models.openai_compatible.completions import Shown, Tokens
 
 Ask = Callable[[Sequence[Tokens], str], list[Shown]]
-"""What is shown after some prompts, under a name for the server's cache."""
+"""From prompts, and a name for the server's cache, to the tokens shown after each."""
 
 MOVES = (
     "what the server says of a prompt moves with what else it computes: a row is then no function "

@@ -1,4 +1,4 @@
-"""What a server can do and whether its tokenizer is ours, found out once, with public text."""
+"""Capabilities of a server and the check of its tokenizer: made once, with public text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dpicl_rag.language_models.openai_compatible.http_client import Server
 from dpicl_rag.language_models.tokenizer import HuggingFaceTokenizer
 
 TEXT = "Größe: 12.5 µm, é — 日本語\n\n\tif (x_1 != 'y'):  return  f(x);  don't\r\n🙂 1234567"
-"""Where two tokenizers differ, they differ on some of this."""
+"""Text on some of which any two different tokenizers differ."""
 
 # Fields that vLLM knows. A salt keeps what this process had read out of others' timings.
 _NUMBERS = {"return_tokens_as_token_ids": True}
@@ -30,7 +30,7 @@ _NAMED = 4
 
 
 def served_model(server: Server, name: str) -> dict[str, Any]:
-    """What the server says of a model of its own.
+    """The server's description of one of its models.
 
     Args:
         server: The server.
@@ -70,7 +70,7 @@ def require_tokenizer(server: Server, model: str, tokenizer: HuggingFaceTokenize
 
 
 def connect(server: Server, model: str, vocabulary: int) -> tuple[Completions, bool]:
-    """How the server is asked, and whether its rows are each a function of their own prompt.
+    """The server's requests, and whether its rows are each a function of their own prompt.
 
     Args:
         server: The server.

@@ -1,4 +1,4 @@
-"""What one row is asked for, and what its answer shows: the likeliest next tokens, by number."""
+"""Requests for next tokens, and the likeliest tokens in the answers, by number."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Completions:
     _NAMED = 128
 
     def public(self, prompts: Sequence[Tokens]) -> list[Shown]:
-        """What a public row may show: as much as the server gives.
+        """Tokens of public rows: as many as the server gives.
 
         Raises:
             EngineUnavailableError: See `Server.ask`.
@@ -51,7 +51,7 @@ class Completions:
         return self._ask(prompts, {"logprobs": self.shown})
 
     def experts(self, prompts: Sequence[Tokens]) -> list[Shown]:
-        """What experts show: a public number of tokens.
+        """Tokens of experts' rows: a public number.
 
         Raises:
             EngineUnavailableError: See `Server.ask`.
@@ -59,7 +59,7 @@ class Completions:
         return self._ask(prompts, {"logprobs": min(self._EXPERT, self.shown)})
 
     def named(self, prompts: Sequence[Tokens], tokens: Sequence[int]) -> list[Shown]:
-        """What is shown of some tokens; where the server cannot name them, as much as it gives.
+        """Rows with some named tokens; where the server cannot name them, as many as it gives.
 
         Raises:
             EngineUnavailableError: See `Server.ask`.
@@ -87,7 +87,7 @@ class Completions:
 
 
 def understood(answer: Any, body: Body) -> list[Shown]:
-    """What an answer shows of each prompt, in the order of the prompts.
+    """Tokens that an answer shows for each prompt, in the order of the prompts.
 
     Raises:
         ValueError, TypeError, LookupError, AttributeError: It is no answer to these prompts.
@@ -99,7 +99,7 @@ def understood(answer: Any, body: Body) -> list[Shown]:
 
 
 def _shown(choice: Any) -> Shown:
-    """What a choice shows; nothing where it is refused, or where anything in it is odd.
+    """Tokens that a choice shows; none where it is refused, or where anything in it is odd.
 
     What stands in a choice that was finished follows from its own prompt, so it may not end an
     answer: that would tell of one document. Why a choice was not finished follows from more.
@@ -125,7 +125,7 @@ def _pairs(found: Any) -> list[tuple[Any, Any]]:
         return [(one["id"], one["logprob"]) for one in found["content"][0]["top_logprobs"]]
     named = found["top_logprobs"][0].items()
     if not all(name.startswith(_TOKEN) for name, _ in named):
-        raise ValueError  # by its text: which token is meant cannot be told
+        raise ValueError  # by its text: which token is meant is not known
     return [(name.removeprefix(_TOKEN), value) for name, value in named]
 
 

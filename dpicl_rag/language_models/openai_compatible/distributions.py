@@ -1,4 +1,4 @@
-"""Whole rows from the likeliest tokens of each: what is not shown, bounded by what is.
+"""Whole rows from the likeliest tokens of each: the shown ones bound the others.
 
 Every row of an expert follows from what its own prompt shows and from the public row: from its own
 unit and public numbers, bit for bit. What is computed over the vocabulary is a sum, a minimum and a

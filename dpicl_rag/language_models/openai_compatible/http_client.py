@@ -55,7 +55,7 @@ class Server:
         return f"Server({self.url!r})"
 
     def get(self, path: str) -> Any:
-        """What stands at a path below the address; asked once.
+        """The JSON at a path below the address; asked once.
 
         Raises:
             ModelError: No such server answers.

@@ -138,7 +138,7 @@ def _tokenizer(names: Sequence[object]) -> HuggingFaceTokenizer:
             if not (Path(place).is_absolute() or Path(place).exists()):
                 hub.answers_for(place)  # a loader would try for most of a minute
             loaded = transformers.AutoTokenizer.from_pretrained(place)
-        except Exception:  # noqa: S112 - what cannot be loaded is told below
+        except Exception:  # noqa: S112 - reported below
             continue
         return HuggingFaceTokenizer(loaded, _generation(place))
     raise ModelError(

@@ -1,4 +1,4 @@
-"""Where a server is, and which of its models is meant: ``openai+http://host:8000/v1#model``."""
+"""Addresses of models on servers: ``openai+http://host:8000/v1#model``."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Address:
                 None if context is None else int(context),
                 None if deadline is None else float(deadline),
             )
-            # A port that is no number is told by reading it.
+            # Reading a port that is no number raises.
             whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
             whole = whole and (found.context is None or found.context > 1)
             whole = whole and (found.deadline is None or 0 < found.deadline < math.inf)

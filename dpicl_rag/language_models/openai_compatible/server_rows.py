@@ -1,4 +1,4 @@
-"""The public row and the experts of a server: lists of tokens here, everything else there."""
+"""The public row and the experts of a server: token lists here, everything else there."""
 
 from __future__ import annotations
 

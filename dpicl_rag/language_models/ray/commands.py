@@ -1,7 +1,7 @@
-"""What a driver has a worker do, and what comes back.
+"""Commands of a driver to a worker, and the replies.
 
 Rows are a log of moves: the same moves on the same inputs give the same bits, in another process
-too. A worker counts the moves it has made, so that one that is told twice is made once.
+too. A worker counts the moves it has made, so that one that is sent twice is made once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Tokens = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What rows begin with.
+    """The beginning of rows: prefix and inputs.
 
     Attributes:
         prefix: Token ids that every row begins with.
@@ -63,7 +63,7 @@ Move = Append | Rewind | Score
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a step stands: rows, which of their moves, and which of its steps."""
+    """The position of a step: rows, the number of the move, and that of the step in it."""
 
     rows: int
     move: int
@@ -181,14 +181,14 @@ class Sum:
 Answer = Sum | np.ndarray
 
 Code = Literal["done", "memory", "failed", "behind", "torn", "unsure", "gone", "late"]
-"""How commands went. ``memory`` and ``failed``: it cannot be done. ``behind``: it goes on with rows
-that are not there. ``torn``: a part of it, or of its reply, is not there. The driver adds
+"""Outcome of commands. ``memory`` and ``failed``: it cannot be done. ``behind``: it goes on with
+rows that are not there. ``torn``: a part of it, or of its reply, is not there. The driver adds
 ``unsure``, where it may have been done or not, ``gone`` for a dead worker, and ``late``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a worker says: a code and what was asked for. Never an error's words."""
+    """A worker's reply: a code and the answers. Never an error's words."""
 
     code: Code
     answers: tuple[Answer, ...] = ()

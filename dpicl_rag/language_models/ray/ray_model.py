@@ -141,7 +141,7 @@ class RayModel:
 
 
 def shares(inputs: Sequence[Input], workers: int) -> list[list[int]]:
-    """Which inputs go to which worker: equal numbers, in the order of their hashes.
+    """Inputs of each worker: equal numbers, in the order of their hashes.
 
     So a document mostly meets the worker that has read it for an earlier question.
     """

@@ -1,4 +1,4 @@
-"""What a driver wants to know of a step: asked of every worker, and put together again."""
+"""Requests for parts of a step: sent to every worker, their answers merged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class StepRequest(ABC):
-    """Something about a step. It comes when it is needed, or with an earlier call.
+    """A request for part of a step. It comes when it is needed, or with an earlier call.
 
     Args:
         rows: The rows of the step.
@@ -51,11 +51,11 @@ class StepRequest(ABC):
 
     @abstractmethod
     def ask(self, worker: int) -> Ask | None:
-        """What a worker with experts is asked, if anything."""
+        """The command for a worker with experts, if any."""
 
     @abstractmethod
     def take(self, answers: Sequence[Answer | None]) -> None:
-        """Put answers together; None of a worker that was asked nothing."""
+        """Merge answers; None of a worker that was asked nothing."""
 
     def come(self) -> None:
         """Fetch it, unless it is here."""

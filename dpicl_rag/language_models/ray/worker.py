@@ -1,4 +1,4 @@
-"""The actor: a shard behind a door through which only bytes and codes come out.
+"""The actor of a shard, whose methods return bytes and codes alone.
 
 Ray copies the words of an error, and the way it took, to the driver's log. So no method raises.
 Objects of more than 100 KB go through Ray's object store, which may write them to disk. So
@@ -31,7 +31,7 @@ _HEAD = struct.Struct("<QI")
 _KEPT = 16  # messages and replies, for a driver that asks again
 
 Source = str | Path | Callable[[], Any] | None
-"""How a process comes to its model: by id or folder, by a function, or the packaged default."""
+"""Source of a process's model: an id or folder, a function, or the packaged default."""
 
 
 def load(source: Source) -> LanguageModel:
@@ -56,7 +56,7 @@ def load(source: Source) -> LanguageModel:
 def parts_of(number: int, message: bytes) -> list[bytes]:
     """A message in parts, one at least; each says which message it is of, and how many there are.
 
-    They are bytes alone, which Ray hands on as they are.
+    They are bytes alone, which Ray passes on as they are.
     """
     cuts = range(0, max(1, len(message)), PART)
     head = _HEAD.pack(number, len(cuts))

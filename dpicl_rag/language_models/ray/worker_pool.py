@@ -1,4 +1,4 @@
-"""The workers of one model: started, replaced, and told what to do."""
+"""The workers of one model: their start, their commands, their replacement."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dpicl_rag.language_models.ray.commands import Answer, Commands, End, Reply
 from dpicl_rag.language_models.ray.worker import PART, Actor, Source, parts_of, read_part
 
 Write = Callable[[int, bool], Commands]
-"""Commands for a worker; the whole story for one that knows nothing."""
+"""Commands for a worker; all from the beginning for one that knows nothing."""
 
 _PAUSE, _LONGEST_PAUSE = 0.05, 2.0  # seconds between attempts
 
@@ -111,11 +111,11 @@ class WorkerPool:
         self._bits: str | None = None
 
     def __repr__(self) -> str:
-        return "Crew()"
+        return "WorkerPool()"
 
     @property
     def size(self) -> int:
-        """How many workers."""
+        """Number of workers."""
         return len(self._actors)
 
     def meet(self, bits: str) -> None:
@@ -144,7 +144,7 @@ class WorkerPool:
             raise error
 
     def send(self, write: Write) -> Sent:
-        """Tell all workers what to do; returns at once."""
+        """Send commands to all workers; returns at once."""
         return Sent(self, write, self._patience)
 
     def dismiss(self) -> None:
@@ -245,7 +245,7 @@ class Call:
 
 
 class Sent:
-    """Scripts on their way to all workers.
+    """Commands on their way to all workers, and the replies.
 
     Args:
         pool: The workers.
@@ -260,7 +260,7 @@ class Sent:
         self._calls = [pool.tell(worker, write(worker, False)) for worker in range(pool.size)]
 
     def each(self) -> Iterator[tuple[Answer, ...]]:
-        """What one worker after the other answers.
+        """Answers of one worker after the other.
 
         Raises:
             EngineUnavailableError: One of them did not, in time.

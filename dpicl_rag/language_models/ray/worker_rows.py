@@ -49,7 +49,7 @@ class RayRows:
         readings: What each worker's rows begin with; None for one without experts, which takes
             part all the same.
         places: Of each worker's experts among all.
-        on_progress: Told which part of the workers has read.
+        on_progress: Called with the part of the workers that has read.
 
     Attributes:
         places: See above.
@@ -121,7 +121,7 @@ class RayRows:
     def rewind(self, tokens: int) -> None:
         """Forget the last ``tokens`` appended tokens."""
         assert isinstance(self._public, BlockRows)
-        self._moves.append(Rewind(tokens))  # workers are told with the next call
+        self._moves.append(Rewind(tokens))  # sent with the next call
         self._public.rewind(tokens)
 
     def score(self, continuations: Sequence[Sequence[int]]) -> Step:
@@ -137,7 +137,7 @@ class RayRows:
         self._send(() if request in self.wanted else (request,))()
 
     def in_order(self, parts: Sequence[np.ndarray | None]) -> torch.Tensor:
-        """What workers say of their experts, in the order of all: float64 [n]."""
+        """Values that workers give for their experts, in the order of all: float64 [n]."""
         found = torch.zeros(sum(map(len, self.places)), dtype=torch.float64)
         for places, part in zip(self.places, parts, strict=True):
             if part is not None:
@@ -153,13 +153,13 @@ class RayRows:
         return self._send(requests)
 
     def _send(self, requests: Sequence[StepRequest]) -> Callable[..., None]:
-        """Tell all workers what is new, and ask.
+        """Send all workers the new moves and the requests.
 
         Args:
             requests: What is asked for beside what was wanted before.
 
         Returns:
-            Waits for the answers; takes a function that is told of each worker.
+            Waits for the answers; takes a function that is called for each worker.
         """
         before, self.wanted = self.wanted, []
         dropped = tuple(self.dropped.popleft() for _ in range(len(self.dropped)))
@@ -206,7 +206,7 @@ class RayRows:
         return next(answers)
 
     def _news(self, worker: int, made: int) -> list[Command]:
-        """What a worker has not done yet."""
+        """Commands that a worker has not done yet."""
         known, reading = self._made[worker], self._readings[worker]
         acts: list[Command] = []
         if known == _UNREAD and reading is not None:

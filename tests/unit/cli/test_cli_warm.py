@@ -7,21 +7,21 @@ import json
 import pytest
 
 from dpicl_rag.cli import data_folder
-from dpicl_rag.language_models.transformers_rows import Shelf
+from dpicl_rag.language_models.transformers_rows import CachedStates
 
 
 @pytest.fixture
 def passes(monkeypatch):
     """Documents that the model read and kept."""
     seen = []
-    original = Shelf.keep
+    original = CachedStates.keep
 
     def counted(self, own, layers):
         if own:
             seen.append(own)
         return original(self, own, layers)
 
-    monkeypatch.setattr(Shelf, "keep", counted)
+    monkeypatch.setattr(CachedStates, "keep", counted)
     return seen
 
 

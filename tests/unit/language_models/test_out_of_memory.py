@@ -11,7 +11,7 @@ from tests.support.bucket_embedder import BucketEmbedder
 
 @pytest.mark.parametrize("accounting", ["individual", "fixed"])
 @pytest.mark.parametrize(
-    "place", ["scoring.rough_scores", "scoring.exact_scores", "mapped.VectorFile.load"]
+    "place", ["scoring.rough_scores", "scoring.exact_scores", "vector_file.VectorFile.load"]
 )
 def test_numpy_runs_out_in_a_search(place, accounting, tiny_model, tmp_path, monkeypatch):
     def run_out(*_: object) -> None:

@@ -14,7 +14,7 @@ from dpicl_rag.language_models.key_value_cache import KeyValueCache
 from dpicl_rag.language_models.packed_rows import PackedRows
 from dpicl_rag.language_models.prefix_cache import PrefixCache, ReadAnewWarning
 from dpicl_rag.language_models.transformers import TransformersModel
-from dpicl_rag.language_models.transformers_rows import Shelf
+from dpicl_rag.language_models.transformers_rows import CachedStates
 from tests.support.tiny_model import build_tiny_model
 
 CPU = torch.device("cpu")
@@ -47,13 +47,13 @@ def passes(monkeypatch):
     """Documents that the model really read."""
     monkeypatch.setattr(TransformersModel, "_packs", lambda self: True)
     seen = []
-    original = Shelf.keep
+    original = CachedStates.keep
 
     def counted(self, own, layers):
         seen.append(own)
         return original(self, own, layers)
 
-    monkeypatch.setattr(Shelf, "keep", counted)
+    monkeypatch.setattr(CachedStates, "keep", counted)
     return seen
 
 

@@ -119,7 +119,7 @@ def serve(tmp_path, tiny_model):
         model=None,
         documents=NOTES,
         request_log=None,
-        office=None,
+        owner=None,
         **settings,
     ):
         ledger = Ledger(tmp_path / "ledger.sqlite")
@@ -129,7 +129,7 @@ def serve(tmp_path, tiny_model):
         catalogue = Catalogue(
             model or tiny_model, corpora, ledger, memory=memory, embedder=BucketEmbedder()
         )
-        app = create_app(catalogue, keys, limits, request_log, **office or {})
+        app = create_app(catalogue, keys, limits, request_log, **owner or {})
         context = running(app, catalogue)
         stack.append(context)
         return context.__enter__()

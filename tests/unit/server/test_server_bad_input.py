@@ -405,7 +405,9 @@ async def test_who_does_not_read_is_not_waited_for(monkeypatch):
             await asyncio.Event().wait()
 
     told = []
-    inside = request_guard.Shell(app, lambda _: 10, lambda state, status: told.append(status))
+    inside = request_guard.RequestGuard(
+        app, lambda _: 10, lambda state, status: told.append(status)
+    )
     await inside({"type": "http", "path": "/", "headers": []}, None, send)
     assert (ended, told) == ([True], [200])
 

@@ -77,7 +77,7 @@ def start(serve, tmp_path):
     def start(keys=None, model=MODEL, documents=NOTES, **more):
         uploads = Uploads(tmp_path / "store", BucketEmbedder(), most_bytes=2**20)
         settings = {"max_tokens": 32, **more}
-        return serve(keys, model=model, documents=documents, office={"shelf": uploads}, **settings)
+        return serve(keys, model=model, documents=documents, owner={"uploads": uploads}, **settings)
 
     return start
 
@@ -495,7 +495,7 @@ keep("Privacy audit: within the claim", True)
         return [sys.executable, "-c", program, str(out)]
 
     auditor = Auditor(tmp_path / "audits", command)
-    page = visit(serve(model=MODEL, documents=NOTES, office={"auditor": auditor}).page)
+    page = visit(serve(model=MODEL, documents=NOTES, owner={"auditor": auditor}).page)
     page.fill("#audit-question", QUESTION)
     page.select_option("#runs", "20")
     page.click("#audit button[type=submit]")
@@ -512,7 +512,7 @@ keep("Privacy audit: within the claim", True)
 
 
 def test_without_documents_an_owner_is_told_what_to_do(serve, visit, tmp_path):
-    running = serve(model=MODEL, office={"shelf": Uploads(tmp_path / "store", BucketEmbedder())})
+    running = serve(model=MODEL, owner={"uploads": Uploads(tmp_path / "store", BucketEmbedder())})
     running.catalogue.corpora.clear()
     page = visit(running.page)
     page.wait_for_selector("#budget-words:has-text('No documents are open to you yet.')")

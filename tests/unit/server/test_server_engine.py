@@ -65,7 +65,7 @@ def said(lines):
 def answers(running, together):
     """Every question's answer, and what all of them cost."""
     before = spent(running)[0]
-    with ThreadPoolExecutor(len(QUESTIONS) if joint_passes else 1) as pool:
+    with ThreadPoolExecutor(len(QUESTIONS) if together else 1) as pool:
         found = [said(lines) for lines in pool.map(texts(running, stream=True), QUESTIONS)]
     until(lambda: running.admission.inside == 0)
     assert spent(running)[1] == 0

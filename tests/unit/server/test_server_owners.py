@@ -35,7 +35,7 @@ def uploads(tmp_path):
 @pytest.fixture
 def owned(serve, uploads):
     """A server without keys: whoever asks is the owner."""
-    return serve(model=CANTEEN, office={"shelf": uploads})
+    return serve(model=CANTEEN, owner={"uploads": uploads})
 
 
 def upload(running, content=TABLE, name="hours.csv", corpus="house-mail", **fields):
@@ -237,7 +237,7 @@ def test_an_upload_opens_no_corpus_that_is_not_served(serve, tmp_path):
     with closing(Corpus.create("payroll", tmp_path / "store", embedder=BucketEmbedder())) as corpus:
         corpus.add([Document("a salary", "one")])
     uploads = Uploads(tmp_path / "store", BucketEmbedder())
-    running = serve(model=CANTEEN, office={"shelf": uploads})
+    running = serve(model=CANTEEN, owner={"uploads": uploads})
     assert upload(running, corpus="payroll").status_code == 403
     assert "payroll" not in running.client.get("/v1/models").text
 
@@ -256,7 +256,7 @@ class Held(BucketEmbedder):
 
 def test_one_job_at_a_time_and_a_stopped_one_keeps_what_it_stored(serve, tmp_path):
     embedder = Held()
-    running = serve(model=CANTEEN, office={"shelf": Uploads(tmp_path / "store", embedder)})
+    running = serve(model=CANTEEN, owner={"uploads": Uploads(tmp_path / "store", embedder)})
     upload(running)
     assert embedder.inside.wait(30)
     assert upload(running).status_code == 409
@@ -271,7 +271,7 @@ def test_one_job_at_a_time_and_a_stopped_one_keeps_what_it_stored(serve, tmp_pat
 
 def test_the_end_of_the_server_ends_a_job(serve, tmp_path):
     embedder = Held()
-    running = serve(model=CANTEEN, office={"shelf": Uploads(tmp_path / "store", embedder)})
+    running = serve(model=CANTEEN, owner={"uploads": Uploads(tmp_path / "store", embedder)})
     upload(running)
     assert embedder.inside.wait(30)
     running.server.handle_exit(15, None)
@@ -312,7 +312,7 @@ def test_a_files_name_is_its_last_part(given, name):
 def test_budgets_of_corpora_and_callers(serve, keys, uploads):
     keys.add("ann")
     owner = keys.add("olga", role="owner")
-    running = serve(keys, model=CANTEEN, office={"shelf": uploads})
+    running = serve(keys, model=CANTEEN, owner={"uploads": uploads})
     running.client.headers["Authorization"] = f"Bearer {owner}"
     for kind, name in (("corpus", "notes"), ("caller", "ann")):
         body = {"kind": kind, "name": name, "epsilon": 4.0, "period": "month"}
@@ -369,7 +369,7 @@ OWNERS = [
 
 @pytest.mark.parametrize(("method", "path"), OWNERS)
 def test_callers_are_no_owners(serve, keys, uploads, method, path):
-    running = serve(keys, office={"shelf": uploads})
+    running = serve(keys, owner={"uploads": uploads})
     body = {"kind": "corpus", "name": "notes", "epsilon": 1, **AUDIT}
     sent = {} if method == "GET" else {"json": body}
     assert running.client.request(method, path, **sent).status_code == 401
@@ -380,7 +380,7 @@ def test_callers_are_no_owners(serve, keys, uploads, method, path):
 
 def test_an_owner_of_some_corpora_sees_no_others(serve, keys, uploads):
     key = keys.add("olga", role="owner", corpora=["house-mail"])
-    running = serve(keys, model=CANTEEN, office={"shelf": uploads})
+    running = serve(keys, model=CANTEEN, owner={"uploads": uploads})
     running.client.headers["Authorization"] = f"Bearer {key}"
     found = running.client.get("/v1/owner").json()
     assert (found["corpora"], found["callers"], found["budgets"]) == ([], [], [])
@@ -412,7 +412,7 @@ def auditing(tmp_path, program):
 
 
 def test_an_audits_report_and_plot(serve, tmp_path):
-    running = serve(office={"auditor": auditing(tmp_path, REPORT)})
+    running = serve(owner={"auditor": auditing(tmp_path, REPORT)})
     assert running.client.get("/v1/owner/audits/notes").json()["error"]["code"] == "no_audit"
     assert running.client.post("/v1/owner/audits", json=AUDIT).status_code == 202
     assert ended(running)["result"] == {"holds": True}
@@ -424,7 +424,7 @@ def test_an_audits_report_and_plot(serve, tmp_path):
 
 def test_an_audit_that_fails_says_why(serve, tmp_path):
     program = "import sys; sys.exit('error: no document was found')"
-    running = serve(office={"auditor": auditing(tmp_path, program)})
+    running = serve(owner={"auditor": auditing(tmp_path, program)})
     running.client.post("/v1/owner/audits", json=AUDIT)
     job = ended(running)
     assert job["state"] == "failed"
@@ -434,7 +434,7 @@ def test_an_audit_that_fails_says_why(serve, tmp_path):
 def test_an_audit_that_fails_leaves_the_last_report(serve, tmp_path):
     whole = tmp_path / "whole"
     program = f"import os\nos.path.exists({str(whole)!r}) and exit('error: no')\n"
-    running = serve(office={"auditor": auditing(tmp_path, program + REPORT)})
+    running = serve(owner={"auditor": auditing(tmp_path, program + REPORT)})
     running.client.post("/v1/owner/audits", json=AUDIT)
     ended(running)
     before = running.client.get("/v1/owner/audits/notes").json()
@@ -454,7 +454,7 @@ found = (folder / "unfinished.json").exists()
 (folder / "summary.json").write_text(json.dumps({"whole": False, "holds": True}))
 time.sleep(600)
 """
-    running = serve(office={"auditor": auditing(tmp_path, program)})
+    running = serve(owner={"auditor": auditing(tmp_path, program)})
 
     def shown():
         answer = running.client.get("/v1/owner/audits/notes")
@@ -479,7 +479,7 @@ for percent in (0, 25):
 while not go.exists():
     time.sleep(0.01)
 """
-    running = serve(office={"auditor": auditing(tmp_path, program + REPORT)})
+    running = serve(owner={"auditor": auditing(tmp_path, program + REPORT)})
     answer = running.client.post("/v1/owner/audits", json=AUDIT | {"runs": 20})
     assert answer.status_code == 202
     until(lambda: running.client.get("/v1/owner/job").json()["done"] == 25)
@@ -492,20 +492,20 @@ while not go.exists():
 
 @pytest.mark.parametrize("runs", [0, 3, 2001, "many", 5.5])
 def test_an_audit_of_no_number_of_runs_is_refused(serve, tmp_path, runs):
-    running = serve(office={"auditor": auditing(tmp_path, REPORT)})
+    running = serve(owner={"auditor": auditing(tmp_path, REPORT)})
     answer = running.client.post("/v1/owner/audits", json=AUDIT | {"runs": runs})
     assert answer.status_code == 400
 
 
 def test_a_stopped_audit_ends_its_process(serve, tmp_path):
-    running = serve(office={"auditor": auditing(tmp_path, "import time; time.sleep(600)")})
+    running = serve(owner={"auditor": auditing(tmp_path, "import time; time.sleep(600)")})
     running.client.post("/v1/owner/audits", json=AUDIT)
     running.client.post("/v1/owner/job/stop")
     assert ended(running)["state"] == "stopped"
 
 
 def test_only_what_is_served_is_audited(serve, tmp_path):
-    running = serve(office={"auditor": auditing(tmp_path, REPORT)})
+    running = serve(owner={"auditor": auditing(tmp_path, REPORT)})
     for corpus in ("payroll", "public", "../notes"):
         answer = running.client.post("/v1/owner/audits", json=AUDIT | {"corpus": corpus})
         assert answer.status_code == 404
@@ -537,7 +537,7 @@ def neighbours_seen(serve, keys, tmp_path):
     seen = []
     for folder, table in (("one", TABLE), ("more", f"{TABLE}80,the canteen is shut\n")):
         uploads = Uploads(tmp_path / folder, BucketEmbedder())
-        running = serve(KeyFile(keys.path), model=CANTEEN, office={"shelf": uploads})
+        running = serve(KeyFile(keys.path), model=CANTEEN, owner={"uploads": uploads})
         running.client.headers.update(owner)
         upload(running, table)
         assert ended(running)["state"] == "done"

@@ -35,7 +35,7 @@ def start(serve, keys, tmp_path):
         settings = CorpusSettings(settings)
         uploads = Uploads(tmp_path / "store", embedder or BucketEmbedder(), settings)
         # A file of its own: a server closes it.
-        return serve(KeyFile(keys.path), model=CANTEEN, office={"shelf": uploads})
+        return serve(KeyFile(keys.path), model=CANTEEN, owner={"uploads": uploads})
 
     return start
 
@@ -178,7 +178,7 @@ def test_a_budget_that_is_no_number_is_refused(start, keys, epsilon):
 
 def test_an_upload_without_keys_has_a_budget_too(serve, tmp_path):
     uploads = Uploads(tmp_path / "store", BucketEmbedder())
-    running = serve(model=CANTEEN, office={"shelf": uploads})
+    running = serve(model=CANTEEN, owner={"uploads": uploads})
     upload(running)
     ended(running)
     assert budget_of(running) == pytest.approx(running.catalogue.price("house-mail"))
@@ -232,8 +232,8 @@ def test_the_audit_of_a_corpus_that_was_deleted_is_not_of_the_next_one(serve, ke
     for name, text in (("audit.txt", "of Otto's documents"), ("summary.json", "{}")):
         (tmp_path / "audits" / "house-mail" / name).write_text(text)
     uploads = Uploads(tmp_path / "store", BucketEmbedder())
-    office = {"shelf": uploads, "auditor": auditing(tmp_path, REPORT)}
-    running = serve(keys, model=CANTEEN, office=office)
+    owner = {"uploads": uploads, "auditor": auditing(tmp_path, REPORT)}
+    running = serve(keys, model=CANTEEN, owner=owner)
     running.client.headers.update(bearer(keys.add("olga", role="owner")))
     upload(running)
     ended(running)

@@ -55,9 +55,9 @@ def serve(tiny_model):
         running.append(fake)
         connected = OpenAICompatibleModel(fake.address())
         connected.tokenizer.stop_tokens = model.tokenizer.stop_tokens
-        http_client = connected._completions.server
-        del http_client._deadline
-        http_client.__class__, http_client.fake = type("Hasty", (Hasty,), {}), fake
+        client = connected._completions.server
+        del client._deadline
+        client.__class__, client.fake = type("Hasty", (Hasty,), {}), fake
         fake.bodies.clear()
         fake.fault = fault
         return fake, connected
