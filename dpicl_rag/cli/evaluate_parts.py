@@ -1,4 +1,4 @@
-"""What the evaluations share: names, a language model, and reports on the screen."""
+"""Parts of every evaluation: names, a language model, and reports on the screen."""
 
 from __future__ import annotations
 

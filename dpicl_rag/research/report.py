@@ -1,4 +1,4 @@
-"""What a run ends with: figures as tables of words, as Markdown and for JSON."""
+"""Reports of runs: figures as tables of words, as Markdown and for JSON."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Report(ABC):
         """The figures by name, for JSON."""
 
     def heading(self) -> str:
-        """What the figures are of; empty where the titles of the tables say it."""
+        """Subject of the figures; empty where the titles of the tables say it."""
         return ""
 
     @abstractmethod

@@ -16,10 +16,10 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.files.run_files import alone_in, cut_tail, whole_lines, write_line, write_whole
 
 Place = tuple[Any, ...]
-"""What a line is the result of, such as a seed and a query."""
+"""Values that say what a line is the result of, such as a seed and a query."""
 
 Progress = Callable[[float, int], None]
-"""Told how many places of a run are done, and of how many."""
+"""Called with the number of places of a run that are done, and of all."""
 
 _SETTINGS = "settings.json"
 
@@ -79,7 +79,7 @@ def read_settings(folder: Path, file: str = _SETTINGS) -> dict[str, Any]:
 
 
 def read_lines(file: Path, parse: Callable[[Any], Any] = dict) -> list[Any]:
-    """What ``parse`` makes of each whole line of a file.
+    """The whole lines of a file, each as ``parse`` reads it.
 
     Raises:
         ConfigurationError: A line is damaged; names it.

@@ -208,7 +208,7 @@ class SyntheticReport(LinesReport[Line]):
 
 
 def read_report(folder: Path) -> SyntheticReport:
-    """What a run found, finished or not.
+    """The report of a run, finished or not.
 
     Raises:
         ConfigurationError: The folder holds none, or a damaged one.

@@ -212,7 +212,7 @@ class TabularReport(LinesReport[Line]):
 
 
 def read_report(folder: Path) -> TabularReport:
-    """What a run found, finished or not.
+    """The report of a run, finished or not.
 
     Raises:
         ConfigurationError: The folder holds none, or a damaged one.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dpicl_rag.ledger import Ledger, Reservation
 
 Progress = Callable[[int, int, int], None]
-"""Told records done, records of the plan, and tokens drawn: public numbers."""
+"""Called with records done, records of the plan, and tokens drawn: public numbers."""
 
 
 def write_records(
@@ -61,7 +61,7 @@ def held(
     *,
     lost: float = 0.0,
 ) -> Iterator[Reservation | None]:
-    """What the rest of a run may cost, held in the ledger; what is not used goes back.
+    """The ledger's hold on what the rest of a run may cost; what is not used goes back.
 
     Args:
         ledger: The ledger, if there is one.

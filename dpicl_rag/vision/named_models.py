@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from dpicl_rag.vision.base import VisionModel
 
 Maker = Callable[[str | None], "VisionModel"]
-"""Makes a model; told the language model that it reads with, if the caller names one."""
+"""Makes a model, with the language model that the caller names for reading words, if any."""
 
 _NAMED: dict[str, Maker] = {}
 
