@@ -35,8 +35,9 @@ from dpicl_rag import (
     ThresholdRetriever,
     TopKRetriever,
 )
+from dpicl_rag.answering.greedy import greedy_answer
 from dpicl_rag.language_models.defaults import default_model
-from dpicl_rag.research.baselines import expert_alone, greedy_answer
+from dpicl_rag.research.baselines import expert_alone
 
 DATA = Path(os.environ.get("DPICL_RAG_DATA", Path(__file__).parents[2] / "shared" / "data"))
 LEAST_RECORDS = 60

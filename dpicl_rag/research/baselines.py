@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dpicl_rag.answering.greedy import greedy_answer, likeliest
+from dpicl_rag.answering.greedy import likeliest
 from dpicl_rag.answering.prompt_rows import read
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.mechanisms.step import DenseStep
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     import torch
 
     from dpicl_rag.private_context_llm import PrivateContextLLM
-
-__all__ = ["expert_alone", "greedy_answer"]
 
 
 def expert_alone(llm: PrivateContextLLM, question: str, passages: Sequence[str]) -> str:
