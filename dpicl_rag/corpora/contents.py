@@ -18,10 +18,26 @@ from dpicl_rag.files.database import require_whole
 from dpicl_rag.retrieval.metadata_filters import Filter
 from dpicl_rag.retrieval.stored_record import Record
 
-_SIZE = "version, dimensions, rows"
+_SIZE = "version, dimensions, rows, passages"
 
 Embedded = tuple[CutDocument, npt.NDArray[np.float32]]
 """A document, and the gridded vectors of its passages."""
+
+
+class Size(NamedTuple):
+    """How large a corpus is.
+
+    Attributes:
+        version: Another after each transaction.
+        dimensions: Length of its vectors; 0 before the first.
+        rows: Of the file of vectors that it takes up.
+        passages: How many of them are somebody's.
+    """
+
+    version: int
+    dimensions: int
+    rows: int
+    passages: int
 
 
 class StoredDocument(NamedTuple):
@@ -63,19 +79,18 @@ class Contents:
     def begin(self) -> None:
         """Make the size of a corpus that has none, because it was made just now."""
         if not dict(META.among(self._connection, "name", [_SIZE])):
-            self.set_meta({_SIZE: [0, 0, 0]})
+            self.set_meta({_SIZE: Size(0, 0, 0, 0)})
 
     def renew(self) -> None:
         """The corpus is another from this transaction on."""
-        version, *rest = self.size()
-        self.set_meta({_SIZE: [version + 1, *rest]})
+        size = self.size()
+        self.set_meta({_SIZE: size._replace(version=size.version + 1)})
 
-    def size(self) -> tuple[int, int, int]:
-        """Its version, the length of its vectors, and how many rows they take."""
+    def size(self) -> Size:
+        """Its version, and how large it is."""
         found: dict[str, str] = dict(META.among(self._connection, "name", [_SIZE]))
         require_whole(found)
-        version, dimensions, rows = json.loads(found[_SIZE])
-        return version, dimensions, rows
+        return Size(*json.loads(found[_SIZE]))
 
     def pending(self) -> dict[int, int]:
         """By row, the number of a unit that the file of vectors may not say yet."""
@@ -126,19 +141,19 @@ class Contents:
             file: Where vectors go.
             free: Rows of it that are nobody's.
         """
-        version, dimensions, rows = self.size()
+        size = self.size()
         there = {one.digest for one in self.documents("digest", [d.digest for d, _ in documents])}
         new = [(one, vectors) for one, vectors in documents if one.digest not in there]
         if not new:
             return
         vectors = np.concatenate([vectors for _, vectors in new])
-        if dimensions and vectors.shape[1] != dimensions:
+        if size.dimensions and vectors.shape[1] != size.dimensions:
             raise CorpusError("the embedder's vectors have another length than those of the corpus")
         numbers = self._made({one.unit for one, _ in new})
         count = len(vectors)
         own = np.array([numbers[one.unit] for one, found in new for _ in found], dtype=np.int64)
         reused = np.array(free[:count], dtype=np.int64)
-        appended = np.arange(rows, rows + count - len(reused), dtype=np.int64)
+        appended = np.arange(size.rows, size.rows + count - len(reused), dtype=np.int64)
         places = np.concatenate([reused, appended])
         # A row that was there is nobody's for questions that began before, until this is committed.
         units = np.where(np.arange(count) < len(reused), 0, own)
@@ -170,7 +185,12 @@ class Contents:
                 )
             ),
         )
-        self.set_meta({_SIZE: [version, vectors.shape[1], rows + len(appended)]})
+        grown = size._replace(
+            dimensions=vectors.shape[1],
+            rows=size.rows + len(appended),
+            passages=size.passages + count,
+        )
+        self.set_meta({_SIZE: grown})
 
     def update(self, documents: Iterable[StoredDocument]) -> None:
         """Write what is known of documents beside their passages and their units."""
@@ -201,6 +221,8 @@ class Contents:
         rows = [row for row, *_ in PASSAGE.among(self._connection, "document", numbers)]
         PENDING.put(self._connection, ((row, 0) for row in rows))
         PASSAGE.drop(self._connection, "row", rows)
+        size = self.size()
+        self.set_meta({_SIZE: size._replace(passages=size.passages - len(rows))})
         DOCUMENT.drop(self._connection, "number", numbers)
         self._drop_empty({document.unit for document in gone})
 
@@ -209,9 +231,9 @@ class Contents:
         for table in (UNIT, DOCUMENT, PASSAGE, PENDING):
             self._connection.execute(f"DELETE FROM {table.name}")  # noqa: S608
         # The version goes on: questions of other processes know what they have read by it.
-        version, *_ = self.size()
+        version = self.size().version
         self._connection.execute("DELETE FROM meta")
-        self.set_meta({_SIZE: [version, 0, 0]})
+        self.set_meta({_SIZE: Size(version, 0, 0, 0)})
 
     # Passages.
 

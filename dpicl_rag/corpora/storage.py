@@ -108,12 +108,13 @@ class Storage:
 
         def work(connection: sqlite3.Connection) -> None:
             contents = Contents(connection)
-            _, dimensions, count = contents.size()
-            file = self._file(dimensions or documents[0][1].shape[1])
+            size = contents.size()
+            file = self._file(size.dimensions or documents[0][1].shape[1])
             free: list[int] = []
-            with suppress(DamagedError):  # a question mends it; until then no row is taken again
-                rows = file.load(count, contents.pending())
-                free = np.flatnonzero(rows.unit < 0).tolist()
+            if size.passages < size.rows:
+                with suppress(DamagedError):  # a question mends it; until then none is taken again
+                    rows = file.load(size.rows, contents.pending())
+                    free = np.flatnonzero(rows.unit < 0).tolist()
             contents.store(documents, file, free)
             file.flush()
 
@@ -133,7 +134,7 @@ class Storage:
         held = self._state
         now = found_file(self.path)
         file = now.st_dev, now.st_ino
-        version, *_ = self.read(lambda c: Contents(c).size())
+        version = self.read(lambda c: Contents(c).size().version)
         if held is not None and (held.version, held.file) == (version, file):
             return held
         with self._lock:
@@ -159,7 +160,7 @@ class Storage:
 
     def is_now(self, connection: sqlite3.Connection, state: State) -> bool:
         """Whether a transaction sees what a state was read from."""
-        return Contents(connection).size()[0] == state.version
+        return Contents(connection).size().version == state.version
 
     def mend(self, embedder: Embedder) -> None:
         """Embed again what the file of vectors has lost, and write it anew.
@@ -171,7 +172,7 @@ class Storage:
 
         def work(connection: sqlite3.Connection) -> None:
             contents = Contents(connection)
-            _, dimensions, count = contents.size()
+            _, dimensions, count, _ = contents.size()
             if not count:
                 return
             file = self._file(dimensions)
@@ -238,30 +239,30 @@ class Storage:
     def _loaded(self, file: tuple[int, int]) -> State:
         def work(connection: sqlite3.Connection) -> State:
             contents = Contents(connection)
-            version, dimensions, count = contents.size()
-            rows = self._file(dimensions).load(count, contents.pending())
-            return State(version, file, rows)
+            size = contents.size()
+            rows = self._file(size.dimensions).load(size.rows, contents.pending())
+            return State(size.version, file, rows)
 
         return self.read(work)
 
     def _settle(self, contents: Contents) -> None:
         """Before another change: the file of vectors says all that was committed."""
         pending = contents.pending()
-        _, dimensions, count = contents.size()
+        size = contents.size()
         if pending:
-            file = self._file(dimensions)
+            file = self._file(size.dimensions)
             file.set_units(pending)
             file.flush()
             contents.settled()
-        if count:
-            self._file(dimensions).trim(count)
+        if size.rows:
+            self._file(size.dimensions).trim(size.rows)
 
     def _apply(self) -> None:
         """After a commit: what it changed in rows that are somebody's."""
 
         def work(connection: sqlite3.Connection) -> None:
             contents = Contents(connection)
-            self._file(contents.size()[1]).set_units(contents.pending())
+            self._file(contents.size().dimensions).set_units(contents.pending())
 
         if self.read(lambda connection: Contents(connection).pending()):
             # While no other writes: rows that are nobody's may be another's by then.

@@ -265,8 +265,8 @@ def test_the_default_embedder_finds_the_right_thread(tmp_path: Path) -> None:
 def test_what_a_corpus_says_of_itself_is_public(corpus: Corpus) -> None:
     corpus.add(NOTES)
     meta = corpus._storage.read(lambda connection: Contents(connection).meta())
-    size = meta.pop("version, dimensions, rows")
-    assert size[1:] == [16, 2]
+    size = meta.pop("version, dimensions, rows, passages")
+    assert size[1:] == [16, 2, 2]
     assert json.dumps(meta, sort_keys=True) == (
         '{"embedder": "hashing", "name": "mail", "overlap": 80, "public": false, "size": 800}'
     )
