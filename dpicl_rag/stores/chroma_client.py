@@ -33,9 +33,7 @@ def opened(place: str | Path) -> Iterator[ClientAPI]:
 
     Raises:
         CorpusError: No server answers, or there is no such folder.
-        MissingDependencyError: Chroma is not installed.
     """
-    optional("chromadb", "chroma")
     import chromadb
     from chromadb.config import Settings
 
@@ -75,7 +73,9 @@ def guarded() -> Iterator[None]:
 
     Raises:
         CorpusError: Chroma refuses or fails, or its tracer would be told what is read.
+        MissingDependencyError: Chroma is not installed.
     """
+    optional("chromadb", "chroma")
     try:
         with unobserved():
             _require_untraced()

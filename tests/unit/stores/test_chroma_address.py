@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import http.server
+import sys
 import threading
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from dpicl_rag.corpora import Corpus
 from dpicl_rag.corpora.folder import beside, local_path
-from dpicl_rag.errors import ConfigurationError, CorpusError
+from dpicl_rag.errors import ConfigurationError, CorpusError, MissingDependencyError
 from dpicl_rag.stores.chroma import ChromaCollection, CollectionAddress
 from dpicl_rag.stores.chroma_address import Address
+from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.chroma_server import free_port
 
 
@@ -111,3 +114,17 @@ def test_where_none_answers_one_sentence_says_so():
 def test_another_server_is_none_of_chroma(status):
     with something_else(status) as port, pytest.raises(CorpusError, match="no Chroma server"):
         ChromaCollection.open(f"chroma:http://127.0.0.1:{port}#notes")
+
+
+def test_without_chroma_one_line_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "chromadb", None)
+    (tmp_path / "chroma.sqlite3").write_bytes(b"")
+    for ask in (
+        lambda: ChromaCollection.open(f"chroma:{tmp_path}#notes"),
+        lambda: Corpus.create("notes", tmp_path, embedder=BucketEmbedder()),
+    ):
+        with pytest.raises(MissingDependencyError, match="chroma"):
+            ask()
+    made = Corpus.create("notes", tmp_path / "corpora", embedder=BucketEmbedder())
+    made.add(["a note"])
+    assert len(made.records()) == 1
