@@ -1,4 +1,4 @@
-"""How ``ingest`` asks for the unit of a new corpus where a column looks like a person's."""
+"""The question of ``ingest`` for a unit, where a column of a new corpus looks like a person's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the terminal shows: progress, results, one line per error, and no private text."""
+"""The terminal: progress, results, one line per error, and no private text."""
 
 from __future__ import annotations
 

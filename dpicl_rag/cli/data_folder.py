@@ -1,4 +1,4 @@
-"""Where corpora, the ledger and models are kept, and how commands open them."""
+"""The places of corpora, the ledger and models, and how commands open them."""
 
 from __future__ import annotations
 

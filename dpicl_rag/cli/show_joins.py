@@ -1,4 +1,4 @@
-"""How commands show joins to the owner of the documents, and ask about them."""
+"""Joins on the terminal, for the owner of the documents, and the question about them."""
 
 from __future__ import annotations
 

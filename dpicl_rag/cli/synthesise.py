@@ -86,7 +86,12 @@ class Writing:
 def corpus(
     source: SourceName,
     into: Annotated[
-        str, typer.Option("--into", metavar="NAME", help="Name of the synthetic corpus.")
+        str,
+        typer.Option(
+            "--into",
+            metavar="NAME",
+            help="Name of the synthetic corpus, or chroma:FOLDER-OR-URL#COLLECTION.",
+        ),
     ],
     out: RunFolder,
     writing: Writing,
@@ -96,7 +101,7 @@ def corpus(
     ] = None,
     into_path: Annotated[
         str | None,
-        typer.Option(metavar="STORE", help="Another store for the synthetic corpus than --path."),
+        typer.Option(metavar="FOLDER", help="Another folder for the synthetic corpus than --path."),
     ] = None,
     model: options.Model = None,
     path: options.StorePath = None,

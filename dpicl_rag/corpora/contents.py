@@ -1,4 +1,4 @@
-"""What a corpus holds, within one transaction: documents and passages under their units."""
+"""Contents of a corpus, within one transaction: documents and passages under their units."""
 
 from __future__ import annotations
 

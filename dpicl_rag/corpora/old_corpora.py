@@ -1,4 +1,4 @@
-"""Corpora that an older version has kept in Chroma: which there are, and what to do about one."""
+"""Corpora that an older version has kept in Chroma: their names, and the line for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands where the name of a corpus may: a corpus of ours, or a Chroma collection."""
+"""Opening a corpus of ours by its name, or a Chroma collection by its address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Separation: what a unit falls into when one of its documents is forgotten.
+"""Separation: the parts of a unit that are left when one of its documents is forgotten.
 
 Units are the connected components of documents and their keys. Without a document that tied others
 they may be several. Each of them that was a unit by itself before has its former name again, and so

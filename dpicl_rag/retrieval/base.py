@@ -1,4 +1,4 @@
-"""What every retriever promises, and the order in which it hands units over."""
+"""The contract of retrievers, and the order of the units that they give."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many units a search found, as far as that was released."""
+"""The number of units that a search found, as far as that was released."""
 
 from __future__ import annotations
 

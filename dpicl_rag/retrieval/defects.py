@@ -1,4 +1,4 @@
-"""What is wrong with stored records, for the owner to learn without a question being asked.
+"""Defects of stored records, for the owner to learn without a question being asked.
 
 An error that one record can cause would tell that it is there. So a question leaves out a record
 without a text or a unit, and scores a vector that cannot be compared as 0; both follow from the

@@ -1,4 +1,4 @@
-"""What callers may hand over in place of a retriever."""
+"""Retrievers over whatever a caller gives: a list, a corpus, or one of them."""
 
 from __future__ import annotations
 

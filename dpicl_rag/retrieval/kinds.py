@@ -1,4 +1,4 @@
-"""What a privacy unit of a corpus is: its kind, public and for life."""
+"""Kinds of privacy unit of a corpus: public, and for life."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What retrievers share that search a source of vectors."""
+"""The base of retrievers that scan a source of vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How scores are spread, with noise: help for choosing a fixed threshold.
+"""A noisy histogram of scores: help for choosing a fixed threshold.
 
 Looking at the scores of a corpus, or at what a threshold returns, and then setting the threshold
 by it, is a private choice that no answer pays for. These counts are noisy and paid for.

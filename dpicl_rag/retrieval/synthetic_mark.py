@@ -1,4 +1,4 @@
-"""How a corpus says of itself that it is synthetic, and under which budget it was drawn."""
+"""The mark of a synthetic corpus: its run, and the budget that it was drawn under."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Uploads:
     """The store that uploads are put into.
 
     Attributes:
-        path: Folder of the Chroma database or address of its server; the user's data folder if
+        path: Folder of the corpora; the user's data folder if
             None.
         embedder: Of all corpora that are made here.
         settings: Of these corpora.

@@ -1,1 +1,1 @@
-"""Stores other than Chroma whose search can be exact, as sources of vectors."""
+"""Stores that users have, as sources of vectors that are searched exactly."""

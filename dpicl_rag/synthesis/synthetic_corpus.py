@@ -70,7 +70,7 @@ def synthesise_corpus(
         keep: Which records stay, from their text alone; see ``dpicl_rag.synthesis.record_filters``.
         model: As for ``PrivateContextLLM``.
         ledger: Keeps the budgets of the private corpus and of its units.
-        path: Folder of the Chroma database of the synthetic corpus; the user's own if None.
+        path: Folder for the synthetic corpus; the user's own if None.
         folder: Where the run is kept, so that a kill loses nothing; ``records.jsonl`` is put
             there too.
         embedder: Embeds the records; that of the source, or the packaged one, if None.
