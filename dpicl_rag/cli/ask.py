@@ -272,7 +272,7 @@ def _knowledge(
 
 
 def _print_known(answer: PrivateAnswer) -> None:
-    """What was public before, if anything was: one line."""
+    """One line on what was public before, if anything was."""
     if answer.from_memory:
         line = "from memory: answered before, so it costs nothing; --fresh asks the documents again"
     elif answer.recalled:

@@ -205,7 +205,7 @@ def _parts(
 
 
 def _found(retriever: Retriever, question: str, config: PrivacyConfig) -> list[Document]:
-    """What an answer may be drawn from, the same each time, so that an audit can go on."""
+    """The documents of an audit, the same each time, so that it can go on."""
     from dpicl_rag.accounting import epsilon_to_rho
     from dpicl_rag.mechanisms.randomness import Randomness
     from dpicl_rag.retrieval.base import affordable

@@ -133,7 +133,7 @@ def forecast(
     ledger: options.LedgerPath = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """How many more answers the budgets pay for, from public numbers alone."""
+    """The number of answers that the budgets still pay for, from public numbers alone."""
     found = _chosen(_status(ledger or data_folder.default_ledger()), corpus, caller)
     limited = [row for row in _rows(found, epsilon, delta) if row["answers_left"] is not None]
     if as_json:

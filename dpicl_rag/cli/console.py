@@ -130,7 +130,7 @@ def write_json(result: Mapping[str, Any]) -> None:
 
 
 def stdout() -> Console:
-    """Where results go; made anew, since tests replace the stream."""
+    """The stream of results; made anew, since tests replace it."""
     from rich.console import Console
 
     return Console(file=sys.stdout, highlight=False, emoji=False, markup=False)

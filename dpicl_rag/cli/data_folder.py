@@ -38,14 +38,14 @@ def default_keys() -> Path:
 
 
 def prefix_folder(corpus: str, path: str | None) -> Path:
-    """Where `ingest --warm` keeps what the model has read of a corpus."""
+    """The folder in which `ingest --warm` keeps what the model has read of a corpus."""
     from dpicl_rag.corpora.folder import beside
 
     return beside(path, "read") / corpus
 
 
 def open_prefixes(corpus: str, path: str | None) -> PrefixCache | None:
-    """What was read ahead of a corpus, if anything was."""
+    """The prefixes that were read ahead of a corpus, if any were."""
     from dpicl_rag.language_models.prefix_cache import PrefixCache
 
     folder = prefix_folder(corpus, path)
@@ -77,7 +77,7 @@ def open_ledger(path: Path | None) -> Ledger:
 
 
 def memory_path(ledger: Path | None) -> Path:
-    """Where released answers are kept: beside the ledger that their cost is booked in."""
+    """The file of released answers: beside the ledger that their cost is booked in."""
     book = ledger or default_ledger()
     return book.with_name(f"{book.name}.memory")
 

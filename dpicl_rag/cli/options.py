@@ -124,7 +124,7 @@ def epsilon_of(rho: float | None, delta: float = DELTA) -> float | None:
 
 @dataclass(frozen=True)
 class Source:
-    """Which units of which corpus are read for a question."""
+    """The units of a corpus that are read for a question."""
 
     corpus: CorpusName
     units: Annotated[

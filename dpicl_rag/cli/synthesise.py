@@ -34,7 +34,7 @@ RunFolder = Annotated[
 
 @dataclass(frozen=True)
 class Writing:
-    """What a synthetic corpus costs, and how it is drawn."""
+    """The price of a synthetic corpus, and the way it is drawn."""
 
     epsilon: Annotated[
         float, typer.Option(help="Privacy of all records together; less is more private.")

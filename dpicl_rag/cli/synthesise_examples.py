@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Writing:
-    """What the texts cost, and how they are drawn."""
+    """The price of the texts, and the way they are drawn."""
 
     labels: Annotated[
         str,

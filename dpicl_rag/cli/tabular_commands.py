@@ -74,13 +74,13 @@ class Releasing:
 
     @property
     def neighbours(self) -> Adjacency:
-        """What makes two tables neighbours."""
+        """The change between two tables that are neighbours."""
         from dpicl_rag.accounting import Adjacency
 
         return Adjacency(self.adjacency)
 
     def settings(self, kind: str, source: Path, **given: Any) -> dict[str, Any]:
-        """What a release depends on, as JSON has it."""
+        """The settings that a release depends on, as JSON has them."""
         kept = {"epsilon": self.epsilon, "unit": self.unit, "adjacency": self.adjacency}
         schema = _schema(self.schema).digest
         corpus = {"corpus": self.corpus, "schema": schema, "table": str(source.resolve())}

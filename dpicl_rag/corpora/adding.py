@@ -23,7 +23,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """What `Corpus.add` did. For the owner of the documents: the counts are private.
+    """The outcome of `Corpus.add`. For the owner of the documents: the counts are private.
 
     Attributes:
         documents: Documents given.
@@ -46,7 +46,7 @@ class Ingested:
 
 @dataclass(frozen=True, slots=True)
 class Adding:
-    """How documents are added to one corpus.
+    """The steps by which documents come into one corpus.
 
     Attributes:
         corpus: Its name.
@@ -146,5 +146,5 @@ def _update(
 
 
 def _replaced(contents: Contents, records: set[str], kept: set[bytes]) -> list[StoredDocument]:
-    """What was read before from records and is not there now."""
+    """Documents that were read before from records and are not there now."""
     return [one for one in contents.documents("record", records) if one.digest not in kept]

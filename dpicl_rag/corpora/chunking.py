@@ -60,7 +60,7 @@ def split_text(text: str, size: int = 800, overlap: int = 80) -> list[str]:
 
 
 def _cut(text: str, start: int, limit: int) -> int:
-    """Where the passage that begins at ``start`` ends: at most ``limit``."""
+    """The end of the passage that begins at ``start``: at most ``limit``."""
     middle = start + (limit - start + 1) // 2
     for boundary in _BOUNDARIES:
         found = boundary.finditer(text, middle, limit + _LOOK_AHEAD)
@@ -71,7 +71,7 @@ def _cut(text: str, start: int, limit: int) -> int:
 
 
 def _restart(text: str, end: int, overlap: int) -> int:
-    """Where the passage after ``end`` begins: a word's start at most ``overlap`` before it."""
+    """The start of the passage after ``end``: a word's start at most ``overlap`` before it."""
     word = re.compile(r"(?<=\s)\S").search(text, end - overlap, end) if overlap else None
     start = word.start() if word else end
     while start < len(text) and text[start].isspace():

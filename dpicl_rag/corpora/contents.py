@@ -25,7 +25,7 @@ Embedded = tuple[CutDocument, npt.NDArray[np.float32]]
 
 
 class Size(NamedTuple):
-    """How large a corpus is.
+    """The size of a corpus.
 
     Attributes:
         version: Another after each transaction.
@@ -67,7 +67,7 @@ class Contents:
     # What is said of the whole.
 
     def meta(self) -> dict[str, Any]:
-        """What the corpus says of itself. Public, but for what is pending."""
+        """The corpus's account of itself. Public, but for what is pending."""
         return {name: json.loads(value) for name, value in META.rows(self._connection)}
 
     def set_meta(self, values: Mapping[str, Any]) -> None:

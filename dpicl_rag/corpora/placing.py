@@ -191,7 +191,7 @@ def _kind(documents: Sequence[Document]) -> str | None:
 
 
 def _messages(contents: Contents) -> list[Document]:
-    """What ties stored messages to others, in place of their documents."""
+    """Ties of stored messages, in place of their documents."""
     found = []
     units: dict[int, str] = {}
     for stored in contents.every_document():

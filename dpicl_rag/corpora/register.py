@@ -23,7 +23,7 @@ _PENDING = "separation"
 
 
 class Key(NamedTuple):
-    """What is known of a key. Private.
+    """A key and what is known of it. Private.
 
     Attributes:
         hash: Of the key.
@@ -43,7 +43,7 @@ class Key(NamedTuple):
 
 
 class Register:
-    """What is known of the units of one corpus, within one transaction.
+    """The keys, joins and ties of the units of one corpus, within one transaction.
 
     Args:
         connection: In a transaction; one that writes, for what changes anything.
@@ -69,7 +69,7 @@ class Register:
         return {key: sorted(found) for key, found in units.items()}
 
     def split(self, names: Iterable[str]) -> set[str]:
-        """Which names of units documents of several units have; see `identify`."""
+        """Names of units that documents of several units have; see `identify`."""
         hashes = {key_hash(name_key(name)): name for name in names}
         return {hashes[found.hash] for found in self._keys("hash", hashes) if found.split}
 
@@ -225,7 +225,7 @@ class Register:
 
 
 def key_hash(key: str) -> str:
-    """What a key is known by."""
+    """The hash that a key is known by."""
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 

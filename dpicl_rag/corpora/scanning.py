@@ -68,7 +68,7 @@ def _scanned(
     most: int | None,
     filter: Filter | None,
 ) -> Found | None:
-    """What is found, or None where somebody wrote meanwhile.
+    """The units found, or None where somebody wrote meanwhile.
 
     Raises:
         DamagedError: The vectors are not what was written.

@@ -18,7 +18,7 @@ from dpicl_rag.loaders.shared_keys import Components, connect, is_part, part_nam
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Tie:
-    """What a register knows of a document: private.
+    """A document as a register knows it: private.
 
     Attributes:
         name: The unit that it was given.
@@ -36,7 +36,7 @@ class Tie:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Separation:
-    """What is to be done where a document is forgotten. All of it is private.
+    """The work to be done where a document is forgotten. All of it is private.
 
     Attributes:
         document: The one that is forgotten.
@@ -87,7 +87,7 @@ class Separation:
 
     @classmethod
     def from_json(cls, text: str) -> Separation:
-        """What `to_json` has written."""
+        """The separation that `to_json` has written."""
         return cls(**json.loads(text))
 
 
@@ -157,7 +157,7 @@ def separate(
 def _pieces(
     unit: str, ties: Mapping[str, Tie], document: str, key_of: Callable[[str], str]
 ) -> list[list[str]]:
-    """What a document held together with what stays in the unit, the least first."""
+    """The pieces that a document held together with what stays in the unit, the least first."""
     nodes = {digest: (digest, tie.keys, tie.offers) for digest, tie in ties.items()}
     whole, rest = Components(), Components()
     connect(whole, nodes.values())

@@ -150,7 +150,7 @@ class VectorFile:
 
 
 def _runs(rows: Numbers) -> Iterator[tuple[int, int]]:
-    """Where rows follow each other: first and last place of each run."""
+    """Runs of rows that follow each other: first and last place of each."""
     if not len(rows):
         return
     breaks = np.flatnonzero(np.diff(rows) != 1) + 1

@@ -17,7 +17,7 @@ from dpicl_rag.retrieval.count import NoisyCount
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Retrieved:
-    """What a search found. All of it is private, but for ``count``.
+    """The outcome of a search. All of it is private, but for ``count``.
 
     Attributes:
         units: Passages of each unit that was found, the best one first. Units stand in an order
@@ -101,7 +101,7 @@ class Retriever(Protocol):
 
     @property
     def stability(self) -> Stability:
-        """How many retrieved units the arrival of one adds and changes, once ``rho`` is paid."""
+        """The retrieved units that the arrival of one adds and changes, once ``rho`` is paid."""
         ...
 
     def rho(self, adjacency: Adjacency) -> float:
@@ -133,7 +133,7 @@ def affordable(retriever: Retriever, rho: float, adjacency: Adjacency) -> Retrie
 
 
 def counting_share(rho: float) -> float:
-    """What a count takes of an answer's zCDP rho where its noise is not set: a tenth.
+    """The share of an answer's zCDP rho that a count takes where its noise is not set: a tenth.
 
     No more than noise of scale 3.5 costs: noise of many counts adds up beside 64 units.
     """
@@ -176,7 +176,7 @@ class ExactRetriever(ABC):
     @property
     @abstractmethod
     def stability(self) -> Stability:
-        """How many retrieved units the arrival of one unit adds and changes."""
+        """The retrieved units that the arrival of one unit adds and changes."""
 
     @abstractmethod
     def retrieve(self, question: str) -> list[Document]:

@@ -25,16 +25,16 @@ class NoisyCount:
 
     @property
     def low(self) -> float:
-        """What the true number is seldom below, at least 0."""
+        """A number that the true one is seldom below, at least 0."""
         return max(0.0, self.value - _SURE * self.sigma)
 
     @property
     def high(self) -> float:
-        """What the true number is hardly above."""
+        """A number that the true one is hardly above."""
         return self.value + 2 * _SURE * self.sigma
 
     def thinned(self, rate: float) -> NoisyCount:
-        """How many units are left where each stayed by a coin of its own, at a public rate."""
+        """The number of units left where each stayed by a coin of its own, at a public rate."""
         coins = max(0.0, self.value) * rate * (1 - rate)
         return NoisyCount(self.value * rate, math.sqrt((self.sigma * rate) ** 2 + coins))
 

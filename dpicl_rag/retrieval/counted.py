@@ -48,7 +48,7 @@ class CountedRetriever(WrappedRetriever):
         return f"CountedRetriever({self.retriever!r})"
 
     def rho(self, adjacency: Adjacency) -> float:
-        """What the count costs any unit at most. Public."""
+        """The most that the count costs any unit. Public."""
         return self.retriever.rho(adjacency) + self._sensitivity(adjacency) ** 2 * self.noise.rho
 
     @property

@@ -174,7 +174,7 @@ class _Loaded:
         return np.array(rows, dtype=np.float32)
 
     def _prompt(self, query: bool) -> str | None:
-        """What the model puts in front of a question or a passage, as its ``encode_...`` do."""
+        """The words that the model puts before a text, as its ``encode_...`` do."""
         prompts: dict[str, str] = self.model.prompts
         names = ("query",) if query else ("document", "passage", "corpus")
         for name in (*names, self.model.default_prompt_name):

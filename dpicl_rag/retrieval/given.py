@@ -66,7 +66,7 @@ class GivenDocuments(ExactRetriever):
 
 
 def stability_of_list(stability: Stability | None, unit_field: str) -> Stability:
-    """How far one unit's arrival reaches into a list that the search of another library cut.
+    """The reach of one unit's arrival into a list that the search of another library cut.
 
     Args:
         stability: What the caller says.

@@ -85,7 +85,7 @@ class PackedTexts:
         return True
 
     def _features(self, texts: Sequence[str], prompt: str | None) -> list[Features]:
-        """What the model makes of each text by itself: numbers of tokens, no padding."""
+        """The tokens of each text by itself, without padding."""
         found: list[Features] = []
         for first in range(0, len(texts), _TOKENIZED):
             batch = self._model.preprocess(list(texts[first : first + _TOKENIZED]), prompt=prompt)

@@ -52,7 +52,7 @@ class Choice:
 
 @dataclass(eq=False, repr=False)
 class CountingRetriever(Scanner, ABC):
-    """What the private retrievers share; see `PrivateThresholdRetriever` for the arguments."""
+    """The base of the private retrievers; see `PrivateThresholdRetriever` for the arguments."""
 
     stability = Stability(added=1, changed=0)
 
@@ -85,7 +85,7 @@ class CountingRetriever(Scanner, ABC):
 
     @abstractmethod
     def looks(self, adjacency: Adjacency) -> int:
-        """How many counts one unit moves at most. Public."""
+        """The most counts that one unit moves. Public."""
 
     def rho(self, adjacency: Adjacency) -> float:
         """Rho of zCDP that one search costs any unit at most. Public."""

@@ -25,7 +25,7 @@ class SyntheticOrigin:
 
     @property
     def metadata(self) -> dict[str, str | float]:
-        """What the corpus keeps of it."""
+        """The fields that a corpus keeps of it."""
         return {_RUN: self.run, _EPSILON: self.epsilon, _DELTA: self.delta}
 
     @staticmethod

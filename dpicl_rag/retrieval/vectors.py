@@ -65,7 +65,7 @@ class Found(Protocol):
 
 @runtime_checkable
 class VectorSource(Protocol):
-    """Where a retriever finds units by their vectors; `Corpus` is one."""
+    """A source in which retrievers find units by their vectors; `Corpus` is one."""
 
     @property
     def name(self) -> str | None:

@@ -99,7 +99,7 @@ class CachedVectors:
         return "CachedVectors(<private>)"
 
     def load(self) -> Cached | None:
-        """What was written last, or None: there is nothing, or it is damaged."""
+        """The rows that were written last, or None: there is nothing, or it is damaged."""
         try:
             read_at = self._rows.stat().st_mtime
             with self._rows.open("rb") as stream, np.load(stream, allow_pickle=False) as saved:
@@ -192,7 +192,7 @@ class CachedVectors:
 
 
 def cache_folder() -> Path:
-    """Where vectors of collections are kept: it is its owner's alone, as the documents are.
+    """The folder of collections' vectors: its owner's alone, as the documents are.
 
     Raises:
         CorpusError: It cannot be made.

@@ -61,7 +61,7 @@ Reach = Callable[[], AbstractContextManager["Collection"]]
 
 @dataclass(frozen=True, slots=True)
 class CollectionAddress:
-    """Where a collection is: ``chroma:FOLDER-OR-URL#COLLECTION``, and ``?unit=FIELD`` behind it.
+    """A collection's place: ``chroma:FOLDER-OR-URL#COLLECTION``, and ``?unit=FIELD`` behind it.
 
     Attributes:
         place: Folder, or address of a server.

@@ -20,7 +20,7 @@ _SECONDS = 10.0  # until a server has said that it is there
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a Chroma server listens.
+    """The address of a Chroma server.
 
     Attributes:
         scheme: ``http`` or ``https``.
@@ -56,7 +56,7 @@ class Address:
 
     @property
     def name(self) -> str:
-        """What this machine's own files for the server are called."""
+        """The name of this machine's own files for the server."""
         return f"chroma-at-{quote(self.host, safe='')}-{self.port}"
 
     def connect(self, tenant: str, database: str) -> ClientAPI:

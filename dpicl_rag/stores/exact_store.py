@@ -44,7 +44,7 @@ class Row(NamedTuple):
 
 
 class Reading(Protocol):
-    """What a store holds now, under one filter. A record without a text or a unit is not there.
+    """The rows of a store now, under one filter. A record without a text or a unit is not there.
 
     The question has length 1 and lies on the grid, or is zero. An own score may be off by
     `margin`. Each is a function of the question and its own row.
@@ -165,7 +165,7 @@ class ExactStore(ABC):
 
 
 def margin(dimension: int) -> float:
-    """How far a store's own score may be from the exact one.
+    """The largest distance of a store's own score from the exact one.
 
     With u = 2^-24 and vectors of length 1: float32 sums of d products in any order are off by at
     most d u (to first order), the two lengths by d u together. The grid moves each component by

@@ -26,7 +26,7 @@ _LEAST, _MOST = 1e-9, 1e9  # lengths whose squares float32 holds in full
 
 
 class Entry(NamedTuple):
-    """What belongs to a vector of an index. Private.
+    """The record of a vector of an index. Private.
 
     Attributes:
         id: Identifier.

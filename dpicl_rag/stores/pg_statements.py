@@ -21,7 +21,7 @@ _UNREADABLE = rf"\\u0000|{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW}"
 
 @dataclass(frozen=True)
 class Table:
-    """Where a table keeps what. Public.
+    """The columns of a table. Public.
 
     Attributes:
         name: The table.
@@ -53,7 +53,7 @@ class Table:
 
 
 class Statements:
-    """What is asked of a table, with the parameters of each statement.
+    """The statements over a table, each with its parameters.
 
     Args:
         table: The table.

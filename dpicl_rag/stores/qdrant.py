@@ -128,7 +128,7 @@ def _exactly(client: QdrantClient) -> models.SearchParams | None:
 
 
 class _Points:
-    """How the points of a collection are read. What it returns is private."""
+    """A reader of the points of a collection. It returns private records."""
 
     def __init__(
         self, unit_field: str, metadata: str | None, text: Callable[[Payload], object]
