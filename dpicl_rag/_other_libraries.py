@@ -1,9 +1,10 @@
-"""Errors where a private language model is put in the place of another library's model."""
+"""A private language model in other libraries: its adapters, and errors in a model's place."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from dpicl_rag._packaged import optional
 from dpicl_rag.errors import ConfigurationError
 
 LLAMA_INDEX = (
@@ -34,6 +35,30 @@ class NoOrdinaryModel:
                 f"prompt, where nothing protects them: {LLAMA_INDEX}"
             )
         return self is other
+
+    def as_langchain(self) -> Any:
+        """This model as a text model of LangChain: ``langchain_dpicl_rag.PrivateLLM``.
+
+        Raises:
+            MissingDependencyError: LangChain is not installed.
+        """
+        return optional("langchain_dpicl_rag", "langchain", "LangChain").PrivateLLM(self)
+
+    def as_query_engine(self, retriever: Any, **options: Any) -> Any:
+        """A LlamaIndex query engine that answers with this model.
+
+        Args:
+            retriever: A retriever of this library, or a ``VectorStoreIndex``.
+            **options: See ``llama_index_dpicl_rag.PrivateQueryEngine``.
+
+        Raises:
+            ConfigurationError: An option is unknown, or as in ``PrivateQueryEngine``.
+            MissingDependencyError: LlamaIndex is not installed.
+        """
+        if "llm" in options:
+            raise ConfigurationError("leave llm out: this model answers, and no other")
+        adapter = optional("llama_index_dpicl_rag", "llama-index", "LlamaIndex")
+        return adapter.PrivateQueryEngine(self, retriever, **options)
 
     if not TYPE_CHECKING:  # a checker shall go on to find attributes that are not there
 

@@ -3,42 +3,40 @@
 from __future__ import annotations
 
 import copy
-import hashlib
-from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpicl_rag._other_libraries import NoOrdinaryModel
-from dpicl_rag._packaged import optional
 from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.answering.answers import (
     PrivateAnswer,
     PrivateLabel,
     PrivateStream,
-    StoppedBy,
     begun,
     in_worker,
 )
 from dpicl_rag.answering.decoding import generate
 from dpicl_rag.answering.experts import gather, one_each
 from dpicl_rag.answering.few_units import warn_of_few_units
+from dpicl_rag.answering.label_draw import draw_label
 from dpicl_rag.answering.plan import answer_plan, label_plan
-from dpicl_rag.answering.prompt_rows import bare_log_probs, read
-from dpicl_rag.answering.proposals import Consent, Proposal, propose
+from dpicl_rag.answering.proposals import Consent, propose
+from dpicl_rag.answering.reading_ahead import read_ahead
+from dpicl_rag.answering.remembered import form_of, released_before
+from dpicl_rag.answering.settlement import Settlement
 from dpicl_rag.answering.support import Witness
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.knowledge.answer_memory import AnswerMemory
 from dpicl_rag.knowledge.joined import as_knowledge
-from dpicl_rag.language_models.base import Input, LanguageModel, Progress
+from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.load_language_model import load_language_model
-from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.loaders.framework_documents import FrameworkDocument
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.methods.label_settings import over_documents
 from dpicl_rag.prompts import CONTENT_FREE, Prompt, PromptTemplate, label_tokens
 from dpicl_rag.retrieval.base import Retriever, affordable, filter_of
@@ -49,14 +47,10 @@ if TYPE_CHECKING:
     from dpicl_rag.ledger import Ledger, Reservation
 
 _NO_CORPUS = "default"  # where a ledger books lists
-_READ_AHEAD = 64  # units that are read ahead in one go
 
 # Of the usual price of a search: a proposal is confirmed by most of the units found, however many
 # they are, so their number may be known roughly. More noise would make the confirmation cost more.
 _ROUGHLY = 0.25
-
-UNSUPPORTED = "The documents do not say."
-"""Takes the place of an answer that they do not support, where that was asked for."""
 
 
 class PrivateContextLLM(NoOrdinaryModel):
@@ -202,13 +196,18 @@ class PrivateContextLLM(NoOrdinaryModel):
         prompt = self._prompt(question)
         allowance = prompt.allowance(model, config.unit_tokens, config.max_tokens)
         retriever = self._retriever(documents)
-        corpus, memory, form = self._booked_under(retriever), self._memory(retriever), self._form()
+        corpus, memory = self._booked_under(retriever), self._memory(retriever)
+        form = form_of(self.template, config.stop)
         if memory is not None and not fresh and (entry := memory.same(question, form)):
-            return self._released_before(entry.answer, corpus)
+            return released_before(entry.answer, corpus, model.tokenizer, config.max_tokens)
         known = self._knowledge.recall(question)
         informed = model.digest(known, allowance)
         reader = copying(self.model, config.copy_bias, public=bool(informed))
-        proposal = None if fresh else self._propose(reader, prompt, informed)
+        proposal = None
+        if informed and not fresh and config.unsupported != "ignore":
+            proposal = propose(
+                model, reader, prompt, informed, max_tokens=config.max_tokens, stop=config.stop
+            )
         retriever = self._affordable(retriever, _ROUGHLY if proposal else 1.0)
         price = retriever.rho(config.adjacency)
         plan = answer_plan(config, retriever.stability, price, counts=2 if proposal else 1)
@@ -242,45 +241,29 @@ class PrivateContextLLM(NoOrdinaryModel):
             consent=consent,
             on_progress=on_progress,
         )
-        refuses = config.unsupported == "refuse"
-
-        def settle(text: str, tokens: int, stopped: StoppedBy, whole: bool) -> PrivateAnswer:
-            supported = None
-            if whole and consent is not None and consent.given:
-                supported = True
-            elif whole and plan.support is not None and witness is not None:
-                # Support is what documents add to the model, not to what was known before.
-                bare = sum(bare_log_probs(model, prompt, witness.tokens)) if informed else None
-                supported = tokens > 0 and plan.support.decide(
-                    witness.agreeing(bare), spend, self._randomness
-                )
-            if refuses and not supported:
-                # Whether documents support it was not asked where the engine was gone.
-                text = "" if stopped == "unavailable" else UNSUPPORTED
-            answer = PrivateAnswer(
-                text=text,
-                epsilon=config.epsilon,
-                delta=config.delta,
-                rho=spend.rho,
-                tokens=tokens,
-                stopped_by=stopped,
-                corpus=corpus,
-                supported=supported,
-                recalled=len(known),
-            )
-            if memory is not None and supported:
-                memory.keep(question, answer, form)
-            return answer
-
+        settlement = Settlement(
+            config=config,
+            plan=plan,
+            spend=spend,
+            corpus=corpus,
+            witness=witness,
+            consent=consent,
+            model=model,
+            prompt=prompt,
+            informed=bool(informed),
+            recalled=len(known),
+            randomness=self._randomness,
+            keep=None if memory is None else lambda answer: memory.keep(question, answer, form),
+        )
         return PrivateStream(
             tokens,
             model.tokenizer,
             stop=config.stop,
             max_tokens=config.max_tokens,
             start=self.template.answer_prefix,
-            held=refuses,
+            held=config.unsupported == "refuse",
             finish=gathered.close,
-            settle=settle,
+            settle=settlement,
         )
 
     def classify(
@@ -338,27 +321,16 @@ class PrivateContextLLM(NoOrdinaryModel):
             digest=lambda passages: model.digest(passages, allowance),
         )
 
-        def said(prompt: Prompt, on_progress: Progress | None) -> Step:
-            rows = read(
-                model=model,
-                prompt=prompt,
-                inputs=gathered.inputs,
-                room=room,
-                informed=informed,
-                on_progress=on_progress,
-            )
-            rows.extend(prompt.suffix)
-            return rows.score(tokens)
-
-        try:
-            with enough_memory():
-                step = said(prompt, on_progress)
-                if plan.takes_priors:
-                    # Progress is reported once: the documents are kept for the second question.
-                    step = step.corrected(said(blank, None))
-                chosen = gathered.mechanism.draw(step, gathered.spend, self._randomness)
-        finally:
-            gathered.close()
+        chosen = draw_label(
+            model=model,
+            prompt=prompt,
+            blank=blank if plan.takes_priors else None,
+            labels=tokens,
+            gathered=gathered,
+            informed=informed,
+            randomness=self._randomness,
+            on_progress=on_progress,
+        )
         return PrivateLabel(
             labels[chosen], config.epsilon, plan.mechanism.delta, gathered.spend.rho
         )
@@ -402,16 +374,8 @@ class PrivateContextLLM(NoOrdinaryModel):
         config, prompt = self.config, self._prompt("?")
         allowance = prompt.allowance(self.model, config.unit_tokens, config.max_tokens)
         given = GivenDocuments(documents, privacy_unit=config.privacy_unit)
-        experts = [e for e in one_each(group_by_unit(given.retrieve(""))) if len(e.passages) == 1]
-        # Of similar lengths together, so that no pass is mostly padding.
-        experts.sort(key=lambda expert: len(expert.passages[0]))
-        for first in range(0, len(experts), _READ_AHEAD):
-            some = experts[first : first + _READ_AHEAD]
-            digested = (self.model.digest(expert.passages, allowance) for expert in some)
-            read(self.model, prompt, [own for own in digested if own], room=0)
-            if on_progress is not None:
-                on_progress(min(1.0, (first + _READ_AHEAD) / len(experts)))
-        return len(experts)
+        experts = one_each(group_by_unit(given.retrieve("")))
+        return read_ahead(self.model, prompt, experts, allowance, on_progress)
 
     def budget_left(self, corpus: str | None = None) -> float | None:
         """Rho (zCDP) left to the corpus or the caller, whichever is less; None without a limit.
@@ -444,49 +408,10 @@ class PrivateContextLLM(NoOrdinaryModel):
             "from_memory": answer.from_memory,
         }
 
-    def as_langchain(self) -> Any:
-        """This model as a text model of LangChain: ``langchain_dpicl_rag.PrivateLLM``.
-
-        Raises:
-            MissingDependencyError: LangChain is not installed.
-        """
-        return optional("langchain_dpicl_rag", "langchain", "LangChain").PrivateLLM(self)
-
-    def as_query_engine(self, retriever: Any, **options: Any) -> Any:
-        """A LlamaIndex query engine that answers with this model.
-
-        Args:
-            retriever: A retriever of this library, or a ``VectorStoreIndex``.
-            **options: See ``llama_index_dpicl_rag.PrivateQueryEngine``.
-
-        Raises:
-            ConfigurationError: An option is unknown, or as in ``PrivateQueryEngine``.
-            MissingDependencyError: LlamaIndex is not installed.
-        """
-        if "llm" in options:
-            raise ConfigurationError("leave llm out: this model answers, and no other")
-        adapter = optional("llama_index_dpicl_rag", "llama-index", "LlamaIndex")
-        return adapter.PrivateQueryEngine(self, retriever, **options)
-
     def _prompt(self, question: str) -> Prompt:
         if not question.strip():
             raise ConfigurationError("the question is empty")
         return self.template.cut(self.model.tokenizer, question)
-
-    def _propose(self, reader: LanguageModel, prompt: Prompt, informed: Input) -> Proposal | None:
-        """The answer of public knowledge by itself, where a count may confirm it."""
-        config = self.config
-        if not informed or config.unsupported == "ignore":
-            return None
-        model = copying(self.model, config.copy_bias)
-        return propose(
-            model=model,
-            informed_model=reader,
-            prompt=prompt,
-            informed=informed,
-            max_tokens=config.max_tokens,
-            stop=config.stop,
-        )
 
     def _retriever(self, documents: Documents) -> Retriever:
         """A search; nothing is looked at yet."""
@@ -505,40 +430,6 @@ class PrivateContextLLM(NoOrdinaryModel):
             memory.require_documents(self._corpus or retriever.corpus_name, filter_of(retriever))
         return memory
 
-    def _form(self) -> str:
-        """A digest of all that shapes an answer beside question and documents, for the memory."""
-        template = self.template
-        shaping = [template.system, template.user, template.answer_prefix, self.config.stop]
-        if template.before:
-            shaping.append(template.before)
-        return hashlib.sha256(repr(tuple(shaping)).encode("utf-8", "replace")).hexdigest()[:16]
-
-    def _released_before(self, text: str, corpus: str) -> PrivateStream:
-        """A stream of an answer from memory. Nothing is searched, reserved, drawn or kept."""
-
-        def settle(text: str, tokens: int, stopped: StoppedBy, whole: bool) -> PrivateAnswer:
-            return PrivateAnswer(
-                text=text,
-                epsilon=0.0,
-                delta=0.0,
-                rho=0.0,
-                tokens=0,
-                stopped_by="end" if whole else "length",
-                corpus=corpus,
-                supported=True,
-                from_memory=True,
-            )
-
-        return PrivateStream(
-            _no_tokens(),
-            self.model.tokenizer,
-            stop=(),
-            max_tokens=self.config.max_tokens,
-            start=text,
-            finish=lambda: None,
-            settle=settle,
-        )
-
     def _booked_under(self, retriever: Retriever) -> str:
         return self._corpus or retriever.corpus_name or _NO_CORPUS
 
@@ -555,7 +446,3 @@ class PrivateContextLLM(NoOrdinaryModel):
             at_least=at_least if units is None else None,
             units=units,
         )
-
-
-def _no_tokens() -> Generator[int, None, None]:
-    yield from ()

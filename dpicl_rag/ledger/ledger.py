@@ -438,11 +438,9 @@ class Ledger:
 
     def _settle(self, number: int, wait: bool) -> None:
         self._abandoned.append(number)
-        if not wait:
-            self._database.try_write(self._settle_abandoned)
-            return
+        settle = self._database.write if wait else self._database.try_write
         with contextlib.suppress(LedgerError):
-            self._database.write(self._settle_abandoned)
+            settle(self._settle_abandoned)
 
     def _settle_abandoned(self, connection: sqlite3.Connection) -> None:
         # Settling twice is harmless, so numbers leave the queue when next seen to be gone.

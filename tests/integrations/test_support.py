@@ -10,9 +10,9 @@ import pytest
 from llama_index.core.llms import ChatMessage
 
 from dpicl_rag import PrivateContextLLM
+from dpicl_rag.answering.settlement import UNSUPPORTED
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.private_context_llm import UNSUPPORTED
 from dpicl_rag.retrieval import GivenDocuments
 from langchain_dpicl_rag import (
     ChatPrivateContext,

@@ -12,12 +12,12 @@ from dpicl_rag import PrivateContextLLM
 from dpicl_rag.accounting import DIRECT
 from dpicl_rag.answering.plan import answer_plan
 from dpicl_rag.answering.privacy_filters import IndividualFilter
+from dpicl_rag.answering.settlement import UNSUPPORTED
 from dpicl_rag.answering.support import Support, Witness, speaks_against
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import DenseStep
-from dpicl_rag.private_context_llm import UNSUPPORTED
 from tests.support.scored_units import distribution, gaussian_pmf
 from tests.unit.retrieval.test_private_distributions import deficit
 

@@ -1,0 +1,56 @@
+"""Answers from memory: nothing is searched, reserved, drawn or kept."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Generator, Sequence
+
+from dpicl_rag.answering.answers import PrivateAnswer, PrivateStream, StoppedBy
+from dpicl_rag.language_models.tokenizer import Tokenizer
+from dpicl_rag.prompts import PromptTemplate
+
+
+def released_before(text: str, corpus: str, tokenizer: Tokenizer, max_tokens: int) -> PrivateStream:
+    """A stream of an answer that was released before.
+
+    Args:
+        text: The answer.
+        corpus: Whose it is.
+        tokenizer: Of the model.
+        max_tokens: Of an answer.
+    """
+
+    def settle(text: str, tokens: int, stopped: StoppedBy, whole: bool) -> PrivateAnswer:
+        return PrivateAnswer(
+            text=text,
+            epsilon=0.0,
+            delta=0.0,
+            rho=0.0,
+            tokens=0,
+            stopped_by="end" if whole else "length",
+            corpus=corpus,
+            supported=True,
+            from_memory=True,
+        )
+
+    return PrivateStream(
+        _no_tokens(),
+        tokenizer,
+        stop=(),
+        max_tokens=max_tokens,
+        start=text,
+        finish=lambda: None,
+        settle=settle,
+    )
+
+
+def form_of(template: PromptTemplate, stop: Sequence[str]) -> str:
+    """A digest of all that shapes an answer beside question and documents, for the memory."""
+    shaping = [template.system, template.user, template.answer_prefix, stop]
+    if template.before:
+        shaping.append(template.before)
+    return hashlib.sha256(repr(tuple(shaping)).encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def _no_tokens() -> Generator[int, None, None]:
+    yield from ()
