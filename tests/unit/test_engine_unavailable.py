@@ -16,6 +16,7 @@ from dpicl_rag import (
     ModelError,
     PrivateContextLLM,
     PromptTemplate,
+    private_context_llm,
 )
 from dpicl_rag.answering.decoding import decode
 from dpicl_rag.answering.privacy_filters import FixedFilter
@@ -167,14 +168,16 @@ def test_a_search_that_was_done_stays_paid(make, ledger):
 
 
 @pytest.mark.usefixtures("endless")
-def test_an_engine_that_is_gone_when_support_is_asked_leaves_the_text(make, ledger, tmp_path):
+def test_an_engine_that_is_gone_when_support_is_asked_leaves_the_text(
+    make, ledger, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(private_context_llm, "propose", lambda *_, **__: None)
     # With knowledge, the bare model is asked again after the last token.
     with AnswerMemory(tmp_path / "memory", "default", embedder=BucketEmbedder()) as memory:
         given = {"max_tokens": TOKENS, "knowledge": memory, "corpus": "default"}
         known = [Document("The code is 17.", "handbook")]
         llm = make(10_000, **given)
         llm._knowledge.recall = lambda question: [d.text for d in known]
-        llm._propose = lambda *_: None
         whole = llm.answer(QUESTION, DOCUMENTS)
         assert whole.supported is not None
         spent = status(ledger).spent
