@@ -30,6 +30,7 @@ from rich.table import Table
 from benchmarks.quality import DATA, TEMPLATE, compose, read_records
 from dpicl_rag import Corpus, Document, TopKRetriever
 from dpicl_rag.accounting import DIRECT, Budget, epsilon_to_rho, strength_for
+from dpicl_rag.accounting.shares import SHARES
 from dpicl_rag.answering.plan import Plan, answer_plan
 from dpicl_rag.answering.privacy_filters import IndividualFilter
 from dpicl_rag.answering.support import Witness
@@ -40,7 +41,6 @@ from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.mechanisms.step import DenseStep, Step
 from dpicl_rag.mechanisms.utilities import Utility
 from dpicl_rag.prompts import Prompt
-from dpicl_rag.retrieval.base import counting_share
 from dpicl_rag.retrieval.count import NoisyCount
 
 DELTA = 1e-5
@@ -262,7 +262,7 @@ def plans(epsilon: float) -> dict[str, tuple[Plan, float]]:
     alone = PrivacyConfig.create(epsilon=epsilon, delta=DELTA, unsupported="ignore")
     old = alone.model_copy(update={"strength": before, "public_power": 1.5, "expert_power": 2.0})
     charged = alone.model_copy(update={"unsupported": "mark"})
-    count = counting_share(rho)
+    count = SHARES.counting(rho)
     return {
         "settings of 2026-11-21": (answer_plan(old, DIRECT, 0.0), 0.0),
         "by need": (answer_plan(alone, DIRECT, 0.0), 0.0),

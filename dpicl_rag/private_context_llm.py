@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpicl_rag._other_libraries import NoOrdinaryModel
 from dpicl_rag.accounting import epsilon_to_rho
+from dpicl_rag.accounting.shares import SHARES
+from dpicl_rag.answering.answer_cost import AnswerCost
 from dpicl_rag.answering.answers import (
     PrivateAnswer,
     PrivateLabel,
@@ -18,15 +20,16 @@ from dpicl_rag.answering.answers import (
     in_worker,
 )
 from dpicl_rag.answering.decoding import generate
-from dpicl_rag.answering.experts import gather, one_each
+from dpicl_rag.answering.experts import OpenAccount, gather, one_each
 from dpicl_rag.answering.few_units import warn_of_few_units
 from dpicl_rag.answering.label_draw import draw_label
 from dpicl_rag.answering.plan import answer_plan, label_plan
-from dpicl_rag.answering.proposals import Consent, propose
+from dpicl_rag.answering.prompt_rows import bare_log_probs
+from dpicl_rag.answering.proposals import propose
 from dpicl_rag.answering.reading_ahead import read_ahead
 from dpicl_rag.answering.remembered import form_of, released_before
 from dpicl_rag.answering.settlement import Settlement
-from dpicl_rag.answering.support import Witness
+from dpicl_rag.answering.support import Support
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError
@@ -35,6 +38,8 @@ from dpicl_rag.knowledge.joined import as_knowledge
 from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.load_language_model import load_language_model
+from dpicl_rag.ledger.account import open_account
+from dpicl_rag.ledger.status import least_remaining
 from dpicl_rag.loaders.framework_documents import FrameworkDocument
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.methods.label_settings import over_documents
@@ -44,13 +49,9 @@ from dpicl_rag.retrieval.given import Documents, GivenDocuments, as_retriever
 
 if TYPE_CHECKING:
     from dpicl_rag.language_models.prefix_cache import PrefixCache
-    from dpicl_rag.ledger import Ledger, Reservation
+    from dpicl_rag.ledger import Ledger
 
 _NO_CORPUS = "default"  # where a ledger books lists
-
-# Of the usual price of a search: a proposal is confirmed by most of the units found, however many
-# they are, so their number may be known roughly. More noise would make the confirmation cost more.
-_ROUGHLY = 0.25
 
 
 class PrivateContextLLM(NoOrdinaryModel):
@@ -208,27 +209,30 @@ class PrivateContextLLM(NoOrdinaryModel):
             proposal = propose(
                 model, reader, prompt, informed, max_tokens=config.max_tokens, stop=config.stop
             )
-        retriever = self._affordable(retriever, _ROUGHLY if proposal else 1.0)
+        retriever = self._affordable(retriever, SHARES.search_of_proposal if proposal else 1.0)
         price = retriever.rho(config.adjacency)
         plan = answer_plan(config, retriever.stability, price, counts=2 if proposal else 1)
         warn_of_few_units(config, retriever, plan)
-        reserve = partial(self._reserve, retriever)
         gathered = gather(
             question=question,
             retriever=retriever,
             plan=plan,
-            reserve=reserve,
+            open_account=self._opening(retriever),
             randomness=self._randomness,
             digest=lambda passages: model.digest(passages, allowance),
         )
         spend = gathered.spend  # an ended stream keeps no documents
-        consent = None
-        if proposal is not None and plan.support is not None:
-            consent = Consent(
-                proposal, prompt.suffix, plan.support, gathered.count, spend, self._randomness
+        support = None
+        if plan.support is not None:
+            support = Support(
+                plan.support,
+                spend,
+                self._randomness,
+                proposal=proposal,
+                found=gathered.count,
+                bare=(lambda ids: sum(bare_log_probs(model, prompt, ids))) if informed else None,
             )
         # Begins when the first piece is asked for, inside the stream's own clean-up.
-        witness = None if plan.support is None else Witness()
         tokens = generate(
             model=reader,
             prompt=prompt,
@@ -236,23 +240,16 @@ class PrivateContextLLM(NoOrdinaryModel):
             randomness=self._randomness,
             max_tokens=config.max_tokens,
             block_tokens=config.block_tokens,
-            witness=witness,
+            support=support,
             informed=informed,
-            consent=consent,
             on_progress=on_progress,
         )
         settlement = Settlement(
             config=config,
-            plan=plan,
             spend=spend,
             corpus=corpus,
-            witness=witness,
-            consent=consent,
-            model=model,
-            prompt=prompt,
-            informed=bool(informed),
+            support=support,
             recalled=len(known),
-            randomness=self._randomness,
             keep=None if memory is None else lambda answer: memory.keep(question, answer, form),
         )
         return PrivateStream(
@@ -311,12 +308,11 @@ class PrivateContextLLM(NoOrdinaryModel):
         allowance = min(one.allowance(model, config.unit_tokens, room) for one in (prompt, blank))
         self._memory(retriever)
         informed = model.digest(self._knowledge.recall(question), allowance)
-        reserve = partial(self._reserve, retriever)
         gathered = gather(
             question=question,
             retriever=retriever,
             plan=plan,
-            reserve=reserve,
+            open_account=self._opening(retriever),
             randomness=self._randomness,
             digest=lambda passages: model.digest(passages, allowance),
         )
@@ -353,6 +349,23 @@ class PrivateContextLLM(NoOrdinaryModel):
             async for piece in stream:
                 yield piece
 
+    def plan(self, documents: Documents) -> AnswerCost:
+        """What an answer may cost, split by what it pays for. Nothing is searched or paid.
+
+        Args:
+            documents: As in ``answer``.
+
+        Returns:
+            Public numbers; print them, or let a notebook show them.
+
+        Raises:
+            ConfigurationError: The settings do not fit the retriever, or cost more than the budget.
+            MissingDocumentsError: ``documents`` is None.
+        """
+        retriever = self._retriever(documents)
+        left = self.budget_left(self._booked_under(retriever))
+        return AnswerCost.of(self.config, retriever, left)
+
     def warm(
         self,
         documents: Iterable[Document | str | FrameworkDocument],
@@ -388,13 +401,7 @@ class PrivateContextLLM(NoOrdinaryModel):
         if self._ledger is None:
             return None
         name = corpus or self._corpus or _NO_CORPUS
-        mine = {("corpus", name), ("caller", self._caller)}
-        left = [
-            status.remaining
-            for status in self._ledger.status()
-            if (status.kind, status.name) in mine and status.remaining is not None
-        ]
-        return min(left, default=None)
+        return least_remaining(self._ledger.status(), name, self._caller)
 
     def public_numbers(self, answer: PrivateAnswer) -> dict[str, Any]:
         """Public numbers that may stand beside an answer, none of which counts inputs."""
@@ -430,19 +437,14 @@ class PrivateContextLLM(NoOrdinaryModel):
             memory.require_documents(self._corpus or retriever.corpus_name, filter_of(retriever))
         return memory
 
-    def _booked_under(self, retriever: Retriever) -> str:
-        return self._corpus or retriever.corpus_name or _NO_CORPUS
-
-    def _reserve(
-        self, retriever: Retriever, rho: float, at_least: float, units: Sequence[str] | None
-    ) -> Reservation | None:
-        if self._ledger is None:
-            return None
-        return self._ledger.reserve(
+    def _opening(self, retriever: Retriever) -> OpenAccount:
+        return partial(
+            open_account,
+            self._ledger,
             corpus=self._booked_under(retriever),
             source=retriever.corpus_name or None,
             caller=self._caller,
-            rho=rho,
-            at_least=at_least if units is None else None,
-            units=units,
         )
+
+    def _booked_under(self, retriever: Retriever) -> str:
+        return self._corpus or retriever.corpus_name or _NO_CORPUS

@@ -11,8 +11,7 @@ from typing import Protocol
 from dpicl_rag.answering.experts import Gathered
 from dpicl_rag.answering.privacy_filters import Filter
 from dpicl_rag.answering.prompt_rows import read
-from dpicl_rag.answering.proposals import Consent
-from dpicl_rag.answering.support import Witness
+from dpicl_rag.answering.support import Support
 from dpicl_rag.errors import EngineUnavailableError
 from dpicl_rag.language_models.base import (
     BlockRows,
@@ -36,9 +35,8 @@ def generate(
     *,
     max_tokens: int,
     block_tokens: int = 0,
-    witness: Witness | None = None,
+    support: Support | None = None,
     informed: Input | None = None,
-    consent: Consent | None = None,
     on_progress: Progress | None = None,
 ) -> Generator[int, None, None]:
     """Read what was gathered and draw a text from it: what answers and synthesis share.
@@ -50,9 +48,8 @@ def generate(
         randomness: Where the coins come from.
         max_tokens: Most tokens drawn.
         block_tokens: Most tokens proposed to the experts at once; 0 proposes none.
-        witness: Sees every token that is drawn.
+        support: Hears every token that is drawn; its proposal is put to the documents first.
         informed: What the public row reads, see `read`.
-        consent: To an answer that the documents may confirm before any token is drawn.
         on_progress: Called with the part of the documents that is read, 0 to 1.
 
     Raises:
@@ -63,8 +60,8 @@ def generate(
     reading = partial(read, model, prompt, room=max_tokens, informed=informed)
     with enough_memory():
         rows, draft = reading(gathered.inputs, on_progress=on_progress), None
-        if consent is not None and isinstance(rows, BlockRows) and consent.ask(rows):
-            yield from consent.proposal.tokens
+        if support is not None and support.proposal and support.confirms(rows, prompt.suffix):
+            yield from support.proposal.tokens
             return
         if block_tokens and isinstance(alone := reading([]), BlockRows):
             draft = GreedyDraft(alone, block_tokens)
@@ -77,7 +74,7 @@ def generate(
             max_tokens=max_tokens,
             stop_tokens=model.tokenizer.stop_tokens,
             draft=draft,
-            witness=witness,
+            support=support,
         )
 
 
@@ -91,7 +88,7 @@ def decode(
     max_tokens: int,
     stop_tokens: frozenset[int],
     draft: Draft | None = None,
-    witness: Witness | None = None,
+    support: Support | None = None,
 ) -> Iterator[int]:
     """Draw tokens until a stop token (yielded too), ``max_tokens``, or the budget's end.
 
@@ -118,7 +115,7 @@ def decode(
         max_tokens: Most tokens.
         stop_tokens: Tokens that end the answer.
         draft: Proposes blocks; the rows must be ``BlockRows``.
-        witness: Sees every token, and the step it was drawn from.
+        support: Hears every token, and the step it was drawn from.
     """
     pending: Sequence[int] = suffix
     released: list[int] = []
@@ -131,9 +128,9 @@ def decode(
                 return
             token = mechanism.draw(step, spend, randomness)
             released.append(token)
-            if witness is not None:
+            if support is not None:
                 try:
-                    witness.hear(step, token)
+                    support.hear(step, token)
                 except EngineUnavailableError:
                     yield token  # it is paid for
                     raise

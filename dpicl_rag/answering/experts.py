@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-
-import torch
+from typing import Protocol
 
 from dpicl_rag.answering.plan import Plan
-from dpicl_rag.answering.privacy_filters import Filter, FixedFilter, IndividualFilter
+from dpicl_rag.answering.privacy_filters import Filter, privacy_filter
 from dpicl_rag.documents import Document
-from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import Input
 from dpicl_rag.language_models.out_of_memory import enough_memory
-from dpicl_rag.ledger import Reservation
+from dpicl_rag.ledger import Account
 from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval.base import Retriever
 from dpicl_rag.retrieval.count import NoisyCount
-
-Reserve = Callable[[float, float, Sequence[str] | None], Reservation | None]
-"""Holds rho (at least the second number) for units, or for all alike; None without a ledger."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -72,16 +67,26 @@ def random_groups(
     ]
 
 
+class OpenAccount(Protocol):
+    """Opens the account of an answer, see `dpicl_rag.ledger.open_account`."""
+
+    def __call__(
+        self, *, rho: float, at_least: float | None, units: Sequence[str] | None
+    ) -> Account:
+        """Open it."""
+        ...
+
+
 @enough_memory()
 def gather(
     question: str,
     retriever: Retriever,
     plan: Plan,
-    reserve: Reserve,
+    open_account: OpenAccount,
     randomness: Randomness,
     digest: Callable[[Sequence[str]], Input],
 ) -> Gathered:
-    """Search, reserve, pay for the search, and build the experts.
+    """Search, open the account, pay for the search, and build the experts.
 
     An expert with nothing to read has nothing to say: it is left out, weighs nothing and pays
     nothing. That follows from its own unit alone.
@@ -94,7 +99,7 @@ def gather(
         question: Public text.
         retriever: Where experts come from.
         plan: What the answer may cost.
-        reserve: Holds the budget.
+        open_account: Holds the budget.
         randomness: Coins of the search and of random groups.
         digest: What one expert reads of its passages, see ``LanguageModel.digest``.
 
@@ -105,25 +110,19 @@ def gather(
     """
     search = retriever.search(question) if plan.individual else None
     units = None if search is None else search.units
-    aside = plan.support_rho
-    reservation = reserve(plan.rho, plan.search_rho + aside + plan.mechanism.rho, units)
-    close: Callable[[], None] = (lambda: None) if reservation is None else reservation.close
-
-    def pay_search(unit_rho: list[float] | None) -> None:
-        if reservation is not None and plan.search_rho > 0:
-            reservation.commit(plan.search_rho, unit_rho)
-
+    first = plan.search_rho + plan.support_rho + plan.mechanism.rho
+    least = first if units is None else None
+    account = open_account(rho=plan.rho, at_least=least, units=units)
     try:
-        bound = plan.rho if reservation is None else reservation.rho
-        left = None if units is None else _limits(reservation, len(units), plan)
+        account.require(plan.search_rho, "the search costs", "give the search more noise (sigma)")
         # Whether a unit is counted depends on its own spend and on public numbers only.
-        admitted = None if left is None else [limit >= plan.search_rho for limit in left]
+        admitted = account.able(plan.search_rho) if account.individual else None
         search = search or retriever.search(question)
-        if units is None:
-            pay_search(None)
+        if units is None and plan.search_rho > 0:
+            account.pay(plan.search_rho)
         found = search.choose(admitted, randomness)
-        if units is not None:
-            pay_search(found.unit_rho)
+        if units is not None and plan.search_rho > 0:
+            account.pay(plan.search_rho, found.unit_rho)
         experts = (
             one_each(found.units)
             if plan.groups is None
@@ -132,37 +131,15 @@ def gather(
         digested = [(expert, digest(expert.passages)) for expert in experts]
         read = [(expert, own) for expert, own in digested if own]
         mechanism = plan.mechanism_for(found.count)
-        cost, beside = mechanism.rho, {"search_rho": plan.search_rho, "aside": aside}
-        if units is None or left is None:
-            spend: Filter = FixedFilter(bound, cost, reservation, **beside)
-        else:
-            left = [max(0.0, a - b) for a, b in zip(left, found.unit_rho, strict=True)]
-            places = {unit: place for place, unit in enumerate(units)}
-            chosen = [places[expert.units[0]] for expert, _ in read]
-            spend = IndividualFilter(
-                torch.tensor([left[place] for place in chosen], dtype=torch.float64),
-                bound=bound,
-                worst=cost,
-                reservation=reservation,
-                places=chosen,
-                units=len(units),
-                **beside,
-            )
-    except BaseException:
-        close()
-        raise
-    return Gathered([own for _, own in read], mechanism, spend, found.count, close)
-
-
-def _limits(reservation: Reservation | None, units: int, plan: Plan) -> list[float]:
-    """Limits of the units. Private."""
-    if reservation is None or reservation.limits is None:
-        return [plan.rho] * units
-    if reservation.rho < plan.search_rho:
-        # Otherwise no unit could ever be counted, and no error would say why.
-        raise ConfigurationError(
-            f"the search costs a unit rho {plan.search_rho:.4g}, and the ledger's budget lets "
-            f"a unit spend {reservation.rho:.4g}; raise the corpus's unit budget with `dpicl-rag "
-            "budget set`, or give the search more noise (sigma)"
+        places = {unit: place for place, unit in enumerate(units or ())}
+        spend = privacy_filter(
+            account,
+            [places[expert.units[0]] for expert, _ in read] if account.individual else (),
+            mechanism.rho,
+            search_rho=plan.search_rho,
+            aside=plan.support_rho,
         )
-    return reservation.limits
+    except BaseException:
+        account.close()
+        raise
+    return Gathered([own for _, own in read], mechanism, spend, found.count, account.close)

@@ -10,11 +10,10 @@ from __future__ import annotations
 import math
 import warnings
 
-from dpicl_rag.accounting import epsilon_to_rho
-from dpicl_rag.answering.plan import Plan, answer_plan
+from dpicl_rag.answering.plan import Plan
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
-from dpicl_rag.retrieval.base import Retriever, WrappedRetriever, affordable
+from dpicl_rag.retrieval.base import Retriever, WrappedRetriever
 from dpicl_rag.retrieval.exact import TopKRetriever
 from dpicl_rag.retrieval.poisson import PoissonSampledRetriever
 from dpicl_rag.retrieval.private_threshold import PrivateThresholdRetriever
@@ -39,19 +38,12 @@ def units_needed(mechanism: ExponentialMechanism) -> int:
     return math.ceil(_NEWS / (mechanism.strength * mechanism.utility.range))
 
 
-def units_to_agree(config: PrivacyConfig, retriever: Retriever) -> int | None:
+def units_to_agree(config: PrivacyConfig, plan: Plan) -> int | None:
     """About how many units must agree for an answer with these settings. Public.
 
     Returns:
         None where the utility of the settings has no such number.
     """
-    whole = epsilon_to_rho(config.epsilon, config.delta)
-    price = affordable(retriever, whole, config.adjacency).rho(config.adjacency)
-    plan = answer_plan(config, retriever.stability, price)
-    return _needed(config, plan)
-
-
-def _needed(config: PrivacyConfig, plan: Plan) -> int | None:
     weighed = config.utility in (None, "surplus", "vote")
     if not weighed or not isinstance(plan.mechanism, ExponentialMechanism):
         return None
@@ -69,7 +61,7 @@ def warn_of_few_units(config: PrivacyConfig, retriever: Retriever, plan: Plan) -
         retriever: Where its units come from.
         plan: What the answer may cost.
     """
-    needed = _needed(config, plan)
+    needed = units_to_agree(config, plan)
     for most, remedy in (_most_found(retriever), (config.groups, "leave groups out")):
         if most is not None and needed is not None and most < needed:
             warnings.warn(

@@ -16,8 +16,9 @@ from dpicl_rag.accounting import (
     require_individual,
     strength_for,
 )
+from dpicl_rag.accounting.shares import SHARES
 from dpicl_rag.answering.privacy_filters import rounded_up
-from dpicl_rag.answering.support import Support
+from dpicl_rag.answering.support import SupportCount
 from dpicl_rag.configuration import PrivacyConfig, UtilityName
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.base import Mechanism
@@ -31,15 +32,7 @@ from dpicl_rag.mechanisms.utilities import (
     Utility,
     Vote,
 )
-from dpicl_rag.retrieval.base import counting_share
 from dpicl_rag.retrieval.count import NoisyCount
-
-# Full-range tokens that one unit can pay for under individual accounting. Few tokens of an answer
-# are news to the public model, so this is far below max_tokens; units that would need more are
-# scaled down, not dropped. Where the number of units is known, few draws take the full range.
-_PIVOTAL_TOKENS = 6
-_PIVOTAL_TOKENS_COUNTED = 4
-_CHEAP_TOKENS = 10
 
 # Nats that all experts together add to a token at most, where their number is known; and what they
 # must be able to add for any word to be carried. With less the public answer is useless.
@@ -71,7 +64,7 @@ class Plan:
     rho: float
     search_rho: float
     groups: int | None
-    support: Support | None = None
+    support: SupportCount | None = None
     counts: int = 1
     takes_priors: bool = False
     counted: Callable[[NoisyCount], Mechanism] | None = None
@@ -113,14 +106,14 @@ def answer_plan(
     support = None
     if config.unsupported != "ignore":
         moved = sum(_to_experts(config, stability).moved(config.adjacency))
-        support = Support.within(counting_share(whole), moved)
+        support = SupportCount.within(SHARES.counting(whole), moved)
     beside = search_rho + (0.0 if support is None else counts * support.rho)
     budget = _budget(config, stability, beside)
     individual, left = _individual(config, budget.stability), budget.rho
     utility = _utility(config, config.utility or "surplus")
     if config.public_top_k is not None:
         utility = Likeliest(utility, config.public_top_k)
-    draws = min(_PIVOTAL_TOKENS, config.max_tokens) if individual else config.max_tokens
+    draws = min(SHARES.pivotal_tokens, config.max_tokens) if individual else config.max_tokens
     strength = config.strength or strength_for(budget, draws, utility.range)
     mechanism = ExponentialMechanism(utility, strength, budget.factor)
     if not individual and mechanism.rho > left:
@@ -175,8 +168,8 @@ def _counted(config: PrivacyConfig, budget: Budget) -> Callable[[NoisyCount], Me
     name = config.utility or "surplus"
     if config.strength is not None or name not in ("surplus", "vote"):
         return None
-    draws = min(_PIVOTAL_TOKENS_COUNTED, config.max_tokens)
-    most, cheap = (strength_for(budget, d, 1.0) for d in (draws, _CHEAP_TOKENS))
+    draws = min(SHARES.pivotal_tokens_counted, config.max_tokens)
+    most, cheap = (strength_for(budget, d, 1.0) for d in (draws, SHARES.cheap_tokens))
 
     def mechanism(count: NoisyCount) -> ExponentialMechanism:
         units = max(1.0, count.low)

@@ -17,7 +17,7 @@ import torch
 
 from dpicl_rag import _validate
 from dpicl_rag.errors import ConfigurationError, DPICLError
-from dpicl_rag.ledger import Reservation
+from dpicl_rag.ledger import Account
 
 _RANGE_MARGIN = 1e-12
 """Relative margin on a range that is scaled down, for the rounding of a few float64 operations."""
@@ -76,7 +76,7 @@ class FixedFilter:
     Args:
         budget: zCDP rho of the answer, 0 or more and finite.
         cost: zCDP rho of one draw, for its worst case.
-        reservation: The ledger's hold, if there is a ledger.
+        account: Is charged for every draw and count, if there is one.
         search_rho: zCDP rho that the search has cost already.
         aside: zCDP rho that draws leave for counts, see `pay_aside`.
 
@@ -88,14 +88,14 @@ class FixedFilter:
         self,
         budget: float,
         cost: float,
-        reservation: Reservation | None = None,
+        account: Account | None = None,
         *,
         search_rho: float = 0.0,
         aside: float = 0.0,
     ) -> None:
         self._budget = Fraction(_validate.finite("budget", budget))
         self._cost = Fraction(_validate.finite("cost", cost))
-        self._reservation = reservation
+        self._account = account
         self._spent = Fraction(_validate.finite("search_rho", search_rho))
         self._aside = Fraction(_validate.finite("aside", aside))
 
@@ -136,8 +136,8 @@ class FixedFilter:
 
     def _charge(self, cost: Fraction) -> None:
         self._spent += cost
-        if self._reservation is not None:
-            self._reservation.commit(float(cost))
+        if self._account is not None:
+            self._account.pay(float(cost))
 
 
 class IndividualFilter:
@@ -156,9 +156,8 @@ class IndividualFilter:
         search_rho: zCDP rho that the search cost any unit at most. Public.
         aside: zCDP rho that draws leave for counts. Public. A unit that has less left takes
             part in neither.
-        reservation: The ledger's hold, if there is a ledger.
-        places: Of each expert's unit among the units of the reservation.
-        units: Number of units of the reservation.
+        account: Is charged for every draw and count, if there is one.
+        places: Of each expert's unit among the units of the account.
 
     Raises:
         ConfigurationError: ``limits`` is not one-dimensional, or not finite and 0 or more.
@@ -172,9 +171,8 @@ class IndividualFilter:
         worst: float,
         search_rho: float = 0.0,
         aside: float = 0.0,
-        reservation: Reservation | None = None,
+        account: Account | None = None,
         places: Sequence[int] = (),
-        units: int = 0,
     ) -> None:
         limits = limits.detach().to(torch.float64)
         if limits.ndim != 1:
@@ -190,9 +188,8 @@ class IndividualFilter:
         self._worst = worst
         self._search_rho = search_rho
         self._aside, self._aside_paid = aside, 0.0
-        self._reservation = reservation
+        self._account = account
         self._places = places
-        self._units = units
 
     def __repr__(self) -> str:
         return "IndividualFilter()"
@@ -242,11 +239,8 @@ class IndividualFilter:
         return able
 
     def _commit(self, most: float, charges: torch.Tensor) -> None:
-        if self._reservation is not None:
-            unit_rho = [0.0] * self._units
-            for place, charge in zip(self._places, charges.tolist(), strict=True):
-                unit_rho[place] = charge
-            self._reservation.commit(most, unit_rho)
+        if self._account is not None:
+            self._account.pay(most, charges.tolist(), self._places)
 
     @torch.no_grad()
     def weights(self, ranges: torch.Tensor) -> torch.Tensor:
@@ -291,6 +285,39 @@ class IndividualFilter:
             self._limits = self._limits.to(ranges.device)
             self._spent = self._spent.to(ranges.device)
         return ranges.detach().to(self._limits)
+
+
+def privacy_filter(
+    account: Account,
+    places: Sequence[int],
+    worst: float,
+    *,
+    most: float | None = None,
+    search_rho: float = 0.0,
+    aside: float = 0.0,
+) -> Filter:
+    """The filter by which experts pay from an account.
+
+    Args:
+        account: Opened for units that pay each for itself, or for all alike.
+        places: Of each expert's unit among the units of the account; nothing where all pay alike.
+        worst: zCDP rho of one draw at its worst. Public.
+        most: What no unit may pass in these draws; None is all that the account has. Public.
+        search_rho: zCDP rho that a search has cost any unit at most already. Public.
+        aside: zCDP rho that draws leave for counts. Public.
+    """
+    bound = account.rho if most is None else most
+    if not account.individual:
+        return FixedFilter(bound, worst, account, search_rho=search_rho, aside=aside)
+    return IndividualFilter(
+        torch.tensor(account.left(places, bound), dtype=torch.float64),
+        bound=bound,
+        worst=worst,
+        search_rho=search_rho,
+        aside=aside,
+        account=account,
+        places=places,
+    )
 
 
 def _price(ranges: torch.Tensor) -> torch.Tensor:

@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from dpicl_rag.answering.privacy_filters import Filter
+from dpicl_rag.answering.proposals import Proposal
+from dpicl_rag.language_models.base import BlockRows, GrowingRows
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import DistantStep, Step
+from dpicl_rag.retrieval.count import NoisyCount
 
 # Of 704 medical records that state a right answer 704 agree, of 264 others that are near to the
 # question none (python -m benchmarks.spending). The first is the mean log-probability of a token,
@@ -29,6 +32,9 @@ _LINE = 3.0  # sigmas: noise alone passes 13 times in 10,000
 # An expert speaks against a token where it is that unlikely, and so much less likely than to the
 # bare model (benchmarks/README.md, "What is marked as supported").
 _AGAINST = -2.0
+
+_MOST = 0.5  # of the units found must support a proposal, as far as their number is known
+_PLACES = 16  # are read at once: what many experts say at many places is large
 
 
 def speaks_against(step: Step, token: int, bare: float) -> torch.Tensor:
@@ -89,8 +95,8 @@ class Witness:
 
 
 @dataclass(frozen=True, slots=True)
-class Support:
-    """The count's noise and its price. Public.
+class SupportCount:
+    """The noise and the price of a count of experts. Public.
 
     Attributes:
         noise: On the count.
@@ -101,32 +107,32 @@ class Support:
     sensitivity: int
 
     @staticmethod
-    def within(rho: float, sensitivity: int) -> Support:
+    def within(rho: float, sensitivity: int) -> SupportCount:
         """The least noise that a zCDP rho pays for."""
         # Rounded up, so that the price is not above rho.
         sigma = sensitivity / math.sqrt(2 * rho) * (1 + 1e-12)
-        return Support(DiscreteGaussian(sigma), sensitivity)
+        return SupportCount(DiscreteGaussian(sigma), sensitivity)
 
     @property
     def rho(self) -> float:
         """Rho of zCDP that the count costs any unit at most."""
         return self.sensitivity**2 * self.noise.rho
 
-    def up_to(self, line: float) -> Support:
+    def up_to(self, line: float) -> SupportCount:
         """The same count with as much noise as such a line allows, and so at its least price.
 
         Args:
             line: Public.
         """
         sigma = max(self.noise.sigma, line / _LINE)
-        return Support(DiscreteGaussian(sigma), self.sensitivity)
+        return SupportCount(DiscreteGaussian(sigma), self.sensitivity)
 
     @property
     def line(self) -> float:
         """The count that noise alone hardly passes."""
         return _LINE * self.noise.sigma
 
-    def decide(
+    def passes(
         self, agreeing: torch.Tensor, spend: Filter, randomness: Randomness, *, line: float = 0.0
     ) -> bool:
         """Pay for the count, draw it, and say whether it passes the public line.
@@ -140,3 +146,92 @@ class Support:
         counted = spend.pay_aside(self.rho, agreeing)
         noisy = int(counted.sum()) + self.noise.draw(randomness)
         return noisy > max(self.line, line)
+
+
+class Support:
+    """The support of one answer by the documents: what they say of it, and how that is counted.
+
+    A proposal is put to them whole, before any token is drawn. Tokens that are drawn are heard one
+    by one, and counted when the last one is there.
+
+    Args:
+        count: The count, at its highest price.
+        spend: Pays for it.
+        randomness: Where its noise comes from.
+        proposal: What public knowledge answers by itself, if it does.
+        found: Released number of units that were found, if any.
+        bare: Log-probability of tokens to the bare model, where the public row knows more than
+            that: support is what documents add to the model, not to what was known before.
+    """
+
+    def __init__(
+        self,
+        count: SupportCount,
+        spend: Filter,
+        randomness: Randomness,
+        *,
+        proposal: Proposal | None = None,
+        found: NoisyCount | None = None,
+        bare: Callable[[Sequence[int]], float] | None = None,
+    ) -> None:
+        self.proposal = proposal
+        self._confirmed = False
+        self._count = count
+        self._found = found
+        self._spend = spend
+        self._randomness = randomness
+        self._bare = bare
+        self._witness = Witness()
+
+    def __repr__(self) -> str:
+        return "Support(<private>)"
+
+    def confirms(self, rows: GrowingRows, suffix: Sequence[int]) -> bool:
+        """Whether the documents confirm the proposal; if not, rows stand where they stood before.
+
+        Args:
+            rows: The public row and the experts, nothing appended yet.
+            suffix: Tokens between the documents and the answer.
+        """
+        if self.proposal is None or not isinstance(rows, BlockRows):
+            return False
+        agreeing = _confirming(rows, suffix, self.proposal)
+        # Those who support something else may be many too.
+        found = self._found
+        line = 2 * self._count.line if found is None else _MOST * found.low
+        count = self._count if found is None else self._count.up_to(line)
+        self._confirmed = count.passes(agreeing, self._spend, self._randomness, line=line)
+        if not self._confirmed:
+            rows.rewind(len(suffix) + len(self.proposal.tokens) - 1)
+        return self._confirmed
+
+    def hear(self, step: Step, token: int) -> None:
+        """Note a token that was drawn, see `Witness.hear`."""
+        self._witness.hear(step, token)
+
+    def decide(self, tokens: int) -> bool:
+        """Whether the documents support what was released: of their proposal, or by a count.
+
+        Args:
+            tokens: How many were released. Nothing has no support, and no price.
+        """
+        if self._confirmed or not tokens:
+            return self._confirmed
+        bare = None if self._bare is None else self._bare(self._witness.tokens)
+        return self._count.passes(self._witness.agreeing(bare), self._spend, self._randomness)
+
+
+def _confirming(rows: BlockRows, suffix: Sequence[int], proposal: Proposal) -> torch.Tensor:
+    """Experts that support every word of a proposal: bool [n]."""
+    tokens, bare = proposal.tokens, proposal.bare
+    witness, against = Witness(), torch.zeros(1, dtype=torch.bool)
+    for start in range(0, len(tokens), _PLACES):
+        places = range(start, min(start + _PLACES, len(tokens)))
+        before = suffix if start == 0 else tokens[start - 1 : start]
+        steps = rows.extend_each((*before, *tokens[start : places[-1]]), len(places))
+        for step, at in zip(steps, places, strict=True):
+            witness.hear(step, tokens[at])
+            # Where an answer ends is no matter of fact.
+            if at + 1 < len(tokens):
+                against = against | speaks_against(step, tokens[at], bare[at])
+    return witness.agreeing(sum(bare)) & ~against

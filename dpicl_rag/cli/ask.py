@@ -43,6 +43,10 @@ def ask(
         bool,
         typer.Option("--fresh", help="Ask the documents again, even what was answered before."),
     ] = False,
+    plan: Annotated[
+        bool,
+        typer.Option("--plan", help="Print what the answer may cost, by part, and ask nothing."),
+    ] = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -68,6 +72,9 @@ def ask(
                 as_json=as_json,
                 quiet=quiet,
             )
+            return
+        if plan:
+            _print_plan(corpus, source, settings, answering, as_json=as_json)
             return
         asking = _asking(corpus, source, settings, answering, quiet)
         llm, retriever = stack.enter_context(asking)
@@ -144,15 +151,46 @@ def classify(
 
 def _what_would_help(config: PrivacyConfig, retriever: Retriever) -> str:
     """One sentence of public numbers, for an answer that documents do not support."""
-    from dpicl_rag.answering.few_units import units_to_agree
+    from dpicl_rag.answering.answer_cost import AnswerCost
 
-    needed = units_to_agree(config, retriever)
+    needed = AnswerCost.of(config, retriever, None).units_to_agree
     at = f"at epsilon {config.epsilon:g}"
     many = f"{at} many" if needed is None else f"{at} about {needed}"
     return (
         f"For an answer {many} units must state the same: ask for one fact that many state, raise "
         "--epsilon, or add documents (docs/questions.md)"
     )
+
+
+def _print_plan(
+    corpus: Corpus | ChromaCollection,
+    source: options.Source,
+    settings: options.AnswerSettings,
+    answering: options.Answering,
+    *,
+    as_json: bool,
+) -> None:
+    """What an answer may cost. No model is loaded, nothing is searched, and nothing is paid."""
+    from rich.table import Table
+
+    from dpicl_rag.answering.answer_cost import AnswerCost
+    from dpicl_rag.ledger.status import least_remaining
+
+    left = None
+    if not answering.no_ledger:
+        with data_folder.open_ledger(answering.ledger) as ledger:
+            left = least_remaining(ledger.status(), corpus.name, answering.caller)
+    retriever = data_folder.retriever_of(corpus, source)
+    cost = AnswerCost.of(PrivacyConfig.create(**asdict(settings)), retriever, left)
+    if as_json:
+        console.write_json(cost.as_dict())
+        return
+    table = Table("", "rho", "", box=None)
+    for name, rho, what in cost.rows():
+        table.add_row(name, f"{rho:.4g}", what)
+    console.stdout().print(table)
+    for note in cost.notes():
+        console.stdout().print(note, style="dim", soft_wrap=True)
 
 
 @contextmanager

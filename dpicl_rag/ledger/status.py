@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 from typing import Literal
@@ -49,3 +50,18 @@ class ScopeStatus:
     questions: int
     strict: bool
     room: float | None
+
+
+def least_remaining(
+    every: Iterable[ScopeStatus], corpus: str, caller: str | None = None
+) -> float | None:
+    """Rho left to a corpus or a caller, whichever is less; None without a limit.
+
+    Args:
+        every: See `Ledger.status`.
+        corpus: Name of the corpus.
+        caller: Who asks.
+    """
+    mine = {("corpus", corpus), ("caller", caller)}
+    left = [status.remaining for status in every if (status.kind, status.name) in mine]
+    return min((rho for rho in left if rho is not None), default=None)

@@ -132,14 +132,6 @@ def affordable(retriever: Retriever, rho: float, adjacency: Adjacency) -> Retrie
     return retriever.within(rho, adjacency) if isinstance(retriever, Priced) else retriever
 
 
-def counting_share(rho: float) -> float:
-    """The share of an answer's zCDP rho that a count takes where its noise is not set: a tenth.
-
-    No more than noise of scale 3.5 costs: noise of many counts adds up beside 64 units.
-    """
-    return min(0.1 * rho, 0.04)
-
-
 class WrappedRetriever:
     """A retriever around another: what it hands on.
 

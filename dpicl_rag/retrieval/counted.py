@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from dpicl_rag import _validate
 from dpicl_rag.accounting import Adjacency
+from dpicl_rag.accounting.shares import SHARES
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
@@ -16,7 +17,6 @@ from dpicl_rag.retrieval.base import (
     Retriever,
     Search,
     WrappedRetriever,
-    counting_share,
 )
 from dpicl_rag.retrieval.count import NoisyCount, noise_of
 
@@ -64,7 +64,7 @@ class CountedRetriever(WrappedRetriever):
         """See `Priced.within`."""
         if self.sigma is not None:
             return self
-        sigma = self._sensitivity(adjacency) / math.sqrt(2 * counting_share(rho))
+        sigma = self._sensitivity(adjacency) / math.sqrt(2 * SHARES.counting(rho))
         return CountedRetriever(self.retriever, sigma)
 
     def search(self, question: str) -> Search:

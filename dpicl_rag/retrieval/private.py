@@ -26,11 +26,12 @@ import numpy.typing as npt
 
 from dpicl_rag import _validate
 from dpicl_rag.accounting import Adjacency, Stability
+from dpicl_rag.accounting.shares import SHARES
 from dpicl_rag.documents import group_by_unit
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.retrieval.base import Retrieved, Search, counting_share
+from dpicl_rag.retrieval.base import Retrieved, Search
 from dpicl_rag.retrieval.count import NoisyCount, noise_of
 from dpicl_rag.retrieval.scanner import Scanner
 
@@ -95,7 +96,7 @@ class CountingRetriever(Scanner, ABC):
         """See `Priced.within`."""
         if self.sigma is not None:
             return self
-        most = counting_share(rho) / self.looks(adjacency)
+        most = SHARES.counting(rho) / self.looks(adjacency)
         return replace(self, sigma=math.sqrt(1 / (2 * most)))
 
     def search(self, question: str) -> Search:

@@ -16,6 +16,7 @@ import numpy as np
 from dpicl_rag import _validate
 from dpicl_rag.accounting import Adjacency
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.ledger.account import open_account
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval.private import bins_of, check_thresholds
@@ -97,13 +98,13 @@ def score_histograms(
     noise, coins = DiscreteGaussian(sigma), randomness or Randomness()
     rho = histograms_rho(sigma, len(questions), adjacency)
     found: list[ScoreHistogram] = []
-    with ledger.reserve(corpus=name, caller=caller, rho=rho) as reservation:
+    with open_account(ledger, corpus=name, caller=caller, rho=rho) as account:
         for question in questions:
             bins = bins_of(scanner.scan(question, least=checked[-1]).scores, checked)
             counts = np.bincount(bins, minlength=len(checked))[: len(checked)].tolist()
             noisy = tuple(count + noise.draw(coins) for count in counts)
             found.append(ScoreHistogram(question, checked, noisy, sigma))
-        reservation.commit(rho)
+        account.pay(rho)
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 from dpicl_rag import _validate
 from dpicl_rag.accounting import DIRECT, epsilon_to_rho, rho_to_epsilon
+from dpicl_rag.accounting.shares import SHARES
 from dpicl_rag.answering.plan import Plan, answer_plan
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
@@ -17,9 +18,6 @@ from dpicl_rag.synthesis.key_words import LEVELS, Trie, WordList, noise_for
 from dpicl_rag.synthesis.template import RecordTemplate
 
 Keys = Literal["both", "list", "trie"]
-
-_KEYS_SHARE = 0.1
-_LIST_SHARE = 0.3  # of the keys' share, where both are counted; the trie has more levels to pay
 
 # Seconds of the packaged model on two processor cores (benchmarks/README.md): to read a document,
 # and to read one token in one row.
@@ -83,14 +81,14 @@ class CorpusPlan:
     @property
     def list_rho(self) -> float:
         """The part that counts of the list cost a unit at most."""
-        share = {"both": _LIST_SHARE, "list": 1.0, "trie": 0.0}[self.keys]
-        return _KEYS_SHARE * self.rho * share
+        share = {"both": SHARES.listed_keys, "list": 1.0, "trie": 0.0}[self.keys]
+        return SHARES.keys * self.rho * share
 
     @property
     def trie_rho(self) -> float:
         """The part that counts of the trie cost a unit at most."""
-        share = {"both": 1 - _LIST_SHARE, "list": 0.0, "trie": 1.0}[self.keys]
-        return _KEYS_SHARE * self.rho * share
+        share = {"both": 1 - SHARES.listed_keys, "list": 0.0, "trie": 1.0}[self.keys]
+        return SHARES.keys * self.rho * share
 
     @property
     def keys_rho(self) -> float:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dpicl_rag.answering.privacy_filters import IndividualFilter
-from dpicl_rag.ledger import Reservation
+from dpicl_rag.answering.privacy_filters import Filter, privacy_filter
+from dpicl_rag.ledger import Account
 from dpicl_rag.synthesis.pools import Pool
 from dpicl_rag.synthesis.topics import batch_of, coin_of
-from dpicl_rag.synthesis.unit_budgets import UnitBudgets
 
 
 class Batches:
-    """Units that write each text, and their remaining budgets. Private.
+    """Units that write each text, and how they pay. Private.
 
     A unit's batch follows from a key of the run and from the unit alone, so another unit's arrival
     moves none, and a run that goes on has the same ones. A unit is in one text of each of its
@@ -26,7 +25,7 @@ class Batches:
         labels_per_unit: Labels that a unit has at most. Public.
         worst: zCDP rho of a token at its worst. Public.
         key: Secret of the run.
-        reservation: The ledger's hold for `units_of` the pools, if there is a ledger.
+        account: Opened for `units_of` the pools.
     """
 
     def __init__(
@@ -39,7 +38,7 @@ class Batches:
         labels_per_unit: int,
         worst: float,
         key: bytes,
-        reservation: Reservation | None,
+        account: Account,
     ) -> None:
         self._pools = pools
         self._texts = texts
@@ -47,7 +46,8 @@ class Batches:
         self._share = rho / labels_per_unit
         self._worst = worst
         self._key = key
-        self._budgets = UnitBudgets(units_of(pools), rho, reservation)
+        self._account = account
+        self._places = {unit: place for place, unit in enumerate(units_of(pools))}
 
     def __repr__(self) -> str:
         return "Batches(<private>)"
@@ -58,17 +58,14 @@ class Batches:
             unit: own for unit, own in self._pools[label].items() if self._joins(unit, label, text)
         }
 
-    def filter(self, units: Sequence[str]) -> IndividualFilter:
+    def filter(self, units: Sequence[str]) -> Filter:
         """The filter by which the experts of a text pay.
 
         Args:
             units: The unit of each expert.
         """
-        return self._budgets.filter(units, self._share, self._worst)
-
-    def settle(self, units: Sequence[str], spend: IndividualFilter) -> None:
-        """Note what a text has cost its units."""
-        self._budgets.settle(units, spend)
+        places = [self._places[unit] for unit in units]
+        return privacy_filter(self._account, places, self._worst, most=self._share)
 
     def _joins(self, unit: str, label: str, text: int) -> bool:
         if batch_of(self._key, unit, label, self._texts) != text:

@@ -30,7 +30,7 @@ from dpicl_rag.synthesis.pools import (
     public_labels,
     public_rate,
 )
-from dpicl_rag.synthesis.record_writer import Progress, held, write_records
+from dpicl_rag.synthesis.record_writer import Progress, run_account, write_records
 from dpicl_rag.synthesis.released_records import StoppedBy, Synthesis, SyntheticRecord
 from dpicl_rag.synthesis.synthesis_folder import Plan, Run, open_run
 
@@ -169,8 +169,8 @@ def synthesise_examples(
         # Under individual accounting a unit is in one text of a label, and pays for no other.
         batched = plan.rho if plan.sampler is None else None
         rho, units = (charge.left, None) if batched is None else (batched, units_of(own))
-        with held(ledger, corpus, rho, units, lost=charge.lost) as reservation:
-            charge.reservation = reservation
+        with run_account(ledger, corpus, rho, units, lost=charge.lost) as account:
+            charge.account = account
             spend: LabelCharge | Batches = charge
             if batched is not None:
                 spend = Batches(
@@ -181,7 +181,7 @@ def synthesise_examples(
                     labels_per_unit=plan.pools,
                     worst=plan.mechanism.rho,
                     key=run.key,
-                    reservation=reservation,
+                    account=account,
                 )
             writer = _Writer(plan, loaded, prompts, shown, own, max_tokens, room, coins, spend)
             total = texts_per_label * len(names)
@@ -246,15 +246,8 @@ class _Writer:
         members = batches.members(label, text)
         digested = zip(members, self._digests(label, members.values()), strict=True)
         experts = [(unit, own) for unit, own in digested if own]
-        units = [unit for unit, _ in experts]
-        spend = batches.filter(units)
-        rows = self._read(label, [own for _, own in experts])
-
-        def tokens() -> Iterator[int]:
-            yield from self._text(label, rows, spend)
-            batches.settle(units, spend)
-
-        return tokens()
+        spend = batches.filter([unit for unit, _ in experts])
+        return self._text(label, self._read(label, [own for _, own in experts]), spend)
 
     def _text(self, label: str, rows: GrowingRows, spend: Filter) -> Iterator[int]:
         tokenizer = self._model.tokenizer

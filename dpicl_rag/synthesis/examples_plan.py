@@ -28,6 +28,7 @@ from dpicl_rag.accounting import (
 from dpicl_rag.accounting.calibration import fixed_size_multiplier
 from dpicl_rag.accounting.conversion import NANO
 from dpicl_rag.accounting.pure_dp import amplified_epsilon
+from dpicl_rag.accounting.shares import SHARES
 from dpicl_rag.answering.privacy_filters import rounded_up
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.base import Mechanism
@@ -45,9 +46,6 @@ METHODS: tuple[ExamplesMethod, ...] = get_args(ExamplesMethod)
 
 RADIUS = 0.5
 """Length to which `difference` cuts, of at most sqrt(2)."""
-
-_PIVOTAL_TOKENS = 12
-"""Full-range tokens that a unit pays for under individual accounting; see `plan.py`."""
 
 _ROUNDING = 1 + 1e-9
 """Noise beyond the charge's, for the last bits of a point's length."""
@@ -263,7 +261,7 @@ def _exponential(budget: Budget, pools: int, per_expert: int) -> ExamplesPlan:
     rho = epsilon_to_rho(budget.epsilon, budget.delta)
     share = Budget(budget.epsilon, budget.delta)
     utility = Surplus()
-    strength = strength_for(share, _PIVOTAL_TOKENS * pools, utility.range)
+    strength = strength_for(share, SHARES.pivotal_tokens_of_examples * pools, utility.range)
     return ExamplesPlan(
         method="exponential",
         mechanism=ExponentialMechanism(utility, strength),

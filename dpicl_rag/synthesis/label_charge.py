@@ -10,7 +10,7 @@ import torch
 
 from dpicl_rag.answering.privacy_filters import rounded_up
 from dpicl_rag.errors import DPICLError
-from dpicl_rag.ledger import Reservation
+from dpicl_rag.ledger import Account
 from dpicl_rag.synthesis.synthesis_folder import Drawn
 
 
@@ -29,7 +29,7 @@ class LabelCharge:
     Attributes:
         left: Rho that texts which were not begun may still cost a unit, at most.
         lost: Rho of what kills may have taken: a token that nobody saw for each text they ended.
-        reservation: The ledger's hold, once there is one.
+        account: Is charged for every token, once it is open.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class LabelCharge:
         interrupted = sum(drawn.stopped_by == "interrupted" for drawn in begun.values())
         self.left = rounded_up(Fraction(token_rho or 0.0) * (self._most(whole) - self._paid))
         self.lost = interrupted * (token_rho or 0.0)
-        self.reservation: Reservation | None = None
+        self.account: Account | None = None
 
     def can_pay(self, label: str) -> bool:
         """Whether the ledger's hold covers a token of a label: after a kill it may lack one."""
@@ -64,16 +64,15 @@ class LabelCharge:
         more = self._most(grown) - self._paid
         if not (more and self._in_ledger):
             return True
-        left = 0.0 if self.reservation is None else self.reservation.remaining
-        return left >= more * (self._token_rho or 0.0)
+        left = None if self.account is None else self.account.remaining
+        return (left or 0.0) >= more * (self._token_rho or 0.0)
 
     def pay(self, label: str) -> None:
         """Charge a token of a label, durably. Call it before the draw."""
         self._tokens[label] += 1
         more, self._paid = self._owed() - self._paid, self._owed()
-        if more and self.reservation is not None:
-            assert self._token_rho is not None
-            self.reservation.commit(self._token_rho)
+        if more and self.account is not None:
+            self.account.pay(self._token_rho or 0.0)
 
     @property
     def rho(self) -> float:

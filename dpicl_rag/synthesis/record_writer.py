@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from dpicl_rag.ledger.account import Account, open_account
 from dpicl_rag.synthesis.released_records import StoppedBy
 from dpicl_rag.synthesis.synthesis_folder import Run
 
 if TYPE_CHECKING:
-    from dpicl_rag.ledger import Ledger, Reservation
+    from dpicl_rag.ledger import Ledger
 
 Progress = Callable[[int, int, int], None]
 """Called with records done, records of the plan, and tokens drawn: public numbers."""
@@ -52,21 +52,20 @@ def write_records(
         tell(number + 1)
 
 
-@contextmanager
-def held(
+def run_account(
     ledger: Ledger | None,
     corpus: str,
     rho: float,
     units: Sequence[str] | None = None,
     *,
     lost: float = 0.0,
-) -> Iterator[Reservation | None]:
-    """The ledger's hold on what the rest of a run may cost; what is not used goes back.
+) -> Account:
+    """The account of the rest of a run; what is not used goes back.
 
     Args:
-        ledger: The ledger, if there is one.
+        ledger: The ledger, if there is one. It is not asked where nothing is left to pay.
         corpus: Whose budget.
-        rho: What the rest costs any unit at most; nothing is held where it is 0.
+        rho: What the rest costs any unit at most.
         units: All units, where each pays for itself.
         lost: Rho of what kills may have taken for tokens that nobody saw; so much less is enough.
     """
@@ -75,9 +74,6 @@ def held(
         scopes = {(scope.kind, scope.name): scope.remaining for scope in ledger.status()}
         room = scopes.get(("corpus", corpus))
         rho = rho if room is None else min(rho, room)
-    if ledger is None or not rho:
-        yield None
-        return
+    payer = ledger if rho else None
     at_least = least if lost and least else None
-    with ledger.reserve(corpus=corpus, rho=rho, at_least=at_least, units=units) as reservation:
-        yield reservation
+    return open_account(payer, corpus=corpus, rho=rho, at_least=at_least, units=units)

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpicl_rag.answering.experts import Gathered
+from dpicl_rag.answering.privacy_filters import privacy_filter
 from dpicl_rag.documents import Document, group_by_unit, readable_documents
 from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.load_language_model import load_language_model
+from dpicl_rag.ledger.account import Account
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.synthesis.corpus_plan import CorpusPlan
@@ -20,12 +22,11 @@ from dpicl_rag.synthesis.export import require_free
 from dpicl_rag.synthesis.key_words import LONGEST, Key, Own, noisy_counts
 from dpicl_rag.synthesis.record_filters import Keep
 from dpicl_rag.synthesis.record_text import draw_record
-from dpicl_rag.synthesis.record_writer import Progress, held, write_records
+from dpicl_rag.synthesis.record_writer import Progress, run_account, write_records
 from dpicl_rag.synthesis.released_records import StoppedBy, Synthesis, SyntheticRecord
 from dpicl_rag.synthesis.synthesis_folder import Drawn, Run, open_run
 from dpicl_rag.synthesis.template import RecordTemplate
 from dpicl_rag.synthesis.topics import Topic, batch_of, joined, topics_for
-from dpicl_rag.synthesis.unit_budgets import UnitBudgets, require_affordable
 from dpicl_rag.synthesis.unit_words import PublicWords, UnitWords
 
 if TYPE_CHECKING:
@@ -148,11 +149,11 @@ def synthesise(
         writer = _Writer(plan, loaded, public, run, randomness or Randomness())
         units = _passages(source)
         rho = writer.rho_left()
-        with held(ledger, name, rho, list(units)) as reservation:
-            require_affordable(min(rho, plan.keys_rho), reservation)
-            budgets = UnitBudgets(list(units), rho, reservation)
-            topics = writer.topics(units, budgets)
-            writer.write(topics, units, budgets, on_progress)
+        with run_account(ledger, name, rho, list(units)) as account:
+            least = min(rho, plan.keys_rho)
+            account.require(least, "the keys of this plan cost", "lower epsilon")
+            topics = writer.topics(units, account)
+            writer.write(topics, units, account, on_progress)
         return Synthesis(
             tuple(writer.finished(topics)),
             plan.epsilon,
@@ -184,19 +185,19 @@ class _Writer:
         plan, run = self._plan, self._run
         if not run.has_released(plan.rounds()):
             return plan.rho
-        records = _numbered(self.topics({}, UnitBudgets([], 0.0, None)))
+        records = _numbered(self.topics({}, Account(0.0, 0)))
         return min(len(records) - len(run.records), plan.topics_per_unit) * plan.record_rho
 
-    def topics(self, units: Units, budgets: UnitBudgets) -> list[Topic]:
+    def topics(self, units: Units, account: Account) -> list[Topic]:
         """The topics of the released keys, the rarest key first."""
         plan = self._plan
-        able = budgets.able(plan.keys_rho)
+        able = account.able(plan.keys_rho)
         words = [
             self._words(passages) if admitted else UnitWords((), ())
             for passages, admitted in zip(units.values(), able, strict=True)
         ]
         released: dict[str, Key] = {}
-        count = partial(self._count, budgets)
+        count = partial(self._count, account)
         if (word_list := plan.word_list(self._public.listed)) is not None:
             found = word_list.release([own.listed for own in words], count)
             released |= {key.word: key for key in found}
@@ -211,11 +212,12 @@ class _Writer:
         self,
         topics: Sequence[Topic],
         units: Units,
-        budgets: UnitBudgets,
+        account: Account,
         on_progress: Progress | None,
     ) -> None:
         """Draw every record that was not begun yet."""
         joins = {unit: self._joins(passages, topics) for unit, passages in units.items()}
+        places = {unit: place for place, unit in enumerate(units)}
         records = _numbered(topics)
 
         def draw(number: int) -> Iterator[int]:
@@ -227,7 +229,7 @@ class _Writer:
                 if place in own
                 and batch_of(self._run.key, unit, topic.key.word, topic.batches) == batch
             ]
-            return self._record(topic, mine, units, budgets)
+            return self._record(topic, mine, units, account, places)
 
         write_records(self._run, len(records), draw, self._stopped_by, on_progress)
 
@@ -238,7 +240,12 @@ class _Writer:
             yield record_of(drawn[number], topics[place].key.word, self._plan, self._model)
 
     def _record(
-        self, topic: Topic, mine: Sequence[str], units: Units, budgets: UnitBudgets
+        self,
+        topic: Topic,
+        mine: Sequence[str],
+        units: Units,
+        account: Account,
+        places: Mapping[str, int],
     ) -> Iterator[int]:
         """A record from the units of its batch."""
         plan, template = self._plan, self._plan.template
@@ -251,17 +258,13 @@ class _Writer:
         }
         experts = [unit for unit in mine if read[unit]]
         mechanism = plan.record().mechanism_for(topic.count)
-        spend = budgets.filter(experts, plan.record_rho, mechanism.rho)
+        paying = [places[unit] for unit in experts]
+        spend = privacy_filter(account, paying, mechanism.rho, most=plan.record_rho)
         gathered = Gathered(
             [read[unit] for unit in experts], mechanism, spend, topic.count, lambda: None
         )
         model = copying(self._model, plan.copy_bias)
-
-        def tokens() -> Iterator[int]:
-            yield from draw_record(model, prompt, template, gathered, self._randomness)
-            budgets.settle(experts, spend)
-
-        return tokens()
+        return draw_record(model, prompt, template, gathered, self._randomness)
 
     def _stopped_by(self, tokens: Sequence[int]) -> StoppedBy:
         tokenizer, template = self._model.tokenizer, self._plan.template
@@ -279,7 +282,7 @@ class _Writer:
 
     def _count(
         self,
-        budgets: UnitBudgets,
+        account: Account,
         name: str,
         candidates: Iterable[str],
         own: Own,
@@ -288,7 +291,8 @@ class _Writer:
         """One round of counts: as it was released before, or drawn now."""
 
         def pay(counts: Sequence[int]) -> None:
-            budgets.pay_counts(counts, noise, self._plan.words_per_unit)
+            most = self._plan.words_per_unit  # counts that any unit may be in
+            account.pay(most * noise.rho, [counted * noise.rho for counted in counts])
 
         counted = partial(noisy_counts, candidates, own, noise, pay, self._randomness)
         return [(word, number) for word, number in self._run.released(name, counted)]

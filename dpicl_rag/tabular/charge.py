@@ -17,6 +17,7 @@ from dpicl_rag import _validate
 from dpicl_rag.accounting import Adjacency, epsilon_to_rho, zcdp
 from dpicl_rag.documents import unit_of
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.ledger.account import open_account
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.laplace import DiscreteLaplace
 from dpicl_rag.tabular.schema import Row
@@ -120,9 +121,7 @@ def paid(ledger: Ledger | None, corpus: str, rho: float, draw: Callable[[], T]) 
     Raises:
         BudgetExceededError: The budget has not as much left; nothing was drawn.
     """
-    if ledger is None:
-        return draw()
-    with ledger.reserve(corpus=corpus, rho=rho) as reservation:
+    with open_account(ledger, corpus=corpus, rho=rho) as account:
         drawn = draw()
-        reservation.commit(rho)
+        account.pay(rho)
     return drawn

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpicl_rag.answering.answers import PrivateLabel
 from dpicl_rag.answering.plan import label_plan
-from dpicl_rag.answering.privacy_filters import FixedFilter
+from dpicl_rag.answering.privacy_filters import privacy_filter
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.out_of_memory import enough_memory
+from dpicl_rag.ledger import open_account
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.methods.label_settings import over_documents
 from dpicl_rag.retrieval.given import GivenDocuments
@@ -81,13 +81,9 @@ def classify_image(
     picture = read_picture(query, model.side)
     if picture is None:
         raise ConfigurationError("the query is no JPEG or PNG image that can be read")
-    with ExitStack() as stack:
-        reservation, bound, cost = None, plan.rho, plan.mechanism.rho
-        if ledger is not None:
-            held = ledger.reserve(corpus=corpus, caller=caller, rho=bound, at_least=cost)
-            reservation = stack.enter_context(held)
-            bound = reservation.rho
-        spend = FixedFilter(bound, cost, reservation)
+    cost = plan.mechanism.rho
+    with open_account(ledger, corpus=corpus, caller=caller, rho=plan.rho, at_least=cost) as account:
+        spend = privacy_filter(account, (), cost)
         experts = grouped(group_by_unit(given.retrieve("")), plan.groups, coins)
         with enough_memory():
             step = read_rows(model, experts, picture, names)

@@ -22,7 +22,7 @@ import torch
 
 from dpicl_rag import Ledger, PrivateContextLLM
 from dpicl_rag.answering.privacy_filters import IndividualFilter
-from dpicl_rag.answering.support import Support
+from dpicl_rag.answering.support import SupportCount
 from dpicl_rag.auditing.worst_models import SyntheticModel
 from dpicl_rag.errors import BudgetExceededError
 from dpicl_rag.knowledge import AnswerMemory
@@ -123,10 +123,10 @@ def watch_searches(shadow: Shadow) -> None:
 
 
 def watch_support(shadow: Shadow) -> None:
-    decide = Support.decide
+    passes = SupportCount.passes
 
     def watched(
-        self: Support, agreeing: torch.Tensor, spend: Any, randomness: Any, **line: float
+        self: SupportCount, agreeing: torch.Tensor, spend: Any, randomness: Any, **line: float
     ) -> bool:
         pay = spend.pay_aside
 
@@ -138,11 +138,11 @@ def watch_support(shadow: Shadow) -> None:
 
         spend.pay_aside = paid
         try:
-            return decide(self, agreeing, spend, randomness, **line)
+            return passes(self, agreeing, spend, randomness, **line)
         finally:
             spend.pay_aside = pay
 
-    Support.decide = watched  # type: ignore[method-assign]
+    SupportCount.passes = watched  # type: ignore[method-assign]
 
 
 def plant(fault: str) -> None:

@@ -121,7 +121,7 @@ class Room:
 
     def run(self, command: list[str], service: dict, **options) -> subprocess.Popen:
         """Start a command as compose would: its user, environment, rights and folders."""
-        given = {name: self.placed(value) for name, value in service["environment"].items()}
+        given = {name: self.placed(value) for name, value in service.get("environment", {}).items()}
         kept = {name: os.environ[name] for name in ("OMP_NUM_THREADS",) if name in os.environ}
         return subprocess.Popen(
             [*self._walls(service), *map(self.placed, command)],

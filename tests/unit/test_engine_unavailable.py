@@ -20,7 +20,7 @@ from dpicl_rag import (
 )
 from dpicl_rag.answering.decoding import decode
 from dpicl_rag.answering.privacy_filters import FixedFilter
-from dpicl_rag.answering.support import Witness
+from dpicl_rag.answering.support import Support, SupportCount
 from dpicl_rag.knowledge import AnswerMemory
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
@@ -202,7 +202,7 @@ def test_an_engine_that_is_gone_before_the_search_is_an_error_and_free(make, led
 
 
 def test_a_token_that_was_paid_for_is_released_before_the_answer_ends(tiny_model):
-    class Deaf(Witness):
+    class Deaf(Support):
         def hear(self, step, token):
             raise EngineUnavailableError
 
@@ -219,7 +219,7 @@ def test_a_token_that_was_paid_for_is_released_before_the_answer_ends(tiny_model
         *(Rows(), [1], ExponentialMechanism(Surplus(), 1.0), spend, coins),
         max_tokens=5,
         stop_tokens=frozenset(),
-        witness=Deaf(),
+        support=Deaf(SupportCount.within(0.1, 1), spend, coins),
     )
     assert next(tokens) in range(8)
     with pytest.raises(EngineUnavailableError):

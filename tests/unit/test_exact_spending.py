@@ -20,6 +20,7 @@ from collections.abc import Mapping
 import pytest
 
 from dpicl_rag import PrivateContextLLM
+from dpicl_rag.accounting.shares import Shares
 from dpicl_rag.answering.privacy_filters import IndividualFilter
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
@@ -120,11 +121,12 @@ def views(units, unit="u", kind=Read, **settings):
         given = {"epsilon": EPSILON, "max_tokens": 1, "public_power": 1.0, **settings}
         llm = PrivateContextLLM(model, randomness=Coins(choose), **given)
 
-        def reserve(corpus, rho, at_least, units):
-            books.append(Book(rho, units))
-            return books[0]
+        class Books:
+            def reserve(self, *, rho, units, **_):
+                books.append(Book(rho, units))
+                return books[0]
 
-        llm._reserve = reserve
+        llm._ledger = Books()
         answer = llm.answer("q", retriever)
         others = tuple(sorted(set(retriever.found.units) - {unit}))
         coin = retriever.coin(unit, choose)
@@ -182,7 +184,7 @@ ONE = {"a": [0.9]}
 @pytest.fixture
 def dear_counts(monkeypatch):
     """Of little noise: few units pass a line, or fail to, and three counts have few outcomes."""
-    monkeypatch.setattr("dpicl_rag.answering.plan.counting_share", lambda rho: 2.0)
+    monkeypatch.setattr("dpicl_rag.answering.plan.SHARES", Shares(count=2.0, count_rho=2.0))
     monkeypatch.setattr(Read, "sigma", 0.5)
 
 

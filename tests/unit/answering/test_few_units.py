@@ -9,6 +9,7 @@ import pytest
 
 from dpicl_rag import FewUnitsWarning, PrivateContextLLM
 from dpicl_rag.accounting import DIRECT, Stability, epsilon_to_rho
+from dpicl_rag.accounting.shares import SHARES
 from dpicl_rag.answering.few_units import units_needed
 from dpicl_rag.answering.plan import answer_plan
 from dpicl_rag.auditing import SyntheticModel
@@ -22,7 +23,6 @@ from dpicl_rag.retrieval import (
     ThresholdRetriever,
     TopKRetriever,
 )
-from dpicl_rag.retrieval.base import counting_share
 from tests.support.bucket_embedder import BucketEmbedder
 
 pytestmark = pytest.mark.filterwarnings("error:at most about")
@@ -50,7 +50,7 @@ def corpus(tmp_path):
 @pytest.mark.parametrize(("epsilon", "measured"), [(8, 14), (4, 26), (2, 48)])
 def test_what_is_needed_is_what_was_measured(epsilon, measured):
     """The table of benchmarks/README.md, "how many documents must agree", counts paid."""
-    price = counting_share(epsilon_to_rho(epsilon, 1e-5))
+    price = SHARES.counting(epsilon_to_rho(epsilon, 1e-5))
     assert needed(epsilon, price=price) == pytest.approx(measured, rel=0.12)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dpicl_rag.answering.privacy_filters import FixedFilter, IndividualFilter
 from dpicl_rag.errors import ConfigurationError, DPICLError
-from dpicl_rag.ledger import Ledger
+from dpicl_rag.ledger import Ledger, open_account
 
 
 def individual(limits: torch.Tensor) -> IndividualFilter:
@@ -57,18 +57,17 @@ def test_what_is_set_aside_is_there_when_draws_have_spent_the_rest(
     with tempfile.TemporaryDirectory() as folder, Ledger(Path(folder, "ledger")) as ledger:
         whole = search + aside + more
         ledger.set_budget(corpus="mail", rho=9.0, unit_rho=whole)
-        with ledger.reserve(corpus="mail", rho=whole, units=["a", "b"]) as reservation:
-            reservation.commit(search, [search, search])
-            own = reservation.limits[0] - search
+        with open_account(ledger, corpus="mail", rho=whole, units=["a", "b"]) as account:
+            account.pay(search, [search, search])
+            (own,) = account.left([0], whole)
             limits = torch.tensor([own, aside / 2], dtype=torch.float64)
             private = IndividualFilter(
                 limits,
                 bound=whole,
                 worst=2.0,
                 aside=aside,
-                reservation=reservation,
+                account=account,
                 places=[0, 1],
-                units=2,
             )
             for _ in range(3):
                 private.weigh(lambda: torch.full((2,), 4.0, dtype=torch.float64))
@@ -83,16 +82,16 @@ def test_what_is_set_aside_is_there_when_draws_have_spent_the_rest(
 def test_only_who_is_counted_pays_and_no_count_is_paid_that_was_not_set_aside(tmp_path) -> None:
     with Ledger(tmp_path / "ledger") as ledger:
         ledger.set_budget(corpus="mail", rho=9.0, unit_rho=1.0)
-        reservation = ledger.reserve(corpus="mail", rho=1.0, units=["a", "b"])
+        account = open_account(ledger, corpus="mail", rho=1.0, units=["a", "b"])
         limits = torch.ones(2, dtype=torch.float64)
-        ours = {"reservation": reservation, "places": [0, 1], "units": 2}
+        ours = {"account": account, "places": [0, 1]}
         private = IndividualFilter(limits, bound=1.0, worst=0.1, aside=0.5, **ours)
         assert private.pay_aside(0.25, torch.tensor([True, False])).tolist() == [True, False]
         assert private.pay_aside(0.25, torch.tensor([True, True])).tolist() == [True, True]
         assert private.rho == 0.5
         with pytest.raises(DPICLError, match="internal"):
             private.pay_aside(1e-9, torch.tensor([False, False]))
-        reservation.close()
+        account.close()
         with ledger.reserve(corpus="mail", rho=1.0, units=["a", "b"]) as held:
             assert held.limits == pytest.approx([0.5, 0.75])
     fixed = FixedFilter(1.0, 0.25, aside=0.5)

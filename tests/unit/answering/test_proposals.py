@@ -10,8 +10,8 @@ import torch
 from dpicl_rag import Document, Ledger, PrivateContextLLM, PromptTemplate
 from dpicl_rag.answering.privacy_filters import FixedFilter
 from dpicl_rag.answering.prompt_rows import read
-from dpicl_rag.answering.proposals import Consent, Proposal, propose
-from dpicl_rag.answering.support import Support, Witness
+from dpicl_rag.answering.proposals import Proposal, propose
+from dpicl_rag.answering.support import Support, SupportCount, Witness
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
@@ -53,6 +53,12 @@ def llm(knows: str = "token 3", **settings) -> PrivateContextLLM:
 def proposed(tokens: tuple[int, ...]) -> Proposal:
     """A proposal of which the bare model has no opinion."""
     return Proposal(tokens, (-math.log(SIZE),) * len(tokens))
+
+
+def asking(tokens, spend, found=None) -> Support:
+    """The support of a proposal, its count at the price that is set aside."""
+    count = SupportCount.within(COUNT, 1)
+    return Support(count, spend, Randomness(), proposal=proposed(tokens), found=found)
 
 
 @pytest.mark.parametrize(
@@ -127,14 +133,14 @@ def test_a_stream_closed_early_is_not_said_to_be_supported():
 def test_most_of_those_that_were_found_must_confirm(monkeypatch, found, agreeing, confirmed):
     monkeypatch.setattr(DiscreteGaussian, "draw", lambda self, randomness: 0)
     inputs = [*["token 3"] * agreeing, *["nothing"] * 3]
-    spend, support = FixedFilter(1.0, 0.1, aside=COUNT), Support.within(COUNT, 1)
-    consent = Consent(proposed((3, END)), PROMPT.suffix, support, found, spend, Randomness())
+    spend = FixedFilter(1.0, 0.1, aside=COUNT)
+    support = asking((3, END), spend, found)
     rows = read(MODEL, PROMPT, inputs, room=4, informed="token 3")
-    assert consent.ask(rows) is consent.given is confirmed
+    assert support.confirms(rows, PROMPT.suffix) is confirmed
     # The higher the line, the more noise it bears, and the less a count costs.
     few = found is None or found.low < 10
     assert spend.rho == pytest.approx(COUNT if few else 9 / 2 / 29**2)
-    assert repr(consent) == "Consent()"
+    assert repr(support) == "Support(<private>)"
 
 
 def test_documents_that_say_another_value_do_not_confirm(monkeypatch):
@@ -151,17 +157,17 @@ def test_documents_that_say_another_value_do_not_confirm(monkeypatch):
 
     model = SyntheticModel(SIZE, speech, frozenset({END}))
     for text, confirmed in (("doc", True), ("doc other", False)):
-        spend, support = FixedFilter(1.0, 0.1, aside=COUNT), Support.within(COUNT, 1)
-        given = proposed(tokens), PROMPT.suffix, support
         rows = read(model, PROMPT, [text] * 40, room=9)
-        assert Consent(*given, None, spend, Randomness()).ask(rows) is confirmed
+        support = asking(tokens, FixedFilter(1.0, 0.1, aside=COUNT))
+        assert support.confirms(rows, PROMPT.suffix) is confirmed
 
 
 def test_a_long_proposal_is_read_in_parts(tiny_model, monkeypatch):
     prompt = PromptTemplate().cut(tiny_model.tokenizer, "q?")
     inputs = [tiny_model.digest([text], 99) for text in ("abc", "a longer document", "x")]
     found, heard = [], []
-    monkeypatch.setattr(Support, "decide", lambda self, agreeing, *_, line: found.append(agreeing))
+    passes = lambda self, agreeing, *_, line: found.append(agreeing)  # noqa: E731
+    monkeypatch.setattr(SupportCount, "passes", passes)
     hear = Witness.hear
     monkeypatch.setattr(
         Witness,
@@ -169,10 +175,10 @@ def test_a_long_proposal_is_read_in_parts(tiny_model, monkeypatch):
         lambda self, step, token: (heard.append(step.rows.clone()), hear(self, step, token))[1],
     )
     for places in (100, 3, 1):
-        monkeypatch.setattr("dpicl_rag.answering.proposals._PLACES", places)
+        monkeypatch.setattr("dpicl_rag.answering.support._PLACES", places)
         rows = read(tiny_model, prompt, inputs, room=9)
-        given = proposed((65, 66, 67, 68, 69, 70, 71)), prompt.suffix, Support.within(COUNT, 1)
-        Consent(*given, None, FixedFilter(1.0, 0.1, aside=COUNT), Randomness()).ask(rows)
+        support = asking((65, 66, 67, 68, 69, 70, 71), FixedFilter(1.0, 0.1, aside=COUNT))
+        support.confirms(rows, prompt.suffix)
         fresh = read(tiny_model, prompt, inputs, room=9)
         assert torch.equal(rows.extend(prompt.suffix).rows, fresh.extend(prompt.suffix).rows)
     whole, *others = (heard[at : at + 7] for at in (0, 7, 14))
@@ -187,11 +193,9 @@ def test_after_a_refusal_rows_stand_where_they_stood(tiny_model):
     prompt = PromptTemplate().cut(tiny_model.tokenizer, "q?")
     inputs = [tiny_model.digest([text], 99) for text in ("abc", "a longer document")]
     asked, fresh = (read(tiny_model, prompt, inputs, room=6) for _ in range(2))
-    spend = FixedFilter(1.0, 0.1, aside=COUNT)
-    support = Support.within(COUNT, 1)
     found = NoisyCount(1e6, 0.0)  # more than could ever agree
-    given = proposed((65, 66, 67)), prompt.suffix, support
-    assert not Consent(*given, found, spend, Randomness()).ask(asked)
+    support = asking((65, 66, 67), FixedFilter(1.0, 0.1, aside=COUNT), found)
+    assert not support.confirms(asked, prompt.suffix)
     for ids in (prompt.suffix, (70,), (71,)):
         assert torch.equal(asked.extend(ids).rows, fresh.extend(ids).rows)
 

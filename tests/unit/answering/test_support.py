@@ -13,7 +13,7 @@ from dpicl_rag.accounting import DIRECT
 from dpicl_rag.answering.plan import answer_plan
 from dpicl_rag.answering.privacy_filters import IndividualFilter
 from dpicl_rag.answering.settlement import UNSUPPORTED
-from dpicl_rag.answering.support import Support, Witness, speaks_against
+from dpicl_rag.answering.support import SupportCount, Witness, speaks_against
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.mechanisms.randomness import Randomness
@@ -75,7 +75,7 @@ class Noise(Randomness):
     """Chosen noise in place of drawn."""
 
 
-def chance(support: Support, agreeing: int) -> float:
+def chance(support: SupportCount, agreeing: int) -> float:
     """Exact probability of \"supported\"."""
     reach = math.ceil(8 * support.noise.sigma)
     line = 3 * support.noise.sigma
@@ -83,14 +83,14 @@ def chance(support: Support, agreeing: int) -> float:
     return math.fsum(p for noise, p in pmf.items() if agreeing + noise > line)
 
 
-def decided(support: Support, agreeing: int, noise: int, able=None, monkeypatch=None) -> bool:
+def decided(support: SupportCount, agreeing: int, noise: int, able=None, monkeypatch=None) -> bool:
     monkeypatch.setattr(type(support.noise), "draw", lambda self, randomness: noise)
     opinions = torch.arange(12) < agreeing
-    return support.decide(opinions, Paid(able), Noise())
+    return support.passes(opinions, Paid(able), Noise())
 
 
 def test_the_noisy_count_passes_the_line_or_does_not(monkeypatch):
-    support = Support.within(RHO, 1)
+    support = SupportCount.within(RHO, 1)
     line = 3 * support.noise.sigma
     for agreeing in range(12):
         for noise in (-4, 0, 3, 7):
@@ -99,7 +99,7 @@ def test_the_noisy_count_passes_the_line_or_does_not(monkeypatch):
 
 
 def test_experts_that_cannot_pay_are_not_counted(monkeypatch):
-    support = Support.within(RHO, 1)
+    support = SupportCount.within(RHO, 1)
     able = torch.zeros(12, dtype=torch.bool)
     assert decided(support, 12, 0, monkeypatch=monkeypatch)
     assert not decided(support, 12, 0, able, monkeypatch=monkeypatch)
@@ -107,7 +107,7 @@ def test_experts_that_cannot_pay_are_not_counted(monkeypatch):
 
 @pytest.mark.parametrize("sensitivity", [1, 2])
 def test_the_price_covers_what_one_unit_moves_and_half_of_it_does_not(sensitivity):
-    support = Support.within(RHO, sensitivity)
+    support = SupportCount.within(RHO, sensitivity)
     assert 0.999 * RHO < support.rho <= RHO
 
     def loss(order: float, before: int) -> float:
@@ -126,11 +126,11 @@ def test_the_price_covers_what_one_unit_moves_and_half_of_it_does_not(sensitivit
 
 
 class Book:
-    """What a ledger is told that each unit pays."""
+    """An account that notes what each unit pays."""
 
     paid: tuple[float, ...] = ()
 
-    def commit(self, most, unit_rho):
+    def pay(self, most, unit_rho, places):
         self.paid = tuple(unit_rho)
 
 
@@ -149,11 +149,10 @@ def verdicts(others: int, unit: bool, monkeypatch) -> dict[tuple[bool, float], f
             bound=plan.rho,
             worst=plan.mechanism.rho,
             aside=plan.support_rho,
-            reservation=book,
+            account=book,
             places=range(units),
-            units=units,
         )
-        told = plan.support.decide(torch.ones(units, dtype=torch.bool), spend, Noise())
+        told = plan.support.passes(torch.ones(units, dtype=torch.bool), spend, Noise())
         return told, book.paid[-1] if unit else 0.0
 
     return distribution(run)
@@ -173,18 +172,18 @@ def test_the_verdict_shows_no_more_of_a_unit_than_it_pays(monkeypatch):
 
 def test_half_the_price_is_seen(monkeypatch):
     """One bit of the count shows two thirds of what the whole count would."""
-    whole = Support.rho.fget
-    monkeypatch.setattr(Support, "rho", property(lambda self: whole(self) / 2))
+    whole = SupportCount.rho.fget
+    monkeypatch.setattr(SupportCount, "rho", property(lambda self: whole(self) / 2))
     assert most_untold(monkeypatch) > 1e-4
 
 
 def test_a_count_that_nobody_pays_for_is_seen(monkeypatch):
-    monkeypatch.setattr(Support, "rho", property(lambda self: 0.0))
+    monkeypatch.setattr(SupportCount, "rho", property(lambda self: 0.0))
     assert most_untold(monkeypatch) > 1e-3
 
 
 def test_noise_alone_seldom_passes():
-    assert chance(Support.within(RHO, 1), 0) < 0.0014
+    assert chance(SupportCount.within(RHO, 1), 0) < 0.0014
 
 
 SIZE, SURE = 3, 8.0

@@ -11,7 +11,7 @@ import torch
 
 from dpicl_rag.accounting import Adjacency
 from dpicl_rag.errors import BudgetExceededError, ConfigurationError
-from dpicl_rag.ledger import Ledger, Reservation
+from dpicl_rag.ledger import Account, Ledger, Reservation
 from dpicl_rag.mechanisms.randomness import Randomness, SeededRandomness
 from dpicl_rag.synthesis import examples as examples_module
 from dpicl_rag.synthesis import synthesis_folder
@@ -142,7 +142,7 @@ def test_nothing_shows_what_is_private():
                 labels_per_unit=1,
                 worst=1.0,
                 key=b"k",
-                reservation=None,
+                account=Account(1.0, 1),
             ),
         ]
     )
@@ -408,7 +408,7 @@ def test_batches_are_a_units_own_and_disjoint():
             labels_per_unit=1,
             worst=0.1,
             key=b"key",
-            reservation=None,
+            account=Account(1.0, len(pool)),
         )
 
     units = [f"unit {at}" for at in range(200)]

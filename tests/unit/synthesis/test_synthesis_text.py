@@ -9,11 +9,12 @@ from typing import ClassVar
 import pytest
 import torch
 
+from dpicl_rag.answering.privacy_filters import privacy_filter
 from dpicl_rag.documents import Document
+from dpicl_rag.ledger import Account
 from dpicl_rag.synthesis import synthetic_corpus as room
 from dpicl_rag.synthesis import topics as topic_room
 from dpicl_rag.synthesis.synthetic_corpus import synthesise
-from dpicl_rag.synthesis.unit_budgets import UnitBudgets
 from tests.support.synthesising import Following, prepared_run, short_plan, worst_model
 
 ORDERS = (1.01, 1.5, 2.0, 4.0, 8.0, 16.0, 32.0)
@@ -164,13 +165,11 @@ class TestPlantedFaults:
     """Each must break the test above."""
 
     def test_the_cap_of_a_record_ignored_is_seen(self, monkeypatch):
-        original = UnitBudgets.filter
+        def endless(account, places, worst, *, most):
+            account._left = [math.inf] * len(account._left)
+            return privacy_filter(account, places, worst, most=1e6)
 
-        def endless(self, units, record_rho, worst):
-            self._left = [math.inf] * len(self._left)
-            return original(self, units, 1e6, worst)
-
-        monkeypatch.setattr(UnitBudgets, "filter", endless)
+        monkeypatch.setattr(room, "privacy_filter", endless)
         with pytest.raises(AssertionError):
             test_long_records_use_their_cap_and_no_more(monkeypatch)
 
@@ -200,10 +199,10 @@ class TestPlantedFaults:
 def test_a_unit_with_little_left_says_little(monkeypatch):
     """What the ledger leaves a unit bounds it, below the cap of a record."""
     plan = short_plan(LONG, topics_per_unit=1)
-    original = UnitBudgets.__init__
+    original = Account.__init__
 
-    def poor(self, units, rho, reservation):
-        original(self, units, 0.01, reservation)
+    def poor(self, rho, units, reservation=None):
+        original(self, 0.01, units, reservation)
 
-    monkeypatch.setattr(UnitBudgets, "__init__", poor)
+    monkeypatch.setattr(Account, "__init__", poor)
     assert long_divergence(monkeypatch, plan, ("alpha",)) <= 0.01 * (1 + ROUNDING)

@@ -1,0 +1,50 @@
+"""The shares of a budget: how an answer, an example or a corpus splits what it may cost.
+
+All of them are public and follow from nothing that a document says. `PrivateContextLLM.plan` prints
+what they come to. docs/privacy.md and benchmarks/README.md have the measurements behind them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Parts of a zCDP rho, and how many draws share the rest.
+
+    Attributes:
+        count: Of an answer, for each count of units whose noise is not set.
+        count_rho: The most that such a count takes: noise of scale 3.5. Noise of many counts adds
+            up beside 64 units.
+        search_of_proposal: Of the usual price of a search, where an answer is proposed: it is
+            confirmed by most of the units found, however many they are, so their number may be
+            known roughly. More noise would make the confirmation cost more.
+        pivotal_tokens: Full-range tokens of an answer that one unit can pay for under individual
+            accounting. Few tokens are news to the public model, so this is far below
+            ``max_tokens``; units that would need more are scaled down, not dropped.
+        pivotal_tokens_counted: The same where the number of units is known: few draws take the
+            full range then.
+        cheap_tokens: Draws that share a budget where experts gain no more than they need.
+        pivotal_tokens_of_examples: As ``pivotal_tokens``, of one synthetic example.
+        keys: Of a synthetic corpus, for the counts that find its keys.
+        listed_keys: Of that, for words of the public list, where both kinds are counted; the trie
+            of other words has more levels to pay.
+    """
+
+    count: float = 0.1
+    count_rho: float = 0.04
+    search_of_proposal: float = 0.25
+    pivotal_tokens: int = 6
+    pivotal_tokens_counted: int = 4
+    cheap_tokens: int = 10
+    pivotal_tokens_of_examples: int = 12
+    keys: float = 0.1
+    listed_keys: float = 0.3
+
+    def counting(self, rho: float) -> float:
+        """Rho of a count of units, of an answer's rho."""
+        return min(self.count * rho, self.count_rho)
+
+
+SHARES = Shares()

@@ -1,0 +1,114 @@
+"""The cost of an answer before it is asked for: public numbers, split by what they pay for."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dpicl_rag.accounting import epsilon_to_rho
+from dpicl_rag.answering.few_units import units_to_agree
+from dpicl_rag.answering.plan import answer_plan
+from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.retrieval.base import Retriever, affordable
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerCost:
+    """What one answer may cost any privacy unit at most. Nothing private has a part in it.
+
+    An answer that public knowledge proposes has the same bound: its search takes less of it, and it
+    may be counted twice. One from memory costs nothing.
+
+    Attributes:
+        epsilon: The answer is (epsilon, delta)-DP.
+        delta: See ``epsilon``.
+        rho: The whole, zCDP.
+        search_rho: For finding the units, and how many they are.
+        support_rho: For the count of units that support the answer.
+        tokens_rho: For its words: what is left.
+        token_rho: What one word costs a unit that has all of it to tell.
+        individual: Whether each unit pays for what it tells, and so most units far less.
+        units_to_agree: About how many units must say the same, where the utility has such a number.
+        budget_left: What the ledger has left for the corpus and the caller, zCDP rho; None without
+            a limit.
+    """
+
+    epsilon: float
+    delta: float
+    rho: float
+    search_rho: float
+    support_rho: float
+    tokens_rho: float
+    token_rho: float
+    individual: bool
+    units_to_agree: int | None
+    budget_left: float | None
+
+    @staticmethod
+    def of(config: PrivacyConfig, retriever: Retriever, budget_left: float | None) -> AnswerCost:
+        """The cost with these settings. Nothing is searched.
+
+        Args:
+            config: Public settings.
+            retriever: Where its units come from.
+            budget_left: See the attribute.
+
+        Raises:
+            ConfigurationError: The settings do not fit the retriever, or cost more than the budget.
+        """
+        whole = epsilon_to_rho(config.epsilon, config.delta)
+        price = affordable(retriever, whole, config.adjacency).rho(config.adjacency)
+        plan = answer_plan(config, retriever.stability, price)
+        return AnswerCost(
+            epsilon=config.epsilon,
+            delta=config.delta,
+            rho=plan.rho,
+            search_rho=plan.search_rho,
+            support_rho=plan.support_rho,
+            tokens_rho=plan.rho - plan.search_rho - plan.support_rho,
+            token_rho=plan.mechanism.rho,
+            individual=plan.individual,
+            units_to_agree=units_to_agree(config, plan),
+            budget_left=budget_left,
+        )
+
+    @property
+    def answers_left(self) -> int | None:
+        """Answers at this price that the budget surely pays for; None without a limit."""
+        return None if self.budget_left is None else int(self.budget_left / self.rho)
+
+    def rows(self) -> list[tuple[str, float, str]]:
+        """Name, zCDP rho and explanation of every part, and of the whole as the last."""
+        alike = "each unit for what it tells of them" if self.individual else "every unit alike"
+        return [
+            ("search", self.search_rho, "the units near to the question, and their number"),
+            ("support", self.support_rho, "whether documents say so: one count of units"),
+            ("words", self.tokens_rho, f"{alike}; {self.token_rho:.4g} at most for one of them"),
+            ("whole", self.rho, f"epsilon {self.epsilon:g}, delta {self.delta:g}"),
+        ]
+
+    def notes(self) -> list[str]:
+        """Sentences on how many units must agree, and on the budget."""
+        found = []
+        if self.units_to_agree is not None:
+            found.append(f"about {self.units_to_agree} units must say the same")
+        if self.budget_left is not None:
+            many = "one answer" if self.answers_left == 1 else f"{self.answers_left} answers"
+            found.append(f"the budget has rho {self.budget_left:.4g} left, {many} at this price")
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        """All numbers, for JSON."""
+        return {**asdict(self), "answers_left": self.answers_left}
+
+    def __str__(self) -> str:
+        lines = [f"{name:<8}  rho {rho:<9.4g}  {what}" for name, rho, what in self.rows()]
+        return "\n".join([*lines, *self.notes()])
+
+    def _repr_html_(self) -> str:
+        cells = "".join(
+            f"<tr><th>{name}</th><td>{rho:.4g}</td><td>{what}</td></tr>"
+            for name, rho, what in self.rows()
+        )
+        notes = "".join(f"<p>{note}</p>" for note in self.notes())
+        return f"<table><tr><th></th><th>rho</th><th></th></tr>{cells}</table>{notes}"

@@ -1,0 +1,156 @@
+"""The account of a release: what it may cost any unit, who pays, and what each unit has left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dpicl_rag.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from dpicl_rag.ledger.ledger import Ledger
+    from dpicl_rag.ledger.reservation import Reservation
+
+
+class Account:
+    """A bound on the cost of one release or run, and the ledger's hold on it, if there is one.
+
+    Made by `open_account`; use it as a context manager, or call `close`. What was not paid by then
+    goes back. Under individual accounting it knows what every unit has left. That is private: it
+    follows from the unit's own spend and from public numbers, as a privacy filter needs, and is in
+    no error and no repr.
+
+    Args:
+        rho: zCDP rho that no unit may pass, where no ledger says less.
+        units: How many units pay, each for itself; None where all pay the same.
+        reservation: The ledger's hold.
+
+    Attributes:
+        rho: The bound. Public.
+    """
+
+    def __init__(
+        self, rho: float, units: int | None = None, reservation: Reservation | None = None
+    ) -> None:
+        self.rho = rho if reservation is None else reservation.rho
+        self._reservation = reservation
+        limits = None if reservation is None else reservation.limits
+        self._left: list[float] | None = None
+        if units is not None:
+            self._left = [rho] * units if limits is None else list(limits)
+
+    def __repr__(self) -> str:
+        return f"Account(rho={self.rho:g})"
+
+    @property
+    def individual(self) -> bool:
+        """Whether each unit pays for itself."""
+        return self._left is not None
+
+    @property
+    def remaining(self) -> float | None:
+        """What the ledger still holds, zCDP rho; None without its hold. Public."""
+        return None if self._reservation is None else self._reservation.remaining
+
+    def left(self, places: Sequence[int], most: float) -> list[float]:
+        """What units may spend from here on, zCDP rho. Private.
+
+        Args:
+            places: Of the units, in the order in which the account was opened for them.
+            most: No unit may spend more. Public.
+        """
+        assert self._left is not None
+        return [min(most, max(0.0, self._left[place])) for place in places]
+
+    def able(self, rho: float) -> list[bool]:
+        """Which units can pay so much. Private."""
+        assert self._left is not None
+        return [left >= rho for left in self._left]
+
+    def pay(
+        self,
+        rho: float,
+        unit_rho: Sequence[float] | None = None,
+        places: Sequence[int] | None = None,
+    ) -> None:
+        """Charge what is about to be released. Where there is a ledger, it is on the disk then.
+
+        Args:
+            rho: What it costs any unit at most. Public.
+            unit_rho: What it costs each unit, under individual accounting. Private.
+            places: Of the units that ``unit_rho`` names; None where it names all.
+
+        Raises:
+            BudgetExceededError: See `Reservation.commit`, also for the other errors.
+        """
+        if self._left is None:
+            if self._reservation is not None:
+                self._reservation.commit(rho)
+            return
+        assert unit_rho is not None
+        paying = range(len(self._left)) if places is None else places
+        if self._reservation is not None:
+            charges = [0.0] * len(self._left)
+            for place, cost in zip(paying, unit_rho, strict=True):
+                charges[place] = cost
+            self._reservation.commit(rho, charges)
+        for place, cost in zip(paying, unit_rho, strict=True):
+            self._left[place] -= cost
+
+    def require(self, rho: float, what: str, remedy: str) -> None:
+        """Raise where no unit could ever pay a public price: no error would say why later.
+
+        Args:
+            rho: The price.
+            what: What has it.
+            remedy: Of the caller, beside a larger budget.
+
+        Raises:
+            ConfigurationError: The ledger's budget of a unit is below the price.
+        """
+        if self._reservation is not None and self._left is not None and self.rho < rho:
+            raise ConfigurationError(
+                f"{what} a unit rho {rho:.4g}, and the ledger's budget lets a unit spend "
+                f"{self.rho:.4g}; raise the corpus's unit budget with `dpicl-rag budget set`, or "
+                f"{remedy}"
+            )
+
+    def close(self) -> None:
+        """Give back what was not paid. May be called again."""
+        if self._reservation is not None:
+            self._reservation.close()
+
+    def __enter__(self) -> Account:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def open_account(
+    ledger: Ledger | None,
+    *,
+    corpus: str,
+    rho: float,
+    at_least: float | None = None,
+    units: Sequence[str] | None = None,
+    caller: str | None = None,
+    source: str | None = None,
+) -> Account:
+    """Open an account; arguments and errors are those of `Ledger.reserve`.
+
+    Args:
+        ledger: Who holds the budget; without one the account is bounded by ``rho`` alone.
+        corpus: Whose budget.
+        rho: The most that the release may cost any unit. Public.
+        at_least: Take what is left if it is less than ``rho``, but at least this.
+        units: Units that pay, each for itself; None where all pay the same. Private.
+        caller: Who asks, for budgets per caller.
+        source: Name of the corpus that the documents are from.
+    """
+    reservation = None
+    if ledger is not None:
+        reservation = ledger.reserve(
+            corpus=corpus, caller=caller, rho=rho, at_least=at_least, units=units, source=source
+        )
+    return Account(rho, None if units is None else len(units), reservation)
