@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dpicl_rag import Ledger
+from dpicl_rag.ledger import open_account
 
 
 class Spending:
@@ -32,8 +33,6 @@ class Spending:
     def _limits(self) -> list[float]:
         (status,) = (s for s in self._ledger.status() if s.name == self._corpus)
         assert status.remaining is not None
-        with self._ledger.reserve(
-            corpus=self._corpus, rho=status.remaining, units=self._units
-        ) as held:
-            assert held.limits is not None
-            return list(held.limits)
+        rho, places = status.remaining, range(len(self._units))
+        with open_account(self._ledger, corpus=self._corpus, rho=rho, units=self._units) as account:
+            return account.left(places, rho)

@@ -198,6 +198,26 @@ def test_a_unit_budget_below_the_private_threshold_is_one_public_line(cli, mail)
     assert "0.01" in shown.stderr
 
 
+def test_a_plan_is_printed_before_anything_is_loaded_searched_or_paid(cli, mail, monkeypatch):
+    monkeypatch.setattr(PrivateContextLLM, "__init__", lambda *_, **__: pytest.fail("loaded"))
+    assert cli("budget", "set", "--corpus", mail, "--rho", "5").exit_code == 0
+    before = data_folder.default_ledger().read_bytes()
+    words = ("ask", "What is the code?", "--corpus", mail, "--epsilon", "4", "--plan")
+    shown = cli(*words)
+    assert shown.exit_code == 0
+    for part in ("search", "support", "words", "whole", "epsilon 4, delta 1e-05"):
+        assert part in shown.stdout
+    assert "units must say the same" in shown.stdout
+    assert "the budget has rho 5 left" in shown.stdout
+    numbers = json.loads(cli(*words, "--json").stdout)
+    assert numbers["rho"] == pytest.approx(epsilon_to_rho(4.0, 1e-5))
+    assert numbers["answers_left"] == int(5 / numbers["rho"])
+    parts = [numbers[f"{part}_rho"] for part in ("search", "support", "tokens")]
+    assert sum(parts) == pytest.approx(numbers["rho"])
+    assert json.loads(cli(*words, "--json", "--no-ledger").stdout)["budget_left"] is None
+    assert data_folder.default_ledger().read_bytes() == before
+
+
 def test_without_a_ledger_nothing_is_recorded_and_the_line_says_so(cli, mail):
     result = cli("ask", "What?", "--corpus", mail, "--max-tokens", "2", "--no-ledger")
     assert "(not recorded)" in result.stdout

@@ -1,0 +1,104 @@
+"""What an answer may cost is known before it is asked for, and is what it then costs at most."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dpicl_rag import Ledger, PrivateContextLLM, PrivateThresholdRetriever
+from dpicl_rag.answering.answer_cost import AnswerCost
+from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.retrieval.given import GivenDocuments
+from tests.support.scored_units import ScoredUnits
+
+DOCUMENTS = [f"The code is 4471, note {n}." for n in range(5)]
+CODE = "What is the code?"
+
+
+class Unsearched(ScoredUnits):
+    """Units that nobody may look at."""
+
+    def scan(self, *given, **settings):
+        pytest.fail("searched")
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        ledger.set_budget(corpus="default", rho=5.0)
+        yield ledger
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"accounting": "fixed"},
+        {"unsupported": "ignore", "epsilon": 2.0},
+        {"accounting": "fixed", "utility": "log_prob", "max_tokens": 3},
+        {"groups": 4, "max_tokens": 5},
+    ],
+    ids=str,
+)
+def test_the_parts_add_up_to_what_an_answer_costs_at_most(tiny_model, ledger, settings, endless):
+    llm = PrivateContextLLM(tiny_model, ledger=ledger, **{"max_tokens": 4, **settings})
+    cost = llm.plan(DOCUMENTS)
+    parts = cost.search_rho + cost.support_rho + cost.tokens_rho
+    assert parts == pytest.approx(cost.rho)
+    assert [rho for _, rho, _ in cost.rows()[:-1]] == [
+        *(cost.search_rho, cost.support_rho, cost.tokens_rho)
+    ]
+    assert cost.budget_left == pytest.approx(5.0)
+    assert ledger.status()[0].spent == 0
+    answer = llm.answer(CODE, DOCUMENTS)
+    assert 0 < answer.rho <= cost.rho * (1 + 1e-12)
+    if not cost.individual:
+        # Every unit pays for every word, and for the count.
+        exactly = answer.tokens * cost.token_rho + cost.support_rho
+        assert answer.rho == pytest.approx(exactly)
+    assert llm.plan(DOCUMENTS).budget_left == pytest.approx(5.0 - answer.rho)
+
+
+@pytest.fixture
+def endless(monkeypatch, tiny_model):
+    """No token ends an answer."""
+    monkeypatch.setattr(tiny_model.tokenizer, "stop_tokens", frozenset())
+
+
+def test_nothing_is_searched_and_the_search_has_its_price(tiny_model):
+    cost = PrivateContextLLM(tiny_model).plan(PrivateThresholdRetriever(Unsearched({"u": [0.9]})))
+    assert 0 < cost.search_rho < cost.rho
+    assert cost.individual
+    assert cost.units_to_agree == 15
+    assert (cost.budget_left, cost.answers_left) == (None, None)
+
+
+def test_units_to_agree_fall_with_epsilon_and_are_unknown_where_utilities_have_none():
+    def units(**settings):
+        config = PrivacyConfig.create(**settings)
+        return AnswerCost.of(config, GivenDocuments(DOCUMENTS), None).units_to_agree
+
+    assert units(epsilon=8.0) < units(epsilon=4.0) < units(epsilon=2.0)
+    assert units(utility="log_prob") is None
+
+
+def test_it_prints_parts_notes_and_numbers():
+    cost = AnswerCost.of(PrivacyConfig.create(epsilon=8.0), GivenDocuments(DOCUMENTS), 3.0)
+    lines = str(cost).splitlines()
+    assert [line.split()[0] for line in lines[:4]] == ["search", "support", "words", "whole"]
+    assert lines[3].endswith("epsilon 8, delta 1e-05")
+    assert lines[4] == f"about {cost.units_to_agree} units must say the same"
+    assert lines[5] == f"the budget has rho 3 left, {cost.answers_left} answers at this price"
+    assert cost.answers_left == int(3.0 / cost.rho)
+    assert json.loads(json.dumps(cost.as_dict()))["rho"] == cost.rho
+    shown = cost._repr_html_()
+    assert shown.count("<tr>") == 5
+    assert f"<p>{lines[4]}</p>" in shown
+
+
+def test_settings_that_fit_no_budget_are_told_as_by_an_answer(tiny_model):
+    llm = PrivateContextLLM(tiny_model, accounting="fixed", strength=50.0)
+    with pytest.raises(ConfigurationError, match="strength is so high"):
+        llm.plan(DOCUMENTS)
