@@ -210,14 +210,14 @@ class PrivateContextLLM(NoOrdinaryModel):
                 model, reader, prompt, informed, max_tokens=config.max_tokens, stop=config.stop
             )
         retriever = self._affordable(retriever, SHARES.search_of_proposal if proposal else 1.0)
-        price = retriever.rho(config.adjacency)
+        opening, price = self._opening(retriever), retriever.rho(config.adjacency)
         plan = answer_plan(config, retriever.stability, price, counts=2 if proposal else 1)
         warn_of_few_units(config, retriever, plan)
         gathered = gather(
             question=question,
             retriever=retriever,
             plan=plan,
-            open_account=self._opening(retriever),
+            open_account=opening,
             randomness=self._randomness,
             digest=lambda passages: model.digest(passages, allowance),
         )
@@ -301,6 +301,7 @@ class PrivateContextLLM(NoOrdinaryModel):
         tokens = label_tokens(model.tokenizer, labels, prompt.lead)
         room = max(map(len, tokens))
         retriever = self._affordable(self._retriever(documents))
+        opening = self._opening(retriever)
         made = None if method is None else partial(over_documents, method, config)
         plan = label_plan(config, retriever.stability, retriever.rho(config.adjacency), made)
         blank = self._prompt(CONTENT_FREE) if plan.takes_priors else prompt
@@ -312,11 +313,10 @@ class PrivateContextLLM(NoOrdinaryModel):
             question=question,
             retriever=retriever,
             plan=plan,
-            open_account=self._opening(retriever),
+            open_account=opening,
             randomness=self._randomness,
             digest=lambda passages: model.digest(passages, allowance),
         )
-
         chosen = draw_label(
             model=model,
             prompt=prompt,

@@ -307,17 +307,17 @@ def privacy_filter(
         aside: zCDP rho that draws leave for counts. Public.
     """
     bound = account.rho if most is None else most
-    if not account.individual:
-        return FixedFilter(bound, worst, account, search_rho=search_rho, aside=aside)
-    return IndividualFilter(
-        torch.tensor(account.left(places, bound), dtype=torch.float64),
-        bound=bound,
-        worst=worst,
-        search_rho=search_rho,
-        aside=aside,
-        account=account,
-        places=places,
-    )
+    if account.individual:
+        return IndividualFilter(
+            torch.tensor(account.left(places, bound), dtype=torch.float64),
+            bound=bound,
+            worst=worst,
+            search_rho=search_rho,
+            aside=aside,
+            account=account,
+            places=places,
+        )
+    return FixedFilter(bound, worst, account, search_rho=search_rho, aside=aside)
 
 
 def _price(ranges: torch.Tensor) -> torch.Tensor:
