@@ -7,7 +7,7 @@ import json
 import math
 import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -23,6 +23,7 @@ from dpicl_rag.server.admission import Admission
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.catalogue import Ask, Catalogue
 from dpicl_rag.server.failures import refusal
+from dpicl_rag.server.one_task import one_task
 from dpicl_rag.server.request_log import Exchange
 
 T = TypeVar("T")
@@ -183,22 +184,12 @@ async def streamed(
     return Streamed(events, stack.aclose, headers=headers | {"Cache-Control": "no-store"})
 
 
-async def _unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T | None:
+async def _unless_gone(request: Request, work: Awaitable[T]) -> T | None:
     """The result of the work; None if the client hangs up before, which ends the work."""
-    working = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(_hung_up(request))
-    try:
+    async with one_task(work) as working, one_task(_hung_up(request)) as leaving:
         await asyncio.wait([working, leaving], return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            return working.result()
-        return None
-    finally:
-        leaving.cancel()
-        working.cancel()
-        # Until the answer has ended: also where this very task is cancelled.
-        await asyncio.wait([working, leaving])
-        if not working.cancelled():
-            working.exception()  # seen: nothing of it reaches a log
+        done = working.done()
+    return working.result() if done else None
 
 
 async def _hung_up(request: Request) -> None:
@@ -233,16 +224,11 @@ async def _news(answering: Answering) -> AsyncIterator[str | float]:
     """Pieces of an answer, and before the first of them the part of the documents that is read."""
     pieces, told = answering.pieces(), 0.0
     while True:
-        drawing = asyncio.ensure_future(anext(pieces, None))
-        try:
+        async with one_task(anext(pieces, None)) as drawing:
             while not (await asyncio.wait([drawing], timeout=TELLING))[0]:
                 if told < answering.part_read:
                     told = answering.part_read
                     yield told
-        finally:
-            if not drawing.done():
-                drawing.cancel()
-                await asyncio.wait([drawing])
         piece = drawing.result()
         if piece is None:
             return
