@@ -104,7 +104,7 @@ def served(
     while not server.started:
         time.sleep(0.01)
     try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}", app.state.run_key.text
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}", app.state.services.run_key.text
     finally:
         server.should_exit = True
         thread.join(60)

@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] = ()) -> int:
         server = make_server(app, host="127.0.0.1", port=options.port)
 
         def started(url: str) -> None:
-            page = app.state.run_key.address(url)
+            page = app.state.services.run_key.address(url)
             # An address that is broken over two lines cannot be copied.
             console.print(
                 f"\nOpen [link={page}]{page}[/link] and ask, for example:", soft_wrap=True
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] = ()) -> int:
             for fact in box.facts:
                 console.print(f"  {fact.question}")
             console.print(f"What no answer should give away: {box.secrets[0].question}")
-            key = app.state.run_key.text
+            key = app.state.services.run_key.text
             clients = f"Chat clients: {url}v1, model {CORPUS}, key {key}. Ctrl-C ends it."
             console.print(clients, soft_wrap=True)
 

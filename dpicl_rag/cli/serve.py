@@ -122,8 +122,8 @@ def serve(
 
         def started(url: str) -> None:
             typer.echo(f"serving at {url}")
-            if app.state.run_key is not None:
-                typer.echo(f"the owner's page: {app.state.run_key.address(url)}")
+            if app.state.services.run_key is not None:
+                typer.echo(f"the owner's page: {app.state.services.run_key.address(url)}")
                 console.note(_NO_KEYS)
 
         server.run_until_stopped(started)

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from dpicl_rag.server.answering_thread import AnsweringThread
 from dpicl_rag.server.api_keys import Caller
-from dpicl_rag.server.limits import GOING_DOWN, Limits, Rate, busy, limited
+from dpicl_rag.server.limits import Limits, Rate, busy, limited
 
 T = TypeVar("T")
 
@@ -56,8 +56,7 @@ class Admission:
             self._of[caller.name] += 1
         try:
             async with self._places:
-                if self.draining:
-                    raise busy(GOING_DOWN)
+                self.check()
                 yield
         finally:
             if caller.name is not None:
@@ -66,9 +65,17 @@ class Admission:
             if not self.inside:
                 self._empty.set()
 
-    def _admit(self, caller: Caller) -> None:
+    def check(self) -> None:
+        """See that the server takes questions.
+
+        Raises:
+            Refusal: It is going down.
+        """
         if self.draining:
-            raise busy(GOING_DOWN)
+            raise busy("the server is going down; ask again when it is back")
+
+    def _admit(self, caller: Caller) -> None:
+        self.check()
         each = caller.each or self.limits.each
         if caller.name is not None and self._of[caller.name] >= each:
             raise limited(

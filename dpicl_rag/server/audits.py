@@ -20,7 +20,6 @@ from dpicl_rag.errors import ConfigurationError, DPICLError
 from dpicl_rag.server.jobs import Job
 
 _RUN = "from dpicl_rag.cli import console, main; console.tell_progress(); main()"
-_POLL = 0.5  # seconds
 _LONGEST_LINE = 2**20
 _NEW = "new"  # the folder of a report that is not whole yet
 
@@ -76,19 +75,11 @@ class Auditor:
             stderr=asyncio.subprocess.PIPE,
             limit=_LONGEST_LINE,
         )
-        ended = asyncio.ensure_future(_followed(process, job))
         try:
-            while not ended.done():
-                await asyncio.wait([ended], timeout=_POLL)
-                job.at(job.stage, job.done, job.total)
-            said = await ended
+            said = await job.until_stopped(_followed(process, job))
         finally:
             if process.returncode is None:
                 process.kill()
-            ended.cancel()
-            await asyncio.wait([ended])
-            if not ended.cancelled():
-                ended.exception()  # seen: nothing of it reaches a log
             await process.wait()
         return self._keep(job.corpus, said)
 

@@ -6,16 +6,21 @@ import asyncio
 import math
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from dpicl_rag.errors import DPICLError
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.failures import Refusal, refusal
+from dpicl_rag.server.one_task import one_task
 
 Kind = Literal["ingest", "audit"]
 State = Literal["running", "done", "failed", "stopped"]
+T = TypeVar("T")
+
+_POLL = 0.2  # seconds
 
 
 class Stopped(Exception):
@@ -68,6 +73,25 @@ class Job:
             self.seconds_left = math.ceil((now - self._since) / done * (total - done))
         self.stage, self.done, self.total = stage, done, total
 
+    async def until_stopped(
+        self, work: Awaitable[T], check: Callable[[], None] = lambda: None
+    ) -> T:
+        """The result of a part of the job.
+
+        Args:
+            work: The part.
+            check: Called now and then; what it raises ends the part too.
+
+        Raises:
+            Stopped: The job shall not go on, and the part has ended.
+        """
+        async with one_task(work) as working:
+            while not working.done():
+                await asyncio.wait([working], timeout=_POLL)
+                check()
+                self.at(self.stage, self.done, self.total)
+        return working.result()
+
     def view(self) -> dict[str, Any]:
         """As owners see it."""
         return {
@@ -99,8 +123,9 @@ class Jobs:
         mine = self.latest is not None and self.latest.owner == owner.id
         return self.latest if mine else None
 
-    def begin(self, kind: Kind, corpus: str, owner: Caller) -> Job:
-        """Take the one place there is; ``run`` or ``fail`` gives it back.
+    @contextmanager
+    def begun(self, kind: Kind, corpus: str, owner: Caller) -> Iterator[Job]:
+        """Take the one place there is. ``run`` gives it back, or what the block raises.
 
         Raises:
             Refusal: Another job runs.
@@ -111,14 +136,18 @@ class Jobs:
                 "another job is running; wait until it has ended, or stop it if it is yours",
                 code="job_running",
             )
-        self.latest = Job(kind, corpus, owner.id)
-        return self.latest
+        job = self.latest = Job(kind, corpus, owner.id)
+        try:
+            yield job
+        except BaseException as error:
+            self._fail(job, error)
+            raise
 
     def run(self, job: Job, work: Work) -> None:
         """Work on a job that has begun, beside the requests."""
         self._task = asyncio.create_task(self._run(job, work))
 
-    def fail(self, job: Job, error: BaseException) -> None:
+    def _fail(self, job: Job, error: BaseException) -> None:
         """End a job that could not go on.
 
         Owners see what the library says on purpose: of their own file, and they alone.
@@ -135,7 +164,7 @@ class Jobs:
             job.result = await work(job)
             job.state = "done"
         except BaseException as error:
-            self.fail(job, error)
+            self._fail(job, error)
             if not isinstance(error, Exception):
                 raise
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.server.failures import Refusal
 
-GOING_DOWN = "the server is going down; ask again when it is back"
+MOST_EPSILON = 1e6
+"""Of a budget."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,7 @@ def make_server(app: FastAPI, *, host: str, port: int) -> DrainingServer:
     Raises:
         ConfigurationError: No keys were made for the network.
     """
-    if app.state.run_key is not None and host not in LOOPBACK:
+    if app.state.services.run_key is not None and host not in LOOPBACK:
         raise ConfigurationError(
             f"without keys the server listens on this machine only, not on {host}; make a key "
             "with `dpicl-rag keys add NAME`"
@@ -113,7 +113,7 @@ def make_server(app: FastAPI, *, host: str, port: int) -> DrainingServer:
         timeout_graceful_shutdown=GRACE,
         timeout_keep_alive=int(SECONDS),
     )
-    return DrainingServer(config, app.state.admission)
+    return DrainingServer(config, app.state.services.admission)
 
 
 def _allow_connections(files: int) -> None:

@@ -13,11 +13,13 @@ from dpicl_rag.ledger.standing import standing
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.catalogue import Catalogue
 
+DELTA = 1e-5
+"""At which epsilon of an owner's budget is given, where nothing else is said."""
+
 
 def budget(catalogue: Catalogue, name: str, caller: Caller) -> dict[str, Any]:
     """Budgets that an answer comes out of, and how many answers they pay for."""
-    config = catalogue.config(name)
-    price = catalogue.price(name)
+    config, price = catalogue.config(name), catalogue.price(name)
     scopes = [
         {**scope(one, config.delta, price), **_answers(one, price)}
         for one in catalogue.budgets(name, caller)
@@ -56,7 +58,7 @@ def scope(one: ScopeStatus, delta: float, price: float) -> dict[str, Any]:
     }
 
 
-def owned(catalogue: Catalogue, one: ScopeStatus, delta: float) -> dict[str, Any]:
+def owned(catalogue: Catalogue, one: ScopeStatus, delta: float = DELTA) -> dict[str, Any]:
     """A budget as its owner sees it: a caller's pays for answers of the most expensive corpus."""
     names = [one.name] if one.kind == "corpus" else list(catalogue.corpora)
     price = max(

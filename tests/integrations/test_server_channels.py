@@ -119,7 +119,7 @@ def opened(folder: Path, documents, model):
     catalogue.texts = [document.text for document in documents]  # for planted faults
     log = RequestLog(sys.stderr, questions=True)
     app = create_app(catalogue, keys, Limits(a_minute=60), log)
-    catalogue.count = app.state.metrics.request
+    catalogue.count = app.state.services.metrics.request
     try:
         with running(app, catalogue) as server:
             yield server, mine, others

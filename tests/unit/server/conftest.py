@@ -32,12 +32,12 @@ class Running:
 
     def __init__(self, url, catalogue, server, thread):
         self.url, self.catalogue, self.server, self.thread = url, catalogue, server, thread
-        state = server.config.app.state
-        self.admission = state.admission
+        services = server.config.app.state.services
+        self.admission = services.admission
         # Without keys the owner has the key of this run, and so has this client.
-        self.key = None if state.run_key is None else state.run_key.text
+        self.key = None if services.run_key is None else services.run_key.text
         self.headers = {} if self.key is None else bearer(self.key)
-        self.page = url if self.key is None else state.run_key.address(f"{url}/")
+        self.page = url if self.key is None else services.run_key.address(f"{url}/")
         self.client = httpx.Client(base_url=url, timeout=30, headers=self.headers)
 
     def ask(self, question="Where is the office?", **more):

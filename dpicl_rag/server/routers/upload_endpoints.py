@@ -1,0 +1,170 @@
+"""Uploads of owners: a form with a file, and the corpus that it goes into."""
+
+import math
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException
+from starlette.requests import ClientDisconnect
+
+from dpicl_rag.answering.answers import in_thread
+from dpicl_rag.corpora.folder import require_corpus_name
+from dpicl_rag.errors import ConfigurationError, CorpusError
+from dpicl_rag.ledger.scope import require_name
+from dpicl_rag.server.api_keys import Caller
+from dpicl_rag.server.catalogue import PUBLIC
+from dpicl_rag.server.failures import Refusal
+from dpicl_rag.server.jobs import Job, Stopped
+from dpicl_rag.server.limits import MOST_EPSILON
+from dpicl_rag.server.services import Owning, Services, Using
+from dpicl_rag.server.uploads import Unit, Uploads
+
+UPLOAD_PATH = "/v1/owner/documents"
+FORM_BYTES = 64 * 1024
+"""Of a form, beside the file."""
+
+_FIELD_LETTERS = 256
+
+router = APIRouter()
+
+_FORM = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["corpus", "file"],
+                    "properties": {
+                        "corpus": {"type": "string"},
+                        "epsilon": {"type": "string"},
+                        "file": {"type": "string", "format": "binary"},
+                        "unit": {"type": "string"},
+                        "text_field": {"type": "string"},
+                        "key_field": {"type": "string"},
+                    },
+                }
+            }
+        },
+    }
+}
+
+
+@router.post(UPLOAD_PATH, status_code=202, openapi_extra=_FORM)
+async def upload(request: Request, services: Using, owner: Owning) -> dict[str, Any]:
+    """Read a mailbox, table or text into a corpus, which can be asked when that is done."""
+    uploads, catalogue, admission = services.uploads, services.catalogue, services.admission
+    if uploads is None:
+        raise Refusal(404, "no uploads here; use `dpicl-rag ingest`", code="no_uploads")
+    with services.jobs.begun("ingest", "", owner) as job:
+        job.at("Receiving the file")
+        receiving = _received(request, job, uploads, services, owner)
+        try:
+            path, unit = await job.until_stopped(receiving, admission.check)
+        except Stopped:
+            raise Refusal(409, "the upload was stopped", code="job_stopped") from None
+        services.jobs.run(job, lambda job: uploads.ingest(job, catalogue, admission, path, unit))
+    return job.view()
+
+
+def _claim(
+    services: Services, uploads: Uploads, owner: Caller, corpus: str, epsilon: float | None
+) -> None:
+    """Make a corpus ready to be filled: a new one is the owner's alone, and has a budget."""
+    catalogue = services.catalogue
+    if not owner.may_ask(corpus) or uploads.is_taken(corpus, catalogue):
+        # One sentence for what is another key's, what is not served and what this key may not.
+        raise Refusal(
+            403, "this key cannot fill a corpus of that name; choose another", param="corpus"
+        )
+    if corpus not in catalogue.corpora:
+        if services.keys is not None:
+            services.keys.close_corpus(corpus, owner)
+        if services.auditor is not None:
+            services.auditor.forget(corpus)  # of one that was deleted, maybe another owner's
+    uploads.give_budget(corpus, catalogue, epsilon)
+
+
+async def _received(
+    request: Request, job: Job, uploads: Uploads, services: Services, owner: Caller
+) -> tuple[Any, Unit]:
+    """The file of an upload on disk, and how it is to be read; its corpus is claimed before.
+
+    Raises:
+        Refusal: The form is not as it should be.
+    """
+    try:
+        # Starlette keeps what is larger than 1 MiB in a file.
+        async with request.form(max_files=1, max_fields=8, max_part_size=FORM_BYTES) as form:
+            file = form.get("file")
+            if not isinstance(file, UploadFile):
+                raise _wrong("send the document as the field file", "file")
+            fields = {
+                name: _short(name, form.get(name))
+                for name in ("corpus", "epsilon", "unit", "text_field", "key_field")
+            }
+            epsilon = _epsilon(fields.pop("epsilon"))
+            name = _corpus(fields.pop("corpus"))
+            await in_thread(_claim, services, uploads, owner, name, epsilon)
+            job.corpus = name
+            # The form's own file is read in a worker thread, so that answers go on.
+            path = await in_thread(uploads.keep, job.corpus, file.filename or "", file.file)
+    except ClientDisconnect:
+        raise Refusal(400, "the upload broke off; send it again") from None
+    except OSError as error:
+        # Of this very file, to its owner.
+        raise Refusal(
+            507,
+            f"the upload cannot be stored ({error.strerror}); see that the server has space for it",
+            kind="server_error",
+            code="no_space",
+        ) from None
+    except (HTTPException, MultiPartException, UnicodeError) as error:
+        status = error.status_code if isinstance(error, HTTPException) else 400
+        if status == 413:
+            raise Refusal(413, f"an upload has at most {uploads.most_bytes:,} bytes") from None
+        if status != 400:
+            raise
+        raise _wrong("send a form of the kind multipart/form-data", None) from None
+    return path, Unit(**fields)
+
+
+def _corpus(name: str | None) -> str:
+    if name is None:
+        raise _wrong("name the corpus", "corpus")
+    try:
+        require_corpus_name(name)
+        require_name("corpus", name)
+    except (CorpusError, ConfigurationError) as error:
+        raise _wrong(str(error), "corpus") from None
+    if name == PUBLIC:
+        raise _wrong(f"{PUBLIC!r} is the model without documents; choose another name", "corpus")
+    return name
+
+
+def _epsilon(given: str | None) -> float | None:
+    if given is None:
+        return None
+    try:
+        found = float(given)
+    except ValueError:
+        found = math.nan
+    if not 0 <= found <= MOST_EPSILON:
+        raise _wrong(f"epsilon is a number from 0 to {MOST_EPSILON:,.0f}", "epsilon")
+    return found
+
+
+def _short(name: str, value: Any) -> str | None:
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str) or len(value) > _FIELD_LETTERS or not value.isprintable():
+        raise _wrong(f"{name} is a short text", name)
+    if not value.strip():  # a unit that was meant to be a column, and would be each row
+        raise _wrong(f"{name} is empty; fill it in, or leave the field out", name)
+    return value
+
+
+def _wrong(message: str, param: str | None) -> Refusal:
+    return Refusal(400, message, param=param)

@@ -1,0 +1,128 @@
+"""Services behind the endpoints, and who asks: parameters that FastAPI fills in."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+
+from dpicl_rag.server.admission import Admission
+from dpicl_rag.server.api_keys import Caller, KeyFile
+from dpicl_rag.server.audits import Auditor
+from dpicl_rag.server.catalogue import Catalogue
+from dpicl_rag.server.chat import GONE
+from dpicl_rag.server.failures import Refusal
+from dpicl_rag.server.jobs import Jobs
+from dpicl_rag.server.metrics import Metrics
+from dpicl_rag.server.request_log import Exchange, RequestLog
+from dpicl_rag.server.run_key import RunKey
+from dpicl_rag.server.uploads import Uploads
+
+
+@dataclass(frozen=True)
+class Services:
+    """Everything that endpoints use.
+
+    Attributes:
+        catalogue: What is served.
+        keys: Who may ask; None where the run has a key of its own.
+        run_key: The key of the run; None where keys were made.
+        admission: Places for answers.
+        request_log: Where a line about every question goes.
+        uploads: Where uploads go; None takes none.
+        auditor: Runs audits; None runs none.
+        jobs: What is under way for owners.
+        metrics: Counted requests.
+    """
+
+    catalogue: Catalogue
+    keys: KeyFile | None
+    run_key: RunKey | None
+    admission: Admission
+    request_log: RequestLog
+    uploads: Uploads | None
+    auditor: Auditor | None
+    jobs: Jobs = field(default_factory=Jobs)
+    metrics: Metrics = field(default_factory=Metrics)
+
+    def __post_init__(self) -> None:
+        self.metrics.inside.set_function(lambda: self.admission.inside)
+
+    def told(self, state: Mapping[str, Any], status: int) -> None:
+        """Count a request, and log a question.
+
+        Args:
+            state: What the request noted.
+            status: Of the answer; 0 if none was sent.
+        """
+        exchange = state.get("exchange") or Exchange()
+        status = GONE if exchange.left or not status else status
+        self.metrics.request(exchange.corpus, status)
+        if exchange.answer is not None:
+            self.metrics.answer(exchange.corpus, exchange.answer)
+        if "exchange" in state:
+            self.request_log.write(exchange, status)
+
+    async def close(self) -> None:
+        """End what is under way, pay for it, and close what was opened."""
+        self.admission.drain()
+        await self.jobs.close()
+        if self.uploads is not None:
+            self.uploads.close()
+        # A stream's end pays and refunds: the ledger is closed after the last one.
+        await self.admission.end(self.catalogue.close)
+        if self.keys is not None:
+            self.keys.close()
+
+
+async def services_of(request: Request) -> Services:
+    """The services of the application that a request came to."""
+    found: Services = request.app.state.services
+    return found
+
+
+Using = Annotated[Services, Depends(services_of)]
+"""Of an endpoint: the services."""
+
+
+def caller_of(request: Request, services: Using) -> Caller:
+    """The caller by the key that was sent.
+
+    Raises:
+        Refusal: There is no such key.
+    """
+    known = services.keys or services.run_key
+    scheme, _, key = request.headers.get("Authorization", "").partition(" ")
+    found = known.find(key.strip()) if known is not None and scheme.lower() == "bearer" else None
+    if found is None:
+        raise Refusal(
+            401,
+            "no such key; send one that `dpicl-rag keys add` has made, or the one that "
+            "`dpicl-rag serve` shows where none were made, as a bearer token",
+            code="invalid_api_key",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+    return found
+
+
+Asking = Annotated[Caller, Depends(caller_of)]
+"""Of an endpoint: who asks; without a key of the server nobody gets there."""
+
+
+def owner_of(caller: Asking) -> Caller:
+    """The caller, who is an owner.
+
+    Raises:
+        Refusal: The key is not an owner's.
+    """
+    if caller.role != "owner":
+        raise Refusal(
+            403,
+            "this is for owners; ask with a key that `dpicl-rag keys add --owner` has made",
+            code="not_owner",
+        )
+    return caller
+
+
+Owning = Annotated[Caller, Depends(owner_of)]
+"""Of an endpoint: the owner who asks; other callers get a 403."""
