@@ -21,18 +21,11 @@ from dpicl_rag.server.uploads import Uploads
 
 @dataclass(frozen=True)
 class Services:
-    """Everything that endpoints use.
+    """Everything that endpoints use: arguments of ``create_app``, and what is made of them.
 
     Attributes:
-        catalogue: What is served.
         keys: Who may ask; None where the run has a key of its own.
-        run_key: The key of the run; None where keys were made.
-        admission: Places for answers.
-        request_log: Where a line about every question goes.
-        uploads: Where uploads go; None takes none.
-        auditor: Runs audits; None runs none.
-        jobs: What is under way for owners.
-        metrics: Counted requests.
+        run_key: That key; None where keys were made.
     """
 
     catalogue: Catalogue
@@ -75,22 +68,16 @@ class Services:
             self.keys.close()
 
 
-async def services_of(request: Request) -> Services:
-    """The services of the application that a request came to."""
+async def _services_of(request: Request) -> Services:
     found: Services = request.app.state.services
     return found
 
 
-Using = Annotated[Services, Depends(services_of)]
+Using = Annotated[Services, Depends(_services_of)]
 """Of an endpoint: the services."""
 
 
-def caller_of(request: Request, services: Using) -> Caller:
-    """The caller by the key that was sent.
-
-    Raises:
-        Refusal: There is no such key.
-    """
+def _caller_of(request: Request, services: Using) -> Caller:
     known = services.keys or services.run_key
     scheme, _, key = request.headers.get("Authorization", "").partition(" ")
     found = known.find(key.strip()) if known is not None and scheme.lower() == "bearer" else None
@@ -105,16 +92,11 @@ def caller_of(request: Request, services: Using) -> Caller:
     return found
 
 
-Asking = Annotated[Caller, Depends(caller_of)]
+Asking = Annotated[Caller, Depends(_caller_of)]
 """Of an endpoint: who asks; without a key of the server nobody gets there."""
 
 
-def owner_of(caller: Asking) -> Caller:
-    """The caller, who is an owner.
-
-    Raises:
-        Refusal: The key is not an owner's.
-    """
+def _owner_of(caller: Asking) -> Caller:
     if caller.role != "owner":
         raise Refusal(
             403,
@@ -124,5 +106,5 @@ def owner_of(caller: Asking) -> Caller:
     return caller
 
 
-Owning = Annotated[Caller, Depends(owner_of)]
+Owning = Annotated[Caller, Depends(_owner_of)]
 """Of an endpoint: the owner who asks; other callers get a 403."""

@@ -1,34 +1,25 @@
-"""Endpoints: a file for each group, and its router in this list.
+"""Endpoints: a file for each group, and its name in this list.
 
-An endpoint that declares neither ``Asking`` nor ``Owning`` is open to everybody.
+What declares neither ``Asking`` nor ``Owning`` (``services.py``) is open to everybody.
 """
 
-from dpicl_rag.server.routers import (
-    audit_endpoints,
-    budget_endpoints,
-    caller_endpoints,
-    completion_endpoints,
-    health_endpoints,
-    job_endpoints,
-    memory_endpoints,
-    metrics_endpoints,
-    model_endpoints,
-    owner_endpoints,
-    page_endpoints,
-    upload_endpoints,
+from importlib import import_module
+
+from fastapi import APIRouter
+
+_FILES = (
+    "model_endpoints",
+    "completion_endpoints",
+    "budget_endpoints",
+    "memory_endpoints",
+    "caller_endpoints",
+    "owner_endpoints",
+    "upload_endpoints",
+    "job_endpoints",
+    "audit_endpoints",
+    "page_endpoints",
+    "health_endpoints",
+    "metrics_endpoints",
 )
 
-ROUTERS = (
-    model_endpoints.router,
-    completion_endpoints.router,
-    budget_endpoints.router,
-    memory_endpoints.router,
-    caller_endpoints.router,
-    owner_endpoints.router,
-    upload_endpoints.router,
-    job_endpoints.router,
-    audit_endpoints.router,
-    page_endpoints.router,
-    health_endpoints.router,
-    metrics_endpoints.router,
-)
+ROUTERS: list[APIRouter] = [import_module(f"{__name__}.{file}").router for file in _FILES]

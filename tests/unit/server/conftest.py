@@ -17,10 +17,13 @@ from dpicl_rag.server.api_keys import KeyFile
 from dpicl_rag.server.app import create_app
 from dpicl_rag.server.catalogue import Catalogue, Served
 from dpicl_rag.server.run import make_server
+from dpicl_rag.server.uploads import Uploads
 from tests.support.bucket_embedder import BucketEmbedder
+from tests.support.scripted_model import ScriptedModel
 
 SECRET = "swordfish"
 NOTES = [Document(f"The office is in Elm Lane. {SECRET}", f"unit-{n}") for n in range(40)]
+CANTEEN = ScriptedModel({"canteen": "The canteen opens at noon.", "": "I cannot know that."})
 
 
 def bearer(key):
@@ -142,3 +145,14 @@ def serve(tmp_path, tiny_model):
 @pytest.fixture
 def keys(tmp_path):
     return KeyFile(tmp_path / "keys.sqlite")
+
+
+@pytest.fixture
+def uploads(tmp_path):
+    return Uploads(tmp_path / "store", BucketEmbedder(), most_bytes=100_000)
+
+
+@pytest.fixture
+def owned(serve, uploads):
+    """A server without keys: whoever asks is the owner."""
+    return serve(model=CANTEEN, owner={"uploads": uploads})

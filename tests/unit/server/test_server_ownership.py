@@ -14,15 +14,9 @@ from dpicl_rag.server.api_keys import KeyFile
 from dpicl_rag.server.settings import CorpusSettings
 from dpicl_rag.server.uploads import Uploads
 from tests.support.bucket_embedder import BucketEmbedder
-from tests.unit.server.conftest import bearer
-from tests.unit.server.test_server_owners import (
-    CANTEEN,
-    REPORT,
-    Held,
-    auditing,
-    ended,
-    upload,
-)
+from tests.unit.server.conftest import CANTEEN, bearer
+from tests.unit.server.test_server_audits import REPORT, auditing
+from tests.unit.server.test_server_uploads import Held, ended, upload
 
 QUESTION = "When does the canteen open?"
 
