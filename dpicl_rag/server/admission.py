@@ -87,13 +87,7 @@ class Admission:
             self._rate.take(caller.name, caller.a_minute or self.limits.a_minute)
 
     async def take(self, work: Callable[[], T], *, of: str | None = None, more: bool = False) -> T:
-        """Run something in the engine. Cancelled before its turn, it does not run.
-
-        Args:
-            work: What is run.
-            of: The answer that it belongs to.
-            more: Whether the answer will ask for more as soon as it is done.
-        """
+        """Run something in the engine, as ``AnsweringThread.submit`` does."""
         return await asyncio.wrap_future(self._thread.submit(work, of=of, more=more))
 
     async def settle(self, work: Callable[[], None], *, of: str | None = None) -> None:

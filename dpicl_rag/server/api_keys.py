@@ -176,27 +176,14 @@ class KeyFile:
 
     def callers(self) -> list[Caller]:
         """Callers that have a key, by name."""
-        query = f"SELECT {_COLUMNS} FROM key ORDER BY name"  # noqa: S608 - names of columns
-
-        def read(connection: sqlite3.Connection) -> list[Caller]:
-            return [
-                _caller(row, _closed_to(connection, row[1])) for row in connection.execute(query)
-            ]
-
-        return self._file.now().read(read)
+        return self._read("ORDER BY name")
 
     def find(self, key: str) -> Caller | None:
         """The caller of a key.
 
         Found by its hash: how long that takes tells nothing of the keys that are there.
         """
-        query = f"SELECT {_COLUMNS} FROM key WHERE digest = ?"  # noqa: S608 - names of columns
-
-        def read(connection: sqlite3.Connection) -> Caller | None:
-            row = connection.execute(query, (_digest(key),)).fetchone()
-            return None if row is None else _caller(row, _closed_to(connection, row[1]))
-
-        return self._file.now().read(read)
+        return next(iter(self._read("WHERE digest = ?", _digest(key))), None)
 
     def close_corpus(self, corpus: str, owner: Caller) -> None:
         """Close a corpus to all keys but the owner's.
@@ -251,6 +238,15 @@ class KeyFile:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+    def _read(self, which: str, *values: Any) -> list[Caller]:
+        query = f"SELECT {_COLUMNS} FROM key {which}"  # noqa: S608 - constants
+
+        def read(connection: sqlite3.Connection) -> list[Caller]:
+            rows = connection.execute(query, values)
+            return [_caller(row, _closed_to(connection, row[1])) for row in rows]
+
+        return self._file.now().read(read)
 
     def _write(self, statement: str, values: tuple[Any, ...]) -> int:
         """Number of rows that it has changed."""

@@ -19,7 +19,6 @@ from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.language_models.defaults import is_toy
 from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.ledger import Ledger, ScopeStatus
-from dpicl_rag.ledger.fixed_point import affordable
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.prompts import PromptTemplate
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
@@ -236,39 +235,22 @@ class Catalogue:
         config = self.config(name)
         return epsilon_to_rho(config.epsilon, config.delta)
 
-    def answers_left(self, name: str, caller: Caller) -> int | None:
-        """Answers that the budgets still pay for by the public bound; None without a limit."""
-        price = self.price(name)
-        left = [affordable(one.unit_remaining, price) for one in self.budgets(name, caller)]
-        return min((answers for answers in left if answers is not None), default=None)
-
     def _llm(
         self, name: str, served: Served | None, caller: Caller, asked: Ask
     ) -> PrivateContextLLM:
-        settings = dict({} if served is None else served.settings)
-        template = PromptTemplate() if served is None else served.template
+        # No document is read: there is nothing to charge and nothing to confirm.
+        own: dict[str, Any] = {"unsupported": "ignore"}
+        template, settings = PromptTemplate(), {}
+        if served is not None:
+            own = {"ledger": self.ledger, "corpus": name, "caller": caller.name}
+            own["knowledge"] = self.memory(name, caller)
+            template, settings = served.template, dict(served.settings)
         config = PrivacyConfig.create(**settings)
         if asked.max_tokens is not None:
             settings["max_tokens"] = min(asked.max_tokens, config.max_tokens)
         settings["stop"] = (*config.stop, *asked.stop)
-        if served is None:
-            # No document is read, so there is nothing to charge and nothing to confirm.
-            return PrivateContextLLM(
-                self._model,
-                template=asked.shaped(template),
-                unsupported="ignore",
-                **settings,
-                **self._options,
-            )
         return PrivateContextLLM(
-            self._model,
-            template=asked.shaped(template),
-            ledger=self.ledger,
-            corpus=name,
-            caller=caller.name,
-            knowledge=self.memory(name, caller),
-            **settings,
-            **self._options,
+            self._model, template=asked.shaped(template), **own, **settings, **self._options
         )
 
     def close(self) -> None:

@@ -67,8 +67,8 @@ class Answering:
         return math.floor(_PARTS * self._read) / _PARTS
 
     @property
-    def label(self) -> tuple[str, str, int]:
-        """Identifier, model and time, as every message of the answer bears them."""
+    def label(self) -> protocol.Label:
+        """See ``Label``."""
         return self.id, self.name, self.created
 
     @asynccontextmanager
@@ -162,7 +162,7 @@ async def whole(answering: Answering, request: Request, headers: dict[str, str])
     answer = await _unless_gone(request, drawn())
     if answer is None:
         return Response(status_code=GONE)
-    body = protocol.completion(*answering.label, answering.asked_tokens, answer)
+    body = protocol.completion(answering.label, answering.asked_tokens, answer)
     return JSONResponse(body, headers=headers | spent(answer))
 
 
@@ -200,7 +200,7 @@ async def _hung_up(request: Request) -> None:
 
 async def _events(answering: Answering, include_usage: bool) -> AsyncIterator[str]:
     def event(delta: dict[str, Any], finish: str | None = None, **more: Any) -> str:
-        found = protocol.chunk(*answering.label, delta, finish, **more)
+        found = protocol.chunk(answering.label, delta, finish, **more)
         return f"data: {json.dumps(found)}\n\n"
 
     try:
@@ -213,7 +213,7 @@ async def _events(answering: Answering, include_usage: bool) -> AsyncIterator[st
         yield event({}, reason, privacy=protocol.privacy(answer))
         if include_usage:
             usage = protocol.usage(answering.asked_tokens, answer)
-            yield f"data: {json.dumps(protocol.usage_chunk(*answering.label, usage))}\n\n"
+            yield f"data: {json.dumps(protocol.usage_chunk(answering.label, usage))}\n\n"
     except Exception as error:
         yield f"data: {json.dumps(refusal(error).body)}\n\n"
     answering.exchange.left = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from fastapi.responses import JSONResponse
@@ -34,10 +35,11 @@ class Failure(BaseModel):
     error: FailureDetail
 
 
+@dataclass(eq=False, repr=False)
 class Refusal(Exception):
     """A request that is answered by an error.
 
-    Args:
+    Attributes:
         status: Of HTTP.
         message: One public sentence that names the remedy.
         kind: OpenAI's ``type``.
@@ -46,23 +48,16 @@ class Refusal(Exception):
         headers: Sent along.
     """
 
-    def __init__(
-        self,
-        status: int,
-        message: str,
-        *,
-        kind: str = "invalid_request_error",
-        code: str | None = None,
-        param: str | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
-        self.kind = kind
-        self.code = code
-        self.param = param
-        self.headers = dict(headers or {})
+    status: int
+    message: str
+    _: KW_ONLY
+    kind: str = "invalid_request_error"
+    code: str | None = None
+    param: str | None = None
+    headers: Mapping[str, str] | None = None
+
+    def __str__(self) -> str:
+        return self.message
 
     @property
     def body(self) -> dict[str, Any]:
@@ -82,7 +77,7 @@ class _Plain(JSONResponse):
         return json.dumps(content).encode()
 
 
-def refusal(error: Exception) -> Refusal:
+def refusal(error: BaseException) -> Refusal:
     """The refusal that a caller gets for an exception.
 
     Messages of settings and budgets are public (see ``dpicl_rag.errors``). Whatever else goes

@@ -21,6 +21,10 @@ State = Literal["running", "done", "failed", "stopped"]
 T = TypeVar("T")
 
 _POLL = 0.2  # seconds
+_SHOWN = (
+    *("id", "kind", "corpus", "state", "stage", "done", "total", "seconds_left", "result"),
+    "error",
+)
 
 
 class Stopped(Exception):
@@ -94,18 +98,7 @@ class Job:
 
     def view(self) -> dict[str, Any]:
         """As owners see it."""
-        return {
-            "id": self.id,
-            "kind": self.kind,
-            "corpus": self.corpus,
-            "state": self.state,
-            "stage": self.stage,
-            "done": self.done,
-            "total": self.total,
-            "seconds_left": self.seconds_left,
-            "result": self.result,
-            "error": self.error,
-        }
+        return {name: getattr(self, name) for name in _SHOWN}
 
 
 Work = Callable[[Job], Awaitable[dict[str, Any]]]
@@ -157,7 +150,7 @@ class Jobs:
         else:
             job.state = "failed"
             told = isinstance(error, DPICLError)
-            job.error = str(error) if told else refusal(_as_exception(error)).message
+            job.error = str(error) if told else refusal(error).message
 
     async def _run(self, job: Job, work: Work) -> None:
         try:
@@ -178,7 +171,3 @@ class Jobs:
         self.stop()
         if self._task is not None:
             await asyncio.wait([self._task])
-
-
-def _as_exception(error: BaseException) -> Exception:
-    return error if isinstance(error, Exception) else RuntimeError()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from dpicl_rag.answering.answers import PrivateAnswer, StoppedBy
 from dpicl_rag.server.failures import Refusal
+
+Label = tuple[str, str, int]
+"""Identifier, model and time, as every message of an answer bears them."""
 
 _REFUSED: Mapping[str, tuple[Any, ...]] = {
     # By field: values that ask for nothing. Any other would need what is private.
@@ -177,14 +180,8 @@ def finish_reason(stopped: StoppedBy) -> str:
 
 def privacy(answer: PrivateAnswer) -> dict[str, Any]:
     """The guarantee that travels with an answer: public numbers."""
-    return {
-        "epsilon": answer.epsilon,
-        "delta": answer.delta,
-        "rho": answer.rho,
-        "stopped_by": answer.stopped_by,
-        "supported": answer.supported,
-        "from_memory": answer.from_memory,
-    }
+    told = ("epsilon", "delta", "rho", "stopped_by", "supported", "from_memory")
+    return {name: getattr(answer, name) for name in told}
 
 
 def usage(asked: int, answer: PrivateAnswer) -> dict[str, int]:
@@ -196,48 +193,34 @@ def usage(asked: int, answer: PrivateAnswer) -> dict[str, int]:
     }
 
 
-def completion(
-    id: str, model: str, created: int, asked: int, answer: PrivateAnswer
-) -> dict[str, Any]:
+def completion(label: Label, asked: int, answer: PrivateAnswer) -> dict[str, Any]:
     """The body of an answer that was not streamed."""
     message = {"role": "assistant", "content": answer.text, "refusal": None}
-    choice = {
-        "index": 0,
-        "message": message,
-        "logprobs": None,
-        "finish_reason": finish_reason(answer.stopped_by),
-    }
-    return {
-        "id": id,
-        "object": "chat.completion",
-        "created": created,
-        "model": model,
-        "choices": [choice],
-        "usage": usage(asked, answer),
-        "privacy": privacy(answer),
-    }
+    choice = _choice("message", message, finish_reason(answer.stopped_by))
+    more = {"usage": usage(asked, answer), "privacy": privacy(answer)}
+    return _labelled("chat.completion", label, [choice], more)
 
 
 def chunk(
-    id: str,
-    model: str,
-    created: int,
-    delta: Mapping[str, Any],
-    finish: str | None = None,
-    **more: Any,
+    label: Label, delta: Mapping[str, Any], finish: str | None = None, **more: Any
 ) -> dict[str, Any]:
     """One event of a stream."""
-    choice = {"index": 0, "delta": dict(delta), "logprobs": None, "finish_reason": finish}
-    return {
-        "id": id,
-        "object": "chat.completion.chunk",
-        "created": created,
-        "model": model,
-        "choices": [choice],
-        **more,
-    }
+    choice = _choice("delta", delta, finish)
+    return _labelled("chat.completion.chunk", label, [choice], more)
 
 
-def usage_chunk(id: str, model: str, created: int, usage: Mapping[str, int]) -> dict[str, Any]:
+def usage_chunk(label: Label, usage: Mapping[str, int]) -> dict[str, Any]:
     """The last event of a stream that was asked for usage."""
-    return {**chunk(id, model, created, {}), "choices": [], "usage": dict(usage)}
+    return _labelled("chat.completion.chunk", label, [], {"usage": usage})
+
+
+def _choice(part: str, content: Mapping[str, Any], finish: str | None) -> dict[str, Any]:
+    return {"index": 0, part: content, "logprobs": None, "finish_reason": finish}
+
+
+def _labelled(
+    kind: str, label: Label, choices: Sequence[Any], more: Mapping[str, Any]
+) -> dict[str, Any]:
+    id, model, created = label
+    start = {"id": id, "object": kind, "created": created, "model": model}
+    return {**start, "choices": choices, **more}

@@ -7,7 +7,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
@@ -52,8 +52,7 @@ class Uploads:
     """The store that uploads are put into.
 
     Attributes:
-        path: Folder of the corpora; the user's data folder if
-            None.
+        path: Folder of the corpora; the user's data folder if None.
         embedder: Of all corpora that are made here.
         settings: Of these corpora.
         most_bytes: Of an upload. Public.
@@ -190,11 +189,7 @@ class Uploads:
     def _load(self, job: Job, path: Path, unit: Unit) -> LoadResult:
         try:
             return load(
-                path,
-                unit=unit.unit,
-                text_field=unit.text_field,
-                key_field=unit.key_field,
-                on_progress=lambda seen: job.at("Reading records", seen),
+                path, **asdict(unit), on_progress=lambda seen: job.at("Reading records", seen)
             )
         except (LoaderError, ConfigurationError) as error:
             # The owner knows the file by its name, not by where it lay here.

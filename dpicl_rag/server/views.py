@@ -24,11 +24,12 @@ def budget(catalogue: Catalogue, name: str, caller: Caller) -> dict[str, Any]:
         {**scope(one, config.delta, price), **_answers(one, price)}
         for one in catalogue.budgets(name, caller)
     ]
+    answers = [one["answers_left"] for one in scopes]
     return {
         "model": name,
         "epsilon": config.epsilon,
         "delta": config.delta,
-        "answers_left": catalogue.answers_left(name, caller),
+        "answers_left": min((left for left in answers if left is not None), default=None),
         "scopes": scopes,
     }
 

@@ -1,6 +1,7 @@
 """Uploads of owners: a form with a file, and the corpus that it goes into."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -11,8 +12,7 @@ from starlette.requests import ClientDisconnect
 
 from dpicl_rag.answering.answers import in_thread
 from dpicl_rag.corpora.folder import require_corpus_name
-from dpicl_rag.errors import ConfigurationError, CorpusError
-from dpicl_rag.ledger.scope import require_name
+from dpicl_rag.errors import CorpusError
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.catalogue import PUBLIC
 from dpicl_rag.server.failures import Refusal
@@ -26,33 +26,21 @@ FORM_BYTES = 64 * 1024
 """Of a form, beside the file."""
 
 _FIELD_LETTERS = 256
+_FIELDS = ("corpus", "epsilon", "unit", "text_field", "key_field")
+_SCHEMA = {
+    "type": "object",
+    "required": ["corpus", "file"],
+    "properties": {
+        **{name: {"type": "string"} for name in _FIELDS},
+        "file": {"type": "string", "format": "binary"},
+    },
+}
+_FORM = {"required": True, "content": {"multipart/form-data": {"schema": _SCHEMA}}}
 
 router = APIRouter()
 
-_FORM = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "required": ["corpus", "file"],
-                    "properties": {
-                        "corpus": {"type": "string"},
-                        "epsilon": {"type": "string"},
-                        "file": {"type": "string", "format": "binary"},
-                        "unit": {"type": "string"},
-                        "text_field": {"type": "string"},
-                        "key_field": {"type": "string"},
-                    },
-                }
-            }
-        },
-    }
-}
 
-
-@router.post(UPLOAD_PATH, status_code=202, openapi_extra=_FORM)
+@router.post(UPLOAD_PATH, status_code=202, openapi_extra={"requestBody": _FORM})
 async def upload(request: Request, services: Using, owner: Owning) -> dict[str, Any]:
     """Read a mailbox, table or text into a corpus, which can be asked when that is done."""
     uploads, catalogue, admission = services.uploads, services.catalogue, services.admission
@@ -89,7 +77,7 @@ def _claim(
 
 async def _received(
     request: Request, job: Job, uploads: Uploads, services: Services, owner: Caller
-) -> tuple[Any, Unit]:
+) -> tuple[Path, Unit]:
     """The file of an upload on disk, and how it is to be read; its corpus is claimed before.
 
     Raises:
@@ -101,10 +89,7 @@ async def _received(
             file = form.get("file")
             if not isinstance(file, UploadFile):
                 raise _wrong("send the document as the field file", "file")
-            fields = {
-                name: _short(name, form.get(name))
-                for name in ("corpus", "epsilon", "unit", "text_field", "key_field")
-            }
+            fields = {name: _short(name, form.get(name)) for name in _FIELDS}
             epsilon = _epsilon(fields.pop("epsilon"))
             name = _corpus(fields.pop("corpus"))
             await in_thread(_claim, services, uploads, owner, name, epsilon)
@@ -136,8 +121,7 @@ def _corpus(name: str | None) -> str:
         raise _wrong("name the corpus", "corpus")
     try:
         require_corpus_name(name)
-        require_name("corpus", name)
-    except (CorpusError, ConfigurationError) as error:
+    except CorpusError as error:
         raise _wrong(str(error), "corpus") from None
     if name == PUBLIC:
         raise _wrong(f"{PUBLIC!r} is the model without documents; choose another name", "corpus")
