@@ -22,8 +22,8 @@ T = TypeVar("T")
 
 _POLL = 0.2  # seconds
 _SHOWN = (
-    *("id", "kind", "corpus", "state", "stage", "done", "total", "seconds_left", "result"),
-    "error",
+    *("id", "kind", "corpus", "state", "stage"),
+    *("done", "total", "seconds_left", "result", "error"),
 )
 
 
