@@ -11,7 +11,9 @@ from dpicl_rag._lazy import importing
 
 if TYPE_CHECKING:
     from dpicl_rag.accounting import Adjacency, Stability
+    from dpicl_rag.answering.answer_cost import AnswerCost
     from dpicl_rag.answering.answers import PrivateAnswer, PrivateLabel, PrivateStream
+    from dpicl_rag.answering.async_stream import AsyncPrivateStream
     from dpicl_rag.answering.few_units import FewUnitsWarning
     from dpicl_rag.configuration import PrivacyConfig
     from dpicl_rag.corpora import Corpus
@@ -54,7 +56,9 @@ __getattr__, __dir__ = importing(
     __name__,
     {
         "accounting": "Adjacency Stability",
+        "answering.answer_cost": "AnswerCost",
         "answering.answers": "PrivateAnswer PrivateLabel PrivateStream",
+        "answering.async_stream": "AsyncPrivateStream",
         "configuration": "PrivacyConfig",
         "documents": "Document",
         "errors": "BudgetExceededError ConfigurationError ContextLengthError CorpusError "
@@ -81,7 +85,9 @@ __getattr__, __dir__ = importing(
 __version__ = "0.1.0"
 __all__ = [
     "Adjacency",
+    "AnswerCost",
     "AnswerMemory",
+    "AsyncPrivateStream",
     "BudgetExceededError",
     "ConfigurationError",
     "ContextLengthError",

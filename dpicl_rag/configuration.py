@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -33,6 +33,31 @@ _ELSEWHERE = {
 }
 
 _SAMPLERS = {"temperature", "top_k", "top_p", "min_p", "typical_p", "repetition_penalty"}
+
+
+class Settings(TypedDict, total=False):
+    """The fields of `PrivacyConfig` as keyword arguments, for editors and type checkers."""
+
+    epsilon: float
+    delta: float
+    utility: UtilityName | None
+    accounting: Accounting | None
+    max_tokens: int
+    privacy_unit: str
+    adjacency: Adjacency
+    strength: float | None
+    units: int
+    unsupported: Unsupported
+    clip: float | None
+    expert_power: float
+    copy_bias: float
+    public_power: float
+    public_top_k: int | None
+    unit_tokens: int
+    groups: int | None
+    stop: tuple[str, ...]
+    block_tokens: int
+    seed: int | None
 
 
 class PrivacyConfig(BaseModel):
@@ -109,7 +134,7 @@ class PrivacyConfig(BaseModel):
         return values
 
     @classmethod
-    def create(cls, **settings: Any) -> PrivacyConfig:
+    def create(cls, **settings: Unpack[Settings]) -> PrivacyConfig:
         """Build a configuration; a bad setting is one clear sentence.
 
         Raises:

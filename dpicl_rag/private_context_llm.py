@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from dpicl_rag._other_libraries import NoOrdinaryModel
 from dpicl_rag.accounting import epsilon_to_rho
@@ -16,9 +16,9 @@ from dpicl_rag.answering.answers import (
     PrivateAnswer,
     PrivateLabel,
     PrivateStream,
-    begun,
     in_worker,
 )
+from dpicl_rag.answering.async_stream import AsyncPrivateStream
 from dpicl_rag.answering.decoding import generate
 from dpicl_rag.answering.experts import OpenAccount, gather, one_each
 from dpicl_rag.answering.few_units import warn_of_few_units
@@ -30,7 +30,7 @@ from dpicl_rag.answering.reading_ahead import read_ahead
 from dpicl_rag.answering.remembered import form_of, released_before
 from dpicl_rag.answering.settlement import Settlement
 from dpicl_rag.answering.support import Support
-from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.configuration import PrivacyConfig, Settings
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.knowledge.answer_memory import AnswerMemory
@@ -95,7 +95,7 @@ class PrivateContextLLM(NoOrdinaryModel):
         knowledge: Any = None,
         prefix_cache: PrefixCache | None = None,
         randomness: Randomness | None = None,
-        **settings: Any,
+        **settings: Unpack[Settings],
     ) -> None:
         self.config = PrivacyConfig.create(**settings)
         self.template = template or PromptTemplate()
@@ -114,7 +114,7 @@ class PrivateContextLLM(NoOrdinaryModel):
         return f"PrivateContextLLM(epsilon={self.config.epsilon}, delta={self.config.delta})"
 
     def with_settings(
-        self, *, template: PromptTemplate | None = None, **settings: Any
+        self, *, template: PromptTemplate | None = None, **settings: Unpack[Settings]
     ) -> PrivateContextLLM:
         """The same model, ledger and coins with other public settings.
 
@@ -334,20 +334,17 @@ class PrivateContextLLM(NoOrdinaryModel):
     aanswer = in_worker(answer)
     aclassify = in_worker(classify)
 
-    async def astream(
+    def astream(
         self,
         question: str,
         documents: Documents,
         *,
         fresh: bool = False,
         on_progress: Progress | None = None,
-    ) -> AsyncGenerator[str, None]:
-        """``stream`` with the search and each draw in a worker thread."""
-        async with begun(
-            lambda: self.stream(question, documents, fresh=fresh, on_progress=on_progress)
-        ) as stream:
-            async for piece in stream:
-                yield piece
+    ) -> AsyncPrivateStream:
+        """``stream`` with the search and each draw in a worker thread; begins when it is read."""
+        ask = partial(self.stream, fresh=fresh, on_progress=on_progress)
+        return AsyncPrivateStream(lambda: ask(question, documents))
 
     def plan(self, documents: Documents) -> AnswerCost:
         """What an answer may cost, split by what it pays for. Nothing is searched or paid.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
@@ -262,24 +261,6 @@ async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
     except asyncio.CancelledError:
         await asyncio.wait([task])
         raise
-
-
-@asynccontextmanager
-async def begun(start: Callable[[], PrivateStream]) -> AsyncIterator[PrivateStream]:
-    """A stream that begins in a worker thread and ends with the block.
-
-    Also where the task is cancelled while the search is still running.
-
-    Args:
-        start: Begins it.
-    """
-    opened: list[PrivateStream] = []
-    try:
-        await in_thread(lambda: opened.append(start()))
-        yield opened[0]
-    finally:
-        for stream in opened:
-            await stream.aclose()
 
 
 def in_worker(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from dpicl_rag.answering.answers import PrivateLabel
 from dpicl_rag.answering.plan import label_plan
 from dpicl_rag.answering.privacy_filters import privacy_filter
-from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.configuration import PrivacyConfig, Settings
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.out_of_memory import enough_memory
@@ -37,7 +37,7 @@ def classify_image(
     corpus: str = "default",
     caller: str | None = None,
     randomness: Randomness | None = None,
-    **settings: Any,
+    **settings: Unpack[Settings],
 ) -> PrivateLabel:
     """Choose one of several labels for a picture, in one private draw.
 

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 from contextlib import ExitStack, aclosing
 from functools import partial
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, Unpack, cast
 
 from langchain_core.runnables import RunnableConfig, RunnableSerializable
 from langchain_core.runnables.utils import AddableDict
@@ -14,14 +14,15 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, ConfigDict, Field
 
 from dpicl_rag.accounting import Stability
-from dpicl_rag.answering.answers import PrivateAnswer, PrivateStream, begun
+from dpicl_rag.answering.answers import PrivateAnswer, PrivateStream
+from dpicl_rag.answering.async_stream import AsyncPrivateStream
 from dpicl_rag.errors import BudgetExceededError, ConfigurationError
 from dpicl_rag.loaders.framework_documents import own
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import Documents, GivenDocuments, Retriever, stability_of_list
 from dpicl_rag.retrieval.vectors import Where
 from langchain_dpicl_rag.inputs import Question, asked, joined, refuse_arguments
-from langchain_dpicl_rag.private_model import llm_from, with_unit
+from langchain_dpicl_rag.private_model import LLMArguments, llm_from, with_unit
 from langchain_dpicl_rag.store_retrievers import private_retriever
 
 Answered: TypeAlias = Any
@@ -166,7 +167,7 @@ class _PrivateChain(RunnableSerializable[Question, Answered]):
         yield from self._end(stream.answer)
 
     async def _apieces(self, start: Callable[[], PrivateStream]) -> AsyncGenerator[Answered, None]:
-        async with begun(start) as stream:
+        async with AsyncPrivateStream(start) as stream:
             async for text in stream:
                 yield self._piece(text)
             for piece in self._end(stream.answer):
@@ -233,7 +234,7 @@ class PrivateRetrievalChain(_PrivateChain):
         input_key: str = "input",
         numbers: bool = False,
         name: str | None = None,
-        **settings: Any,
+        **settings: Unpack[LLMArguments],
     ) -> None:
         # The store is read by the protected unit: the retriever's stability is then of that unit.
         llm, unit_field = with_unit(llm_from(llm, settings), unit_field)
@@ -353,7 +354,7 @@ class PrivateCombineDocuments(_PrivateChain):
         input_key: str = "input",
         numbers: bool = False,
         name: str | None = None,
-        **settings: Any,
+        **settings: Unpack[LLMArguments],
     ) -> None:
         llm, unit_field = with_unit(llm_from(llm, settings), unit_field)
         if unit_field is not None:

@@ -17,9 +17,13 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import Field, field_validator
 
 from dpicl_rag.answering.answers import PrivateAnswer, PrivateStream, in_thread
-from dpicl_rag.configuration import TEMPLATE
+from dpicl_rag.configuration import TEMPLATE, Settings
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.language_models.prefix_cache import PrefixCache
+from dpicl_rag.ledger import Ledger
+from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.private_context_llm import PrivateContextLLM
+from dpicl_rag.prompts import PromptTemplate
 from dpicl_rag.retrieval import Documents
 from langchain_dpicl_rag.conversations import Conversation
 from langchain_dpicl_rag.sealed_documents import (
@@ -29,6 +33,19 @@ from langchain_dpicl_rag.sealed_documents import (
     SealedDocuments,
     documents_of,
 )
+
+
+class LLMArguments(Settings, total=False):
+    """Arguments of ``dpicl_rag.PrivateContextLLM`` by keyword."""
+
+    model: Any
+    template: PromptTemplate | None
+    ledger: Ledger | None
+    corpus: str | None
+    caller: str | None
+    knowledge: Any
+    prefix_cache: PrefixCache | None
+    randomness: Randomness | None
 
 
 class PrivateModel(BaseLanguageModel[Any]):
@@ -54,7 +71,7 @@ class PrivateModel(BaseLanguageModel[Any]):
 
     def __init__(self, llm: Any = None, **kwargs: Any) -> None:
         fields = {name: kwargs.pop(name) for name in [*kwargs] if name in type(self).model_fields}
-        super().__init__(**{**fields, "llm": llm_from(llm, kwargs)})
+        super().__init__(**{**fields, "llm": llm_from(llm, cast("LLMArguments", kwargs))})
 
     @abstractmethod
     def _read(self, prompt: Any) -> Conversation:
@@ -187,7 +204,7 @@ class PrivateModel(BaseLanguageModel[Any]):
         )
 
 
-def llm_from(given: Any, settings: dict[str, Any]) -> PrivateContextLLM:
+def llm_from(given: Any, settings: LLMArguments) -> PrivateContextLLM:
     """The object that answers.
 
     Args:

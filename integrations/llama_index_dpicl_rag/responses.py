@@ -11,7 +11,7 @@ from llama_index.core.base.response.schema import (
     StreamingResponse,
 )
 
-from dpicl_rag.answering.answers import PrivateAnswer, begun
+from dpicl_rag.answering.answers import PrivateAnswer
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import Documents
 
@@ -49,7 +49,7 @@ async def apieces(
     fresh: bool,
 ) -> AsyncGenerator[str, None]:
     """``pieces`` with the search and each draw in a worker thread."""
-    async with begun(lambda: llm.stream(question, documents, fresh=fresh)) as stream:
+    async with llm.astream(question, documents, fresh=fresh) as stream:
         async for piece in stream:
             yield piece
         numbers |= llm.public_numbers(stream.answer)

@@ -28,7 +28,7 @@ from dpicl_rag.retrieval import GivenDocuments, stability_of_list
 from llama_index_dpicl_rag.llm import PrivateLLM, llm_from, refuse
 from llama_index_dpicl_rag.recorder import Unrecorded
 from llama_index_dpicl_rag.refused_options import refuse_options
-from llama_index_dpicl_rag.responses import arespond, pieces, respond
+from llama_index_dpicl_rag.responses import apieces, arespond, pieces, respond
 
 _dispatcher = get_dispatcher(__name__)
 
@@ -158,7 +158,7 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
         """``get_response`` without blocking the event loop."""
         found = self._chunks(text_chunks, units, response_kwargs)
         if self._streaming:
-            return self._private_llm.astream(query_str, found, fresh=self._fresh)
+            return apieces(self._private_llm, query_str, found, {}, fresh=self._fresh)
         answer = await self._private_llm.aanswer(query_str, found, fresh=self._fresh)
         return answer.text
 
