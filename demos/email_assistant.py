@@ -34,7 +34,7 @@ from dpicl_rag import (
 )
 from dpicl_rag.answering.greedy import greedy_answer
 from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
-from dpicl_rag.stores.chroma import ChromaCollection
+from dpicl_rag.stores import ChromaCollection
 
 EPSILON, DELTA = 4.0, 1e-5
 MAX_TOKENS = 20

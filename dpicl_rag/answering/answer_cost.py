@@ -7,6 +7,7 @@ from typing import Any
 
 from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.answering.few_units import units_to_agree
+from dpicl_rag.answering.notebook_table import notebook_table
 from dpicl_rag.answering.plan import answer_plan
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.retrieval.base import Retriever, affordable
@@ -106,9 +107,5 @@ class AnswerCost:
         return "\n".join([*lines, *self.notes()])
 
     def _repr_html_(self) -> str:
-        cells = "".join(
-            f"<tr><th>{name}</th><td>{rho:.4g}</td><td>{what}</td></tr>"
-            for name, rho, what in self.rows()
-        )
-        notes = "".join(f"<p>{note}</p>" for note in self.notes())
-        return f"<table><tr><th></th><th>rho</th><th></th></tr>{cells}</table>{notes}"
+        rows = [(name, f"rho {rho:.4g}: {what}") for name, rho, what in self.rows()]
+        return notebook_table(". ".join(self.notes()), rows)

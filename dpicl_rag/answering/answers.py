@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Itera
 from dataclasses import dataclass
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
+from dpicl_rag.answering.notebook_table import notebook_table, privacy_rows
 from dpicl_rag.errors import DPICLError, EngineUnavailableError
 from dpicl_rag.language_models.tokenizer import Tokenizer
 
@@ -51,6 +52,12 @@ class PrivateAnswer:
     from_memory: bool = False
     recalled: int = 0
 
+    def _repr_html_(self) -> str:
+        said = {True: "by the documents", False: "not by the documents", None: "not asked"}
+        rows = [("supported", "answered before" if self.from_memory else said[self.supported])]
+        rows += privacy_rows(self.epsilon, self.delta, self.rho)
+        return notebook_table(self.text, [*rows, ("ended by", self.stopped_by)])
+
 
 @dataclass(frozen=True, slots=True)
 class PrivateLabel:
@@ -68,6 +75,9 @@ class PrivateLabel:
     epsilon: float
     delta: float
     rho: float
+
+    def _repr_html_(self) -> str:
+        return notebook_table(self.label, privacy_rows(self.epsilon, self.delta, self.rho))
 
 
 class PrivateStream(Iterator[str], AsyncIterator[str]):

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from dpicl_rag.answering.notebook_table import notebook_table, privacy_rows
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.files.run_files import write_whole
 from dpicl_rag.prompts import Example
@@ -23,6 +24,7 @@ StoppedBy = Literal["end", "length", "budget", "interrupted"]
 """The end of a record: a stop token or string, its length, the budget, or a kill of the run."""
 
 _VERSION = 1
+_SHOWN = 20  # records in a notebook
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,12 @@ class Synthesis:
     delta: float
     rho: float | None
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def _repr_html_(self) -> str:
+        shown = [(one.label or one.key or "", one.text) for one in self.records[:_SHOWN]]
+        first = f", the first {_SHOWN} of them here" if len(self.records) > _SHOWN else ""
+        rows = [*privacy_rows(self.epsilon, self.delta, self.rho), *shown]
+        return notebook_table(f"{len(self.records)} synthetic records{first}", rows)
 
     def write(self, path: str | Path) -> None:
         """Write the records as JSONL, and the public numbers beside them (``<path>.json``)."""

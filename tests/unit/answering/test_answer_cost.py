@@ -94,8 +94,8 @@ def test_it_prints_parts_notes_and_numbers():
     assert cost.answers_left == int(3.0 / cost.rho)
     assert json.loads(json.dumps(cost.as_dict()))["rho"] == cost.rho
     shown = cost._repr_html_()
-    assert shown.count("<tr>") == 5
-    assert f"<p>{lines[4]}</p>" in shown
+    assert shown.count("<tr>") == 4
+    assert f"{lines[4]}. {lines[5]}</p>" in shown
 
 
 def test_settings_that_fit_no_budget_are_told_as_by_an_answer(tiny_model):
