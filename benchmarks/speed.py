@@ -299,7 +299,7 @@ def memory(console: Console) -> int:
             given.prefix,
             given.documents,
             room=len(given.suffix) + tokens,
-            on_progress=lambda part: progress.update(task, completed=part),
+            on_progress=lambda part, _: progress.update(task, completed=part),
         )
     read = time.perf_counter() - began
     drawn = list(

@@ -164,14 +164,14 @@ def run(options: argparse.Namespace) -> dict[str, float | int | str]:
     model = default_model()
     folder: Path = options.out
     started = time.perf_counter()
-    shown = 0
+    shown = 0.0
 
-    def tell(done: int, records: int, tokens: int) -> None:
+    def tell(done: float, records: float | None) -> None:
         nonlocal shown
         if done > shown:
             shown = done
             minutes = (time.perf_counter() - started) / 60
-            print(f"{done} of {records} records, {minutes:.1f} min", file=sys.stderr, flush=True)
+            print(f"{done:g} of {records} records, {minutes:.1f} min", file=sys.stderr, flush=True)
 
     made = synthesise_corpus(
         task.documents,

@@ -99,7 +99,7 @@ class Assistant:
         private = self.llm.answer(
             question,
             self._corpus,
-            on_progress=lambda part: progress.update(task, completed=0.9 * part),
+            on_progress=lambda part, _: progress.update(task, completed=0.9 * part),
         )
         progress.update(task, completed=1.0)
         return private, self._spending.since_last()
@@ -155,7 +155,7 @@ def ingest(box: Mailbox, folder: Path, progress: Progress) -> list[Document]:
     path = folder / "support.mbox"
     box.write(path)
     task = progress.add_task("reading the mailbox", total=len(box.messages))
-    loaded = load(path, on_progress=lambda done: progress.update(task, completed=done))
+    loaded = load(path, on_progress=lambda done, _: progress.update(task, completed=done))
     progress.console.print(
         f"{loaded.report.loaded} of {loaded.report.read} messages of {COMPANY} in Chroma, "
         f"{len({d.unit for d in loaded.documents})} threads; a thread is one privacy unit."

@@ -39,5 +39,5 @@ def read_ahead(
         digested = (model.digest(expert.passages, allowance) for expert in some)
         read(model, prompt, [own for own in digested if own], room=0)
         if on_progress is not None:
-            on_progress(min(1.0, (first + _TOGETHER) / len(alone)))
+            on_progress(min(1.0, (first + _TOGETHER) / len(alone)), 1.0)
     return len(alone)

@@ -157,7 +157,7 @@ def audit_canary(
         with_canary.append(attacker.sees(last))
         without.append(attacker.sees(subject.observe(corpus, tokens=tokens, coins=coins)))
         if on_progress is not None:
-            on_progress((done + 1) / runs)
+            on_progress(done + 1, runs)
     seen = runs // 4
     event, arrives = _best_event(
         with_canary[:seen],

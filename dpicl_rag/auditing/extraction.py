@@ -87,7 +87,7 @@ def audit_extraction(
             greedy_answer(subject.model, subject.template, asked, passages, max_tokens=tokens)
         )
         if on_progress is not None:
-            on_progress((done + 1) / len(questions))
+            on_progress(done + 1, len(questions))
     return ExtractionAudit(
         len(questions),
         sum(_holds(text, secret) for text in private),

@@ -134,7 +134,7 @@ def audit_near_ties(
             worst, rho = exact_epsilon(*drawn_from, claim.delta), exact_rho(*drawn_from)
             findings.append(NearTie(attack, name, claim.epsilon, worst, claim.rho, rho))
             if on_progress is not None:
-                on_progress((done + (at + 1) / len(ways)) / len(attacks))
+                on_progress(done + (at + 1) / len(ways), len(attacks))
     return NearTieAudit(tuple(findings), copies)
 
 

@@ -122,7 +122,7 @@ def audit_neighbours(
         if worst is None or usage > worst[0]:
             worst = (usage, steps, (one, other))
         if on_progress is not None:
-            on_progress((done + 1) / (len(pairs) + 1))
+            on_progress(done + 1, len(pairs) + 1)
     assert worst is not None
     usage, steps, pair = worst
     claim = likeliest.result
@@ -136,7 +136,7 @@ def audit_neighbours(
         claim.delta,
     )
     if on_progress is not None:
-        on_progress(1.0)
+        on_progress(len(pairs) + 1, len(pairs) + 1)
     return NeighbourAudit(claim.epsilon, claim.delta, epsilon, usage, tuple(steps), len(pairs))
 
 

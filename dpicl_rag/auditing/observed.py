@@ -84,7 +84,7 @@ def audit_channels(
     for done, (kind, neighbour) in enumerate(around):
         found += [f"{kind}: {place}" for place in differences(base, tell(neighbour))]
         if on_progress is not None:
-            on_progress((done + 1) / len(around))
+            on_progress(done + 1, len(around))
     return ChannelAudit(len(around), tuple(found))
 
 
@@ -116,7 +116,7 @@ def _told(
             subject,
             pipeline=pipeline,
             make=partial(subject.make, ledger=ledger, corpus="audit"),
-            on_progress=partial(channels.see, "progress"),
+            on_progress=lambda *at: channels.see("progress", at),
         )
         # The error is a finding, and what comes after it is not needed.
         with suppress(Exception), channels.listening():

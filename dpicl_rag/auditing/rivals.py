@@ -89,7 +89,7 @@ def worst_canary(
         )
         distances.append(total_variation(log_p, log_q))
         if on_progress is not None:
-            on_progress((done + 1) / len(kinds))
+            on_progress(done + 1, len(kinds))
     best = max(range(len(distances)), key=distances.__getitem__)
     return list(kinds.values())[best]
 

@@ -164,16 +164,20 @@ def _parts(
     from dpicl_rag import auditing
 
     def canary(progress: Progress) -> auditing.CanaryAudit:
-        unit = auditing.worst_canary(
-            subject, around, on_progress=lambda done: progress(_CHOOSING * done)
-        )
+        def choosing(done: float, kinds: float | None) -> None:
+            progress(_CHOOSING * done / (kinds or 1), 1.0)
+
+        def drawing(done: float, of: float | None) -> None:
+            progress(_CHOOSING + (1 - _CHOOSING) * done / (of or 1), 1.0)
+
+        unit = auditing.worst_canary(subject, around, on_progress=choosing)
         return auditing.audit_canary(
             subject=subject,
             corpus=around,
             canary=unit,
             runs=runs,
             tokens=canary_tokens,
-            on_progress=lambda done: progress(_CHOOSING + (1 - _CHOOSING) * done),
+            on_progress=drawing,
         )
 
     return {

@@ -139,7 +139,7 @@ def ingest(
                 unit=unit,
                 text_field=text_field,
                 key_field=key_field,
-                on_progress=lambda seen: bar.update(seen, None),
+                on_progress=bar.update,
             )
 
     loaded = read(unit)

@@ -135,7 +135,7 @@ def corpus(
                 ledger=book,
                 path=into_path or path,
                 folder=out,
-                on_progress=lambda done, records, tokens: bar.update(done, records),
+                on_progress=bar.update,
             )
     spent = {"epsilon": made.epsilon, "delta": made.delta, "rho": made.rho}
     counted = {"records": len(made.records), "tokens": sum(r.tokens for r in made.records)}

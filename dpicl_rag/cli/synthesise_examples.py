@@ -118,7 +118,7 @@ def examples(
             ledger=book,
             corpus=corpus or "default",
             folder=out,
-            on_progress=lambda done, texts, _tokens: bar.update(done, texts),
+            on_progress=bar.update,
         )
     made.write(out / RECORDS)
     _show(made, as_json, recorded=book is not None)

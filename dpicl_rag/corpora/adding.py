@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dpicl_rag.corpora.contents import Contents, StoredDocument
@@ -15,10 +15,8 @@ from dpicl_rag.corpora.register import Register
 from dpicl_rag.corpora.storage import Storage
 from dpicl_rag.corpora.unit_accounts import Accounts
 from dpicl_rag.documents import Document
+from dpicl_rag.language_models.base import Progress
 from dpicl_rag.retrieval.embeddings import Embedder
-
-Progress = Callable[[int, int], None]
-"""Called with the number of passages done and the total."""
 
 
 @dataclass(frozen=True, slots=True)

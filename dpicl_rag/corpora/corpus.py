@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from dpicl_rag.corpora.adding import Adding, Ingested, Progress, finish_begun
+from dpicl_rag.corpora.adding import Adding, Ingested, finish_begun
 from dpicl_rag.corpora.chunking import split_text
 from dpicl_rag.corpora.contents import Contents
 from dpicl_rag.corpora.corpus_schema import CORPUS
@@ -33,6 +33,7 @@ from dpicl_rag.corpora.unit_accounts import Accounts
 from dpicl_rag.documents import Document, as_documents
 from dpicl_rag.errors import CorpusError
 from dpicl_rag.files.database import Database
+from dpicl_rag.language_models.base import Progress
 from dpicl_rag.loaders.framework_documents import FrameworkDocument
 from dpicl_rag.loaders.shared_keys import name_key
 from dpicl_rag.loaders.taken_over import taken_over

@@ -9,8 +9,11 @@ if TYPE_CHECKING:
     from dpicl_rag.language_models.tokenizer import Tokenizer
     from dpicl_rag.mechanisms.step import Step
 
-Progress = Callable[[float], None]
-"""Called with the part done, 0 to 1. No count: how many experts there are is private."""
+Progress = Callable[[float, float | None], None]
+"""Called with what is done so far, and with the whole; None where that is not known.
+
+Of an answer the whole is 1: how many experts there are is private. Records, texts and queries are
+counted."""
 
 Input = Hashable
 """The input of one expert, as its engine takes it: token ids today, an image tomorrow.

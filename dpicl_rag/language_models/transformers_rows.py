@@ -173,7 +173,7 @@ def in_tenths(total: int, on_progress: Progress | None) -> Callable[[int], None]
         done += tokens
         while on_progress is not None and tenths < done * 10 // total:
             tenths += 1
-            on_progress(tenths / 10)
+            on_progress(tenths / 10, 1.0)
 
     return advance
 

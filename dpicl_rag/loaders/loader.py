@@ -14,6 +14,7 @@ from pathlib import Path
 
 from dpicl_rag.documents import THREAD_OR_DOCUMENT, Document, Origin
 from dpicl_rag.errors import ConfigurationError, LoaderError
+from dpicl_rag.language_models.base import Progress
 from dpicl_rag.loaders.columns import Columns, few, judge
 from dpicl_rag.loaders.file_limits import Allowance
 from dpicl_rag.loaders.framework_documents import FrameworkDocument
@@ -59,7 +60,7 @@ def load(
     unit: str | None = None,
     text_field: str | None = None,
     key_field: str | None = None,
-    on_progress: Callable[[int], None] | None = None,
+    on_progress: Progress | None = None,
 ) -> LoadResult:
     """Read documents from a mailbox, a table, a text file or a directory of these.
 
@@ -92,7 +93,7 @@ def load(
             are one unit, in whatever table they stand. A row without a key is known by its content:
             edited, it is a new unit beside the old one. A text file is known by where it lies and
             by its content.
-        on_progress: Called with the number of records seen so far, after each.
+        on_progress: Called with the number of records seen so far, after each, and None.
 
     Returns:
         Documents and the report. Metadata of mail: subject, from, to, date, message_id, sender,
@@ -112,7 +113,7 @@ def load(
     for entry in _entries(existing_paths(given), options) if handed is None else handed:
         entries.append(entry)
         if on_progress is not None:
-            on_progress(len(entries))
+            on_progress(len(entries), None)
     records = [entry for entry in entries if isinstance(entry, Record)]
     columns = _columns_instead(records, options)
     told = _told(records, options)

@@ -15,12 +15,11 @@ from functools import lru_cache
 from pathlib import Path
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.language_models.base import LanguageModel
+from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.methods.base import Method
 from dpicl_rag.prompts import CONTENT_FREE
 from dpicl_rag.research.context_rows import Coins, Rows, distinct, name_of
 from dpicl_rag.research.label_scores import Scorer, Subset
-from dpicl_rag.research.run_folder import Progress
 from dpicl_rag.research.scores_folder import Kind, Record, Reporting, Settings, keep_scores
 from dpicl_rag.research.tasks import Item, Task
 

@@ -23,13 +23,13 @@ import torch
 
 from dpicl_rag.accounting import Budget
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.language_models.base import Progress
 from dpicl_rag.methods import Layout, Method, Views, ZeroShot, make
 from dpicl_rag.research.context_rows import Coins, distinct, name_of
 from dpicl_rag.research.image_tasks import ImageTask
 from dpicl_rag.research.label_scores import Subset
 from dpicl_rag.research.paper_protocol import Wanted, shuffled, wanted_layouts
 from dpicl_rag.research.report import Report, Table, side_by_side
-from dpicl_rag.research.run_folder import Progress
 from dpicl_rag.research.scores_folder import Record, Reporting, Run, Settings, keep_scores
 from dpicl_rag.vision.base import Example, VisionModel, rows_of_experts
 from dpicl_rag.vision.pictures import Picture, read_picture

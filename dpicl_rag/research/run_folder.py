@@ -14,12 +14,10 @@ from typing import Any
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.files.run_files import alone_in, cut_tail, whole_lines, write_line, write_whole
+from dpicl_rag.language_models.base import Progress
 
 Place = tuple[Any, ...]
 """Values that say what a line is the result of, such as a seed and a query."""
-
-Progress = Callable[[float, int], None]
-"""Called with the number of places of a run that are done, and of all."""
 
 _SETTINGS = "settings.json"
 

@@ -10,10 +10,11 @@ from typing import Any, Literal
 import torch
 
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.language_models.base import Progress
 from dpicl_rag.methods.layouts import ContentFree
 from dpicl_rag.research.context_rows import Coins, Rows
 from dpicl_rag.research.label_scores import Subset
-from dpicl_rag.research.run_folder import Progress, Results, going_on, read_lines, read_settings
+from dpicl_rag.research.run_folder import Results, going_on, read_lines, read_settings
 
 Kind = Literal["accuracy", "membership", "images"]
 

@@ -10,19 +10,19 @@ The data is public. Coins of texts are secret all the same, so a run cannot be r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.language_models.base import LanguageModel
+from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.prompts import CONTENT_FREE
 from dpicl_rag.research.comparison import Estimate
 from dpicl_rag.research.label_scores import Scorer, shares_right
 from dpicl_rag.research.paper_protocol import context_of, data_digest, queries_of, shuffled
 from dpicl_rag.research.report import LinesReport, Table, percent
-from dpicl_rag.research.run_folder import Progress, Results, going_on, read_lines, read_settings
+from dpicl_rag.research.run_folder import Results, going_on, read_lines, read_settings
 from dpicl_rag.research.tasks import Item, Task
 from dpicl_rag.synthesis.example_template import ExampleTemplate
 from dpicl_rag.synthesis.examples import synthesise_examples
@@ -162,7 +162,7 @@ def run(
         settings: Of the run.
         rows: What is compared.
         folder: Where texts and results are kept.
-        on_progress: See `Progress`. A token of a text is a fraction of a place.
+        on_progress: Called with sets of shots that are done, in fractions of texts, and with all.
 
     Raises:
         ConfigurationError: The folder holds other settings, or another process is at it; a number
@@ -174,9 +174,9 @@ def run(
         results = Results(folder / _RESULTS, "arm", "epsilon", "seed")
         for name, epsilon, seed in results.missing(places, on_progress):
 
-            def tell(part: float) -> None:
+            def tell(done: float, texts: float | None) -> None:
                 if on_progress is not None:
-                    on_progress(results.reached + part, len(places))
+                    on_progress(results.reached + done / (texts or 1), len(places))
 
             shots, cost = _shots(model, task, settings, Arm(name, epsilon), seed, folder, tell)
             found = _accuracy(scorer, shots, queries_of(task, seed, settings.queries, "accuracy"))
@@ -227,7 +227,7 @@ def _shots(
     arm: Arm,
     seed: int,
     folder: Path,
-    tell: Callable[[float], None],
+    tell: Progress,
 ) -> tuple[tuple[Item, ...], float | None]:
     """The shots of a seed, and what they cost."""
     labels = tuple(task.labels[i] for i in shuffled(f"{seed}/shots", len(task.labels)))
@@ -241,9 +241,6 @@ def _shots(
     name = arm.name.removesuffix(ALL) if private else "exponential"
     instruction, word = _TEMPLATES.get(task.name, (ExampleTemplate().instruction, "Label:"))
     own = folder / "texts" / f"{arm.name.replace(':', '-')}-{arm.epsilon or 0:g}-{seed}"
-
-    def told(_done: int, texts: int, tokens: int) -> None:
-        tell(tokens / (texts * settings.max_tokens))
 
     written = synthesise_examples(
         [LabelledDocument(i.text, i.answer) for i in task.pool] if private else [],
@@ -259,7 +256,7 @@ def _shots(
         unit_tokens=settings.text_tokens,
         model=model,
         folder=own,
-        on_progress=told,
+        on_progress=tell,
     )
     shots = tuple(
         Item(record.text, record.label, record.label)

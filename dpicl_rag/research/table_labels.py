@@ -26,14 +26,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.language_models.base import LanguageModel
+from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.prompts import CONTENT_FREE
 from dpicl_rag.research.comparison import Estimate
 from dpicl_rag.research.label_scores import Scorer, shares_right
 from dpicl_rag.research.logistic_regression import logistic_regression
 from dpicl_rag.research.paper_protocol import shuffled
 from dpicl_rag.research.report import LinesReport, Table, percent, side_by_side
-from dpicl_rag.research.run_folder import Progress, Results, going_on, read_lines, read_settings
+from dpicl_rag.research.run_folder import Results, going_on, read_lines, read_settings
 from dpicl_rag.research.table_tasks import TableTask
 from dpicl_rag.research.tasks import Item, Task, Template
 from dpicl_rag.tabular.aggregates import release_aggregates

@@ -115,7 +115,7 @@ class Answering:
         self._stream = self.catalogue.stream(self.name, self.caller, self.asked, self._reading)
         self.asked_tokens = len(self.catalogue.tokenizer.encode(self.asked.question))
 
-    def _reading(self, part: float) -> None:
+    def _reading(self, part: float, _: float | None) -> None:
         self._read = part
 
     def _step(self) -> str | None:

@@ -52,8 +52,8 @@ class Job:
     corpus: str
     owner: str | None
     stage: str = ""
-    done: int = 0
-    total: int | None = None
+    done: float = 0
+    total: float | None = None
     state: State = "running"
     result: dict[str, Any] | None = None
     error: str | None = None
@@ -62,7 +62,7 @@ class Job:
     seconds_left: int | None = None
     _since: float = field(default_factory=time.monotonic)
 
-    def at(self, stage: str, done: int = 0, total: int | None = None) -> None:
+    def at(self, stage: str, done: float = 0, total: float | None = None) -> None:
         """Note how far the job has come; may be called from any thread.
 
         Raises:

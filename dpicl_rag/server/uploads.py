@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
@@ -161,7 +162,7 @@ class Uploads:
         try:
             added = target.add(
                 loaded.documents,
-                lambda done, total: job.at("Embedding passages", done, total),
+                partial(job.at, "Embedding passages"),
                 ledger=catalogue.ledger,
             )
         finally:
@@ -188,9 +189,7 @@ class Uploads:
 
     def _load(self, job: Job, path: Path, unit: Unit) -> LoadResult:
         try:
-            return load(
-                path, **asdict(unit), on_progress=lambda seen: job.at("Reading records", seen)
-            )
+            return load(path, **asdict(unit), on_progress=partial(job.at, "Reading records"))
         except (LoaderError, ConfigurationError) as error:
             # The owner knows the file by its name, not by where it lay here.
             raise type(error)(str(error).replace(str(path), path.name)) from None

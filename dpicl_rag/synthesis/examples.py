@@ -13,7 +13,7 @@ from dpicl_rag.answering.decoding import decode
 from dpicl_rag.answering.privacy_filters import Filter
 from dpicl_rag.answering.prompt_rows import read
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.language_models.base import GrowingRows, Input, LanguageModel
+from dpicl_rag.language_models.base import GrowingRows, Input, LanguageModel, Progress
 from dpicl_rag.language_models.load_language_model import load_language_model
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.mechanisms.randomness import Randomness
@@ -30,7 +30,7 @@ from dpicl_rag.synthesis.pools import (
     public_labels,
     public_rate,
 )
-from dpicl_rag.synthesis.record_writer import Progress, run_account, write_records
+from dpicl_rag.synthesis.record_writer import run_account, write_records
 from dpicl_rag.synthesis.released_records import StoppedBy, Synthesis, SyntheticRecord
 from dpicl_rag.synthesis.synthesis_folder import Plan, Run, open_run
 
@@ -100,7 +100,7 @@ def synthesise_examples(
         corpus: Whose budget.
         folder: Where the run is kept, so that a kill loses nothing.
         randomness: Where coins and noise come from.
-        on_progress: See `Progress`.
+        on_progress: Called with records written and records of the plan.
 
     Raises:
         BudgetExceededError: The ledger has not as much left as the run may cost.

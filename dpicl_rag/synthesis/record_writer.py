@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from dpicl_rag.language_models.base import Progress
 from dpicl_rag.ledger.account import Account, open_account
 from dpicl_rag.synthesis.released_records import StoppedBy
 from dpicl_rag.synthesis.synthesis_folder import Run
 
 if TYPE_CHECKING:
     from dpicl_rag.ledger import Ledger
-
-Progress = Callable[[int, int, int], None]
-"""Called with records done, records of the plan, and tokens drawn: public numbers."""
 
 
 def write_records(
@@ -30,14 +28,13 @@ def write_records(
         total: Records of the plan.
         draw: Reads what a record is drawn from; then its tokens come one by one, each paid for.
         stopped_by: Why a record with these tokens ended.
-        on_progress: See `Progress`.
+        on_progress: Called with records written and records of the plan, after every token.
     """
     begun = run.records
-    tokens = sum(len(drawn.tokens) for drawn in begun.values())
 
     def tell(written: int) -> None:
         if on_progress is not None:
-            on_progress(written, total, tokens)
+            on_progress(written, total)
 
     tell(0)
     for number in range(total):
@@ -46,7 +43,6 @@ def write_records(
             run.begin(number)
             for token in drawing:
                 run.add(number, token)
-                tokens += 1
                 tell(number)
             run.close(number, stopped_by(run.records[number].tokens))
         tell(number + 1)

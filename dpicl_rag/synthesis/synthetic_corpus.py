@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dpicl_rag.answering.experts import Gathered
 from dpicl_rag.answering.privacy_filters import privacy_filter
 from dpicl_rag.documents import Document, group_by_unit, readable_documents
-from dpicl_rag.language_models.base import LanguageModel
+from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.load_language_model import load_language_model
 from dpicl_rag.ledger.account import Account
@@ -22,7 +22,7 @@ from dpicl_rag.synthesis.export import require_free
 from dpicl_rag.synthesis.key_words import LONGEST, Key, Own, noisy_counts
 from dpicl_rag.synthesis.record_filters import Keep
 from dpicl_rag.synthesis.record_text import draw_record
-from dpicl_rag.synthesis.record_writer import Progress, run_account, write_records
+from dpicl_rag.synthesis.record_writer import run_account, write_records
 from dpicl_rag.synthesis.released_records import StoppedBy, Synthesis, SyntheticRecord
 from dpicl_rag.synthesis.synthesis_folder import Drawn, Run, open_run
 from dpicl_rag.synthesis.template import RecordTemplate
@@ -75,7 +75,7 @@ def synthesise_corpus(
         folder: Where the run is kept, so that a kill loses nothing; ``records.jsonl`` is put
             there too.
         embedder: Embeds the records; that of the source, or the packaged one, if None.
-        on_progress: See `Progress`.
+        on_progress: Called with records written and records of the plan.
         **settings: Fields of `CorpusPlan`: ``topics``, ``topics_per_unit``, ``words_per_unit``,
             ``batch``, ``records_per_topic``, ``keys`` and the others.
 
@@ -128,7 +128,7 @@ def synthesise(
         ledger: Keeps the budgets of the corpus and of its units.
         folder: Where the run is kept, so that a kill loses nothing.
         randomness: Where noise and coins of tokens come from.
-        on_progress: See `Progress`.
+        on_progress: Called with records written and records of the plan.
 
     Raises:
         BudgetExceededError: The corpus has not as much left as the run may cost.

@@ -78,5 +78,5 @@ class ReadingModel(PacedModel):
     def read(self, prefix, inputs, *, on_progress=None, **options):
         for part in range(8):
             self.steps.acquire()
-            on_progress(part / 7)
+            on_progress(part / 7, 1.0)
         return super().read(prefix, inputs, **options)

@@ -107,7 +107,7 @@ class OpenAICompatibleModel:
         way = self._copy_bias, self._public_copies
         bias = copy_bias_of(*way, own, self.tokenizer, torch.device("cpu"))
         if on_progress is not None:
-            on_progress(1.0)
+            on_progress(1.0, 1.0)
         prompts = [(*prefix, *one) for one in own]
         return ServerRows(self._completions, prompts, room, self._size, bias)
 

@@ -366,9 +366,9 @@ def test_a_shard_makes_each_move_once_and_forgets(tiny_model):
 
 
 def test_progress_is_told_in_tenths(spread):
-    told: list[float] = []
-    spread(3).read((1,), [(2,), (3, 4), (5, 6)], room=4, on_progress=told.append)
-    assert told == [at / 10 for at in range(1, 11)]
+    told: list[tuple[float, float | None]] = []
+    spread(3).read((1,), [(2,), (3, 4), (5, 6)], room=4, on_progress=lambda *at: told.append(at))
+    assert told == [(at / 10, 1.0) for at in range(1, 11)]
 
 
 def test_rows_that_are_gone_are_forgotten_by_workers(ray, spread):

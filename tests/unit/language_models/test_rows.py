@@ -128,8 +128,8 @@ def test_an_empty_row_and_scoring_too_early_are_refused(tiny_model):
 def test_progress_tells_every_tenth_once_whatever_the_passes(tiny_model, monkeypatch, pass_tokens):
     monkeypatch.setattr(packed_rows, "_PASS_TOKENS", pass_tokens)
     seen = []
-    tiny_model.read([], [(1, 2), (3,), (4, 5, 6)], room=1, on_progress=seen.append)
-    assert seen == [tenth / 10 for tenth in range(1, 11)]
+    tiny_model.read([], [(1, 2), (3,), (4, 5, 6)], room=1, on_progress=lambda *at: seen.append(at))
+    assert seen == [(tenth / 10, 1.0) for tenth in range(1, 11)]
 
 
 def test_without_experts_a_step_has_none(tiny_model):

@@ -134,9 +134,14 @@ def _spoil(content: bytes, spoils: list[tuple[float, int, bytes]]) -> bytes:
 
 def check_load(path: Path, unit: str | None, text_field: str | None = None) -> LoadResult | None:
     """Load, and check all that holds whatever the path holds."""
-    progress: list[int] = []
+    progress: list[float] = []
     try:
-        result = load(path, unit=unit, text_field=text_field, on_progress=progress.append)
+        result = load(
+            path,
+            unit=unit,
+            text_field=text_field,
+            on_progress=lambda seen, _: progress.append(seen),
+        )
     except LoaderError as error:
         message = str(error)
     except ConfigurationError:

@@ -148,9 +148,9 @@ def test_an_edited_file_stays_one_unit(tmp_path: Path) -> None:
 
 def test_progress_counts_every_record(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"a": 1}\nbroken\n{"a": 2}\n')
-    seen: list[int] = []
-    load(tmp_path, on_progress=seen.append)
-    assert seen == [1, 2, 3]
+    seen: list[tuple[float, float | None]] = []
+    load(tmp_path, on_progress=lambda *at: seen.append(at))
+    assert seen == [(1, None), (2, None), (3, None)]
 
 
 def test_a_missing_path(tmp_path: Path) -> None:

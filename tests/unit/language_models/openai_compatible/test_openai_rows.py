@@ -152,8 +152,8 @@ def test_a_lone_public_row_asks_for_nothing_else(serve):
 def test_progress_is_told_at_once_and_nothing_is_sent(serve):
     fake, connected = serve()
     told = []
-    connected.read((9,), [(1,), (2,)], room=3, on_progress=told.append)
-    assert told == [1.0]
+    connected.read((9,), [(1,), (2,)], room=3, on_progress=lambda *at: told.append(at))
+    assert told == [(1.0, 1.0)]
     assert fake.bodies == []
 
 
