@@ -79,11 +79,11 @@ def _most_found(retriever: Retriever) -> tuple[int | None, str]:
     match retriever:
         case TopKRetriever():
             # Of half the weight, as each may displace another.
-            return retriever.top_k, "leave top_k (the k of a retriever) out"
+            return retriever.units, "leave top_k (the k of a retriever) out"
         case PrivateTopKRetriever():
-            return retriever.capacity or retriever.top_k, "raise top_k"
+            return retriever.thin_to or retriever.units, "raise units"
         case PrivateThresholdRetriever():
-            return retriever.capacity or retriever.target, "raise units"
+            return retriever.thin_to or retriever.units, "raise units"
         case PoissonSampledRetriever():
             most, _ = _most_found(retriever.retriever)
             return None if most is None else int(most * retriever.rate), "raise the sampling rate"

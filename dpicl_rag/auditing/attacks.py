@@ -33,11 +33,11 @@ class Side:
 
     Attributes:
         model: Reads each company of documents once.
-        corpus: The units that both have come first.
+        documents: The units that both have come first.
     """
 
     model: LanguageModel
-    corpus: Sequence[Document]
+    documents: Sequence[Document]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -55,7 +55,7 @@ class Neighbours:
     def rows(self, subject: Subject, prompt: Prompt, room: int) -> tuple[Rows, Rows]:
         """Rows of both, for labels of so many tokens."""
         one, other = (
-            rows_of(subject, side.model, prompt, side.corpus, room)
+            rows_of(subject, side.model, prompt, side.documents, room)
             for side in (self.one, self.other)
         )
         return one, other
@@ -81,11 +81,11 @@ def every_attack(subject: Subject, copies: int) -> Iterator[tuple[AttackName, li
 
 
 def rows_of(
-    subject: Subject, model: LanguageModel, prompt: Prompt, corpus: Sequence[Document], room: int
+    subject: Subject, model: LanguageModel, prompt: Prompt, documents: Sequence[Document], room: int
 ) -> Rows:
     """The rows of a corpus as the private path reads them."""
     most = prompt.allowance(model, PrivacyConfig.create(**subject.settings).unit_tokens, room)
-    inputs = [model.digest((document.text,), most) for document in corpus]
+    inputs = [model.digest((document.text,), most) for document in documents]
     return read(model, prompt, inputs, room=room)
 
 
@@ -110,13 +110,13 @@ def _kept(subject: Subject, model: TransformersModel, copies: int) -> list[Neigh
     prompt = subject.template.cut(model.tokenizer, subject.question)
     found = []
     for text in _TEXTS:
-        corpus = _copies(text, copies)
+        documents = _copies(text, copies)
         ahead = model.with_cache(PrefixCache())
         with _other_threads():
-            rows_of(subject, ahead, prompt, corpus, room=1)
+            rows_of(subject, ahead, prompt, documents, room=1)
         now = OneReading(model.with_cache(None))
-        anew = _neighbours(now, corpus, _NEWCOMERS[0])
-        found.append(replace(anew, other=Side(OneReading(ahead), corpus)))
+        anew = _neighbours(now, documents, _NEWCOMERS[0])
+        found.append(replace(anew, other=Side(OneReading(ahead), documents)))
     return found
 
 

@@ -113,7 +113,7 @@ def _at_least(hits: int, runs: int, error: float) -> float:
 
 def audit_canary(
     subject: Subject,
-    corpus: Sequence[Document],
+    documents: Sequence[Document],
     canary: Document,
     *,
     runs: int = 200,
@@ -132,7 +132,7 @@ def audit_canary(
 
     Args:
         subject: The private path; its model should be a ``RememberingModel``.
-        corpus: Units around the canary. The fewer there are, the more one unit shows.
+        documents: Units around the canary. The fewer there are, the more one unit shows.
         canary: The unit that is put in; ``worst_canary`` finds one.
         runs: Answers of either kind, four or more.
         confidence: Of the lower bound.
@@ -149,13 +149,13 @@ def audit_canary(
     if isinstance(subject.model, RememberingModel):
         # The first run reads all documents in one batch, which then moves as one.
         subject = replace(subject, model=subject.model.anew())
-    attacker = _Attacker(subject, [*corpus, canary], corpus, coins)
+    attacker = _Attacker(subject, [*documents, canary], documents, coins)
     with_canary: list[Released] = []
     without: list[Released] = []
     for done in range(runs):
-        last = subject.observe([*corpus, canary], tokens=tokens, coins=coins)
+        last = subject.observe([*documents, canary], tokens=tokens, coins=coins)
         with_canary.append(attacker.sees(last))
-        without.append(attacker.sees(subject.observe(corpus, tokens=tokens, coins=coins)))
+        without.append(attacker.sees(subject.observe(documents, tokens=tokens, coins=coins)))
         if on_progress is not None:
             on_progress(done + 1, runs)
     seen = runs // 4
@@ -177,7 +177,7 @@ def audit_canary(
         result.epsilon,
         result.delta,
         runs,
-        len(corpus),
+        len(documents),
         hits / tested,
         false_hits / tested,
     )
@@ -198,15 +198,15 @@ class _Attacker:
         tokens = trace.tokens
         if tokens not in self._ratios:
             with_canary, without = (
-                self._log_likelihood(corpus, tokens) for corpus in self._corpora
+                self._log_likelihood(documents, tokens) for documents in self._corpora
             )
             # Impossible from both happens where the draw does not follow the scores.
             equal = with_canary == without
             self._ratios[tokens] = 0.0 if equal else with_canary - without
         return Released(_text(trace.result), self._ratios[tokens])
 
-    def _log_likelihood(self, corpus: Sequence[Document], tokens: tuple[int, ...]) -> float:
-        steps = self._subject.follow(corpus, tokens, self._coins).log_probs
+    def _log_likelihood(self, documents: Sequence[Document], tokens: tuple[int, ...]) -> float:
+        steps = self._subject.follow(documents, tokens, self._coins).log_probs
         chosen = [log_probs[token] for log_probs, token in zip(steps, tokens, strict=True)]
         return float(torch.stack(chosen).sum())
 

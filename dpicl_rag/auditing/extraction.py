@@ -51,7 +51,7 @@ class ExtractionAudit:
 
 def audit_extraction(
     subject: Subject,
-    corpus: Sequence[Document],
+    documents: Sequence[Document],
     *,
     canary: str = CANARY,
     secret: str = SECRET,
@@ -64,7 +64,7 @@ def audit_extraction(
     Args:
         subject: The private path; its question is replaced, and its answers may be as long as the
             ordinary ones.
-        corpus: Units around the secret; ordinary RAG reads the first two of them beside it.
+        documents: Units around the secret; ordinary RAG reads the first two of them beside it.
         canary: Text of the unit with the secret.
         secret: The part of it that must not come out.
         questions: Adversarial questions.
@@ -79,10 +79,10 @@ def audit_extraction(
     ordinary: list[str] = []
     for done, question in enumerate(questions):
         asked = question.replace("{start}", start)
-        answer = replace(asking, question=asked).sample([*corpus, unit])
+        answer = replace(asking, question=asked).sample([*documents, unit])
         assert isinstance(answer, PrivateAnswer)
         private.append(answer.text)
-        passages = [document.text for document in (unit, *corpus[:2])]
+        passages = [document.text for document in (unit, *documents[:2])]
         ordinary.append(
             greedy_answer(subject.model, subject.template, asked, passages, max_tokens=tokens)
         )

@@ -127,7 +127,7 @@ def audit_near_ties(
         ways = list(_every_way(subject, labels))
         for at, (name, audited) in enumerate(ways):
             p, q = (
-                replace(audited, model=side.model).follow(side.corpus, [0])
+                replace(audited, model=side.model).follow(side.documents, [0])
                 for side in (chosen.one, chosen.other)
             )
             drawn_from, claim = (p.log_probs[0], q.log_probs[0]), p.result

@@ -84,7 +84,7 @@ def compare(one: Trace, other: Trace) -> tuple[float, list[float]]:
 
 def audit_neighbours(
     subject: Subject,
-    corpus: Sequence[Document],
+    documents: Sequence[Document],
     *,
     tokens: int = 8,
     additions: Sequence[str] = ADVERSARIAL,
@@ -99,7 +99,7 @@ def audit_neighbours(
 
     Args:
         subject: The private path; its model should be a ``RememberingModel``.
-        corpus: A sample of the corpus: two units or more.
+        documents: A sample of the corpus: two units or more.
         tokens: Length of the answers.
         additions: Texts of units that are put in.
         expansions: How many prefixes are followed when outputs are enumerated.
@@ -111,7 +111,7 @@ def audit_neighbours(
     """
     config = PrivacyConfig.create(**subject.settings)
     tokens = 1 if subject.labels else min(tokens, config.max_tokens)
-    pairs = list(neighbours(corpus, additions, config.adjacency))
+    pairs = list(neighbours(documents, additions, config.adjacency))
     if not pairs:
         raise ConfigurationError("an audit needs two privacy units or more, or texts to add")
 
@@ -141,10 +141,10 @@ def audit_neighbours(
 
 
 def neighbours(
-    corpus: Sequence[Document], additions: Sequence[str], adjacency: Adjacency
+    documents: Sequence[Document], additions: Sequence[str], adjacency: Adjacency
 ) -> Iterator[Pair]:
     """Pairs of neighbouring corpora; the unit in which they differ stands last."""
-    units = list(group_by_unit(corpus).values())
+    units = list(group_by_unit(documents).values())
     added = [Document(text, f"added-{at}") for at, text in enumerate(additions)]
     for at, unit in enumerate(units):
         rest = [document for other in units[:at] + units[at + 1 :] for document in other]
@@ -154,12 +154,12 @@ def neighbours(
             yield rest + unit, rest
     if adjacency is Adjacency.REPLACE_ONE:
         yield from (
-            ([*corpus, one], [*corpus, other])
+            ([*documents, one], [*documents, other])
             for at, one in enumerate(added)
             for other in added[at + 1 :]
         )
     else:
-        yield from (([*corpus, new], list(corpus)) for new in added)
+        yield from (([*documents, new], list(documents)) for new in added)
 
 
 def follow_both(
@@ -169,7 +169,7 @@ def follow_both(
 
     def steps(prefix: tuple[int, ...]) -> tuple[torch.Tensor, torch.Tensor]:
         path = (*prefix, 0)  # the last token only ends the run
-        p, q = (subject.follow(corpus, path, coins) for corpus in pair)
+        p, q = (subject.follow(documents, path, coins) for documents in pair)
         return p.log_probs[-1], q.log_probs[-1]
 
     return steps

@@ -52,7 +52,7 @@ class ChannelAudit:
 
 def audit_channels(
     subject: Subject,
-    corpus: Sequence[Document],
+    documents: Sequence[Document],
     *,
     embedder: Embedder | None = None,
     tokens: int = 4,
@@ -67,7 +67,7 @@ def audit_channels(
 
     Args:
         subject: The private path. A ``RememberingModel`` would hide the output of reading.
-        corpus: A sample of the corpus, one unit or more.
+        documents: A sample of the corpus, one unit or more.
         embedder: Embeds what is stored; without one, documents are handed over as a list.
         tokens: Length of the answers.
         on_progress: Called with the part that is done.
@@ -77,9 +77,9 @@ def audit_channels(
     """
     path = subject.observe([], argmax, tokens=tokens).tokens
     tell = partial(_told, subject, path, embedder)
-    tell(corpus)  # what a process puts out only once in its life comes now
-    base = tell(corpus)
-    around = list(neighbours_by_channel(corpus))
+    tell(documents)  # what a process puts out only once in its life comes now
+    base = tell(documents)
+    around = list(neighbours_by_channel(documents))
     found: list[str] = []
     for done, (kind, neighbour) in enumerate(around):
         found += [f"{kind}: {place}" for place in differences(base, tell(neighbour))]
@@ -88,18 +88,21 @@ def audit_channels(
     return ChannelAudit(len(around), tuple(found))
 
 
-def neighbours_by_channel(corpus: Sequence[Document]) -> Iterator[tuple[str, list[Document]]]:
+def neighbours_by_channel(documents: Sequence[Document]) -> Iterator[tuple[str, list[Document]]]:
     """Corpora with one unit more or one that is longer, and what sets them apart."""
-    first, *others = corpus
-    yield "a unit more", [*corpus, Document(first.text, "one more", first.metadata)]
+    first, *others = documents
+    yield "a unit more", [*documents, Document(first.text, "one more", first.metadata)]
     yield "a longer unit", [replace(first, text=f"{first.text} " * 40), *others]
-    yield "a unit in many pieces", [*corpus, *(Document(f"Piece {n}.", "pieces") for n in range(9))]
+    yield (
+        "a unit in many pieces",
+        [*documents, *(Document(f"Piece {n}.", "pieces") for n in range(9))],
+    )
     for kind, text in ODD_UNITS.items():
-        yield kind, [*corpus, Document(text, "odd")]
+        yield kind, [*documents, Document(text, "odd")]
 
 
 def _told(
-    subject: Subject, path: Sequence[int], embedder: Embedder | None, corpus: Sequence[Document]
+    subject: Subject, path: Sequence[int], embedder: Embedder | None, documents: Sequence[Document]
 ) -> Channels:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -110,7 +113,7 @@ def _told(
         if embedder is not None:
             stored = Corpus.create("audit", folder / "store", embedder=embedder)
             stack.callback(stored.close)
-            stored.add(corpus)
+            stored.add(documents)
             pipeline = lambda _: ThresholdRetriever(stored, -1.0)  # noqa: E731
         observed = replace(
             subject,
@@ -120,6 +123,6 @@ def _told(
         )
         # The error is a finding, and what comes after it is not needed.
         with suppress(Exception), channels.listening():
-            channels.see("answer", observed.follow(corpus, path).result)
+            channels.see("answer", observed.follow(documents, path).result)
         channels.see("budget", ledger.status())
         return channels

@@ -52,7 +52,7 @@ def rival_canaries(subject: Subject) -> Iterator[Document]:
 
 def worst_canary(
     subject: Subject,
-    corpus: Sequence[Document],
+    documents: Sequence[Document],
     *,
     tokens: int = 4,
     expansions: int = 16,
@@ -65,7 +65,7 @@ def worst_canary(
 
     Args:
         subject: The private path; its model should be a ``RememberingModel``.
-        corpus: Units around the canary.
+        documents: Units around the canary.
         tokens: Length of the outputs.
         expansions: How many prefixes are followed.
         on_progress: Called with the part that is done.
@@ -82,7 +82,7 @@ def worst_canary(
     distances: list[float] = []
     for done, canary in enumerate(kinds.values()):
         log_p, log_q = enumerate_outputs(
-            follow_both(subject, ([*corpus, canary], list(corpus)), coins=0),
+            follow_both(subject, ([*documents, canary], list(documents)), coins=0),
             subject.model.tokenizer.stop_tokens,
             depth=tokens,
             expansions=expansions,

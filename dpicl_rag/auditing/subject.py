@@ -66,25 +66,25 @@ class Subject:
     make: Callable[..., PrivateContextLLM] = PrivateContextLLM
     on_progress: Progress | None = None
 
-    def sample(self, corpus: Sequence[Document]) -> PrivateAnswer | PrivateLabel:
+    def sample(self, documents: Sequence[Document]) -> PrivateAnswer | PrivateLabel:
         """Run with its own coins; nothing is observed."""
-        return self._run(corpus, None)
+        return self._run(documents, None)
 
-    def follow(self, corpus: Sequence[Document], path: Sequence[int], coins: int = 0) -> Trace:
+    def follow(self, documents: Sequence[Document], path: Sequence[int], coins: int = 0) -> Trace:
         """Run along a given path; after its last token the answer is cut off.
 
         Args:
-            corpus: Units of the corpus.
+            documents: Units of the corpus.
             path: Tokens to release (or the index of a label).
             coins: Seed of the random groups. Two neighbours share it, and the unit in which they
                 differ stands last, so that every other unit keeps its group.
         """
         given = iter(path)
-        return self.observe(corpus, lambda _: next(given), tokens=len(path), coins=coins)
+        return self.observe(documents, lambda _: next(given), tokens=len(path), coins=coins)
 
     def observe(
         self,
-        corpus: Sequence[Document],
+        documents: Sequence[Document],
         choose: Choose | None = None,
         *,
         tokens: int | None = None,
@@ -93,32 +93,32 @@ class Subject:
         """Run and look at every draw.
 
         Args:
-            corpus: Units of the corpus.
+            documents: Units of the corpus.
             choose: Picks each token; None leaves it to the path's own randomness.
             tokens: Most draws, in place of the setting ``max_tokens``'s end.
             coins: See ``follow``.
         """
         own = Randomness.of(self.settings.get("seed"))
         observer = _Observer(own, choose, None if self.labels else tokens, coins)
-        result = self._run(corpus, observer)
+        result = self._run(documents, observer)
         return Trace(tuple(observer.log_probs), tuple(observer.released), result)
 
     def _run(
-        self, corpus: Sequence[Document], randomness: Randomness | None
+        self, documents: Sequence[Document], randomness: Randomness | None
     ) -> PrivateAnswer | PrivateLabel:
         settings = {**self.settings, **({} if randomness is None else {"seed": None})}
         llm = self.make(self.model, template=self.template, randomness=randomness, **settings)
-        documents = self.pipeline(corpus)
+        given = self.pipeline(documents)
         if self.labels:
             return llm.classify(
                 self.question,
-                documents,
+                given,
                 self.labels,
                 method=self.method,
                 on_progress=self.on_progress,
             )
         with (
-            llm.stream(self.question, documents, on_progress=self.on_progress) as stream,
+            llm.stream(self.question, given, on_progress=self.on_progress) as stream,
             contextlib.suppress(_EnoughError),
         ):
             for _ in stream:

@@ -60,12 +60,12 @@ def ask(
     A synthetic corpus was paid for when it was written: its answers are ordinary ones and free.
     """
     with ExitStack() as stack:
-        corpus = stack.enter_context(_opened(source, quiet))
-        if corpus.synthetic is not None:
+        opened = stack.enter_context(_opened(source, quiet))
+        if opened.synthetic is not None:
             _ask_synthetic(
                 question=question,
-                corpus=corpus,
-                origin=corpus.synthetic,
+                opened=opened,
+                origin=opened.synthetic,
                 source=source,
                 settings=settings,
                 answering=answering,
@@ -74,9 +74,9 @@ def ask(
             )
             return
         if plan:
-            _print_plan(corpus, source, settings, answering, as_json=as_json)
+            _print_plan(opened, source, settings, answering, as_json=as_json)
             return
-        asking = _asking(corpus, source, settings, answering, quiet)
+        asking = _asking(opened, source, settings, answering, quiet)
         llm, retriever = stack.enter_context(asking)
         from dpicl_rag.answering.few_units import FewUnitsWarning
         from dpicl_rag.knowledge import NotRememberedWarning
@@ -137,8 +137,8 @@ def classify(
     if len(label) < 2:
         raise typer.BadParameter("give at least two labels", param_hint="--label")
     with (
-        _opened(source, quiet) as corpus,
-        _asking(corpus, source, settings, answering, quiet) as (llm, retriever),
+        _opened(source, quiet) as opened,
+        _asking(opened, source, settings, answering, quiet) as (llm, retriever),
         console.Bar("Reading the documents", quiet=quiet) as bar,
     ):
         chosen = llm.classify(question, retriever, label, method=method, on_progress=bar.update)
@@ -163,7 +163,7 @@ def _what_would_help(config: PrivacyConfig, retriever: Retriever) -> str:
 
 
 def _print_plan(
-    corpus: Corpus | ChromaCollection,
+    opened: Corpus | ChromaCollection,
     source: options.Source,
     settings: options.AnswerSettings,
     answering: options.Answering,
@@ -179,8 +179,8 @@ def _print_plan(
     left = None
     if not answering.no_ledger:
         with data_folder.open_ledger(answering.ledger) as ledger:
-            left = least_remaining(ledger.status(), corpus.name, answering.caller)
-    retriever = data_folder.retriever_of(corpus, source)
+            left = least_remaining(ledger.status(), opened.name, answering.caller)
+    retriever = data_folder.retriever_of(opened, source)
     cost = AnswerCost.of(PrivacyConfig.create(**asdict(settings)), retriever, left)
     if as_json:
         console.write_json(cost.as_dict())
@@ -198,14 +198,14 @@ def _opened(source: options.Source, quiet: bool) -> Iterator[Corpus | ChromaColl
     """The corpus that is asked."""
     with ExitStack() as stack:
         with console.status("Opening the corpus", quiet=quiet):
-            opened = data_folder.open_corpus(source.corpus, source.path, source.embedder)
-            corpus = stack.enter_context(opened)
-        yield corpus
+            found = data_folder.open_corpus(source.corpus, source.path, source.embedder)
+            opened = stack.enter_context(found)
+        yield opened
 
 
 def _ask_synthetic(
     question: str,
-    corpus: Corpus | ChromaCollection,
+    opened: Corpus | ChromaCollection,
     origin: SyntheticOrigin,
     source: options.Source,
     settings: options.AnswerSettings,
@@ -225,7 +225,7 @@ def _ask_synthetic(
         _tell_toy(model)
         with console.status("Reading the synthetic records", quiet=quiet):
             text = ordinary_answer(
-                corpus=corpus,
+                source=opened,
                 question=question,
                 model=model,
                 template=PromptTemplate(answer_prefix=answering.prefix),
@@ -247,7 +247,7 @@ def _ask_synthetic(
 
 @contextmanager
 def _asking(
-    corpus: Corpus | ChromaCollection,
+    opened: Corpus | ChromaCollection,
     source: options.Source,
     settings: options.Settings,
     answering: options.Answering,
@@ -258,7 +258,7 @@ def _asking(
     from dpicl_rag.prompts import PromptTemplate
 
     PrivacyConfig.create(**asdict(settings))
-    retriever = data_folder.retriever_of(corpus, source)
+    retriever = data_folder.retriever_of(opened, source)
     with ExitStack() as stack:
         ledger = None
         if not answering.no_ledger:
@@ -272,10 +272,10 @@ def _asking(
                 stack.enter_context(model),
                 template=PromptTemplate(answer_prefix=answering.prefix),
                 ledger=ledger,
-                corpus=corpus.name,
+                corpus=opened.name,
                 caller=answering.caller,
-                knowledge=_knowledge(stack, corpus.name, source, answering),
-                prefix_cache=data_folder.open_prefixes(corpus.name, source.path),
+                knowledge=_knowledge(stack, opened.name, source, answering),
+                prefix_cache=data_folder.open_prefixes(opened.name, source.path),
                 **asdict(settings),
             )
         _tell_toy(llm.model)

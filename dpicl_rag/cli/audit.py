@@ -173,7 +173,7 @@ def _parts(
         unit = auditing.worst_canary(subject, around, on_progress=choosing)
         return auditing.audit_canary(
             subject=subject,
-            corpus=around,
+            documents=around,
             canary=unit,
             runs=runs,
             tokens=canary_tokens,

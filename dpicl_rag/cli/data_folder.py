@@ -162,23 +162,23 @@ def open_own_corpus(name: str, path: str | None, embedder: str | None) -> Iterat
 @contextmanager
 def open_retriever(source: Source) -> Iterator[Retriever]:
     """Open a corpus with the search that was asked for."""
-    with open_corpus(source.corpus, source.path, source.embedder) as corpus:
-        yield retriever_of(corpus, source)
+    with open_corpus(source.corpus, source.path, source.embedder) as opened:
+        yield retriever_of(opened, source)
 
 
-def retriever_of(corpus: Corpus | ChromaCollection, source: Source) -> Retriever:
+def retriever_of(opened: Corpus | ChromaCollection, source: Source) -> Retriever:
     """The search that was asked for, over an open corpus."""
     from dpicl_rag import retrieval
 
     found: Retriever
     if source.private_threshold is not None:
-        found = retrieval.PrivateThresholdRetriever(corpus, source.private_threshold)
+        found = retrieval.PrivateThresholdRetriever(opened, source.private_threshold)
     elif source.private_top_k is not None:
-        found = retrieval.PrivateTopKRetriever(corpus, source.private_top_k)
+        found = retrieval.PrivateTopKRetriever(opened, source.private_top_k)
     else:
         units = source.units or retrieval.UNITS
         found = retrieval.retriever_over(
-            corpus, units=units, threshold=source.threshold, top_k=source.top_k
+            opened, units=units, threshold=source.threshold, top_k=source.top_k
         )
     if source.sample is not None:
         found = retrieval.PoissonSampledRetriever(found, source.sample)

@@ -28,7 +28,7 @@ KeysPath = Annotated[
         help="File of the keys' hashes; keys.sqlite in your data folder by default.",
     ),
 ]
-Corpus = Annotated[str, typer.Argument(metavar="CORPUS", help="Its name.")]
+CorpusName = Annotated[str, typer.Argument(metavar="CORPUS", help="Its name.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Who it is for: the ledger's caller.")]
 
 
@@ -147,7 +147,7 @@ def remove(name: Name, keys: KeysPath = None, as_json: options.AsJson = False) -
 
 @app.command("open")
 @console.reported()
-def open_corpus(corpus: Corpus, keys: KeysPath = None, as_json: options.AsJson = False) -> None:
+def open_corpus(corpus: CorpusName, keys: KeysPath = None, as_json: options.AsJson = False) -> None:
     """Open a corpus that an owner uploaded to the keys that name it, and those that name none."""
     with open_keys(keys) as file:
         file.open_corpus(corpus)
@@ -160,7 +160,7 @@ def open_corpus(corpus: Corpus, keys: KeysPath = None, as_json: options.AsJson =
 @app.command()
 @console.reported()
 def give(
-    corpus: Corpus, name: Name, keys: KeysPath = None, as_json: options.AsJson = False
+    corpus: CorpusName, name: Name, keys: KeysPath = None, as_json: options.AsJson = False
 ) -> None:
     """Close a corpus to all keys but one: for an owner whose key was made again."""
     with open_keys(keys) as file:

@@ -26,7 +26,7 @@ def scores(
     sigma: Annotated[
         float, typer.Option(help="Noise on each count, above 0; less noise costs more.")
     ] = 3.0,
-    target: Annotated[
+    units: Annotated[
         int, typer.Option(min=1, help="Suggest the threshold that lets about this many units pass.")
     ] = 64,
     caller: options.Caller = None,
@@ -51,22 +51,22 @@ def scores(
         console.status("Counting", quiet=quiet),
     ):
         found = score_histograms(
-            corpus, question, ledger=book, name=name, caller=caller, sigma=sigma
+            corpus, question, ledger=book, corpus=name, caller=caller, sigma=sigma
         )
-    suggested = suggest_threshold(found, target)
+    suggested = suggest_threshold(found, units)
     if as_json:
-        console.write_json(_public(found, suggested, target, rho))
+        console.write_json(_public(found, suggested, units, rho))
         return
     for histogram in found:
         _plot(histogram)
     out = console.stdout()
-    out.print(f"about {target} units: --threshold {suggested:g}", soft_wrap=True)
+    out.print(f"about {units} units: --threshold {suggested:g}", soft_wrap=True)
     spent = f"epsilon {options.epsilon_of(rho):.3g}, delta {options.DELTA:g}, rho {rho:.4g}"
     out.print(f"spent: {spent}", style="dim")
 
 
 def _public(
-    found: Sequence[ScoreHistogram], suggested: float, target: int, rho: float
+    found: Sequence[ScoreHistogram], suggested: float, units: int, rho: float
 ) -> dict[str, Any]:
     return {
         "histograms": [
@@ -79,7 +79,7 @@ def _public(
             for histogram in found
         ],
         "sigma": found[0].sigma,
-        "target": target,
+        "units": units,
         "suggested_threshold": suggested,
         "epsilon": options.epsilon_of(rho),
         "delta": options.DELTA,

@@ -56,13 +56,13 @@ def show(joins: Iterable[Join], titles: Mapping[str, str] | None = None) -> None
             out.print(console.printable(line), soft_wrap=True)
 
 
-def accepted(joins: Sequence[Join], corpus: Corpus) -> bool:
+def accepted(joins: Sequence[Join], opened: Corpus) -> bool:
     """Show joins that were refused and ask whether they shall be, where somebody can answer."""
     if not sys.stdin.isatty():
         return False
     wanted = {unit for join in joins for unit in (join.unit, *join.parts)}
     titles: dict[str, str] = {}
-    for record in corpus.records():
+    for record in opened.records():
         if record.unit in wanted:
             titles.setdefault(record.unit, record.metadata.get("subject", ""))
     for join in joins:

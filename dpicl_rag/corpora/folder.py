@@ -56,9 +56,9 @@ def corpus_file(folder: Path, name: str) -> Path:
     return folder / f"{name}{SUFFIX}"
 
 
-def vectors_file(corpus: Path) -> Path:
-    """The file of a corpus's vectors."""
-    return corpus.with_suffix(_VECTORS)
+def vectors_file(file: Path) -> Path:
+    """The file of vectors beside the file of a corpus."""
+    return file.with_suffix(_VECTORS)
 
 
 def make_folder(folder: Path) -> None:

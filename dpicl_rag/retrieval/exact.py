@@ -26,7 +26,7 @@ class ThresholdRetriever(Scanner, ExactRetriever):
     none: ``Stability(1, 0)``, the condition of individual accounting.
 
     Args:
-        corpus: Where the vectors are.
+        source: Where the vectors are.
         threshold: Least cosine, from -1 to 1. Choose it without looking at the corpus.
         where: Chroma filter on metadata, applied first. Public.
         passages_per_unit: Most passages returned per unit, the best; all if None.
@@ -44,7 +44,7 @@ class ThresholdRetriever(Scanner, ExactRetriever):
         _validate.cosine("threshold", self.threshold)
 
     def __repr__(self) -> str:
-        return f"ThresholdRetriever({self.corpus!r}, threshold={self.threshold})"
+        return f"ThresholdRetriever({self.source!r}, threshold={self.threshold})"
 
     def retrieve(self, question: str) -> list[Document]:
         """Return passages; see `ExactRetriever.retrieve`."""
@@ -60,8 +60,8 @@ class TopKRetriever(Scanner, ExactRetriever):
     and individual accounting does not apply.
 
     Args:
-        corpus: Where the vectors are.
-        top_k: Most units returned.
+        source: Where the vectors are.
+        units: Most units returned.
         where: Chroma filter on metadata, applied first. Public.
         passages_per_unit: Most passages returned per unit, the best; all if None.
 
@@ -71,20 +71,20 @@ class TopKRetriever(Scanner, ExactRetriever):
 
     stability = Stability(added=0, changed=1)
 
-    top_k: int
+    units: int
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _validate.count("top_k", self.top_k)
+        _validate.count("units", self.units)
 
     def __repr__(self) -> str:
-        return f"TopKRetriever({self.corpus!r}, top_k={self.top_k})"
+        return f"TopKRetriever({self.source!r}, units={self.units})"
 
     def retrieve(self, question: str) -> list[Document]:
         """Return passages; see `ExactRetriever.retrieve`."""
-        found = self.scan(question, most=self.top_k)
+        found = self.scan(question, most=self.units)
         # Units stand in the order of `unit_key`, which a stable sort keeps for ties.
-        best = np.argsort(-found.scores, kind="stable")[: self.top_k]
+        best = np.argsort(-found.scores, kind="stable")[: self.units]
         return self.passages(found, np.sort(best).tolist())
 
 

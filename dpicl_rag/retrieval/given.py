@@ -92,7 +92,7 @@ def stability_of_list(stability: Stability | None, unit_field: str) -> Stability
 
 
 def retriever_over(
-    corpus: VectorSource,
+    source: VectorSource,
     *,
     units: int = UNITS,
     threshold: float | None = None,
@@ -102,11 +102,11 @@ def retriever_over(
     """The retriever for what a caller set.
 
     Args:
-        corpus: Where the vectors are.
+        source: Where the vectors are.
         units: How many units to aim for if nothing else is set. Those nearest to the question pass
             a private threshold, and are thinned to about this number.
         threshold: Least cosine, in place of that; see `ThresholdRetriever`.
-        top_k: Most units, in place of that; see `TopKRetriever`.
+        top_k: The nearest units, so many, in place of that; see `TopKRetriever`.
         where: Chroma filter on metadata, applied first. Public.
 
     Raises:
@@ -115,10 +115,10 @@ def retriever_over(
     if threshold is not None and top_k is not None:
         raise ConfigurationError("give a threshold or top_k, not both")
     if threshold is not None:
-        return ThresholdRetriever(corpus, threshold, where=where)
+        return ThresholdRetriever(source, threshold, where=where)
     if top_k is not None:
-        return TopKRetriever(corpus, top_k, where=where)
-    return PrivateThresholdRetriever(corpus, units, capacity=units, where=where)
+        return TopKRetriever(source, top_k, where=where)
+    return PrivateThresholdRetriever(source, units, thin_to=units, where=where)
 
 
 def as_retriever(

@@ -60,12 +60,12 @@ class CountingRetriever(Scanner, ABC):
     _: KW_ONLY
     thresholds: Sequence[float]
     sigma: float | None = None
-    capacity: int | None = None
+    thin_to: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.capacity is not None:
-            _validate.count("capacity", self.capacity)
+        if self.thin_to is not None:
+            _validate.count("thin_to", self.thin_to)
         self.thresholds = check_thresholds(self.thresholds)
         if self.sigma is not None:
             _validate.positive("sigma", self.sigma)
@@ -126,11 +126,11 @@ class CountingRetriever(Scanner, ABC):
         """Choose a threshold from the number of units per bin, by noisy counts."""
 
     def _share(self, choice: Choice) -> Share:
-        """Of what passes, how much is kept: about ``capacity`` units."""
+        """Of what passes, how much is kept: about ``thin_to`` units."""
         found = 0 if choice.count is None else int(choice.count.value)
-        if self.capacity is None or found <= self.capacity:
+        if self.thin_to is None or found <= self.thin_to:
             return Share(1, 1)
-        return Share(self.capacity, found)
+        return Share(self.thin_to, found)
 
 
 @dataclass(frozen=True, slots=True)

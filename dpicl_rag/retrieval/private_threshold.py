@@ -18,10 +18,10 @@ THRESHOLDS = tuple(hundredths / 100 for hundredths in range(79, 38, -3))
 
 @dataclass(eq=False, repr=False)
 class PrivateThresholdRetriever(CountingRetriever):
-    """About ``target`` units, those closest to the question, by a noisy threshold.
+    """About ``units`` units, those closest to the question, by a noisy threshold.
 
     Counts the units between neighbouring thresholds, from the top down, with Gaussian noise on
-    each count, until the counts add up to ``target`` or the lowest threshold is met. A unit is in
+    each count, until the counts add up to ``units`` or the lowest threshold is met. A unit is in
     one bin, so it pays for one count at most, 1 / (2 sigma^2) of zCDP; and the bins that were
     counted are those at or above the chosen threshold, so **exactly the units that reach it have
     paid**. Units further away pay nothing.
@@ -30,13 +30,13 @@ class PrivateThresholdRetriever(CountingRetriever):
     threshold has standard deviation ``sigma * sqrt(n)``.
 
     Args:
-        corpus: Where the vectors are.
-        target: Number of units to aim for. Public.
+        source: Where the vectors are.
+        units: Number of units to aim for. Public.
         sigma: Standard deviation of the noise on one count; if None, what a tenth of the answer's
             budget pays for, and at least 3.5.
         thresholds: Cosines to choose from, falling. Choose them without looking at the corpus. At
             the last one the search ends, however few units were found.
-        capacity: Thin what passes to about this number, each unit by its own coin, at a rate from
+        thin_to: Thin what passes to about this number, each unit by its own coin, at a rate from
             the noisy counts. Not a cap: "the best n" would be a top-n. All pass if None.
         where: Chroma filter on metadata, applied first. Public.
         passages_per_unit: Most passages returned per unit, the best; all if None.
@@ -45,17 +45,17 @@ class PrivateThresholdRetriever(CountingRetriever):
         ConfigurationError: A parameter is out of range.
     """
 
-    target: int = 64
+    units: int = 64
     _: KW_ONLY
     thresholds: Sequence[float] = THRESHOLDS
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _validate.count("target", self.target)
+        _validate.count("units", self.units)
 
     def __repr__(self) -> str:
         noise = "" if self.sigma is None else f", sigma={self.sigma:g}"
-        return f"PrivateThresholdRetriever({self.corpus!r}, target={self.target}{noise})"
+        return f"PrivateThresholdRetriever({self.source!r}, units={self.units}{noise})"
 
     def looks(self, adjacency: Adjacency) -> int:
         """One; a replaced unit leaves one bin and enters another, so two counts move."""
@@ -63,7 +63,7 @@ class PrivateThresholdRetriever(CountingRetriever):
 
     def _choose(self, counts: Sequence[int], randomness: Randomness) -> Choice:
         total, place, noise = 0, -1, self.noise
-        while place + 1 < len(counts) and total < self.target:
+        while place + 1 < len(counts) and total < self.units:
             place += 1
             total += counts[place] + noise.draw(randomness)
         count = NoisyCount(total, noise.sigma * math.sqrt(place + 1))

@@ -18,7 +18,7 @@ THRESHOLDS = tuple(hundredths / 100 for hundredths in range(93, 29, -1))
 
 @dataclass(eq=False, repr=False)
 class PrivateTopKRetriever(CountingRetriever):
-    """About ``top_k`` units, those closest to the question, by a noisy k-th score.
+    """About ``units`` units, those closest to the question, by a noisy k-th score.
 
     Searches a fine list of thresholds by halving: each step counts the units at or above the
     middle one, with Gaussian noise. A unit pays 1 / (2 sigma^2) of zCDP for each count that it is
@@ -27,14 +27,14 @@ class PrivateTopKRetriever(CountingRetriever):
 
     Unlike an exact top-k, no unit displaces another: ``Stability(1, 0)``. Against
     `PrivateThresholdRetriever`, each decision has the noise of one count, so the number found is
-    closer to ``top_k``; take that one where a rough number is enough, as its units pay once.
+    closer to ``units``; take that one where a rough number is enough, as its units pay once.
 
     Args:
-        corpus: Where the vectors are.
-        top_k: Number of units to aim for. Public.
+        source: Where the vectors are.
+        units: Number of units to aim for. Public.
         sigma: As for `PrivateThresholdRetriever`.
         thresholds: As for `PrivateThresholdRetriever`; a power of two of them wastes no count.
-        capacity: As for `PrivateThresholdRetriever`.
+        thin_to: As for `PrivateThresholdRetriever`.
         where: Chroma filter on metadata, applied first. Public.
         passages_per_unit: Most passages returned per unit, the best; all if None.
 
@@ -42,17 +42,17 @@ class PrivateTopKRetriever(CountingRetriever):
         ConfigurationError: A parameter is out of range.
     """
 
-    top_k: int
+    units: int
     _: KW_ONLY
     thresholds: Sequence[float] = THRESHOLDS
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _validate.count("top_k", self.top_k)
+        _validate.count("units", self.units)
 
     def __repr__(self) -> str:
         noise = "" if self.sigma is None else f", sigma={self.sigma:g}"
-        return f"PrivateTopKRetriever({self.corpus!r}, top_k={self.top_k}{noise})"
+        return f"PrivateTopKRetriever({self.source!r}, units={self.units}{noise})"
 
     def looks(self, adjacency: Adjacency) -> int:
         """One for each halving. A replaced unit, too, moves each count by 1 at most."""
@@ -68,7 +68,7 @@ class PrivateTopKRetriever(CountingRetriever):
             noisy = reaching[middle] + noise.draw(randomness)
             for bin_ in range(middle + 1):
                 looks[bin_] += 1
-            if noisy >= self.top_k:
+            if noisy >= self.units:
                 high, count = middle, NoisyCount(noisy, noise.sigma)
             else:
                 low = middle + 1

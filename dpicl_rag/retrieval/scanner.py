@@ -16,12 +16,12 @@ class Scanner:
     """Finds units of a source near a question, and fetches the passages of chosen ones.
 
     Args:
-        corpus: Where the vectors are.
+        source: Where the vectors are.
         where: Chroma filter on metadata, applied first. Public.
         passages_per_unit: Most passages returned per unit, the best; all if None.
     """
 
-    corpus: VectorSource
+    source: VectorSource
     _: KW_ONLY
     where: Where | None = None
     passages_per_unit: int | None = None
@@ -33,12 +33,12 @@ class Scanner:
     @property
     def corpus_name(self) -> str | None:
         """That of the source."""
-        return self.corpus.name
+        return self.source.name
 
     def scan(self, question: str, *, least: float = -math.inf, most: int | None = None) -> Found:
         """Units near a question; see `VectorSource.scan`. Private."""
-        vector = self.corpus.embedder.embed([question], query=True)[0]
-        return self.corpus.scan(vector, least=least, most=most, where=self.where)
+        vector = self.source.embedder.embed([question], query=True)[0]
+        return self.source.scan(vector, least=least, most=most, where=self.where)
 
     def passages(self, found: Found, units: Iterable[int]) -> list[Document]:
         """Passages of the units with these indices, each unit's best first. Private."""

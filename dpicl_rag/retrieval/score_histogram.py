@@ -57,11 +57,11 @@ class ScoreHistogram:
 
 
 def score_histograms(
-    corpus: VectorSource,
+    source: VectorSource,
     questions: Sequence[str],
     *,
     ledger: Ledger,
-    name: str,
+    corpus: str,
     caller: str | None = None,
     sigma: float = 3.0,
     thresholds: Sequence[float] = THRESHOLDS,
@@ -72,10 +72,10 @@ def score_histograms(
     """Noisy histograms of the scores that questions get, charged to the ledger.
 
     Args:
-        corpus: Where the vectors are.
+        source: Where the vectors are.
         questions: Public questions such as callers will ask.
         ledger: Pays `histograms_rho`, before anything is returned.
-        name: Name under which the ledger keeps the corpus.
+        corpus: Name under which the ledger keeps the corpus.
         caller: Who asks, for the ledger's budgets per caller.
         sigma: Standard deviation of the noise on each count.
         thresholds: Cosines, falling.
@@ -94,11 +94,11 @@ def score_histograms(
         raise ConfigurationError("questions must be a list, not one string")
     _validate.count("the number of questions", len(questions))
     checked = check_thresholds(thresholds)
-    scanner = Scanner(corpus, where=where)
+    scanner = Scanner(source, where=where)
     noise, coins = DiscreteGaussian(sigma), randomness or Randomness()
     rho = histograms_rho(sigma, len(questions), adjacency)
     found: list[ScoreHistogram] = []
-    with open_account(ledger, corpus=name, caller=caller, rho=rho) as account:
+    with open_account(ledger, corpus=corpus, caller=caller, rho=rho) as account:
         for question in questions:
             bins = bins_of(scanner.scan(question, least=checked[-1]).scores, checked)
             counts = np.bincount(bins, minlength=len(checked))[: len(checked)].tolist()
@@ -122,12 +122,12 @@ def histograms_rho(
     return DiscreteGaussian(sigma).rho * questions * moved
 
 
-def suggest_threshold(histograms: Sequence[ScoreHistogram], target: int) -> float:
-    """The highest threshold that on average lets ``target`` units pass, by the noisy counts.
+def suggest_threshold(histograms: Sequence[ScoreHistogram], units: int) -> float:
+    """The highest threshold that on average lets ``units`` units pass, by the noisy counts.
 
     Args:
         histograms: From one call of `score_histograms`.
-        target: Number of units wanted.
+        units: Number of units wanted.
 
     Returns:
         A threshold; the lowest one if none lets as many pass.
@@ -139,5 +139,5 @@ def suggest_threshold(histograms: Sequence[ScoreHistogram], target: int) -> floa
         raise ConfigurationError("give histograms with the same thresholds, at least one")
     thresholds = histograms[0].thresholds
     totals = np.mean([histogram.passing for histogram in histograms], axis=0)
-    enough = np.flatnonzero(totals >= target)
+    enough = np.flatnonzero(totals >= units)
     return thresholds[enough[0]] if len(enough) else thresholds[-1]

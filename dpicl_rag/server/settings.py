@@ -46,10 +46,10 @@ class CorpusSettings:
         PrivacyConfig.create(**privacy)
         return CorpusSettings(privacy, search, prompt)
 
-    def served(self, corpus: VectorSource) -> Served:
+    def served(self, source: VectorSource) -> Served:
         """A corpus with these settings."""
         units = self.privacy.get("units", UNITS)
-        retriever = retriever_over(corpus, units=units, **self.search)
+        retriever = retriever_over(source, units=units, **self.search)
         return Served(retriever, self.privacy, PromptTemplate(**self.prompt))
 
 

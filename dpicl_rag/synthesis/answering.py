@@ -15,7 +15,7 @@ RECORDS = 1
 
 
 def ordinary_answer(
-    corpus: Corpus | ChromaCollection,
+    source: Corpus | ChromaCollection,
     question: str,
     model: LanguageModel,
     *,
@@ -27,7 +27,7 @@ def ordinary_answer(
     """Ordinary RAG: the nearest records in one prompt, the likeliest token at every step.
 
     Args:
-        corpus: A synthetic corpus, or another public one.
+        source: A synthetic corpus, or another public one.
         question: The question.
         model: Any language model.
         template: How records and question become a prompt.
@@ -38,13 +38,13 @@ def ordinary_answer(
     Raises:
         ConfigurationError: The corpus is private.
     """
-    if not corpus.public:
+    if not source.public:
         raise ConfigurationError(
-            f"corpus {corpus.name!r} is private, and an ordinary answer would give it away; use "
+            f"corpus {source.name!r} is private, and an ordinary answer would give it away; use "
             "PrivateContextLLM, or synthesise a corpus from it"
         )
     # The nearest first, as no ranks are hidden here; a retriever of private units hides them.
-    passages = PublicDocuments(corpus, most=records, least=-1.0).recall(question)
+    passages = PublicDocuments(source, most=records, least=-1.0).recall(question)
     return greedy_answer(
         model, template or PromptTemplate(), question, passages, max_tokens=max_tokens, stop=stop
     )

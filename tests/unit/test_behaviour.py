@@ -90,7 +90,7 @@ def sources() -> dict[str, object]:
         "top-k": TopKRetriever(units, 5),
         "poisson": PoissonSampledRetriever(ThresholdRetriever(units, 0.5), 0.6),
         "private-threshold": PrivateThresholdRetriever(
-            units, 6, sigma=3.0, thresholds=THRESHOLDS, capacity=5
+            units, 6, sigma=3.0, thresholds=THRESHOLDS, thin_to=5
         ),
         "private-top-k": PrivateTopKRetriever(units, 6, sigma=7.5, thresholds=THRESHOLDS),
     }

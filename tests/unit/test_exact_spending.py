@@ -71,7 +71,7 @@ class Read:
 
     def __init__(self, units: Mapping[str, list[float]]):
         self.own = Noted(
-            ScoredUnits(units), 2, sigma=self.sigma, thresholds=(0.5,), capacity=self.capacity
+            ScoredUnits(units), 2, sigma=self.sigma, thresholds=(0.5,), thin_to=self.capacity
         )
         self.stability, self.rho = self.own.stability, self.own.rho
         self.found = None
@@ -247,7 +247,7 @@ class InOrder(Read):
 
     def __init__(self, units):
         super().__init__(units)
-        self.own.capacity = None
+        self.own.thin_to = None
 
     def changed(self, found):
         names = sorted(found.units, reverse=True)[: self.capacity]

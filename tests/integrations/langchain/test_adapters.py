@@ -297,7 +297,7 @@ class TestChain:
         settings = {"model": tiny_model, "units": 5, "max_tokens": 2}
         chain = PrivateRetrievalChain(memory, unit_field="patient", **settings)
         assert isinstance(chain.retriever, PrivateThresholdRetriever)
-        assert (chain.retriever.target, chain.retriever.capacity) == (5, 5)
+        assert (chain.retriever.units, chain.retriever.thin_to) == (5, 5)
         assert isinstance(chain.invoke(QUESTION), str)
 
     def test_corpus_of_the_library(self, llm, tmp_path):
@@ -308,7 +308,7 @@ class TestChain:
         assert isinstance(chain.retriever, PrivateThresholdRetriever)
         assert isinstance(chain.invoke(QUESTION), str)
         top = PrivateRetrievalChain(corpus, top_k=2, where={"owner": "ann"}, llm=llm).retriever
-        assert (top.top_k, top.where) == (2, {"owner": "ann"})
+        assert (top.units, top.where) == (2, {"owner": "ann"})
         with pytest.raises(ConfigurationError, match="a corpus knows its units"):
             PrivateRetrievalChain(corpus, unit_field="patient", llm=llm)
 

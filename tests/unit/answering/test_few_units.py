@@ -63,9 +63,9 @@ def test_top_k_needs_what_the_guide_says(epsilon, told):
 FEW = {
     "top-k": (lambda corpus: TopKRetriever(corpus, 16), {}, 16, "leave top_k"),
     "counted": (lambda corpus: CountedRetriever(TopKRetriever(corpus, 9)), {}, 9, "leave top_k"),
-    "private top-k": (lambda corpus: PrivateTopKRetriever(corpus, 7), {}, 7, "raise top_k"),
+    "private top-k": (lambda corpus: PrivateTopKRetriever(corpus, 7), {}, 7, "raise units"),
     "private threshold": (
-        lambda corpus: PrivateThresholdRetriever(corpus, 64, capacity=5),
+        lambda corpus: PrivateThresholdRetriever(corpus, 64, thin_to=5),
         {},
         5,
         "raise units",

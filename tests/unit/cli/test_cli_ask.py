@@ -106,7 +106,7 @@ def test_the_settings_reach_the_answer(cli, mail, monkeypatch):
     assert (config.epsilon, config.delta, config.max_tokens) == (2.0, 1e-6, 7)
     assert (config.accounting, config.utility, config.unit_tokens) == ("fixed", "vote", 99)
     assert seen["template"].answer_prefix == "So"
-    assert seen["retriever"].top_k == 3
+    assert seen["retriever"].units == 3
     cli("ask", "What?", "--corpus", mail, "--threshold", "0.25")
     assert seen["retriever"].threshold == 0.25
 
@@ -134,14 +134,14 @@ def search(request, cli, mail, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "kind", "name", "value"),
     [
-        ((), PrivateThresholdRetriever, "capacity", 64),
-        (("--units", "20"), PrivateThresholdRetriever, "target", 20),
-        (("--units", "20"), PrivateThresholdRetriever, "capacity", 20),
+        ((), PrivateThresholdRetriever, "thin_to", 64),
+        (("--units", "20"), PrivateThresholdRetriever, "units", 20),
+        (("--units", "20"), PrivateThresholdRetriever, "thin_to", 20),
         (("--threshold", "0.5"), ThresholdRetriever, "threshold", 0.5),
         (("--threshold", "0"), ThresholdRetriever, "threshold", 0.0),
-        (("--top-k", "3"), TopKRetriever, "top_k", 3),
-        (("--private-threshold", "5"), PrivateThresholdRetriever, "target", 5),
-        (("--private-top-k", "6"), PrivateTopKRetriever, "top_k", 6),
+        (("--top-k", "3"), TopKRetriever, "units", 3),
+        (("--private-threshold", "5"), PrivateThresholdRetriever, "units", 5),
+        (("--private-top-k", "6"), PrivateTopKRetriever, "units", 6),
     ],
 )
 @pytest.mark.parametrize("sample", [None, 0.25])

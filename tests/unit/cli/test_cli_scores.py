@@ -27,7 +27,7 @@ def test_each_question_is_charged_to_the_ledger(cli, mail, secret, spending):
 
 
 def test_json_is_one_object_of_public_numbers(cli, mail, secret):
-    shown = cli("corpora", "scores", mail, "What code?", "--target", "2", "--json")
+    shown = cli("corpora", "scores", mail, "What code?", "--units", "2", "--json")
     found = json.loads(shown.stdout)
     (histogram,) = found["histograms"]
     assert len(histogram["counts"]) == len(histogram["thresholds"]) == 15

@@ -50,9 +50,7 @@ PRIVATE: dict[str, tuple[Make, Stability]] = {
         Stability(1, 0),
     ),
     "private threshold with a capacity": (
-        lambda source: PrivateThresholdRetriever(
-            source, 20, sigma=3.0, thresholds=GRID, capacity=5
-        ),
+        lambda source: PrivateThresholdRetriever(source, 20, sigma=3.0, thresholds=GRID, thin_to=5),
         Stability(1, 0),
     ),
     "private top-k": (lambda source: PrivateTopKRetriever(source, 8, sigma=2.0), Stability(1, 0)),

@@ -74,7 +74,7 @@ def test_a_list_that_a_unit_changes_is_counted_at_its_sensitivity():
 def test_a_corpus_handed_over_is_searched_for_about_so_many_units():
     retriever = as_retriever(ScoredUnits({f"u{n}": [0.9] for n in range(40)}), units=5)
     assert isinstance(retriever, PrivateThresholdRetriever)
-    assert (retriever.target, retriever.capacity) == (5, 5)
+    assert (retriever.units, retriever.thin_to) == (5, 5)
     found = retriever.within(1.0, ADD).search("q").choose()
     assert 0 < len(found.units) < 20
     assert found.count is not None

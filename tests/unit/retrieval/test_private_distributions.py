@@ -56,7 +56,7 @@ def views(
 
         class Coins(Randomness):
             def below(self, bound: int) -> int:
-                share = retriever.capacity / bound
+                share = retriever.thin_to / bound
                 return choose([(0, share), (bound - 1, 1 - share)])
 
         def remembered(counts: Sequence[int], randomness: Randomness) -> Choice:
@@ -147,7 +147,7 @@ def test_the_charge_of_the_top_k_is_enough() -> None:
 
 def test_the_charge_with_thinning_is_enough() -> None:
     def make(source: ScoredUnits) -> CountingRetriever:
-        return PrivateThresholdRetriever(source, 2, sigma=SIGMA, thresholds=THREE[:2], capacity=2)
+        return PrivateThresholdRetriever(source, 2, sigma=SIGMA, thresholds=THREE[:2], thin_to=2)
 
     assert worst(make, units_in(1, 2, thresholds=THREE[:2]), (0.9, 0.7, 0.1)) <= 1e-9
 
@@ -165,8 +165,8 @@ def test_half_the_charge_is_not_enough() -> None:
 class HalfSensitivity(PrivateThresholdRetriever):
     """A planted fault: noise for half the sensitivity, charged as if it were all of it."""
 
-    def __init__(self, source: ScoredUnits, target: int, sigma: float, **more: Any) -> None:
-        super().__init__(source, target, sigma=sigma / 2, **more)
+    def __init__(self, source: ScoredUnits, units: int, sigma: float, **more: Any) -> None:
+        super().__init__(source, units, sigma=sigma / 2, **more)
 
     count_rho = property(lambda self: 1 / (2 * SIGMA**2))  # type: ignore[assignment]
 
@@ -176,7 +176,7 @@ class ExactCounts(PrivateThresholdRetriever):
 
     def _choose(self, counts: Sequence[int], randomness: Randomness) -> Choice:
         totals = np.cumsum(counts)
-        place = int(np.argmax(totals >= self.target)) if totals[-1] >= self.target else 2
+        place = int(np.argmax(totals >= self.units)) if totals[-1] >= self.units else 2
         return Choice(
             place, NoisyCount(float(totals[place]), 1.0), [int(bin_ <= place) for bin_ in range(3)]
         )
@@ -187,7 +187,7 @@ class Overlapping(PrivateThresholdRetriever):
 
     def _choose(self, counts: Sequence[int], randomness: Randomness) -> Choice:
         noisy = (sum(counts[: p + 1]) + self.noise.draw(randomness) for p in range(3))
-        place = next((p for p, count in enumerate(noisy) if count >= self.target), 2)
+        place = next((p for p, count in enumerate(noisy) if count >= self.units), 2)
         return Choice(place, None, [int(bin_ <= place) for bin_ in range(3)])
 
 

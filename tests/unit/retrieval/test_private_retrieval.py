@@ -124,7 +124,7 @@ def test_units_that_are_not_admitted_do_not_count_and_do_not_pay(
 
 def test_capacity_thins_by_coins_and_charges_all_the_same(coins: Randomness) -> None:
     source = ScoredUnits({f"u{n}": [0.9] for n in range(2000)})
-    retriever = PrivateThresholdRetriever(source, 64, sigma=3.0, capacity=100)
+    retriever = PrivateThresholdRetriever(source, 64, sigma=3.0, thin_to=100)
     first, second = (retriever.search("q").choose(randomness=coins) for _ in range(2))
     for found in (first, second):
         # Six standard deviations of Binomial(2000, 1/20) are 59.
@@ -150,8 +150,8 @@ def test_parameters_out_of_range(kind: type[Any]) -> None:
     for bad in (0, -1, 2.5):
         with pytest.raises(ConfigurationError, match="must be a whole number"):
             kind(many(1), bad)
-        with pytest.raises(ConfigurationError, match="capacity must be a whole number"):
-            kind(many(1), 4, capacity=bad)
+        with pytest.raises(ConfigurationError, match="thin_to must be a whole number"):
+            kind(many(1), 4, thin_to=bad)
     for sigma in (0, -1, float("nan")):
         with pytest.raises(ConfigurationError, match="sigma must be a finite number above 0"):
             kind(many(1), 4, sigma=sigma)
@@ -164,7 +164,7 @@ def test_parameters_out_of_range(kind: type[Any]) -> None:
 def test_noise_and_coins_are_the_operating_systems_where_none_are_given(
     kind: type[Any], coins: Randomness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    retriever = kind(many(), 79, sigma=SIGMAS[kind], capacity=20)
+    retriever = kind(many(), 79, sigma=SIGMAS[kind], thin_to=20)
     # In the operating system's place stand the numbers of a seed: every coin must be one of them.
     monkeypatch.setattr(randomness.secrets, "randbelow", random.Random(3).randrange)
     found = retriever.search("q").choose()
@@ -179,8 +179,8 @@ def test_representations_are_public() -> None:
         PrivateTopKRetriever("C", 8, sigma=7.5),
     )  # type: ignore[arg-type]
     assert repr([threshold, top_k]) == (
-        "[PrivateThresholdRetriever('C', target=64, sigma=3), "
-        "PrivateTopKRetriever('C', top_k=8, sigma=7.5)]"
+        "[PrivateThresholdRetriever('C', units=64, sigma=3), "
+        "PrivateTopKRetriever('C', units=8, sigma=7.5)]"
     )
     search = PrivateThresholdRetriever(many(9), 2, sigma=3.0).search("q")
     assert repr(search) == "Search(<private>)"
@@ -209,7 +209,7 @@ GRID = (0.8, 0.6, 0.4)
 
 def test_a_histogram_counts_each_unit_once(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "DiscreteGaussian", NoNoise)
-    (found,) = score_histograms(SCORES, ["q"], ledger=ledger, name="notes", thresholds=GRID)
+    (found,) = score_histograms(SCORES, ["q"], ledger=ledger, corpus="notes", thresholds=GRID)
     assert found == ScoreHistogram("q", GRID, (1, 2, 0), 3.0)
     assert found.passing == (1, 3, 3)
 
@@ -225,7 +225,7 @@ def test_a_neighbour_moves_one_count_by_one(
             for n in range(8)
         }
         one, two = (
-            score_histograms(ScoredUnits(u), ["q"], ledger=ledger, name="n", thresholds=GRID)[0]
+            score_histograms(ScoredUnits(u), ["q"], ledger=ledger, corpus="n", thresholds=GRID)[0]
             for u in (units, {**units, "new": [0.9, 0.7, 0.5]})
         )
         moved = [after - before for before, after in zip(one.counts, two.counts, strict=True)]
@@ -234,20 +234,22 @@ def test_a_neighbour_moves_one_count_by_one(
 
 def test_a_histogram_has_the_noise_that_it_pays_for(ledger: Ledger) -> None:
     grid = [1 - place / 500 for place in range(600)]
-    (found,) = score_histograms(SCORES, ["q"], ledger=ledger, name="n", thresholds=grid, sigma=5.0)
+    (found,) = score_histograms(
+        SCORES, ["q"], ledger=ledger, corpus="n", thresholds=grid, sigma=5.0
+    )
     # The four units hardly move 600 counts; their spread is within six of its own deviations.
     assert statistics.pstdev(found.counts) == pytest.approx(5.0, rel=6 / (2 * 600) ** 0.5)
 
 
 def test_histograms_are_charged_before_they_are_returned(ledger: Ledger) -> None:
     ledger.set_budget(corpus="notes", rho=0.3)
-    score_histograms(SCORES, ["one", "two"], ledger=ledger, name="notes", caller="ann")
+    score_histograms(SCORES, ["one", "two"], ledger=ledger, corpus="notes", caller="ann")
     corpus, caller = ledger.status()
     assert corpus.spent == pytest.approx(2 / 18)
     assert caller.spent == pytest.approx(2 / 18)
     assert histograms_rho(3.0, 2) == pytest.approx(2 / 18)
     assert histograms_rho(3.0, 2, REPLACE) == pytest.approx(4 / 18)
-    score_histograms(SCORES, ["q"], ledger=ledger, name="other", adjacency=REPLACE)
+    score_histograms(SCORES, ["q"], ledger=ledger, corpus="other", adjacency=REPLACE)
     assert ledger.status()[1].spent == pytest.approx(2 / 18)
 
 
@@ -255,18 +257,18 @@ def test_nothing_is_counted_where_the_budget_cannot_pay(ledger: Ledger) -> None:
     ledger.set_budget(corpus="notes", rho=0.1)
     source = ScoredUnits({"a": [0.9]})
     with pytest.raises(BudgetExceededError):
-        score_histograms(source, ["one", "two"], ledger=ledger, name="notes")
+        score_histograms(source, ["one", "two"], ledger=ledger, corpus="notes")
     assert source.scans == 0
     assert ledger.status()[0].spent == 0
 
 
 def test_histograms_refuse_what_makes_no_sense(ledger: Ledger) -> None:
     with pytest.raises(ConfigurationError, match="not one string"):
-        score_histograms(SCORES, "why", ledger=ledger, name="n")
+        score_histograms(SCORES, "why", ledger=ledger, corpus="n")
     with pytest.raises(ConfigurationError, match="number of questions"):
-        score_histograms(SCORES, [], ledger=ledger, name="n")
+        score_histograms(SCORES, [], ledger=ledger, corpus="n")
     with pytest.raises(ConfigurationError, match="thresholds must fall"):
-        score_histograms(SCORES, ["q"], ledger=ledger, name="n", thresholds=(0.1, 0.2))
+        score_histograms(SCORES, ["q"], ledger=ledger, corpus="n", thresholds=(0.1, 0.2))
 
 
 def test_a_threshold_is_suggested_from_the_mean() -> None:

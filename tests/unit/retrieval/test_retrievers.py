@@ -134,15 +134,15 @@ def test_coins_are_the_operating_systems_where_none_are_given(
 def test_the_retriever_for_what_a_caller_set(corpus: Corpus) -> None:
     default = retriever_over(corpus, units=9, where={"owner": "ann"})
     assert isinstance(default, PrivateThresholdRetriever)
-    assert (default.target, default.capacity, default.sigma) == (9, 9, None)
+    assert (default.units, default.thin_to, default.sigma) == (9, 9, None)
     assert default.where == {"owner": "ann"}
-    assert retriever_over(corpus).target == UNITS
+    assert retriever_over(corpus).units == UNITS
     zero = retriever_over(corpus, threshold=0)
     assert isinstance(zero, ThresholdRetriever)
     assert zero.threshold == 0
     top = retriever_over(corpus, top_k=2, where={"owner": "ann"})
     assert isinstance(top, TopKRetriever)
-    assert (top.top_k, top.where) == (2, {"owner": "ann"})
+    assert (top.units, top.where) == (2, {"owner": "ann"})
     with pytest.raises(ConfigurationError, match="give a threshold or top_k, not both"):
         retriever_over(corpus, threshold=0, top_k=2)
 
@@ -163,5 +163,5 @@ def test_representations_are_public(corpus: Corpus) -> None:
     )
     assert text == (
         "[Corpus('mail'), ThresholdRetriever(Corpus('mail'), threshold=0.4), "
-        "PoissonSampledRetriever(TopKRetriever(Corpus('mail'), top_k=2), rate=0.5)]"
+        "PoissonSampledRetriever(TopKRetriever(Corpus('mail'), units=2), rate=0.5)]"
     )

@@ -51,7 +51,7 @@ def retrievers(source: VectorSource, scores: list[float], seed: int) -> list[Ret
     return [
         ThresholdRetriever(source, met, **options),
         TopKRetriever(source, int(random.integers(1, 12)), **options),
-        PrivateThresholdRetriever(source, 5, sigma=1.0, thresholds=grid, capacity=4, **options),
+        PrivateThresholdRetriever(source, 5, sigma=1.0, thresholds=grid, thin_to=4, **options),
     ]
 
 
