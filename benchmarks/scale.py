@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.scale`` makes corpora of random unit vectors, four short passages a unit, and
 times, each in a process of its own: storing them, the first question of a new process, later
-questions, questions that find more units, and questions of many threads.
+questions, questions that find more units, and questions of many threads. ``--checkout DIR`` has
+another tree do the same first, size by size.
 """
 
 from __future__ import annotations
@@ -80,6 +81,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="passages")
     parser.add_argument("--out", type=Path, help="folder for scale.json and scale.png")
+    parser.add_argument("--checkout", type=Path, help="an older tree to compare with")
     parser.add_argument("--store", type=Path, help="folder for the corpora; kept if named")
     parser.add_argument("--one", nargs=4, metavar=("PART", "FOLDER", "SIZE", "BEGAN"))
     options = parser.parse_args()
@@ -89,33 +91,39 @@ def main() -> int:
         return 0
     console = Console(width=120)
     console.print(f"Python {platform.python_version()}, {os.cpu_count()} cores")
+    trees = {"this": Path(__file__).parents[1]}
+    if options.checkout is not None:
+        trees = {"before": options.checkout.resolve(), **trees}
     rows: list[Row] = []
     with (
         tempfile.TemporaryDirectory() as temporary,
         Progress(console=console, transient=True) as bar,
     ):
         for size in bar.track(options.sizes, description="timing"):
-            folder = (options.store or Path(temporary)) / str(size)
-            row: Row = {"passages": size}
-            for part in _PARTS:
-                row.update(_child(part, folder, size))
-            rows.append(row)
+            for name, tree in trees.items():
+                folder = (options.store or Path(temporary)) / name / str(size)
+                row: Row = {"tree": name, "passages": size}
+                for part in _PARTS:
+                    row.update(_child(part, folder, size, tree))
+                rows.append(row)
             if options.out:
                 options.out.mkdir(parents=True, exist_ok=True)
                 (options.out / "scale.json").write_text(json.dumps(rows, indent=1))
     console.print(markdown(rows), markup=False, soft_wrap=True)
     if options.out:
-        plot(rows, options.out / "scale.png")
+        plot([row for row in rows if row["tree"] == "this"], options.out / "scale.png")
     return 0
 
 
-def _child(part: str, folder: Path, size: int) -> Row:
+def _child(part: str, folder: Path, size: int, tree: Path) -> Row:
     arguments = ["--one", part, str(folder), str(size), str(time.time())]
     done = subprocess.run(  # noqa: S603
         [sys.executable, "-m", "benchmarks.scale", *arguments],
         capture_output=True,
         text=True,
         check=False,
+        cwd=tree,
+        env={**os.environ, "PYTHONPATH": str(tree)},
     )
     if done.returncode:
         raise RuntimeError(done.stderr)
@@ -221,6 +229,7 @@ _PARTS = {"store": _store, "ask": _ask}
 def markdown(rows: Sequence[Row]) -> str:
     """Two tables: by passages, and by units found and threads."""
     first = [
+        "tree",
         "passages",
         "stored a second",
         "stored a CPU second",
@@ -234,6 +243,7 @@ def markdown(rows: Sequence[Row]) -> str:
         "peak of asking, GB",
     ]
     second = [
+        "tree",
         "passages",
         *(f"{count} found, {unit}" for count in FOUND[1:] for unit in ("s", "CPU s")),
         *(f"{clients} clients, questions a second" for clients in CLIENTS),
@@ -250,9 +260,9 @@ def _table(heads: Sequence[str], rows: Sequence[Row]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def _cell(value: float | None) -> str:
-    if value is None:
-        return "-"
+def _cell(value: float | str | None) -> str:
+    if value is None or isinstance(value, str):
+        return value or "-"
     return f"{value:,.0f}" if value >= 100 else f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
 
 
