@@ -84,7 +84,7 @@ def test_threshold_out_of_range(corpus: Corpus, threshold: float) -> None:
 
 @pytest.mark.parametrize("count", [0, -1, 2.5])
 def test_counts_out_of_range(corpus: Corpus, count: Any) -> None:
-    with pytest.raises(ConfigurationError, match="top_k must be a whole number"):
+    with pytest.raises(ConfigurationError, match="units must be a whole number"):
         TopKRetriever(corpus, count)
     with pytest.raises(ConfigurationError, match="passages_per_unit must be a whole number"):
         ThresholdRetriever(corpus, passages_per_unit=count)
