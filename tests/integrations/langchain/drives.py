@@ -320,7 +320,7 @@ async def _agent_tool_async(stage: Stage) -> Any:
 def _private_retriever(stage: Stage) -> Any:
     with _on(stage) as on:
         store = chroma_store(stage.folder, stage.documents)
-        vectors = private_retriever(store, unit_field="patient").corpus
+        vectors = private_retriever(store, unit_field="patient").source
         search = PrivateThresholdRetriever(vectors, 3, sigma=3.0, thresholds=(-1,))
         retriever = PoissonSampledRetriever(search, 1.0)
         stage.object("private retriever", retriever)

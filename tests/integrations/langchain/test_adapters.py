@@ -142,7 +142,7 @@ class TestRetrievers:
 
     @pytest.fixture
     def retriever(self, kind, memory):
-        return RETRIEVERS[kind](private_retriever(memory, unit_field="patient").corpus)
+        return RETRIEVERS[kind](private_retriever(memory, unit_field="patient").source)
 
     @pytest.mark.parametrize("model", MODELS)
     def test_as_documents(self, model, llm, retriever):
@@ -304,7 +304,7 @@ class TestChain:
         corpus = Corpus.create("notes", tmp_path, embedder=BucketEmbedder())
         corpus.add(OwnDocument(text, name) for text, name in zip(TEXTS, "abc", strict=True))
         chain = PrivateRetrievalChain(corpus, llm=llm)
-        assert chain.retriever.corpus is corpus
+        assert chain.retriever.source is corpus
         assert isinstance(chain.retriever, PrivateThresholdRetriever)
         assert isinstance(chain.invoke(QUESTION), str)
         top = PrivateRetrievalChain(corpus, top_k=2, where={"owner": "ann"}, llm=llm).retriever
@@ -333,7 +333,7 @@ class TestChain:
         assert isinstance(chain.invoke(QUESTION), str)
         assert _was_read(llm, TEXTS[0])
         assert not _was_read(llm, "a secret")
-        (defect,) = chain.retriever.corpus.check()
+        (defect,) = chain.retriever.source.check()
         assert defect.reason == NO_UNIT
 
     def test_tool(self, llm, memory):

@@ -145,7 +145,7 @@ def test_an_engine_that_stops_answering_ends_the_answer(
 @pytest.mark.parametrize("name", NAMES)
 def test_private_search_is_paid_for(name, llm, ledger, drawn):
     store = InMemoryVectorStore.from_texts(DOCUMENTS, WordEmbeddings())
-    vectors = private_retriever(store, unit_field="document").corpus
+    vectors = private_retriever(store, unit_field="document").source
     retriever = PrivateThresholdRetriever(vectors, 2, sigma=30.0, thresholds=(-1,))
     adapter, asked = adapters(llm, retriever)[name]
     adapter.invoke(asked)

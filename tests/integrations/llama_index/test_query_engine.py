@@ -381,7 +381,7 @@ def test_node_without_the_unit_is_left_out(tiny_model, tmp_path) -> None:
         retriever = private_retriever(source, unit_field="patient", threshold=-1)
         PrivateQueryEngine(private_llm(reader), retriever).query(QUESTION)
         assert reader.documents == sorted(read)
-        assert len(retriever.corpus.check()) == len(TEXTS) - len(read)
+        assert len(retriever.source.check()) == len(TEXTS) - len(read)
 
 
 def test_questions_only_are_embedded() -> None:

@@ -133,7 +133,7 @@ def test_a_count_on_a_callers_view_would_be_found(serve, keys, tmp_path, monkeyp
 
     def counting(catalogue, name, caller):
         documents = catalogue.corpora[name].documents
-        held = len(documents.corpus.records()) if name == "house-mail" else 0
+        held = len(documents.source.records()) if name == "house-mail" else 0
         return honest(catalogue, name, caller) | {"passages": held}
 
     monkeypatch.setattr(views, "budget", counting)
