@@ -373,10 +373,12 @@ def test_the_page_says_what_can_be_asked(start, visit):
 def test_the_owners_cards_leave_no_hole_beside_them(start, visit):
     page = visit(start().page)
     page.wait_for_selector("#owner")
-    page.evaluate("for (const one of document.querySelectorAll('#owner .card')) one.hidden = false")
-    boxes = page.evaluate(
-        "[...document.querySelectorAll('#owner .card')].map((one) => one.getBoundingClientRect())"
-    )
+    # Shown and measured at once: the page itself hides cards when an answer of the server comes.
+    boxes = page.evaluate("""() => {
+        const cards = [...document.querySelectorAll("#owner .card")];
+        for (const one of cards) one.hidden = false;
+        return cards.map((one) => one.getBoundingClientRect());
+    }""")
     rows = {}
     for box in boxes:
         rows.setdefault(box["top"], []).append(box)
