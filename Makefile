@@ -33,14 +33,15 @@ demo: $(STAMP)
 demo-terminal: $(STAMP)
 	OMP_WAIT_POLICY=passive $(BIN)/python -m demos.email_assistant
 
-# Two at a time what needs no model; the rest one after the other, with every processor. What takes
-# many minutes by itself is left to `make stress`, as are most of the kills.
+# First what needs no model, then the rest, a file at a time, two processes each. What takes many
+# minutes by itself is left to `make stress`, as are most of the kills.
 FAST   := not model and not slow and not stress
 LONG   := fuzz_rows fuzz_ingest fuzz_neighbours fuzz_releases server ray_kills synthesis_kill_instants
 
 test: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "$(FAST)"
-	DPICL_RAG_KILLS=10 $(BIN)/python -m pytest -m "not ($(FAST))" $(LONG:%=--ignore=tests/stress/test_%.py)
+	DPICL_RAG_KILLS=10 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile \
+		-m "not ($(FAST))" $(LONG:%=--ignore=tests/stress/test_%.py)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -109,5 +109,5 @@ def test_no_unit_loses_more_than_it_pays_nor_pays_more_than_its_lifetime(tmp_pat
 @pytest.mark.parametrize("fault", ["search", "support"])
 def test_the_count_sees_a_charge_that_is_forgotten(tmp_path: Path, fault: str) -> None:
     path = tmp_path / "ledger.sqlite"
-    lost, _ = answers_at_once(path, 6, fault)
+    lost, _ = answers_at_once(path, 12, fault)
     assert most_unpaid(path, lost) > 0.001
