@@ -62,8 +62,13 @@ class FileKind:
     erases: bool = False
 
     def version(self, connection: sqlite3.Connection) -> int:
-        """Version of the file's tables; 0 if it is empty."""
+        """Version of the file's tables; 0 if it is empty.
+
+        Raises:
+            sqlite3.DatabaseError: It is no version: the file is damaged.
+        """
         (number,) = connection.execute("PRAGMA user_version").fetchone()
+        require_whole(number >= 0)
         return int(number)
 
     def is_foreign(self, connection: sqlite3.Connection) -> bool:

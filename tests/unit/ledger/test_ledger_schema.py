@@ -62,6 +62,15 @@ def test_a_newer_file_asks_for_an_upgrade(path: Path) -> None:
         Ledger(path)
 
 
+def test_a_file_whose_version_is_none_is_damaged(path: Path) -> None:
+    Ledger(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = -7")
+    connection.close()
+    with pytest.raises(LedgerError, match="damaged"):
+        Ledger(path)
+
+
 @pytest.mark.parametrize(
     "statement",
     ["CREATE TABLE t (x)", "PRAGMA user_version = 1", "PRAGMA application_id = 7"],
