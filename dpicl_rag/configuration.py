@@ -7,12 +7,14 @@ from typing import Any, Literal, TypedDict, Unpack
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from dpicl_rag.accounting import Adjacency
+from dpicl_rag.accounting import Adjacency, epsilon_to_rho
+from dpicl_rag.accounting.shares import SHARES
 from dpicl_rag.errors import ConfigurationError
 
 UtilityName = Literal["log_prob", "log_ratio", "surplus", "vote"]
 Accounting = Literal["individual", "fixed"]
 Unsupported = Literal["mark", "refuse", "ignore"]
+AgreementName = Literal["auto", "only", "off"]
 MethodName = Literal[
     "poe",
     "poe-prior",
@@ -48,6 +50,8 @@ class Settings(TypedDict, total=False):
     strength: float | None
     units: int
     unsupported: Unsupported
+    agreement: AgreementName
+    sentences: int
     clip: float | None
     expert_power: float
     copy_bias: float
@@ -81,6 +85,10 @@ class PrivacyConfig(BaseModel):
             default ``mark``, and ``refuse`` where only a string is handed on
             (``PrivateContextLLM.for_strings``). Asking takes a tenth of the answer's budget, rho
             0.04 at most.
+        agreement: Whether experts are first asked for whole sentences, each by itself, and one on
+            which enough of them agree is released for the price of a count: ``auto`` draws tokens
+            where they do not agree, ``only`` draws none, ``off`` draws tokens from the start.
+        sentences: Most sentences of an answer by agreement; each is another count.
         clip: Clip bound of ``log_prob`` (C) and ``log_ratio`` (c).
         expert_power: Sharpening of each expert before it votes, for ``surplus``.
         copy_bias: How far each expert favours words of its own document in an answer, in nats, 0 to
@@ -111,6 +119,8 @@ class PrivacyConfig(BaseModel):
     strength: float | None = Field(None, gt=0, allow_inf_nan=False)
     units: int = Field(64, ge=1)
     unsupported: Unsupported = "mark"
+    agreement: AgreementName = "off"
+    sentences: int = Field(1, ge=1)
     clip: float | None = Field(None, gt=0, allow_inf_nan=False)
     expert_power: float = Field(2.0, gt=0, allow_inf_nan=False)
     copy_bias: float = Field(1.0, ge=0, le=10)
@@ -132,6 +142,16 @@ class PrivacyConfig(BaseModel):
                 "guarantee; use public_power or public_top_k, which act on the public model"
             )
         return values
+
+    @property
+    def threshold_delta(self) -> float:
+        """The part of ``delta`` that thresholds of whole answers take."""
+        return 0.0 if self.agreement == "off" else SHARES.threshold_delta * self.delta
+
+    @property
+    def rho(self) -> float:
+        """Rho of zCDP of an answer: with its thresholds it is (``epsilon``, ``delta``)-DP."""
+        return epsilon_to_rho(self.epsilon, self.delta - self.threshold_delta)
 
     @classmethod
     def create(cls, **settings: Unpack[Settings]) -> PrivacyConfig:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from dpicl_rag._other_libraries import NoOrdinaryModel
-from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.accounting.shares import SHARES
 from dpicl_rag.answering.answer_cost import AnswerCost
 from dpicl_rag.answering.answers import (
@@ -19,6 +18,8 @@ from dpicl_rag.answering.answers import (
     in_worker,
 )
 from dpicl_rag.answering.async_stream import AsyncPrivateStream
+from dpicl_rag.answering.ballots import ballots_of
+from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form
 from dpicl_rag.answering.decoding import generate
 from dpicl_rag.answering.experts import OpenAccount, gather, one_each
 from dpicl_rag.answering.few_units import warn_of_few_units
@@ -30,12 +31,13 @@ from dpicl_rag.answering.reading_ahead import read_ahead
 from dpicl_rag.answering.remembered import form_of, released_before
 from dpicl_rag.answering.settlement import Settlement
 from dpicl_rag.answering.support import Support
+from dpicl_rag.answering.whole_answers import whole_answer
 from dpicl_rag.configuration import PrivacyConfig, Settings
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.knowledge.answer_memory import AnswerMemory
 from dpicl_rag.knowledge.joined import as_knowledge
-from dpicl_rag.language_models.base import LanguageModel, Progress
+from dpicl_rag.language_models.base import LanguageModel, Progress, speaks
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.load_language_model import load_language_model
 from dpicl_rag.ledger.account import open_account
@@ -74,6 +76,8 @@ class PrivateContextLLM(NoOrdinaryModel):
             list of these. The public row reads it, so that documents pay for what is news only.
         prefix_cache: Where documents that were read are kept for later questions, for models of
             transformers; by default up to 1 GiB of memory, and nothing on disk.
+        form: Canonical form of a sentence, for answers by agreement: what two experts must have
+            in common to say the same. It is what is shown. Public.
         randomness: Where the coins come from; by default the operating system's generator, or the
             setting ``seed``.
         **settings: Fields of ``PrivacyConfig``: ``epsilon``, ``delta``, ``utility``,
@@ -94,6 +98,7 @@ class PrivateContextLLM(NoOrdinaryModel):
         caller: str | None = None,
         knowledge: Any = None,
         prefix_cache: PrefixCache | None = None,
+        form: CanonicalForm = canonical_form,
         randomness: Randomness | None = None,
         **settings: Unpack[Settings],
     ) -> None:
@@ -102,6 +107,7 @@ class PrivateContextLLM(NoOrdinaryModel):
         self._ledger = ledger
         self._corpus = corpus
         self._caller = caller
+        self._canonical_form = form
         self._knowledge = as_knowledge(knowledge)
         if self._knowledge.memory is not None:
             self._knowledge.memory.require_caller(caller)
@@ -194,6 +200,7 @@ class PrivateContextLLM(NoOrdinaryModel):
             has ended.
         """
         config, model = self.config, copying(self.model, self.config.copy_bias)
+        self._require_agreement(model)
         prompt = self._prompt(question)
         allowance = prompt.allowance(model, config.unit_tokens, config.max_tokens)
         retriever = self._retriever(documents)
@@ -232,6 +239,7 @@ class PrivateContextLLM(NoOrdinaryModel):
                 found=gathered.count,
                 bare=(lambda ids: sum(bare_log_probs(model, prompt, ids))) if informed else None,
             )
+        whole = whole_answer(plan.ladder, config, spend, self._randomness)
         # Begins when the first piece is asked for, inside the stream's own clean-up.
         tokens = generate(
             model=reader,
@@ -241,6 +249,11 @@ class PrivateContextLLM(NoOrdinaryModel):
             max_tokens=config.max_tokens,
             block_tokens=config.block_tokens,
             support=support,
+            whole=whole,
+            ballots=partial(
+                ballots_of, model, prompt, question, gathered, config, self._canonical_form
+            ),
+            tokens_too=config.agreement != "only",
             informed=informed,
             on_progress=on_progress,
         )
@@ -249,6 +262,7 @@ class PrivateContextLLM(NoOrdinaryModel):
             spend=spend,
             corpus=corpus,
             support=support,
+            whole=whole,
             recalled=len(known),
             keep=None if memory is None else lambda answer: memory.keep(question, answer, form),
         )
@@ -409,6 +423,9 @@ class PrivateContextLLM(NoOrdinaryModel):
             "output_tokens": answer.tokens,
             "stopped_by": answer.stopped_by,
             "supported": answer.supported,
+            "by": answer.by,
+            "agreeing": answer.agreeing,
+            "agreeing_within": answer.agreeing_within,
             "from_memory": answer.from_memory,
         }
 
@@ -424,8 +441,20 @@ class PrivateContextLLM(NoOrdinaryModel):
     def _affordable(self, retriever: Retriever, part: float = 1.0) -> Retriever:
         """The search with the noise that a part of the budget pays for, where it is not set."""
         config = self.config
-        whole = epsilon_to_rho(config.epsilon, config.delta)
-        return affordable(retriever, part * whole, config.adjacency)
+        return affordable(retriever, part * config.rho, config.adjacency)
+
+    def _require_agreement(self, model: LanguageModel) -> None:
+        if self.config.agreement == "off":
+            return
+        if not speaks(model):
+            raise ConfigurationError(
+                "experts of this engine cannot answer each by itself yet; use agreement='off', or "
+                "a model of transformers"
+            )
+        if self._ledger is not None:
+            raise ConfigurationError(
+                "the ledger does not book the delta of thresholds yet; use agreement='off' with it"
+            )
 
     def _memory(self, retriever: Retriever) -> AnswerMemory | None:
         """The memory of released answers, if it is that of the documents that are asked."""

@@ -27,6 +27,13 @@ class Shares:
             full range then.
         cheap_tokens: Draws that share a budget where experts gain no more than they need.
         pivotal_tokens_of_examples: As ``pivotal_tokens``, of one synthetic example.
+        threshold_delta: Of an answer's delta, for the thresholds of whole answers. Epsilon is
+            converted to rho at the rest of it.
+        agreement: Of the rho that an answer has for its words, for whole answers.
+        first_noise: Noise of the first count of whole answers, of the units asked for: each later
+            one has half of it.
+        early_steps: Of ``agreement``, for all those counts but the last, which takes the rest.
+        early_threshold: Of the answer's threshold delta, for the thresholds of those counts.
         keys: Of a synthetic corpus, for the counts that find its keys.
         listed_keys: Of that, for words of the public list, where both kinds are counted; the trie
             of other words has more levels to pay.
@@ -39,6 +46,11 @@ class Shares:
     pivotal_tokens_counted: int = 4
     cheap_tokens: int = 10
     pivotal_tokens_of_examples: int = 12
+    threshold_delta: float = 0.5
+    agreement: float = 0.85
+    first_noise: float = 1 / 9
+    early_steps: float = 0.2
+    early_threshold: float = 0.1
     keys: float = 0.1
     listed_keys: float = 0.3
 

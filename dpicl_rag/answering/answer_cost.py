@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.answering.few_units import units_to_agree
 from dpicl_rag.answering.notebook_table import notebook_table
 from dpicl_rag.answering.plan import answer_plan
@@ -26,7 +25,10 @@ class AnswerCost:
         rho: The whole, zCDP.
         search_rho: For finding the units, and how many they are.
         support_rho: For the count of units that support the answer.
-        tokens_rho: For its words: what is left.
+        agreement_rho: For counts of whole sentences, each expert's own. Only units that have a vote
+            pay, where accounting is individual.
+        thresholds: How many documents must say the same, about, at each of those counts.
+        tokens_rho: For its words, token by token: what is left.
         token_rho: What one word costs a unit that has all of it to tell.
         individual: Whether each unit pays for what it tells, and so most units far less.
         units_to_agree: About how many units must say the same, where the utility has such a number.
@@ -39,6 +41,8 @@ class AnswerCost:
     rho: float
     search_rho: float
     support_rho: float
+    agreement_rho: float
+    thresholds: tuple[int, ...]
     tokens_rho: float
     token_rho: float
     individual: bool
@@ -57,16 +61,18 @@ class AnswerCost:
         Raises:
             ConfigurationError: The settings do not fit the retriever, or cost more than the budget.
         """
-        whole = epsilon_to_rho(config.epsilon, config.delta)
-        price = affordable(retriever, whole, config.adjacency).rho(config.adjacency)
+        price = affordable(retriever, config.rho, config.adjacency).rho(config.adjacency)
         plan = answer_plan(config, retriever.stability, price)
+        agreement = config.sentences * plan.ladder_rho
         return AnswerCost(
             epsilon=config.epsilon,
             delta=config.delta,
             rho=plan.rho,
             search_rho=plan.search_rho,
             support_rho=plan.support_rho,
-            tokens_rho=plan.rho - plan.search_rho - plan.support_rho,
+            agreement_rho=agreement,
+            thresholds=tuple(step.threshold for step in plan.ladder),
+            tokens_rho=plan.rho - plan.search_rho - plan.support_rho - agreement,
             token_rho=plan.mechanism.rho,
             individual=plan.individual,
             units_to_agree=units_to_agree(config, plan),
@@ -81,9 +87,12 @@ class AnswerCost:
     def rows(self) -> list[tuple[str, float, str]]:
         """Name, zCDP rho and explanation of every part, and of the whole as the last."""
         alike = "each unit for what it tells of them" if self.individual else "every unit alike"
+        thresholds = " or ".join(map(str, reversed(self.thresholds)))
+        agreement = ("agreement", self.agreement_rho, f"released where about {thresholds} say so")
         return [
             ("search", self.search_rho, "the units near to the question, and their number"),
             ("support", self.support_rho, "whether documents say so: one count of units"),
+            *([agreement] if self.thresholds else []),
             ("words", self.tokens_rho, f"{alike}; {self.token_rho:.4g} at most for one of them"),
             ("whole", self.rho, f"epsilon {self.epsilon:g}, delta {self.delta:g}"),
         ]
@@ -103,7 +112,7 @@ class AnswerCost:
         return {**asdict(self), "answers_left": self.answers_left}
 
     def __str__(self) -> str:
-        lines = [f"{name:<8}  rho {rho:<9.4g}  {what}" for name, rho, what in self.rows()]
+        lines = [f"{name:<9}  rho {rho:<9.4g}  {what}" for name, rho, what in self.rows()]
         return "\n".join([*lines, *self.notes()])
 
     def _repr_html_(self) -> str:

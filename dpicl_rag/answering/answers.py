@@ -21,6 +21,10 @@ StoppedBy = Literal["end", "length", "budget", "unavailable"]
 engine that did not answer. What was released until then is paid for, and the rest refunded."""
 
 
+ReleasedBy = Literal["agreement", "tokens", "memory"]
+"""How an answer came about: experts said the same, tokens were drawn, or it was answered before."""
+
+
 @dataclass(frozen=True, slots=True)
 class PrivateAnswer:
     """A private answer.
@@ -39,6 +43,9 @@ class PrivateAnswer:
             asked, or the answer was closed early or ended by an engine that did not answer.
         from_memory: Whether it was released before, and so costs nothing now.
         recalled: Number of public texts that informed the public row.
+        by: How it came about; None where nothing was released.
+        agreeing: About how many documents say so, by a noisy count; None where none was taken.
+        agreeing_within: That number is nearer than this to the true one, 95 times in 100.
     """
 
     text: str
@@ -51,10 +58,15 @@ class PrivateAnswer:
     supported: bool | None = None
     from_memory: bool = False
     recalled: int = 0
+    by: ReleasedBy | None = None
+    agreeing: int | None = None
+    agreeing_within: int | None = None
 
     def _repr_html_(self) -> str:
         said = {True: "by the documents", False: "not by the documents", None: "not asked"}
         rows = [("supported", "answered before" if self.from_memory else said[self.supported])]
+        if self.agreeing is not None:
+            rows.append(("agreeing", f"about {self.agreeing} (\u00b1{self.agreeing_within})"))
         rows += privacy_rows(self.epsilon, self.delta, self.rho)
         return notebook_table(self.text, [*rows, ("ended by", self.stopped_by)])
 

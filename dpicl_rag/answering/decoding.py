@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from itertools import takewhile
 from typing import Protocol
 
+from dpicl_rag.answering.ballots import Ballots
 from dpicl_rag.answering.experts import Gathered
 from dpicl_rag.answering.privacy_filters import Filter
 from dpicl_rag.answering.prompt_rows import read
 from dpicl_rag.answering.support import Support
+from dpicl_rag.answering.whole_answers import WholeAnswer
 from dpicl_rag.errors import EngineUnavailableError
 from dpicl_rag.language_models.base import (
     BlockRows,
@@ -19,6 +21,7 @@ from dpicl_rag.language_models.base import (
     Input,
     LanguageModel,
     Progress,
+    SpeakingRows,
 )
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.mechanisms.base import Mechanism
@@ -36,6 +39,9 @@ def generate(
     max_tokens: int,
     block_tokens: int = 0,
     support: Support | None = None,
+    whole: WholeAnswer | None = None,
+    ballots: Callable[[], Ballots] | None = None,
+    tokens_too: bool = True,
     informed: Input | None = None,
     on_progress: Progress | None = None,
 ) -> Generator[int, None, None]:
@@ -49,6 +55,9 @@ def generate(
         max_tokens: Most tokens drawn.
         block_tokens: Most tokens proposed to the experts at once; 0 proposes none.
         support: Hears every token that is drawn; its proposal is put to the documents first.
+        whole: Asks experts for whole sentences before a token is drawn.
+        ballots: Makes what reads the experts' sentences; needed for them.
+        tokens_too: Whether tokens are drawn where experts do not agree.
         informed: What the public row reads, see `read`.
         on_progress: Called with the part of the documents that is read, 0 to 1.
 
@@ -63,6 +72,12 @@ def generate(
         if support is not None and support.proposal and support.confirms(rows, prompt.suffix):
             yield from support.proposal.tokens
             return
+        if whole is not None and ballots is not None:
+            assert isinstance(rows, SpeakingRows)
+            yield from whole.speak(rows, prompt.suffix, ballots(), model.tokenizer)
+            if whole.agreed or not tokens_too:
+                yield from sorted(model.tokenizer.stop_tokens)[:1]
+                return
         if block_tokens and isinstance(alone := reading([]), BlockRows):
             draft = GreedyDraft(alone, block_tokens)
         yield from decode(

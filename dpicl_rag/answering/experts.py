@@ -30,10 +30,11 @@ class Expert:
 class Gathered:
     """Inputs of the experts, their mechanism, their filter, and the return of unspent budget.
 
-    ``count`` is the released number of units, if any.
+    ``count`` is the released number of units, if any; ``passages`` are what inputs were made of.
     """
 
     inputs: list[Input] = field(repr=False)
+    passages: list[tuple[str, ...]] = field(repr=False)
     mechanism: Mechanism
     spend: Filter
     count: NoisyCount | None
@@ -142,4 +143,5 @@ def gather(
     except BaseException:
         account.close()
         raise
-    return Gathered([own for _, own in read], mechanism, spend, found.count, account.close)
+    inputs, passages = [own for _, own in read], [expert.passages for expert, _ in read]
+    return Gathered(inputs, passages, mechanism, spend, found.count, account.close)

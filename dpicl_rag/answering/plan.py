@@ -12,11 +12,11 @@ from dpicl_rag.accounting import (
     Budget,
     Stability,
     bounded_range_strength,
-    epsilon_to_rho,
     require_individual,
     strength_for,
 )
 from dpicl_rag.accounting.shares import SHARES
+from dpicl_rag.answering.ladder import Ladder, ladder_within
 from dpicl_rag.answering.privacy_filters import rounded_up
 from dpicl_rag.answering.support import SupportCount
 from dpicl_rag.configuration import PrivacyConfig, UtilityName
@@ -57,6 +57,8 @@ class Plan:
         takes_priors: Whether the label's experts are read without a question too.
         counted: Makes the mechanism for a released number of units that were found; None where
             strength does not follow it.
+        ladder: Counts of whole sentences, each with its threshold; none where tokens are drawn
+            from the start.
     """
 
     mechanism: Mechanism
@@ -68,6 +70,12 @@ class Plan:
     counts: int = 1
     takes_priors: bool = False
     counted: Callable[[NoisyCount], Mechanism] | None = None
+    ladder: Ladder = ()
+
+    @property
+    def ladder_rho(self) -> float:
+        """The part of ``rho`` that counts of one sentence cost any unit at most."""
+        return sum(step.rho for step in self.ladder)
 
     @property
     def support_rho(self) -> float:
@@ -102,14 +110,20 @@ def answer_plan(
     Raises:
         ConfigurationError: The settings do not fit the stability, or cost more than the budget.
     """
-    whole = epsilon_to_rho(config.epsilon, config.delta)
+    whole = config.rho
     support = None
     if config.unsupported != "ignore":
         moved = sum(_to_experts(config, stability).moved(config.adjacency))
         support = SupportCount.within(SHARES.counting(whole), moved)
     beside = search_rho + (0.0 if support is None else counts * support.rho)
-    budget = _budget(config, stability, beside)
-    individual, left = _individual(config, budget.stability), budget.rho
+    ladder = _ladder(config, stability, whole - beside)
+    individual = _individual(config, _to_experts(config, stability))
+    if not individual:
+        # Every unit has paid for the ladder; else only those that had a vote, and they draw with
+        # what they have left.
+        beside += config.sentences * sum(step.rho for step in ladder)
+    budget = _budget(config, stability, beside, config.delta - config.threshold_delta)
+    left = budget.rho
     utility = _utility(config, config.utility or "surplus")
     if config.public_top_k is not None:
         utility = Likeliest(utility, config.public_top_k)
@@ -130,6 +144,7 @@ def answer_plan(
         support=support,
         counts=counts,
         counted=_counted(config, budget) if individual else None,
+        ladder=ladder,
     )
 
 
@@ -149,7 +164,7 @@ def label_plan(
         ConfigurationError: The settings do not fit the method or the stability, or cost more than
             the budget.
     """
-    budget = _budget(config, stability, search_rho)
+    budget = _budget(config, stability, search_rho, config.delta)
     individual = method is None and _individual(config, budget.stability)
     mechanism, priors = (_by_utility(config, budget), False) if method is None else method(budget)
     return Plan(
@@ -182,10 +197,25 @@ def _counted(config: PrivacyConfig, budget: Budget) -> Callable[[NoisyCount], Me
     return mechanism
 
 
-def _budget(config: PrivacyConfig, stability: Stability, search_rho: float) -> Budget:
+def _ladder(config: PrivacyConfig, stability: Stability, rho: float) -> Ladder:
+    """Counts of whole sentences; those of all sentences together cost a part of ``rho``."""
+    if config.agreement == "off" or rho <= 0:
+        return ()
+    return ladder_within(
+        SHARES.agreement * rho / config.sentences,
+        config.threshold_delta / config.sentences,
+        config.units,
+        _to_experts(config, stability),
+        config.adjacency,
+    )
+
+
+def _budget(
+    config: PrivacyConfig, stability: Stability, search_rho: float, delta: float
+) -> Budget:
     return Budget(
         config.epsilon,
-        config.delta,
+        delta,
         config.adjacency,
         _to_experts(config, stability),
         search_rho=search_rho,

@@ -66,6 +66,22 @@ class Filter(Protocol):
         """
         ...
 
+    def can_count(self, rho: float) -> bool:
+        """Whether a count of votes at this price is covered. Depends on public numbers only."""
+        ...
+
+    def pay_votes(self, rho: float, voting: torch.Tensor) -> torch.Tensor:
+        """Charge one count of votes, durably. Call it before the count is drawn.
+
+        Args:
+            rho: What it costs a unit that votes.
+            voting: Which experts would vote, bool [n]. Private.
+
+        Returns:
+            Which of them can pay, and are counted.
+        """
+        ...
+
 
 class FixedFilter:
     """One public budget; every draw costs the same, whatever the experts say.
@@ -134,6 +150,21 @@ class FixedFilter:
         self._charge(cost)
         return counted
 
+    def can_count(self, rho: float) -> bool:
+        """Whether the budget covers it beside what is set aside."""
+        return self._spent + Fraction(rho) + self._aside <= self._budget
+
+    def pay_votes(self, rho: float, voting: torch.Tensor) -> torch.Tensor:
+        """Charge every unit, whether it votes or not.
+
+        Raises:
+            DPICLError: The budget does not cover it; nothing may be released.
+        """
+        if not self.can_count(rho):
+            raise DPICLError("internal error: a charge passed its budget; nothing was released")
+        self._charge(Fraction(rho))
+        return voting
+
     def _charge(self, cost: Fraction) -> None:
         self._spent += cost
         if self._account is not None:
@@ -187,7 +218,7 @@ class IndividualFilter:
         self._bound = bound
         self._worst = worst
         self._search_rho = search_rho
-        self._aside, self._aside_paid = aside, 0.0
+        self._aside, self._aside_paid, self._votes_paid = aside, 0.0, 0.0
         self._account = account
         self._places = places
 
@@ -197,7 +228,7 @@ class IndividualFilter:
     @property
     def rho(self) -> float:
         """The charge so far at its worst, up to the bound; for every unit."""
-        beside = self._search_rho + self._aside_paid
+        beside = self._search_rho + self._aside_paid + self._votes_paid
         return min(beside + self._draws * self._worst, self._bound)
 
     @property
@@ -236,6 +267,20 @@ class IndividualFilter:
         able = counted & self._able.to(counted.device)
         # As float64: a bool times a float is a float32, which may pass a limit.
         self._commit(rho, able.double() * rho)
+        return able
+
+    def can_count(self, rho: float) -> bool:
+        """Always: a unit that cannot pay does not vote, which costs nothing."""
+        return True
+
+    def pay_votes(self, rho: float, voting: torch.Tensor) -> torch.Tensor:
+        """Charge the units that vote and can pay: one that does not moves no count."""
+        self._votes_paid += rho
+        spent = self._spent.cpu()
+        able = voting & (spent + rho <= self._limits.cpu() * (1 - _SUM_MARGIN))
+        charges = able.double() * rho
+        self._spent = (spent + charges).to(self._spent.device)
+        self._commit(rho, charges)
         return able
 
     def _commit(self, most: float, charges: torch.Tensor) -> None:

@@ -33,6 +33,28 @@ def read(
     return model.read(prompt.prefix, [public, *inputs], room=room, on_progress=on_progress)
 
 
+class BareModel:
+    """The public row that reads nothing at all: what it would say by itself.
+
+    Args:
+        model: Its rows are ``BlockRows``.
+        prompt: Public text before and after the document.
+        room: Most tokens behind the prompt.
+    """
+
+    def __init__(self, model: LanguageModel, prompt: Prompt, room: int) -> None:
+        self._rows = read(model, prompt, [], room=room)
+
+    @enough_memory()
+    def log_prob(self, before: Sequence[int], tokens: Sequence[int]) -> float:
+        """Log-probability of tokens after others that all rows have read. At least one."""
+        assert isinstance(self._rows, BlockRows)
+        read_on = (*before, *tokens[:-1])
+        steps = self._rows.extend_each(read_on, len(tokens))
+        self._rows.rewind(len(read_on))
+        return sum(float(step.public[id]) for step, id in zip(steps, tokens, strict=True))
+
+
 @enough_memory()
 def bare_log_probs(model: LanguageModel, prompt: Prompt, tokens: Sequence[int]) -> list[float]:
     """Log-probability of each public token to the public row that reads nothing at all."""

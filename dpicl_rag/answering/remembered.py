@@ -31,6 +31,7 @@ def released_before(text: str, corpus: str, tokenizer: Tokenizer, max_tokens: in
             corpus=corpus,
             supported=True,
             from_memory=True,
+            by="memory",
         )
 
     return PrivateStream(

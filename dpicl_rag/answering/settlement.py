@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dpicl_rag.answering.answers import PrivateAnswer, StoppedBy
+from dpicl_rag.answering.answers import PrivateAnswer, ReleasedBy, StoppedBy
 from dpicl_rag.answering.privacy_filters import Filter
 from dpicl_rag.answering.support import Support
+from dpicl_rag.answering.whole_answers import WholeAnswer
 from dpicl_rag.configuration import PrivacyConfig
 
 UNSUPPORTED = "The documents do not say."
@@ -23,6 +24,7 @@ class Settlement:
         spend: Of the answer; no documents are kept by it.
         corpus: Whose budget paid.
         support: By the documents; None where nobody asks.
+        whole: Sentences on which experts agree; None where they are not asked for them.
         recalled: How many texts of public knowledge were found.
         keep: Remembers an answer that documents support; None where there is no memory.
     """
@@ -31,6 +33,7 @@ class Settlement:
     spend: Filter
     corpus: str
     support: Support | None
+    whole: WholeAnswer | None
     recalled: int
     keep: Callable[[PrivateAnswer], None] | None
 
@@ -39,10 +42,16 @@ class Settlement:
 
     def __call__(self, text: str, tokens: int, stopped: StoppedBy, whole: bool) -> PrivateAnswer:
         """The answer, and what is to be done about it; see `PrivateStream`."""
+        agreed = None if self.whole is None else self.whole.agreed
         supported = None
-        if whole and self.support is not None:
+        if agreed is not None:
+            supported = True  # by what it is
+        elif self.config.agreement == "only":
+            supported = False if whole else None
+        elif whole and self.support is not None:
             supported = self.support.decide(tokens)
-        if self.config.unsupported == "refuse" and not supported:
+        refuses = self.config.unsupported == "refuse" or self.config.agreement == "only"
+        if refuses and not supported:
             # Whether documents support it was not asked where the engine was gone.
             text = "" if stopped == "unavailable" else UNSUPPORTED
         answer = PrivateAnswer(
@@ -54,8 +63,16 @@ class Settlement:
             stopped_by=stopped,
             corpus=self.corpus,
             supported=supported,
+            by=self._by(tokens),
+            agreeing=None if agreed is None else agreed.count,
+            agreeing_within=None if agreed is None else agreed.within,
             recalled=self.recalled,
         )
         if self.keep is not None and supported:
             self.keep(answer)
         return answer
+
+    def _by(self, tokens: int) -> ReleasedBy | None:
+        if self.whole is not None and self.whole.agreed is not None:
+            return "agreement"
+        return "tokens" if tokens and self.config.agreement != "only" else None

@@ -37,6 +37,17 @@ _MOST = 0.5  # of the units found must support a proposal, as far as their numbe
 _PLACES = 16  # are read at once: what many experts say at many places is large
 
 
+def supports(own: float, tokens: int, bare: Callable[[], float]) -> bool:
+    """Whether one expert supports an answer: it finds it likely, and adds to the bare model.
+
+    Args:
+        own: Log-probability of the answer to the expert.
+        tokens: Of the answer; nothing has no support.
+        bare: Log-probability of it to the bare model; asked where it matters alone.
+    """
+    return tokens > 0 and own / tokens > _LIKELY and own - bare() > _NEWS
+
+
 def speaks_against(step: Step, token: int, bare: float) -> torch.Tensor:
     """Experts whose documents say something else here: bool [n].
 

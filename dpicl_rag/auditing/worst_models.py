@@ -10,7 +10,7 @@ import torch
 from dpicl_rag.auditing.neighbours import NeighbourAudit, audit_neighbours
 from dpicl_rag.auditing.subject import Subject
 from dpicl_rag.documents import Document
-from dpicl_rag.language_models.base import Input, Progress
+from dpicl_rag.language_models.base import Continuation, Input, Progress
 from dpicl_rag.mechanisms.step import DenseStep, Step
 
 Speech = Callable[[str, tuple[int, ...]], Sequence[float]]
@@ -32,6 +32,7 @@ class SyntheticModel:
 
     fingerprint = "synthetic"
     context_length = 1 << 20
+    speaks = True
 
     def __init__(
         self, size: int, speech: Speech, stop_tokens: frozenset[int] = frozenset()
@@ -114,6 +115,20 @@ class SyntheticRows:
         said = self._say(())[:, [ids[-1] - ord("a") for ids in continuations]]
         said = torch.log_softmax(said.double(), dim=-1)
         return DenseStep(said[0], said[1:])
+
+    def continue_each(self, token_ids: Sequence[int], most: int) -> list[Continuation]:
+        """What each text says by itself after what was said to all; see ``SpeakingRows``."""
+        before = () if self._history is None else (*self._history, *token_ids)
+        return [self._go_on(text, before, most) for text in self._texts[1:]]
+
+    def _go_on(self, text: str, before: tuple[int, ...], most: int) -> Continuation:
+        said, likely = before, []
+        for _ in range(most):
+            row = torch.log_softmax(torch.tensor(self._speech(text, said)).float(), dim=-1)
+            log_prob, token = row.max(dim=-1)
+            likely.append(float(log_prob))
+            said = (*said, int(token))
+        return Continuation(said[len(before) :], tuple(likely))
 
     def _say(self, history: tuple[int, ...]) -> torch.Tensor:
         rows = [list(self._speech(text, history)) for text in self._texts]

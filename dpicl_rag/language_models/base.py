@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
@@ -77,6 +78,52 @@ class BlockRows(Rows, Protocol):
     def rewind(self, tokens: int) -> None:
         """Forget the last ``tokens`` appended tokens."""
         ...
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Continuation:
+    """What one expert says by itself. Private: a function of its own unit, bit for bit.
+
+    Attributes:
+        tokens: The likeliest token at every place, the one that ends an answer included.
+        log_probs: Log-probability of each to the expert.
+    """
+
+    tokens: tuple[int, ...] = field(repr=False)
+    log_probs: tuple[float, ...] = field(repr=False)
+
+
+@runtime_checkable
+class SpeakingRows(Rows, Protocol):
+    """Rows that can go on each by itself."""
+
+    def continue_each(self, token_ids: Sequence[int], most: int) -> list[Continuation]:
+        """What each expert says after the same tokens; the rows stay as they were.
+
+        Args:
+            token_ids: One or more token ids, appended to every row first.
+            most: How many tokens are said after them. Public: it is how often the rows are read,
+                whatever they say.
+
+        Returns:
+            One of each expert; the public row's is left out.
+        """
+        ...
+
+
+@runtime_checkable
+class Speaking(Protocol):
+    """A language model whose rows are ``SpeakingRows``."""
+
+    @property
+    def speaks(self) -> bool:
+        """Whether they are."""
+        ...
+
+
+def speaks(model: LanguageModel) -> bool:
+    """Whether a model's rows can go on each by itself."""
+    return isinstance(model, Speaking) and model.speaks
 
 
 class LanguageModel(Protocol):

@@ -15,7 +15,7 @@ import torch
 
 from dpicl_rag._packaged import optional
 from dpicl_rag.language_models.packed_rows import PackedRows, forward_each
-from dpicl_rag.language_models.transformers_rows import Batch, Tokens, in_company
+from dpicl_rag.language_models.transformers_rows import Batch, NewTokens, in_company, width_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +25,12 @@ class _Waiting:
     Attributes:
         go_on: Called with the pass's log-probabilities, or None to run it by itself.
         batch: Whose pass.
-        token_ids: The one new token.
+        token_ids: The one new token, or that of each row.
     """
 
     go_on: Callable[[torch.Tensor | None], object]
     batch: PackedRows
-    token_ids: Tokens
+    token_ids: NewTokens
 
 
 class JointPasses:
@@ -73,8 +73,8 @@ class JointPasses:
             for one, found in zip(mine, _joint_passes(mine), strict=True):
                 one.go_on(found)
 
-    def _ask(self, batch: Batch, token_ids: Tokens, keep: int) -> torch.Tensor | None:
-        if not isinstance(batch, PackedRows) or len(token_ids) > 1:
+    def _ask(self, batch: Batch, token_ids: NewTokens, keep: int) -> torch.Tensor | None:
+        if not isinstance(batch, PackedRows) or width_of(token_ids) > 1:
             return None  # of several new tokens there is enough to do
         here = self._greenlets.getcurrent()
         self._waiting.append(_Waiting(here.switch, batch, token_ids))

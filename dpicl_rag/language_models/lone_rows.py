@@ -12,7 +12,13 @@ from dpicl_rag.errors import ContextLengthError
 from dpicl_rag.language_models.attention import as_it_is
 from dpicl_rag.language_models.key_value_cache import KeyValueCache
 from dpicl_rag.language_models.out_of_memory import enough_memory
-from dpicl_rag.language_models.transformers_rows import CachedStates, Tokens, normalised
+from dpicl_rag.language_models.transformers_rows import (
+    CachedStates,
+    NewTokens,
+    Tokens,
+    normalised,
+    width_of,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -68,13 +74,14 @@ class LoneRows:
         """See `Batch.move`."""
         self._used += tokens
 
-    def forward(self, token_ids: Tokens, keep: int) -> torch.Tensor:
+    def forward(self, token_ids: NewTokens, keep: int) -> torch.Tensor:
         """See `Batch.forward`."""
-        if self._used + len(token_ids) > self._room:
+        if self._used + width_of(token_ids) > self._room:
             raise ContextLengthError("more tokens were appended than room was made for")
         found: torch.Tensor | None = None
         for row, (length, cache) in enumerate(self._rows):
-            logits = self._run(cache, length + self._used, token_ids, keep)
+            own = token_ids[row].tolist() if isinstance(token_ids, torch.Tensor) else token_ids
+            logits = self._run(cache, length + self._used, own, keep)
             if found is None:
                 found = logits.new_empty(len(self._rows), *logits.shape[1:], dtype=torch.float32)
             found[row] = normalised(logits.float())[0]

@@ -14,7 +14,13 @@ from dpicl_rag.language_models.attention import Joint, Part, Pass, Reading, Step
 from dpicl_rag.language_models.key_value_cache import KeyValueCache, Layers
 from dpicl_rag.language_models.out_of_memory import enough_memory, is_out_of_memory
 from dpicl_rag.language_models.tiles import NotInvariantError, Tiles
-from dpicl_rag.language_models.transformers_rows import CachedStates, Tokens, normalised
+from dpicl_rag.language_models.transformers_rows import (
+    CachedStates,
+    NewTokens,
+    Tokens,
+    normalised,
+    width_of,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -82,13 +88,20 @@ class PackedRows:
         """See `Batch.move`."""
         self._used += tokens
 
-    def forward(self, token_ids: Tokens, keep: int) -> torch.Tensor:
+    def forward(self, token_ids: NewTokens, keep: int) -> torch.Tensor:
         """See `Batch.forward`."""
         return forward_each([self], [token_ids], keep)[0]
 
     def shares_passes(self, other: PackedRows) -> bool:
         """Whether `forward_each` takes both: they are of one model."""
         return self._passes.model is other._passes.model
+
+    def _in_order(self, token_ids: NewTokens) -> torch.Tensor:
+        """New tokens of each row in the order in which rows are kept, int64 [rows, width]."""
+        device = self._passes.device
+        if isinstance(token_ids, torch.Tensor):
+            return token_ids.to(device)[self._order]
+        return torch.tensor([list(token_ids)], device=device).expand(len(self._order), -1)
 
     def _stepping(self, rows: slice, width: int) -> Stepping:
         return Stepping(self._passes.shared, self._parts(rows), self._used, width)
@@ -152,7 +165,7 @@ class PackedRows:
 
 
 def forward_each(
-    batches: Sequence[PackedRows], token_ids: Sequence[Tokens], keep: int
+    batches: Sequence[PackedRows], token_ids: Sequence[NewTokens], keep: int
 ) -> list[torch.Tensor]:
     """`Batch.forward` for the rows of several answers at once, in passes that they share.
 
@@ -169,10 +182,10 @@ def forward_each(
     Raises:
         ContextLengthError: No room was made for so many tokens.
     """
-    width, passes = len(token_ids[0]), batches[0]._passes
+    width, passes = width_of(token_ids[0]), batches[0]._passes
     if any(batch._used + width > batch._room for batch in batches):
         raise ContextLengthError("more tokens were appended than room was made for")
-    ids = torch.tensor([list(own) for own in token_ids], device=passes.device)
+    ids = [batch._in_order(own) for batch, own in zip(batches, token_ids, strict=True)]
     places = [torch.tensor(batch._order, device=passes.device) for batch in batches]
     firsts = list(accumulate(map(len, places), initial=0))
     found: list[torch.Tensor | None] = [None] * len(batches)
@@ -189,9 +202,7 @@ def forward_each(
         logits = passes.run(
             steppings[0][1] if len(steppings) == 1 else Joint(steppings),
             wide=width >= _WIDE,
-            input_ids=torch.cat(
-                [ids[answer].expand(own.stop - own.start, -1) for answer, own, _ in inside]
-            ),
+            input_ids=torch.cat([ids[answer][own] for answer, own, _ in inside]),
             position_ids=torch.cat(
                 [batches[answer]._position_ids(own, width) for answer, own, _ in inside]
             ),

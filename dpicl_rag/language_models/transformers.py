@@ -79,6 +79,11 @@ class TransformersModel:
         self._copy_bias, self._public_copies = 0.0, False
         self.context_length = context_length_of(config)
 
+    @property
+    def speaks(self) -> bool:
+        """Its rows can go on each by itself, see ``Speaking``."""
+        return True
+
     def with_cache(self, cache: PrefixCache | None) -> TransformersModel:
         """The same weights and tokenizer beside another cache.
 

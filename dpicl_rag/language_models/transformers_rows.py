@@ -10,7 +10,7 @@ from typing import Protocol
 import torch
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.language_models.base import Progress
+from dpicl_rag.language_models.base import Continuation, Progress
 from dpicl_rag.language_models.copy_bias import CopyBias
 from dpicl_rag.language_models.key_value_cache import Layers
 from dpicl_rag.language_models.out_of_memory import enough_memory
@@ -18,10 +18,12 @@ from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.mechanisms.step import DenseStep, Step
 
 Tokens = Sequence[int]
+NewTokens = Tokens | torch.Tensor
+"""The same new tokens for every row, or int64 [rows, width]: those of each. The width is public."""
 
 
 class Batch(Protocol):
-    """Rows of one model that grow by the same tokens, each a function of its own input.
+    """Rows of one model that grow together, each a function of its own input and tokens.
 
     Bit for bit: nothing of a row follows from how many others there are, or what they hold.
 
@@ -31,11 +33,11 @@ class Batch(Protocol):
 
     version: str
 
-    def forward(self, token_ids: Tokens, keep: int) -> torch.Tensor:
+    def forward(self, token_ids: NewTokens, keep: int) -> torch.Tensor:
         """Log-probabilities after the last ``keep`` of some tokens, the batch left where it was.
 
         Args:
-            token_ids: The same new tokens for every row.
+            token_ids: New tokens, as many for every row.
             keep: How many of the last of them are asked for.
 
         Returns:
@@ -48,7 +50,7 @@ class Batch(Protocol):
         ...
 
 
-Company = Callable[[Batch, Tokens, int], torch.Tensor | None]
+Company = Callable[[Batch, NewTokens, int], torch.Tensor | None]
 """`Batch.forward` in a pass that other answers share; None where there is nobody to share it."""
 
 in_company: ContextVar[Company | None] = ContextVar("dpicl_rag_in_company", default=None)
@@ -74,15 +76,40 @@ class TransformersRows:
 
     def extend_each(self, token_ids: Tokens, keep: int) -> list[Step]:
         """Append the same tokens to every row; a step after each of the last ``keep``."""
+        found = self._read_on(token_ids, keep)
+        self._next = found[:, -1]
+        return [_step(found[:, at]) for at in range(keep)]
+
+    def continue_each(self, token_ids: Tokens, most: int) -> list[Continuation]:
+        """What each expert says by itself; see ``SpeakingRows``.
+
+        Rows whose answer has ended are read on with the others: how long one is moves nothing.
+        """
+        said, likely = [], []
+        new: NewTokens = token_ids
+        for _ in range(most):
+            log_probs, tokens = self._read_on(new, keep=1)[:, -1].max(dim=-1)
+            said.append(tokens)
+            likely.append(log_probs)
+            new = tokens[:, None]
+        self.rewind(len(token_ids) + most - 1)
+        places = zip(
+            torch.stack(said, dim=1)[1:].tolist(),
+            torch.stack(likely, dim=1)[1:].tolist(),
+            strict=True,
+        )
+        return [Continuation(tuple(tokens), tuple(own)) for tokens, own in places]
+
+    def _read_on(self, token_ids: NewTokens, keep: int) -> torch.Tensor:
+        """Append tokens; log-probabilities after the last ``keep`` [rows, keep, vocabulary]."""
         self._next = None  # frees its memory
         company = in_company.get()
         # Not in inference mode, which belongs to the thread: others go on meanwhile.
         shared = None if company is None else company(self._batch, token_ids, keep)
         with enough_memory(), torch.inference_mode():
             found = self._forward(token_ids, keep, shared)
-        self._batch.move(len(token_ids))
-        self._next = found[:, -1]
-        return [_step(found[:, at]) for at in range(keep)]
+        self._batch.move(width_of(token_ids))
+        return found
 
     def rewind(self, tokens: int) -> None:
         """Forget the last ``tokens`` appended tokens."""
@@ -116,13 +143,18 @@ class TransformersRows:
         return other
 
     def _forward(
-        self, token_ids: Tokens, keep: int, found: torch.Tensor | None = None
+        self, token_ids: NewTokens, keep: int, found: torch.Tensor | None = None
     ) -> torch.Tensor:
         if found is None:
             found = self._batch.forward(token_ids, keep)
         if self._copy_bias is not None:
             self._copy_bias.apply(found)
         return found
+
+
+def width_of(token_ids: NewTokens) -> int:
+    """How many new tokens every row gets. Public."""
+    return token_ids.shape[1] if isinstance(token_ids, torch.Tensor) else len(token_ids)
 
 
 def _step(rows: torch.Tensor) -> Step:

@@ -15,6 +15,9 @@ from dpicl_rag import _validate
 from dpicl_rag.mechanisms.laplace import bernoulli_exp, discrete_laplace
 from dpicl_rag.mechanisms.randomness import Randomness
 
+# Above the rounding of exponentials (their arguments are below 1,000) and of their sums.
+_ROUNDED_UP = 1 + 1e-11
+
 
 class DiscreteGaussian:
     """Noise for a whole-number query.
@@ -44,6 +47,36 @@ class DiscreteGaussian:
         exact = 1 / (2 * self._variance)
         rho = float(exact)
         return rho if rho >= exact else math.nextafter(rho, math.inf)
+
+    def tail(self, least: int) -> float:
+        """Probability that the noise is ``least`` or more; rounded up.
+
+        Args:
+            least: A whole number.
+        """
+        if least <= 0:
+            return min(1.0, (1.0 - self.tail(1 - least)) * _ROUNDED_UP)
+        twice = 2 * self.sigma**2
+        # Behind the last term there are none that float64 can hold.
+        end = math.ceil(math.sqrt(twice * 800)) + 2
+        terms = [math.exp(-(x * x) / twice) for x in range(end)]
+        whole = 2 * math.fsum(terms) - 1
+        return math.fsum(terms[least:]) / whole * _ROUNDED_UP + math.ulp(0.0)
+
+    def least(self, probability: float) -> int:
+        """The least number, 1 or more, that noise reaches with such a probability at most.
+
+        Args:
+            probability: Above 0.
+        """
+        high = 1
+        while self.tail(high) > probability:
+            high *= 2
+        low = high // 2
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.tail(middle) > probability else (low, middle)
+        return high
 
     def draw(self, randomness: Randomness) -> int:
         """Draw the noise: Algorithm 3, rejection from a discrete Laplace distribution."""

@@ -1,0 +1,99 @@
+"""Agreement: the most frequent key of private units, where enough of them hold it.
+
+Only keys that occur are counted, so no public list of them is needed: thresholded counts
+(Korolova, Kenthapadi, Mishra, Ntoulas 2009, "Releasing Search Queries and Clicks Privately") with
+discrete Gaussian noise. Approximate zCDP (Bun, Steinke 2016, "Concentrated Differential Privacy",
+section 8): rhos add, and deltas add.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dpicl_rag import _validate
+from dpicl_rag.accounting.stability import Adjacency, Stability
+from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.randomness import Randomness
+
+_INTERVAL = 1.96  # sigmas: of normal noise 95 in 100 are nearer
+
+
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    """A key that enough units hold. Public.
+
+    Attributes:
+        key: The key.
+        count: How many hold it, with noise.
+        within: The noise is at most this, 95 times in 100.
+    """
+
+    key: str
+    count: int
+    within: int
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """One noisy count of keys, and the threshold that its largest number must reach.
+
+    A unit whose key occurs without it moves one count. A key that does not occur without the unit
+    is released with probability ``delta`` at most; off that event both corpora have the same
+    counts but for those of common keys. So it is ``delta``-approximate ``rho``-zCDP.
+
+    Attributes:
+        noise: On every count.
+        threshold: The least noisy count that is released.
+        rho: zCDP rho for any unit.
+        delta: Probability that a key is released which one unit alone brings.
+    """
+
+    noise: DiscreteGaussian
+    threshold: int
+    rho: float
+    delta: float
+
+    @staticmethod
+    def within(
+        rho: float, delta: float, stability: Stability, adjacency: Adjacency
+    ) -> Agreement:
+        """The least noise and the lowest threshold that a price pays for.
+
+        Args:
+            rho: zCDP rho, above 0.
+            delta: Above 0 and below 1.
+            stability: From the corpus to those who hold keys.
+            adjacency: Of corpora.
+
+        Raises:
+            ConfigurationError: A number is outside its range.
+        """
+        # Rounded up, so that the price is not above rho.
+        sensitivity = stability.votes_l2(adjacency)
+        sigma = sensitivity / math.sqrt(2 * _validate.positive("rho", rho)) * (1 + 1e-12)
+        noise = DiscreteGaussian(sigma)
+        added, changed = stability.moved(adjacency)
+        # A key that occurs in one of two corpora only is held by no more than ``most`` there, and
+        # there are no more than ``keys`` such keys in both together.
+        most, keys = added + changed, added + 2 * changed
+        threshold = most + noise.least(_validate.probability("delta", delta) / keys)
+        return Agreement(noise, threshold, rho, keys * noise.tail(threshold - most))
+
+    def draw(self, keys: Sequence[str], randomness: Randomness) -> Agreed | None:
+        """Draw every count, and release the key of the largest if it reaches the threshold.
+
+        Args:
+            keys: One of each unit that holds one. Private.
+            randomness: Where the noise comes from.
+        """
+        noisy = {
+            key: count + self.noise.draw(randomness)
+            for key, count in sorted(Counter(keys).items())
+        }
+        found = max(noisy, key=lambda key: (noisy[key], key), default=None)
+        if found is None or noisy[found] < self.threshold:
+            return None
+        return Agreed(found, noisy[found], math.ceil(_INTERVAL * self.noise.sigma))
