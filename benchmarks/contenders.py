@@ -23,6 +23,7 @@ from dpicl_rag import PromptTemplate
 from dpicl_rag.answering.decoding import decode
 from dpicl_rag.answering.privacy_filters import Filter, FixedFilter
 from dpicl_rag.language_models.defaults import default_model
+from dpicl_rag.language_models.key_value_cache import passed_to
 from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
@@ -163,7 +164,7 @@ def invink(loaded: TransformersModel, given: Prompts, tokens: int) -> Timing:
             found = model.generate(
                 ids,
                 attention_mask=mask,
-                past_key_values=cache,
+                **passed_to(model, cache),
                 use_cache=True,
                 max_new_tokens=1,
                 do_sample=True,
@@ -329,7 +330,7 @@ def _forward(model: Any, ids: torch.Tensor, mask: torch.Tensor, cache: Any) -> t
         input_ids=ids,
         attention_mask=mask,
         position_ids=positions,
-        past_key_values=cache,
+        **passed_to(model, cache),
         use_cache=True,
         logits_to_keep=1,
     )

@@ -31,13 +31,13 @@ from dpicl_rag.answering.reading_ahead import read_ahead
 from dpicl_rag.answering.remembered import form_of, released_before
 from dpicl_rag.answering.settlement import Settlement
 from dpicl_rag.answering.support import Support
-from dpicl_rag.answering.whole_answers import whole_answer
+from dpicl_rag.answering.whole_answers import require_agreement, whole_answer
 from dpicl_rag.configuration import PrivacyConfig, Settings
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.knowledge.answer_memory import AnswerMemory
 from dpicl_rag.knowledge.joined import as_knowledge
-from dpicl_rag.language_models.base import LanguageModel, Progress, speaks
+from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.load_language_model import load_language_model
 from dpicl_rag.ledger.account import open_account
@@ -76,8 +76,7 @@ class PrivateContextLLM(NoOrdinaryModel):
             list of these. The public row reads it, so that documents pay for what is news only.
         prefix_cache: Where documents that were read are kept for later questions, for models of
             transformers; by default up to 1 GiB of memory, and nothing on disk.
-        form: Canonical form of a sentence, for answers by agreement: what two experts must have
-            in common to say the same. It is what is shown. Public.
+        form: Canonical form of sentences by agreement, see ``CanonicalForm``. Public.
         randomness: Where the coins come from; by default the operating system's generator, or the
             setting ``seed``.
         **settings: Fields of ``PrivacyConfig``: ``epsilon``, ``delta``, ``utility``,
@@ -107,7 +106,7 @@ class PrivateContextLLM(NoOrdinaryModel):
         self._ledger = ledger
         self._corpus = corpus
         self._caller = caller
-        self._canonical_form = form
+        self._form = form
         self._knowledge = as_knowledge(knowledge)
         if self._knowledge.memory is not None:
             self._knowledge.memory.require_caller(caller)
@@ -200,7 +199,7 @@ class PrivateContextLLM(NoOrdinaryModel):
             has ended.
         """
         config, model = self.config, copying(self.model, self.config.copy_bias)
-        self._require_agreement(model)
+        require_agreement(config, model, self._ledger)
         prompt = self._prompt(question)
         allowance = prompt.allowance(model, config.unit_tokens, config.max_tokens)
         retriever = self._retriever(documents)
@@ -250,9 +249,7 @@ class PrivateContextLLM(NoOrdinaryModel):
             block_tokens=config.block_tokens,
             support=support,
             whole=whole,
-            ballots=partial(
-                ballots_of, model, prompt, question, gathered, config, self._canonical_form
-            ),
+            ballots=partial(ballots_of, model, prompt, question, gathered, config, self._form),
             tokens_too=config.agreement != "only",
             informed=informed,
             on_progress=on_progress,
@@ -416,18 +413,7 @@ class PrivateContextLLM(NoOrdinaryModel):
 
     def public_numbers(self, answer: PrivateAnswer) -> dict[str, Any]:
         """Public numbers that may stand beside an answer, none of which counts inputs."""
-        return {
-            "epsilon": answer.epsilon,
-            "delta": answer.delta,
-            "budget_left": self.budget_left(answer.corpus),
-            "output_tokens": answer.tokens,
-            "stopped_by": answer.stopped_by,
-            "supported": answer.supported,
-            "by": answer.by,
-            "agreeing": answer.agreeing,
-            "agreeing_within": answer.agreeing_within,
-            "from_memory": answer.from_memory,
-        }
+        return {**answer.public_numbers(), "budget_left": self.budget_left(answer.corpus)}
 
     def _prompt(self, question: str) -> Prompt:
         if not question.strip():
@@ -442,19 +428,6 @@ class PrivateContextLLM(NoOrdinaryModel):
         """The search with the noise that a part of the budget pays for, where it is not set."""
         config = self.config
         return affordable(retriever, part * config.rho, config.adjacency)
-
-    def _require_agreement(self, model: LanguageModel) -> None:
-        if self.config.agreement == "off":
-            return
-        if not speaks(model):
-            raise ConfigurationError(
-                "experts of this engine cannot answer each by itself yet; use agreement='off', or "
-                "a model of transformers"
-            )
-        if self._ledger is not None:
-            raise ConfigurationError(
-                "the ledger does not book the delta of thresholds yet; use agreement='off' with it"
-            )
 
     def _memory(self, retriever: Retriever) -> AnswerMemory | None:
         """The memory of released answers, if it is that of the documents that are asked."""

@@ -62,6 +62,20 @@ class PrivateAnswer:
     agreeing: int | None = None
     agreeing_within: int | None = None
 
+    def public_numbers(self) -> dict[str, Any]:
+        """Public numbers that may stand beside the text, none of which counts inputs."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "output_tokens": self.tokens,
+            "stopped_by": self.stopped_by,
+            "supported": self.supported,
+            "from_memory": self.from_memory,
+            "by": self.by,
+            "agreeing": self.agreeing,
+            "agreeing_within": self.agreeing_within,
+        }
+
     def _repr_html_(self) -> str:
         said = {True: "by the documents", False: "not by the documents", None: "not asked"}
         rows = [("supported", "answered before" if self.from_memory else said[self.supported])]

@@ -25,11 +25,13 @@ _WORD = re.compile(r"\w+")
 
 # Words that say nothing by themselves.
 _FUNCTION_WORDS = frozenset(
-    "a about after all also an and any are as at be because been before being but by can could did "
-    "do does for from had has have he her here hers him his how i if in into is it its just me "
-    "more most must my no not of on or our out over shall she should so some such than that the "
-    "their them then there these they this those through to too under until up us very was we "
-    "were what when where which while who whom whose why will with would yes you your".split()
+    """
+    a about after all also an and any are as at be because been before being but by can could did do
+    does for from had has have he her here hers him his how i if in into is it its just me more most
+    must my no not of on or our out over shall she should so some such than that the their them then
+    there these they this those through to too under until up us very was we were what when where
+    which while who whom whose why will with would yes you your
+    """.split()  # noqa: SIM905
 )
 
 
@@ -79,9 +81,7 @@ class Ballots:
         each = zip(said, self._words, strict=True)
         return [self._vote(before, own, words) for own, words in each]
 
-    def _vote(
-        self, before: Sequence[int], said: Continuation, words: frozenset[str]
-    ) -> str | None:
+    def _vote(self, before: Sequence[int], said: Continuation, words: frozenset[str]) -> str | None:
         sentence = self._sentence(said)
         if sentence is None:
             return None
@@ -131,6 +131,4 @@ def ballots_of(
 ) -> Ballots:
     """What reads the sentences of those experts that were gathered."""
     bare = BareModel(model, prompt, config.max_tokens)
-    return Ballots(
-        model.tokenizer, question, gathered.passages, form, bare.log_prob, config.stop
-    )
+    return Ballots(model.tokenizer, question, gathered.passages, form, bare.log_prob, config.stop)

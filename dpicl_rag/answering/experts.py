@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from dpicl_rag.answering.plan import Plan
-from dpicl_rag.answering.privacy_filters import Filter, privacy_filter
+from dpicl_rag.answering.privacy_filters import AnswerFilter, privacy_filter
 from dpicl_rag.documents import Document
 from dpicl_rag.language_models.base import Input
 from dpicl_rag.language_models.out_of_memory import enough_memory
@@ -34,11 +34,11 @@ class Gathered:
     """
 
     inputs: list[Input] = field(repr=False)
-    passages: list[tuple[str, ...]] = field(repr=False)
     mechanism: Mechanism
-    spend: Filter
+    spend: AnswerFilter
     count: NoisyCount | None
     close: Callable[[], None]
+    passages: Sequence[Sequence[str]] = field(default=(), repr=False)
 
 
 def one_each(units: Mapping[str, Sequence[Document]]) -> list[Expert]:
@@ -144,4 +144,4 @@ def gather(
         account.close()
         raise
     inputs, passages = [own for _, own in read], [expert.passages for expert, _ in read]
-    return Gathered(inputs, passages, mechanism, spend, found.count, account.close)
+    return Gathered(inputs, mechanism, spend, found.count, account.close, passages)

@@ -34,6 +34,9 @@ from dpicl_rag.mechanisms.utilities import (
 )
 from dpicl_rag.retrieval.count import NoisyCount
 
+# Something is left for tokens where counts of support take much.
+_MOST_OF_AGREEMENT = 0.95
+
 # Nats that all experts together add to a token at most, where their number is known; and what they
 # must be able to add for any word to be carried. With less the public answer is useless.
 _MOST_NATS, _LEAST_NATS = 40.0, 6.0
@@ -116,7 +119,7 @@ def answer_plan(
         moved = sum(_to_experts(config, stability).moved(config.adjacency))
         support = SupportCount.within(SHARES.counting(whole), moved)
     beside = search_rho + (0.0 if support is None else counts * support.rho)
-    ladder = _ladder(config, stability, whole - beside)
+    ladder = _ladder(config, stability, whole - search_rho, whole - beside)
     individual = _individual(config, _to_experts(config, stability))
     if not individual:
         # Every unit has paid for the ladder; else only those that had a vote, and they draw with
@@ -197,12 +200,19 @@ def _counted(config: PrivacyConfig, budget: Budget) -> Callable[[NoisyCount], Me
     return mechanism
 
 
-def _ladder(config: PrivacyConfig, stability: Stability, rho: float) -> Ladder:
-    """Counts of whole sentences; those of all sentences together cost a part of ``rho``."""
-    if config.agreement == "off" or rho <= 0:
+def _ladder(config: PrivacyConfig, stability: Stability, words: float, most: float) -> Ladder:
+    """Counts of whole sentences; those of all sentences together leave some of ``most``.
+
+    Args:
+        config: Public settings.
+        stability: From the corpus to the units that are found.
+        words: zCDP rho of the answer without its search.
+        most: The same without the counts of support.
+    """
+    if config.agreement == "off" or most <= 0:
         return ()
     return ladder_within(
-        SHARES.agreement * rho / config.sentences,
+        min(SHARES.agreement * words, _MOST_OF_AGREEMENT * most) / config.sentences,
         config.threshold_delta / config.sentences,
         config.units,
         _to_experts(config, stability),
@@ -210,9 +220,7 @@ def _ladder(config: PrivacyConfig, stability: Stability, rho: float) -> Ladder:
     )
 
 
-def _budget(
-    config: PrivacyConfig, stability: Stability, search_rho: float, delta: float
-) -> Budget:
+def _budget(config: PrivacyConfig, stability: Stability, search_rho: float, delta: float) -> Budget:
     return Budget(
         config.epsilon,
         delta,

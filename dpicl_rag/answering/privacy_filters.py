@@ -66,6 +66,10 @@ class Filter(Protocol):
         """
         ...
 
+
+class AnswerFilter(Filter, Protocol):
+    """Pays for counts of votes, too."""
+
     def can_count(self, rho: float) -> bool:
         """Whether a count of votes at this price is covered. Depends on public numbers only."""
         ...
@@ -340,7 +344,7 @@ def privacy_filter(
     most: float | None = None,
     search_rho: float = 0.0,
     aside: float = 0.0,
-) -> Filter:
+) -> AnswerFilter:
     """The filter by which experts pay from an account.
 
     Args:

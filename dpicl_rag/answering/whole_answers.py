@@ -9,19 +9,24 @@ agreement").
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 
 from dpicl_rag.answering.ballots import Ballots
 from dpicl_rag.answering.ladder import Ladder
-from dpicl_rag.answering.privacy_filters import Filter
+from dpicl_rag.answering.privacy_filters import AnswerFilter
 from dpicl_rag.configuration import PrivacyConfig
-from dpicl_rag.language_models.base import SpeakingRows
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.language_models.base import LanguageModel, SpeakingRows, speaks
 from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.mechanisms.agreement import Agreed, Agreement
 from dpicl_rag.mechanisms.randomness import Randomness
 
 _END = "."
+
+if TYPE_CHECKING:
+    from dpicl_rag.ledger import Ledger
 
 
 class WholeAnswer:
@@ -41,7 +46,7 @@ class WholeAnswer:
     def __init__(
         self,
         ladder: Ladder,
-        spend: Filter,
+        spend: AnswerFilter,
         randomness: Randomness,
         *,
         sentences: int,
@@ -100,9 +105,30 @@ class WholeAnswer:
 
 
 def whole_answer(
-    ladder: Ladder, config: PrivacyConfig, spend: Filter, randomness: Randomness
+    ladder: Ladder, config: PrivacyConfig, spend: AnswerFilter, randomness: Randomness
 ) -> WholeAnswer | None:
     """What asks experts for whole sentences; None where the settings do not."""
     if not ladder:
         return None
-    return WholeAnswer(ladder, spend, randomness, sentences=config.sentences, most=config.max_tokens)
+    return WholeAnswer(
+        ladder, spend, randomness, sentences=config.sentences, most=config.max_tokens
+    )
+
+
+def require_agreement(config: PrivacyConfig, model: LanguageModel, ledger: Ledger | None) -> None:
+    """Raise where settings ask for whole sentences and cannot have them. Nothing is paid yet.
+
+    Raises:
+        ConfigurationError: Rows of the model do not go on each by itself, or there is a ledger.
+    """
+    if config.agreement == "off":
+        return
+    if not speaks(model):
+        raise ConfigurationError(
+            "experts of this engine cannot answer each by itself yet; use agreement='off', or a "
+            "model of transformers"
+        )
+    if ledger is not None:
+        raise ConfigurationError(
+            "the ledger does not book the delta of thresholds yet; use agreement='off' with it"
+        )

@@ -5,12 +5,29 @@ Keys carry their own position (rotary or learned), so the slot they stand in say
 
 from __future__ import annotations
 
+import inspect
+from typing import TYPE_CHECKING, Any
+
 import torch
+
+if TYPE_CHECKING:
+    from transformers.cache_utils import Cache
 
 Layers = list[tuple[torch.Tensor, torch.Tensor]]
 """Per layer keys and values of one sequence, each [heads, tokens, head size]."""
 
 _STEP = 32  # slots that are added at a time: kernels are made once for each shape
+
+
+def passed_to(model: torch.nn.Module, cache: Cache | None) -> dict[str, Any]:
+    """A cache as an argument of a model: transformers has renamed it in version 5.24.
+
+    Args:
+        model: Of transformers.
+        cache: The cache.
+    """
+    named = inspect.signature(model.forward).parameters
+    return {"cache" if "cache" in named else "past_key_values": cache}
 
 
 class KeyValueCache:

@@ -10,7 +10,7 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 
 from dpicl_rag.errors import ContextLengthError
 from dpicl_rag.language_models.attention import as_it_is
-from dpicl_rag.language_models.key_value_cache import KeyValueCache
+from dpicl_rag.language_models.key_value_cache import KeyValueCache, passed_to
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.language_models.transformers_rows import (
     CachedStates,
@@ -97,7 +97,7 @@ class LoneRows:
                 input_ids=torch.tensor([list(token_ids)], device=device),
                 attention_mask=torch.ones(1, used + width, dtype=torch.long, device=device),
                 position_ids=torch.arange(used, used + width, device=device)[None],
-                past_key_values=Cache(layers=layers),
+                **passed_to(self._model, Cache(layers=layers)),
                 use_cache=True,
                 logits_to_keep=keep,
             ).logits

@@ -11,7 +11,7 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 
 from dpicl_rag.errors import ContextLengthError
 from dpicl_rag.language_models.attention import Joint, Part, Pass, Reading, Stepping, installed
-from dpicl_rag.language_models.key_value_cache import KeyValueCache, Layers
+from dpicl_rag.language_models.key_value_cache import KeyValueCache, Layers, passed_to
 from dpicl_rag.language_models.out_of_memory import enough_memory, is_out_of_memory
 from dpicl_rag.language_models.tiles import NotInvariantError, Tiles
 from dpicl_rag.language_models.transformers_rows import (
@@ -274,7 +274,7 @@ class _Passes:
             Tiles(wide),
             torch.autocast(self.device.type, enabled=False),
         ):
-            found = called(use_cache=True, past_key_values=Cache(layers=layers), **inputs)
+            found = called(use_cache=True, **passed_to(called, Cache(layers=layers)), **inputs)
         if current.attended != self._depth:
             # Nothing may be drawn from rows that lack their beginning.
             raise NotInvariantError

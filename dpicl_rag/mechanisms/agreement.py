@@ -57,9 +57,7 @@ class Agreement:
     delta: float
 
     @staticmethod
-    def within(
-        rho: float, delta: float, stability: Stability, adjacency: Adjacency
-    ) -> Agreement:
+    def within(rho: float, delta: float, stability: Stability, adjacency: Adjacency) -> Agreement:
         """The least noise and the lowest threshold that a price pays for.
 
         Args:
@@ -90,8 +88,7 @@ class Agreement:
             randomness: Where the noise comes from.
         """
         noisy = {
-            key: count + self.noise.draw(randomness)
-            for key, count in sorted(Counter(keys).items())
+            key: count + self.noise.draw(randomness) for key, count in sorted(Counter(keys).items())
         }
         found = max(noisy, key=lambda key: (noisy[key], key), default=None)
         if found is None or noisy[found] < self.threshold:

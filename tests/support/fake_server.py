@@ -19,6 +19,7 @@ from typing import Any, Self
 
 import torch
 
+from dpicl_rag.language_models.key_value_cache import passed_to
 from dpicl_rag.language_models.transformers import TransformersModel
 
 SECRET = "zanzibar-4471"
@@ -174,7 +175,7 @@ class KeptRows:
         with _COMPUTING, torch.inference_mode():
             kept = copy.deepcopy(self._kept.pop(prompt[:-1], None))
             ids = torch.tensor([prompt if kept is None else prompt[-1:]])
-            found = self._model._model(ids, past_key_values=kept, use_cache=True)
+            found = self._model._model(ids, use_cache=True, **passed_to(self._model._model, kept))
             self._kept[prompt] = found.past_key_values
             row = torch.log_softmax(found.logits[0, -1].float(), dim=-1).topk(self._shown)
         return list(zip(row.indices.tolist(), row.values.tolist(), strict=True))

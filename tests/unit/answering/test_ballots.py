@@ -1,0 +1,95 @@
+"""Who may vote, and for what."""
+
+import pytest
+
+from dpicl_rag.answering.ballots import Ballots
+from dpicl_rag.answering.canonical_form import canonical_form
+from dpicl_rag.language_models.base import Continuation
+
+END = 0
+
+
+class Letters:
+    """A token a letter; 0 ends an answer."""
+
+    stop_tokens = frozenset({END})
+
+    def decode(self, token_ids):
+        return "".join(map(chr, token_ids))
+
+
+def said(text, log_prob=-0.1, end=True):
+    ids = (*map(ord, text), *([END] if end else []))
+    return Continuation(ids, (log_prob,) * len(ids))
+
+
+def vote(text, document, *, log_prob=-0.1, bare=-2.0, end=True, form=canonical_form, stop=()):
+    made = Ballots(
+        Letters(),
+        "How long does a refund take?",
+        [[document]],
+        form,
+        lambda before, tokens: bare * len(tokens),
+        stop,
+    )
+    return made.votes((), [said(text, log_prob, end)])[0]
+
+
+def test_what_a_document_says_is_a_vote():
+    assert vote("A refund takes nine days.", "We refund: nine Days, it takes.") == (
+        "A refund takes nine days"
+    )
+
+
+def test_a_word_that_the_document_lacks_has_no_vote():
+    assert vote("A refund takes two days.", "It takes nine days.") is None
+    assert vote("The answer is 2222.", "Her card number is 222.") is None
+
+
+def test_words_of_the_question_and_small_words_may_be_missing():
+    assert vote("It does take nine.", "nine") == "It does take nine"
+
+
+@pytest.mark.parametrize(("log_prob", "bare"), [(-1.1, -9.0), (-0.1, -0.2)])
+def test_what_the_document_does_not_add_has_no_vote(log_prob, bare):
+    assert vote("nine days.", "nine days", log_prob=log_prob, bare=bare) is None
+
+
+def test_a_sentence_that_does_not_end_has_no_vote():
+    assert vote("nine days", "nine days", end=False) is None
+    assert vote("nine days. And", "nine days", end=False) == "nine days"
+    assert vote("nine days", "nine days") == "nine days"
+    assert vote("nine days#then", "nine days", end=False, stop=("#",)) == "nine days"
+
+
+def raises(text):
+    raise ValueError(text)
+
+
+@pytest.mark.parametrize("form", [raises, lambda text: None, lambda text: "  ", lambda text: 3])
+def test_a_form_that_fails_for_one_unit_takes_its_vote_and_tells_nobody(form):
+    assert vote("nine days.", "nine days", form=form) is None
+
+
+def test_a_ballot_is_a_function_of_its_own_unit():
+    documents = [["nine days"], ["two days"], ["nothing"]]
+    words = [said("nine days."), said("two days."), said("nine days.")]
+
+    def votes(which):
+        made = Ballots(
+            Letters(),
+            "?",
+            [documents[at] for at in which],
+            canonical_form,
+            lambda before, tokens: -2.0 * len(tokens),
+        )
+        return made.votes((), [words[at] for at in which])
+
+    assert votes([0, 1, 2]) == ["nine days", "two days", None]
+    assert votes([2, 0]) == [None, "nine days"]
+
+
+def test_nothing_private_is_shown():
+    made = Ballots(Letters(), "?", [["secret"]], canonical_form, lambda before, tokens: 0.0)
+    assert repr(made) == "Ballots(<private>)"
+    assert "115" not in repr(said("secret"))
