@@ -113,7 +113,8 @@ def test_what_enough_units_say_is_released(accounting):
     # The made-up tokenizer spells a word in bytes when it reads, from zero when it writes.
     spelt = "".join(chr(ord("a") + byte) for byte in b"refund.")
     assert (found.text, found.by, found.supported) == (spelt, "agreement", True)
-    assert abs(found.agreeing - 60) < 60 and found.agreeing_within > 0
+    assert abs(found.agreeing - 60) < 60
+    assert found.agreeing_within > 0
     assert found.stopped_by == "end"
     assert found.rho <= 0.015 if accounting == "individual" else found.rho <= 0.06
 
