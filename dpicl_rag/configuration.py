@@ -144,14 +144,24 @@ class PrivacyConfig(BaseModel):
         return values
 
     @property
-    def threshold_delta(self) -> float:
-        """The part of ``delta`` that thresholds of whole answers take."""
-        return 0.0 if self.agreement == "off" else SHARES.threshold_delta * self.delta
+    def conversion_delta(self) -> float:
+        """The part of ``delta`` at which epsilon becomes rho; the rest is for thresholds."""
+        return self.delta if self.agreement == "off" else (1 - SHARES.threshold_delta) * self.delta
 
     @property
     def rho(self) -> float:
         """Rho of zCDP of an answer: with its thresholds it is (``epsilon``, ``delta``)-DP."""
-        return epsilon_to_rho(self.epsilon, self.delta - self.threshold_delta)
+        return epsilon_to_rho(self.epsilon, self.conversion_delta)
+
+    def threshold_delta(self, *, booked: bool) -> float:
+        """What thresholds of one answer cost, of ``delta``.
+
+        Args:
+            booked: Whether a ledger books it, whose pool is for many answers.
+        """
+        if self.agreement == "off":
+            return 0.0
+        return (SHARES.threshold_under_ledger if booked else SHARES.threshold_delta) * self.delta
 
     @classmethod
     def create(cls, **settings: Unpack[Settings]) -> PrivacyConfig:

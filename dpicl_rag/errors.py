@@ -85,6 +85,19 @@ class KnowledgeError(DPICLError):
     """A source of public knowledge, such as the memory of answers, cannot be used."""
 
 
+class DeltaSpentError(DPICLError):
+    """A budget has no delta left for the thresholds of answers by agreement.
+
+    Nothing is spent, and nothing was looked at.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the budget has no delta left for thresholds: set more of it apart "
+            "(`dpicl-rag budget set --thresholds 0.5`), or use agreement='auto', which draws tokens"
+        )
+
+
 class BudgetExceededError(DPICLError):
     """A budget cannot pay for the request; nothing was run and nothing was released.
 

@@ -172,6 +172,7 @@ class PrivateContextLLM(NoOrdinaryModel):
 
         Raises:
             BudgetExceededError: A budget of the ledger cannot pay for the first token.
+            DeltaSpentError: Nor for thresholds, with ``agreement="only"``.
             ConfigurationError: The settings do not fit the retriever, or the question is too long,
                 or the memory is that of another corpus.
             EngineUnavailableError: The engine does not answer before the documents are searched.
@@ -199,7 +200,7 @@ class PrivateContextLLM(NoOrdinaryModel):
             has ended.
         """
         config, model = self.config, copying(self.model, self.config.copy_bias)
-        require_agreement(config, model, self._ledger)
+        require_agreement(config, model)
         prompt = self._prompt(question)
         allowance = prompt.allowance(model, config.unit_tokens, config.max_tokens)
         retriever = self._retriever(documents)
@@ -217,7 +218,8 @@ class PrivateContextLLM(NoOrdinaryModel):
             )
         retriever = self._affordable(retriever, SHARES.search_of_proposal if proposal else 1.0)
         opening, price = self._opening(retriever), retriever.rho(config.adjacency)
-        plan = answer_plan(config, retriever.stability, price, counts=2 if proposal else 1)
+        booked, counts = self._ledger is not None, 2 if proposal else 1
+        plan = answer_plan(config, retriever.stability, price, counts, booked=booked)
         warn_of_few_units(config, retriever, plan)
         gathered = gather(
             question=question,
@@ -238,7 +240,7 @@ class PrivateContextLLM(NoOrdinaryModel):
                 found=gathered.count,
                 bare=(lambda ids: sum(bare_log_probs(model, prompt, ids))) if informed else None,
             )
-        whole = whole_answer(plan.ladder, config, spend, self._randomness)
+        whole = whole_answer(plan.ladder, config, gathered, self._randomness)
         # Begins when the first piece is asked for, inside the stream's own clean-up.
         tokens = generate(
             model=reader,
@@ -372,7 +374,7 @@ class PrivateContextLLM(NoOrdinaryModel):
         """
         retriever = self._retriever(documents)
         left = self.budget_left(self._booked_under(retriever))
-        return AnswerCost.of(self.config, retriever, left)
+        return AnswerCost.of(self.config, retriever, left, booked=self._ledger is not None)
 
     def warm(
         self,

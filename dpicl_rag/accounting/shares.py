@@ -29,6 +29,7 @@ class Shares:
         pivotal_tokens_of_examples: As ``pivotal_tokens``, of one synthetic example.
         threshold_delta: Of an answer's delta, for the thresholds of whole answers. Epsilon is
             converted to rho at the rest of it.
+        threshold_under_ledger: The same under a ledger, whose pool of delta is for many answers.
         agreement: Of the rho that an answer has for its words, for whole answers.
         first_noise: Noise of the first count of whole answers, of the units asked for: each later
             one has half of it.
@@ -47,6 +48,7 @@ class Shares:
     cheap_tokens: int = 10
     pivotal_tokens_of_examples: int = 12
     threshold_delta: float = 0.5
+    threshold_under_ledger: float = 1e-4
     agreement: float = 0.85
     first_noise: float = 1 / 9
     early_steps: float = 0.2

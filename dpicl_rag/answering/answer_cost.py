@@ -50,19 +50,26 @@ class AnswerCost:
     budget_left: float | None
 
     @staticmethod
-    def of(config: PrivacyConfig, retriever: Retriever, budget_left: float | None) -> AnswerCost:
+    def of(
+        config: PrivacyConfig,
+        retriever: Retriever,
+        budget_left: float | None,
+        *,
+        booked: bool = False,
+    ) -> AnswerCost:
         """The cost with these settings. Nothing is searched.
 
         Args:
             config: Public settings.
             retriever: Where its units come from.
             budget_left: See the attribute.
+            booked: Whether a ledger books what thresholds cost.
 
         Raises:
             ConfigurationError: The settings do not fit the retriever, or cost more than the budget.
         """
         price = affordable(retriever, config.rho, config.adjacency).rho(config.adjacency)
-        plan = answer_plan(config, retriever.stability, price)
+        plan = answer_plan(config, retriever.stability, price, booked=booked)
         agreement = config.sentences * plan.ladder_rho
         return AnswerCost(
             epsilon=config.epsilon,

@@ -9,6 +9,7 @@ from typing import Protocol
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.privacy_filters import AnswerFilter, privacy_filter
 from dpicl_rag.documents import Document
+from dpicl_rag.errors import DeltaSpentError
 from dpicl_rag.language_models.base import Input
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.ledger import Account
@@ -30,7 +31,8 @@ class Expert:
 class Gathered:
     """Inputs of the experts, their mechanism, their filter, and the return of unspent budget.
 
-    ``count`` is the released number of units, if any; ``passages`` are what inputs were made of.
+    ``count`` is the released number of units, if any; ``passages`` are what inputs were made of;
+    ``thresholds`` is whether a ledger pays for those of whole answers. Public.
     """
 
     inputs: list[Input] = field(repr=False)
@@ -39,6 +41,7 @@ class Gathered:
     count: NoisyCount | None
     close: Callable[[], None]
     passages: Sequence[Sequence[str]] = field(default=(), repr=False)
+    thresholds: bool = True
 
 
 def one_each(units: Mapping[str, Sequence[Document]]) -> list[Expert]:
@@ -72,7 +75,7 @@ class OpenAccount(Protocol):
     """Opens the account of an answer, see `dpicl_rag.ledger.open_account`."""
 
     def __call__(
-        self, *, rho: float, at_least: float | None, units: Sequence[str] | None
+        self, *, rho: float, at_least: float | None, units: Sequence[str] | None, delta: float
     ) -> Account:
         """Open it."""
         ...
@@ -106,6 +109,7 @@ def gather(
 
     Raises:
         BudgetExceededError: The ledger cannot pay for the search and one draw.
+        DeltaSpentError: Its pool cannot pay for thresholds, and no token may be drawn.
         ConfigurationError: The ledger's budget of a unit is below the price of the search.
         ModelError: There is not enough memory.
     """
@@ -113,8 +117,11 @@ def gather(
     units = None if search is None else search.units
     first = plan.search_rho + plan.support_rho + plan.mechanism.rho
     least = first if units is None else None
-    account = open_account(rho=plan.rho, at_least=least, units=units)
+    account = open_account(rho=plan.rho, at_least=least, units=units, delta=plan.threshold_delta)
+    thresholds = account.delta >= plan.threshold_delta
     try:
+        if not thresholds and plan.only_agreement:
+            raise DeltaSpentError
         account.require(plan.search_rho, "the search costs", "give the search more noise (sigma)")
         # Whether a unit is counted depends on its own spend and on public numbers only.
         admitted = account.able(plan.search_rho) if account.individual else None
@@ -144,4 +151,4 @@ def gather(
         account.close()
         raise
     inputs, passages = [own for _, own in read], [expert.passages for expert, _ in read]
-    return Gathered(inputs, mechanism, spend, found.count, account.close, passages)
+    return Gathered(inputs, mechanism, spend, found.count, account.close, passages, thresholds)

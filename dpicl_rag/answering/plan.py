@@ -62,6 +62,8 @@ class Plan:
             strength does not follow it.
         ladder: Counts of whole sentences, each with its threshold; none where tokens are drawn
             from the start.
+        threshold_delta: What all thresholds cost together.
+        only_agreement: Whether no token is drawn where experts do not agree.
     """
 
     mechanism: Mechanism
@@ -74,6 +76,8 @@ class Plan:
     takes_priors: bool = False
     counted: Callable[[NoisyCount], Mechanism] | None = None
     ladder: Ladder = ()
+    threshold_delta: float = 0.0
+    only_agreement: bool = False
 
     @property
     def ladder_rho(self) -> float:
@@ -100,7 +104,12 @@ class Plan:
 
 
 def answer_plan(
-    config: PrivacyConfig, stability: Stability, search_rho: float, counts: int = 1
+    config: PrivacyConfig,
+    stability: Stability,
+    search_rho: float,
+    counts: int = 1,
+    *,
+    booked: bool = False,
 ) -> Plan:
     """The plan of an answer of up to ``max_tokens`` draws.
 
@@ -109,6 +118,7 @@ def answer_plan(
         stability: From the corpus to the units that are found.
         search_rho: zCDP rho that the search costs any unit at most.
         counts: Of support, at most.
+        booked: Whether a ledger books what thresholds cost.
 
     Raises:
         ConfigurationError: The settings do not fit the stability, or cost more than the budget.
@@ -119,13 +129,14 @@ def answer_plan(
         moved = sum(_to_experts(config, stability).moved(config.adjacency))
         support = SupportCount.within(SHARES.counting(whole), moved)
     beside = search_rho + (0.0 if support is None else counts * support.rho)
-    ladder = _ladder(config, stability, whole - search_rho, whole - beside)
+    delta = config.threshold_delta(booked=booked)
+    ladder = _ladder(config, stability, whole - search_rho, whole - beside, delta)
     individual = _individual(config, _to_experts(config, stability))
     if not individual:
         # Every unit has paid for the ladder; else only those that had a vote, and they draw with
         # what they have left.
         beside += config.sentences * sum(step.rho for step in ladder)
-    budget = _budget(config, stability, beside, config.delta - config.threshold_delta)
+    budget = _budget(config, stability, beside, config.conversion_delta)
     left = budget.rho
     utility = _utility(config, config.utility or "surplus")
     if config.public_top_k is not None:
@@ -148,6 +159,8 @@ def answer_plan(
         counts=counts,
         counted=_counted(config, budget) if individual else None,
         ladder=ladder,
+        threshold_delta=delta if ladder else 0.0,
+        only_agreement=config.agreement == "only",
     )
 
 
@@ -200,7 +213,9 @@ def _counted(config: PrivacyConfig, budget: Budget) -> Callable[[NoisyCount], Me
     return mechanism
 
 
-def _ladder(config: PrivacyConfig, stability: Stability, words: float, most: float) -> Ladder:
+def _ladder(
+    config: PrivacyConfig, stability: Stability, words: float, most: float, delta: float
+) -> Ladder:
     """Counts of whole sentences; those of all sentences together leave some of ``most``.
 
     Args:
@@ -208,12 +223,13 @@ def _ladder(config: PrivacyConfig, stability: Stability, words: float, most: flo
         stability: From the corpus to the units that are found.
         words: zCDP rho of the answer without its search.
         most: The same without the counts of support.
+        delta: Of all thresholds.
     """
     if config.agreement == "off" or most <= 0:
         return ()
     return ladder_within(
         min(SHARES.agreement * words, _MOST_OF_AGREEMENT * most) / config.sentences,
-        config.threshold_delta / config.sentences,
+        delta / config.sentences,
         config.units,
         _to_experts(config, stability),
         config.adjacency,

@@ -74,12 +74,13 @@ class AnswerFilter(Filter, Protocol):
         """Whether a count of votes at this price is covered. Depends on public numbers only."""
         ...
 
-    def pay_votes(self, rho: float, voting: torch.Tensor) -> torch.Tensor:
+    def pay_votes(self, rho: float, voting: torch.Tensor, delta: float) -> torch.Tensor:
         """Charge one count of votes, durably. Call it before the count is drawn.
 
         Args:
             rho: What it costs a unit that votes.
             voting: Which experts would vote, bool [n]. Private.
+            delta: What its threshold costs.
 
         Returns:
             Which of them can pay, and are counted.
@@ -158,7 +159,7 @@ class FixedFilter:
         """Whether the budget covers it beside what is set aside."""
         return self._spent + Fraction(rho) + self._aside <= self._budget
 
-    def pay_votes(self, rho: float, voting: torch.Tensor) -> torch.Tensor:
+    def pay_votes(self, rho: float, voting: torch.Tensor, delta: float) -> torch.Tensor:
         """Charge every unit, whether it votes or not.
 
         Raises:
@@ -166,13 +167,13 @@ class FixedFilter:
         """
         if not self.can_count(rho):
             raise DPICLError("internal error: a charge passed its budget; nothing was released")
-        self._charge(Fraction(rho))
+        self._charge(Fraction(rho), delta)
         return voting
 
-    def _charge(self, cost: Fraction) -> None:
+    def _charge(self, cost: Fraction, delta: float = 0.0) -> None:
         self._spent += cost
         if self._account is not None:
-            self._account.pay(float(cost))
+            self._account.pay(float(cost), delta=delta)
 
 
 class IndividualFilter:
@@ -277,19 +278,19 @@ class IndividualFilter:
         """Always: a unit that cannot pay does not vote, which costs nothing."""
         return True
 
-    def pay_votes(self, rho: float, voting: torch.Tensor) -> torch.Tensor:
+    def pay_votes(self, rho: float, voting: torch.Tensor, delta: float) -> torch.Tensor:
         """Charge the units that vote and can pay: one that does not moves no count."""
         self._votes_paid += rho
         spent = self._spent.cpu()
         able = voting & (spent + rho <= self._limits.cpu() * (1 - _SUM_MARGIN))
         charges = able.double() * rho
         self._spent = (spent + charges).to(self._spent.device)
-        self._commit(rho, charges)
+        self._commit(rho, charges, delta)
         return able
 
-    def _commit(self, most: float, charges: torch.Tensor) -> None:
+    def _commit(self, most: float, charges: torch.Tensor, delta: float = 0.0) -> None:
         if self._account is not None:
-            self._account.pay(most, charges.tolist(), self._places)
+            self._account.pay(most, charges.tolist(), self._places, delta=delta)
 
     @torch.no_grad()
     def weights(self, ranges: torch.Tensor) -> torch.Tensor:

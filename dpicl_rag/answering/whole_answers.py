@@ -9,11 +9,11 @@ agreement").
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING
 
 import torch
 
 from dpicl_rag.answering.ballots import Ballots
+from dpicl_rag.answering.experts import Gathered
 from dpicl_rag.answering.ladder import Ladder
 from dpicl_rag.answering.privacy_filters import AnswerFilter
 from dpicl_rag.configuration import PrivacyConfig
@@ -24,9 +24,6 @@ from dpicl_rag.mechanisms.agreement import Agreed, Agreement
 from dpicl_rag.mechanisms.randomness import Randomness
 
 _END = "."
-
-if TYPE_CHECKING:
-    from dpicl_rag.ledger import Ledger
 
 
 class WholeAnswer:
@@ -99,36 +96,29 @@ class WholeAnswer:
 
     def _draw(self, step: Agreement, votes: Sequence[str | None]) -> Agreed | None:
         voting = torch.tensor([vote is not None for vote in votes], dtype=torch.bool)
-        able = self._spend.pay_votes(step.rho, voting).tolist()
+        able = self._spend.pay_votes(step.rho, voting, step.delta).tolist()
         keys = [vote for vote, counts in zip(votes, able, strict=True) if counts and vote]
         return step.draw(keys, self._randomness)
 
 
 def whole_answer(
-    ladder: Ladder, config: PrivacyConfig, spend: AnswerFilter, randomness: Randomness
+    ladder: Ladder, config: PrivacyConfig, gathered: Gathered, randomness: Randomness
 ) -> WholeAnswer | None:
-    """What asks experts for whole sentences; None where the settings do not."""
-    if not ladder:
+    """What asks experts for whole sentences; None where nobody does, or no pool pays for it."""
+    if not ladder or not gathered.thresholds:
         return None
-    return WholeAnswer(
-        ladder, spend, randomness, sentences=config.sentences, most=config.max_tokens
-    )
+    most = config.max_tokens
+    return WholeAnswer(ladder, gathered.spend, randomness, sentences=config.sentences, most=most)
 
 
-def require_agreement(config: PrivacyConfig, model: LanguageModel, ledger: Ledger | None) -> None:
+def require_agreement(config: PrivacyConfig, model: LanguageModel) -> None:
     """Raise where settings ask for whole sentences and cannot have them. Nothing is paid yet.
 
     Raises:
-        ConfigurationError: Rows of the model do not go on each by itself, or there is a ledger.
+        ConfigurationError: Rows of the model do not go on each by itself.
     """
-    if config.agreement == "off":
-        return
-    if not speaks(model):
+    if config.agreement != "off" and not speaks(model):
         raise ConfigurationError(
             "experts of this engine cannot answer each by itself yet; use agreement='off', or a "
             "model of transformers"
-        )
-    if ledger is not None:
-        raise ConfigurationError(
-            "the ledger does not book the delta of thresholds yet; use agreement='off' with it"
         )

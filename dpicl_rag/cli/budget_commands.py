@@ -80,6 +80,13 @@ def set_budget(
         ),
     ] = None,
     unit_rho: Annotated[float | None, typer.Option(help="The same as zCDP rho.")] = None,
+    thresholds: Annotated[
+        float,
+        typer.Option(
+            help="The part of --delta for thresholds of answers by agreement, 0 to 1; --epsilon is "
+            "kept at the rest."
+        ),
+    ] = 0.0,
     period: Annotated[
         Literal["lifetime", "day", "month", "year"],
         typer.Option(
@@ -112,6 +119,7 @@ def set_budget(
             unit_rho=unit_rho,
             unit_epsilon=unit_epsilon,
             delta=delta,
+            thresholds=thresholds,
             period=period,
             strict=strict,
         )
@@ -182,6 +190,7 @@ def _rows(found: Sequence[ScopeStatus], epsilon: float, delta: float) -> list[di
 
 def _public(status: ScopeStatus, price: float, delta: float) -> dict[str, Any]:
     from dpicl_rag.ledger.fixed_point import affordable
+    from dpicl_rag.ledger.standing import delta_of_rho
 
     amounts = {
         "budget": status.budget,
@@ -191,11 +200,15 @@ def _public(status: ScopeStatus, price: float, delta: float) -> dict[str, Any]:
         "remaining": status.remaining,
         "unit_remaining": status.unit_remaining,
     }
+    rest = delta_of_rho(status, delta)
     return {
         "kind": status.kind,
         "name": status.name,
         **{f"{name}_rho": rho for name, rho in amounts.items()},
-        **{f"{name}_epsilon": options.epsilon_of(rho, delta) for name, rho in amounts.items()},
+        **{f"{name}_epsilon": options.epsilon_of(rho, rest) for name, rho in amounts.items()},
+        "threshold_delta": status.delta,
+        "threshold_delta_spent": status.delta_spent,
+        "threshold_delta_remaining": status.delta_remaining,
         "answers_left": affordable(status.unit_remaining, price),
         "fixed_answers_left": affordable(status.remaining, price),
         "period": status.period.value,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -27,12 +28,14 @@ class Account:
 
     Attributes:
         rho: The bound. Public.
+        delta: What thresholds may cost where a ledger counts it. Public.
     """
 
     def __init__(
         self, rho: float, units: int | None = None, reservation: Reservation | None = None
     ) -> None:
         self.rho = rho if reservation is None else reservation.rho
+        self.delta = math.inf if reservation is None else reservation.delta
         self._reservation = reservation
         limits = None if reservation is None else reservation.limits
         self._left: list[float] | None = None
@@ -72,6 +75,8 @@ class Account:
         rho: float,
         unit_rho: Sequence[float] | None = None,
         places: Sequence[int] | None = None,
+        *,
+        delta: float = 0.0,
     ) -> None:
         """Charge what is about to be released. Where there is a ledger, it is on the disk then.
 
@@ -79,13 +84,14 @@ class Account:
             rho: What it costs any unit at most. Public.
             unit_rho: What it costs each unit, under individual accounting. Private.
             places: Of the units that ``unit_rho`` names; None where it names all.
+            delta: What a threshold costs. Public.
 
         Raises:
             BudgetExceededError: See `Reservation.commit`, also for the other errors.
         """
         if self._left is None:
             if self._reservation is not None:
-                self._reservation.commit(rho)
+                self._reservation.commit(rho, delta=delta)
             return
         assert unit_rho is not None
         paying = range(len(self._left)) if places is None else places
@@ -93,7 +99,7 @@ class Account:
             charges = [0.0] * len(self._left)
             for place, cost in zip(paying, unit_rho, strict=True):
                 charges[place] = cost
-            self._reservation.commit(rho, charges)
+            self._reservation.commit(rho, charges, delta=delta)
         for place, cost in zip(paying, unit_rho, strict=True):
             self._left[place] -= cost
 
@@ -133,6 +139,7 @@ def open_account(
     corpus: str,
     rho: float,
     at_least: float | None = None,
+    delta: float = 0.0,
     units: Sequence[str] | None = None,
     caller: str | None = None,
     source: str | None = None,
@@ -144,6 +151,7 @@ def open_account(
         corpus: Whose budget.
         rho: The most that the release may cost any unit. Public.
         at_least: Take what is left if it is less than ``rho``, but at least this.
+        delta: What thresholds may cost, see `Ledger.reserve`. Public.
         units: Units that pay, each for itself; None where all pay the same. Private.
         caller: Who asks, for budgets per caller.
         source: Name of the corpus that the documents are from.
@@ -151,6 +159,12 @@ def open_account(
     reservation = None
     if ledger is not None:
         reservation = ledger.reserve(
-            corpus=corpus, caller=caller, rho=rho, at_least=at_least, units=units, source=source
+            corpus=corpus,
+            caller=caller,
+            rho=rho,
+            at_least=at_least,
+            delta=delta,
+            units=units,
+            source=source,
         )
     return Account(rho, None if units is None else len(units), reservation)

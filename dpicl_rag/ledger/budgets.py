@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.ledger.fixed_point import allowance, exact
+from dpicl_rag.ledger.fixed_point import allowance, exact, whole_delta
 from dpicl_rag.ledger.period import Period
 
 
@@ -20,12 +20,14 @@ class Budgets:
         unit_budget: The part of it that a unit may spend on individual answers; None for all.
         period: How often they renew.
         strict: Whether individual answers are refused at the public bound.
+        thresholds: What thresholds of a period's answers may cost, in 10^-18.
     """
 
     budget: int | None
     unit_budget: int | None
     period: Period
     strict: bool
+    thresholds: int
 
 
 def budgets(
@@ -35,6 +37,7 @@ def budgets(
     unit_rho: float | None,
     unit_epsilon: float | None,
     delta: float,
+    thresholds: float,
     period: Period | str,
     strict: bool,
 ) -> Budgets:
@@ -43,6 +46,10 @@ def budgets(
     Raises:
         ConfigurationError: A parameter is outside its range.
     """
+    if not 0 <= thresholds < 1:
+        raise ConfigurationError("thresholds must be 0 or more and below 1: a part of delta")
+    # Converted at the rest, so that both together keep the delta that was given.
+    pool, delta = thresholds * delta, (1 - thresholds) * delta
     amount = _amount("rho", rho, "epsilon", epsilon, delta)
     if amount is None:
         raise ConfigurationError("give the budget as rho or as epsilon")
@@ -52,7 +59,7 @@ def budgets(
     if unit_budget is not None and budget is not None and unit_budget > budget:
         raise ConfigurationError("a unit's budget must not be above that of its corpus")
     try:
-        return Budgets(budget, unit_budget, Period(period), strict)
+        return Budgets(budget, unit_budget, Period(period), strict, whole_delta(pool))
     except ValueError:
         raise ConfigurationError("period must be lifetime, day, month or year") from None
 

@@ -29,8 +29,11 @@ _COPIED = {
         *("joint", "fixed", "individual"),
     ),
     "payer": ("corpus", "scope"),
+    "delta_pool": ("scope", "delta"),
+    "delta_hold": ("reservation", "held", "committed"),
+    "delta_spend": ("scope", "day", "delta"),
 }
-_GENERATED = ("hold", "part", "payer")
+_GENERATED = ("hold", "part", "payer", "delta_pool", "delta_hold", "delta_spend")
 """Tables whose copy is a generated column, which writes a row once. Older ones cannot have one."""
 
 
@@ -39,9 +42,13 @@ def column(table: str) -> str:
     return f"copy TEXT GENERATED ALWAYS AS ({_values(table)}) STORED"
 
 
-def keep_copies() -> tuple[str, ...]:
-    """Statements that give the other tables their copies, and have all of them checked."""
-    return tuple(statement for table in _COPIED for statement in _keep(table))
+def keep_copies(*tables: str) -> tuple[str, ...]:
+    """Statements that give older tables their copies, and have those of all checked.
+
+    Args:
+        *tables: Their names.
+    """
+    return tuple(statement for table in tables for statement in _keep(table))
 
 
 def damaged() -> tuple[str, ...]:

@@ -10,10 +10,12 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from dpicl_rag.errors import LedgerError
 from dpicl_rag.files.database import require_whole
-from dpicl_rag.ledger import unit_spend
+from dpicl_rag.ledger import delta_pool, unit_spend
 from dpicl_rag.ledger.copies import whole
 from dpicl_rag.ledger.owner import Owner
+from dpicl_rag.ledger.period import Period, instant
 from dpicl_rag.ledger.refusal import refused
 from dpicl_rag.ledger.scope import Scope, every_scope
 
@@ -22,6 +24,9 @@ _ADD_SPEND = (
     " ON CONFLICT (scope, day) DO UPDATE SET fixed = fixed + excluded.fixed,"
     " individual = individual + excluded.individual, questions = questions + excluded.questions"
 )
+
+_CLOCK_SLACK = 3600
+"""Seconds by which the clock may go back unnoticed, as time servers make it do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,7 @@ class Request:
         caller: Scope of the caller, if one is named.
         rho: The most the answer may spend.
         at_least: The least that is of use; None if nothing less than ``rho`` will do.
+        delta: What its thresholds may cost, in 10^-18.
         digests: Keyed hashes of the units under individual accounting, else None.
         day: The UTC day it is charged to.
         now: Unix time in seconds.
@@ -46,6 +52,7 @@ class Request:
     caller: Scope | None
     rho: int
     at_least: int | None
+    delta: int
     digests: Sequence[bytes] | None
     day: int
     now: int
@@ -55,14 +62,18 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Amounts that an answer got, in nano-rho: ``held`` is public, holds for units are private."""
+    """Amounts that an answer got, in nano-rho: ``held`` is public, holds for units are private.
+
+    ``delta`` is all that was asked for, or 0; public, too.
+    """
 
     held: int
+    delta: int
     units: tuple[int, ...]
     unit_holds: tuple[int, ...]
 
     def __repr__(self) -> str:
-        return f"Grant(held={self.held})"
+        return f"Grant(held={self.held}, delta={self.delta})"
 
 
 def grant(connection: sqlite3.Connection, request: Request) -> Grant:
@@ -106,8 +117,10 @@ def grant(connection: sqlite3.Connection, request: Request) -> Grant:
             request.now,
         ),
     )
+    scopes = request.corpus, request.caller
+    delta = delta_pool.hold(connection, request.id, scopes, request.delta, request.day)
     if request.digests is None:
-        return Grant(held, (), ())
+        return Grant(held, delta, (), ())
     rows, holds = unit_spend.hold(
         connection,
         request.corpus,
@@ -116,7 +129,7 @@ def grant(connection: sqlite3.Connection, request: Request) -> Grant:
         day=request.day,
         most=held,
     )
-    return Grant(held, tuple(rows), tuple(holds))
+    return Grant(held, delta, tuple(rows), tuple(holds))
 
 
 def commit(
@@ -125,6 +138,7 @@ def commit(
     *,
     committed: int,
     unit_totals: Iterable[tuple[int, int]],
+    delta: int | None = None,
     now: int,
 ) -> bool:
     """Set the totals of a reservation to what its tokens have cost so far.
@@ -134,6 +148,7 @@ def commit(
         reservation: Its number.
         committed: Public total, nano-rho.
         unit_totals: Number and total of each unit whose total has changed.
+        delta: Public total of its thresholds, in 10^-18; None where it has not changed.
         now: Unix time in seconds; shows that the owner is alive.
 
     Returns:
@@ -149,6 +164,8 @@ def commit(
         "UPDATE hold SET committed = ? WHERE reservation = ? AND unit = ?",
         [(amount, reservation, unit) for unit, amount in unit_totals],
     )
+    if delta is not None:
+        delta_pool.commit(connection, reservation, delta)
     return True
 
 
@@ -169,6 +186,7 @@ def settle(connection: sqlite3.Connection, reservation: int) -> bool:
             [(scope, day, *amounts, 1) for scope in (corpus, caller) if scope is not None],
         )
         unit_spend.settle(connection, reservation, start)
+    delta_pool.settle(connection, reservation, (corpus, caller), day)
     connection.execute("DELETE FROM hold WHERE reservation = ?", (reservation,))
     connection.execute("DELETE FROM reservation WHERE id = ?", (reservation,))
     return True
@@ -214,6 +232,21 @@ def observe_clock(connection: sqlite3.Connection, now: int) -> int:
     return latest
 
 
+def require_clock(latest: int, now: float, *scopes: Scope | None) -> None:
+    """Raise where the clock went back under a renewing budget.
+
+    Raises:
+        LedgerError: It did, by more than time servers make it.
+    """
+    if latest - now > _CLOCK_SLACK and any(
+        scope is not None and scope.period is not Period.LIFETIME for scope in scopes
+    ):
+        raise LedgerError(
+            f"the clock is behind the last entry of the ledger ({instant(latest)}); set the clock "
+            "right, then set the budget again"
+        )
+
+
 def latest_time(connection: sqlite3.Connection, now: int) -> int:
     """The same, where nothing may be written."""
     latest, sound = connection.execute(
@@ -233,6 +266,7 @@ def redate(connection: sqlite3.Connection, now: int, day: int) -> None:
     connection.execute("DELETE FROM spend WHERE day > ?", (day,))
     connection.executemany(_ADD_SPEND, [(scope, day, *sums) for scope, *sums in late])
     connection.execute("UPDATE reservation SET day = min(day, ?)", (day,))
+    delta_pool.redate(connection, day)
     for scope in every_scope(connection):
         start = (scope.period.start(day), scope.id)
         connection.execute(

@@ -12,9 +12,14 @@ fit a budget of 1.0. Every guarantee of the ledger holds to that part in 10^12.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
+from dpicl_rag import _validate
 from dpicl_rag.accounting.conversion import NANO
 from dpicl_rag.errors import ConfigurationError
+
+WHOLE_DELTA = 10**18
+"""A delta of 1."""
 
 MAX_RHO = 1e6
 """Largest rho that a budget or a charge may have; far beyond any that protects."""
@@ -63,6 +68,36 @@ def allowance(amount: int) -> int:
 def affordable(rho: float | None, price: float) -> int | None:
     """Answers of a price that ``rho`` pays for, as the ledger counts; None without a limit."""
     return None if rho is None else allowance(exact("rho", rho)) // charge(exact("rho", price))
+
+
+def exact_delta(name: str, delta: float) -> int:
+    """A delta as a whole number of 10^-18, rounded up; a float beside such a number is that one.
+
+    Args:
+        name: What the value is called in an error.
+        delta: From 0 to 1.
+
+    Raises:
+        ConfigurationError: It is no such number.
+    """
+    value = _validate.finite(name, delta)
+    if value > 1:
+        raise ConfigurationError(f"{name} must be at most 1")
+    exactly = Fraction(value) * WHOLE_DELTA
+    nearest = round(exactly)
+    is_meant = abs(exactly - nearest) * 2**_TOLERANCE_BITS <= exactly
+    return nearest if is_meant else math.ceil(exactly)
+
+
+def whole_delta(delta: float) -> int:
+    """What a delta allows to spend, in 10^-18: rounded down."""
+    amount = exact_delta("delta", delta)
+    return amount if amount * (1 - 2.0**-_TOLERANCE_BITS) <= delta * WHOLE_DELTA else amount - 1
+
+
+def to_delta(amount: int) -> float:
+    """A whole number of 10^-18 as a delta."""
+    return amount / WHOLE_DELTA
 
 
 def to_rho(nano: int) -> float:

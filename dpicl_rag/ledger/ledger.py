@@ -7,22 +7,29 @@ import os
 import secrets
 import sqlite3
 import time
-import warnings
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from dpicl_rag.errors import ConfigurationError, LedgerError
 from dpicl_rag.files.database import Database
-from dpicl_rag.ledger import entries, ledger_schema, parts, payers, unit_key, unit_spend
+from dpicl_rag.ledger import (
+    delta_pool,
+    entries,
+    ledger_schema,
+    parts,
+    payers,
+    unit_key,
+    unit_spend,
+)
 from dpicl_rag.ledger.budgets import budgets
-from dpicl_rag.ledger.fixed_point import charge, exact
+from dpicl_rag.ledger.fixed_point import charge, exact, exact_delta
+from dpicl_rag.ledger.no_budget import warn_of_no_budget
 from dpicl_rag.ledger.owner import current_owner
-from dpicl_rag.ledger.period import Period, day_of, instant
+from dpicl_rag.ledger.period import Period, day_of
 from dpicl_rag.ledger.reservation import Reservation
 from dpicl_rag.ledger.scope import (
     Kind,
-    Scope,
     change_budget,
     every_scope,
     find_or_add,
@@ -30,13 +37,6 @@ from dpicl_rag.ledger.scope import (
 )
 from dpicl_rag.ledger.status import ScopeStatus
 from dpicl_rag.ledger.unit_key import require_units
-
-_CLOCK_SLACK = 3600
-"""Seconds by which the clock may go back unnoticed, as time servers make it do."""
-
-
-class NoBudgetWarning(UserWarning):
-    """A ledger has no budget for a corpus: it records what is spent and refuses nothing."""
 
 
 class Ledger:
@@ -125,6 +125,7 @@ class Ledger:
         unit_rho: float | None = None,
         unit_epsilon: float | None = None,
         delta: float = 1e-5,
+        thresholds: float = 0.0,
         period: Period | str = Period.LIFETIME,
         strict: bool = False,
     ) -> None:
@@ -143,6 +144,8 @@ class Ledger:
                 default. Only for a corpus.
             unit_epsilon: The same part as epsilon at ``delta``.
             delta: Delta of ``epsilon`` and ``unit_epsilon``, strictly between 0 and 1.
+            thresholds: The part of ``delta`` that thresholds of answers by agreement may take, 0 or
+                more and below 1; epsilon is converted to rho at the rest. 0 allows none.
             period: ``lifetime``, or ``day``, ``month`` or ``year`` (UTC). A renewing budget
                 protects per period: over n periods a unit can lose n times as much.
             strict: Refuse every answer once the public bound has reached the budget, though units
@@ -162,6 +165,7 @@ class Ledger:
             unit_rho=unit_rho,
             unit_epsilon=unit_epsilon,
             delta=delta,
+            thresholds=thresholds,
             period=period,
             strict=strict,
         )
@@ -176,7 +180,9 @@ class Ledger:
             today = day_of(now)
             if now < entries.observe_clock(connection, now):
                 entries.redate(connection, now, today)
-            change_budget(connection, find_or_add(connection, kind, name), today, given)
+            scope = find_or_add(connection, kind, name)
+            change_budget(connection, scope, today, given)
+            delta_pool.set_pool(connection, scope, given.thresholds)
 
         self._database.write(change)
 
@@ -187,6 +193,7 @@ class Ledger:
         caller: str | None = None,
         rho: float,
         at_least: float | None = None,
+        delta: float = 0.0,
         units: Sequence[str] | None = None,
         source: str | None = None,
     ) -> Reservation:
@@ -205,6 +212,8 @@ class Ledger:
             rho: The most the answer may cost any unit, zCDP rho. Public.
             at_least: Take what is left if it is less than ``rho`` but at least this, for example
                 the price of the first token. By default all of ``rho`` or nothing.
+            delta: What thresholds of the answer may cost. Held whole, or not at all where a pool
+                has less; that is no error, see `Reservation.delta`. Public.
             units: Privacy units of the experts, each once, for individual accounting.
             source: Name of the corpus that the documents are from, if they are from one: the
                 scope that pays follows what becomes of its units, see ``payers.py``.
@@ -225,6 +234,7 @@ class Ledger:
         least = None if at_least is None else exact("at_least", at_least)
         if least is not None and not 0 < least <= most:
             raise ConfigurationError("at_least must be above 0 and at most rho")
+        threshold_delta = exact_delta("delta", delta)
         digests = None if units is None else self._key.digests(corpus_name, units)
         number = secrets.randbits(62)
         # Made first: if a Ctrl-C falls after the transaction, collecting it gives all back.
@@ -246,13 +256,14 @@ class Ledger:
             caller_scope = None
             if caller_name is not None:
                 caller_scope = find_or_add(connection, "caller", caller_name)
-            self._require_clock(now, corpus_scope, caller_scope)
+            entries.require_clock(now, self._clock(), corpus_scope, caller_scope)
             request = entries.Request(
                 id=number,
                 corpus=corpus_scope,
                 caller=caller_scope,
                 rho=charge(most),
                 at_least=None if least is None else charge(least),
+                delta=threshold_delta,
                 digests=digests,
                 day=day_of(now),
                 now=now,
@@ -264,14 +275,7 @@ class Ledger:
         reservation._start(self._database.write(hold))
         if not has_budget and corpus_name not in self._warned:
             self._warned.add(corpus_name)
-            warnings.warn(
-                f"the ledger has no budget for corpus {corpus_name!r}: nothing bounds what its "
-                f"units lose over many answers. Give it one with ledger.set_budget(corpus="
-                f"{corpus_name!r}, epsilon=...), or name the corpus that has one; rho=math.inf "
-                "says that none is wanted",
-                NoBudgetWarning,
-                stacklevel=2,
-            )
+            warn_of_no_budget(corpus_name)
         return reservation
 
     def status(self) -> list[ScopeStatus]:
@@ -283,7 +287,10 @@ class Ledger:
 
         def collect(connection: sqlite3.Connection) -> list[ScopeStatus]:
             day = day_of(entries.latest_time(connection, int(self._clock())))
-            return [scope.status(connection, day) for scope in every_scope(connection)]
+            return [
+                delta_pool.with_delta(connection, scope, day, scope.status(connection, day))
+                for scope in every_scope(connection)
+            ]
 
         return self._database.read(collect)
 
@@ -426,15 +433,6 @@ class Ledger:
                 "remove the key as well to start with nothing spent"
             )
         ledger_schema.LEDGER.migrate(connection)
-
-    def _require_clock(self, latest: int, *scopes: Scope | None) -> None:
-        if latest - self._clock() > _CLOCK_SLACK and any(
-            scope is not None and scope.period is not Period.LIFETIME for scope in scopes
-        ):
-            raise LedgerError(
-                f"the clock is behind the last entry of the ledger ({instant(latest)}); set the "
-                "clock right, then set the budget again"
-            )
 
     def _settle(self, number: int, wait: bool) -> None:
         self._abandoned.append(number)

@@ -149,7 +149,31 @@ _VERSION_3 = (
     "DROP TABLE hold",
     "ALTER TABLE copied_hold RENAME TO hold",
     "CREATE INDEX hold_of_unit ON hold (unit)",
-    *keep_copies(),
+    *keep_copies("ledger", "scope", "spend", "unit", "reservation", "hold", "part", "payer"),
+)
+
+# The delta of thresholds, in 10^-18; see delta_pool.py.
+_VERSION_4 = (
+    f"""CREATE TABLE delta_pool (
+        scope INTEGER PRIMARY KEY REFERENCES scope (id),
+        {_amount("delta")},
+        {column("delta_pool")}
+    )""",
+    f"""CREATE TABLE delta_hold (
+        reservation INTEGER PRIMARY KEY REFERENCES reservation (id),
+        {_amount("held")},
+        {_amount("committed")},
+        {column("delta_hold")},
+        CHECK (committed <= held)
+    )""",
+    f"""CREATE TABLE delta_spend (
+        scope INTEGER NOT NULL REFERENCES scope (id),
+        {_day("day")},
+        {_amount("delta")},
+        {column("delta_spend")},
+        PRIMARY KEY (scope, day)
+    ) WITHOUT ROWID""",
+    *keep_copies("delta_pool", "delta_hold", "delta_spend"),
 )
 
 LEDGER = FileKind(
@@ -157,6 +181,6 @@ LEDGER = FileKind(
     holds="what was spent",
     error=LedgerError,
     application_id=0x44504C47,  # "DPLG"
-    migrations=(_VERSION_1, _VERSION_2, _VERSION_3),
+    migrations=(_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4),
     damaged=damaged(),
 )

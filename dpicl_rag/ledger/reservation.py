@@ -10,7 +10,7 @@ from dpicl_rag.errors import ConfigurationError, LedgerError
 from dpicl_rag.files.database import Database
 from dpicl_rag.ledger import entries
 from dpicl_rag.ledger.entries import Grant
-from dpicl_rag.ledger.fixed_point import charge, exact, to_rho
+from dpicl_rag.ledger.fixed_point import charge, exact, exact_delta, to_delta, to_rho
 from dpicl_rag.ledger.refusal import refused
 
 Settle = Callable[[int, bool], None]
@@ -45,7 +45,8 @@ class Reservation:
         self._lock = threading.Lock()
         self._open = True
         self._usable = True
-        self._grant = Grant(0, (), ())
+        self._grant = Grant(0, 0, (), ())
+        self._delta = 0
         # Totals in 2^-120 rho; only totals are rounded. See fixed_point.py.
         self._total = 0
         self._unit_totals: list[int] = []
@@ -58,6 +59,11 @@ class Reservation:
     def rho(self) -> float:
         """The bound on this answer, zCDP rho. Public. Less than asked for if it is partial."""
         return to_rho(self._grant.held)
+
+    @property
+    def delta(self) -> float:
+        """What thresholds of this answer may cost: all that was asked for, or 0. Public."""
+        return to_delta(self._grant.delta)
 
     @property
     def committed(self) -> float:
@@ -80,7 +86,9 @@ class Reservation:
             return None
         return [to_rho(amount) for amount in self._grant.unit_holds]
 
-    def commit(self, rho: float, unit_rho: Sequence[float] | None = None) -> None:
+    def commit(
+        self, rho: float, unit_rho: Sequence[float] | None = None, *, delta: float = 0.0
+    ) -> None:
         """Pay for a token that is about to be released. It is on the disk when this returns.
 
         Release the token only if this returns. If it raises, end the answer: the token may have
@@ -91,11 +99,13 @@ class Reservation:
                 every unit; the sum over the answer is charged up to the answer's own bound.
             unit_rho: Under individual accounting what the token costs each unit, zCDP rho, in the
                 order of ``units``; shape (units,). Private. Else None.
+            delta: What a threshold costs, public.
 
         Raises:
             BudgetExceededError: The sum under fixed accounting is above what is reserved.
-            ConfigurationError: A number is not a charge; ``unit_rho`` does not fit the accounting;
-                a unit would pass its limit, or pay more than the public ``rho`` so far.
+            ConfigurationError: A number is not a charge; thresholds cost more than is reserved;
+                ``unit_rho`` does not fit the accounting; a unit would pass its limit, or pay more
+                than the public ``rho`` so far.
             LedgerError: The reservation is closed or was settled as stale, or the file failed.
         """
         with self._lock:
@@ -113,6 +123,9 @@ class Reservation:
                     step = committed - charge(self._total)
                     left = self._grant.held - charge(self._total)
                     raise refused(step, left, "this answer")
+            total_delta = self._delta + exact_delta("delta", delta)
+            if total_delta > self._grant.delta:
+                raise ConfigurationError("thresholds cost more delta than was reserved for them")
             # From here on an exception, Ctrl-C included, may fall before or after the disk has it.
             self._usable = False
             known = self._database.write(
@@ -121,6 +134,7 @@ class Reservation:
                     self._number,
                     committed=committed,
                     unit_totals=changed,
+                    delta=None if total_delta == self._delta else total_delta,
                     now=int(self._clock()),
                 )
             )
@@ -129,6 +143,7 @@ class Reservation:
                     "this reservation was settled as stale; ask again, with a larger stale_after"
                 )
             self._total, self._unit_totals = total, unit_totals
+            self._delta = total_delta
             self._usable = True
 
     def close(self) -> None:

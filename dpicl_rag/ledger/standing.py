@@ -15,6 +15,7 @@ def standing(status: ScopeStatus, price: float, delta: float) -> str:
         price: Of one answer, zCDP rho.
         delta: At which epsilon is given.
     """
+    delta = delta_of_rho(status, delta)
     spent, answer = (_epsilon(rho, delta) for rho in (status.spent, price))
     budgets = [rho for rho in (status.unit_budget, status.budget) if rho is not None]
     if not budgets:
@@ -39,6 +40,12 @@ def standing(status: ScopeStatus, price: float, delta: float) -> str:
         "That bound holds for every unit. Answers still come, from units that have spent less; a "
         "strict budget refuses them."
     )
+
+
+def delta_of_rho(status: ScopeStatus, delta: float) -> float:
+    """The part of a delta at which a budget's rho is told as epsilon: the rest is its pool's."""
+    pool = status.delta or 0.0
+    return delta - pool if pool < delta else delta
 
 
 def _epsilon(rho: float, delta: float) -> str:

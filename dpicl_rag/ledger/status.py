@@ -35,6 +35,9 @@ class ScopeStatus:
             no units, so theirs always are.
         room: The most that an individual answer may reserve, though ``spent`` may have reached the
             budget: it comes from units that have spent less. None without a limit.
+        delta: What thresholds of a period's answers may cost together; None without a limit.
+        delta_spent: What they have cost.
+        delta_remaining: What they may still cost; None without a limit.
     """
 
     kind: Literal["corpus", "caller"]
@@ -50,6 +53,9 @@ class ScopeStatus:
     questions: int
     strict: bool
     room: float | None
+    delta: float | None = None
+    delta_spent: float = 0.0
+    delta_remaining: float | None = None
 
 
 def least_remaining(

@@ -17,7 +17,7 @@ def good_files(folder: Path) -> dict[str, bytes]:
     """A ledger with every kind of row: the file, without a log, and its key."""
     path = folder / "good.sqlite"
     with Ledger(path, clock=lambda: NOW) as ledger:
-        ledger.set_budget(corpus="mail", rho=3.0, unit_rho=2.0, period="month")
+        ledger.set_budget(corpus="mail", rho=3.0, unit_rho=2.0, period="month", thresholds=0.5)
         ledger.set_budget(corpus="notes", rho=math.inf)
         ledger.set_budget(caller="ann", rho=1.5)
         for corpus in ("mail", "notes", "letters"):
@@ -25,12 +25,12 @@ def good_files(folder: Path) -> dict[str, bytes]:
                 corpus=corpus, source="mail", caller="ann", rho=0.1, units=UNITS[:-1]
             ) as reservation:
                 reservation.commit(0.1, [0.01 * number for number in range(8)])
-        with ledger.reserve(corpus="mail", rho=0.1) as reservation:
-            reservation.commit(0.1)
+        with ledger.reserve(corpus="mail", rho=0.1, delta=2e-6) as reservation:
+            reservation.commit(0.1, delta=1e-6)
         ledger.merge_units("mail", {"b": "a", "c": "a"})
         ledger.forget_units("mail", ["d"])
-        running = ledger.reserve(corpus="mail", caller="ann", rho=0.2, units=["a", "e"])
-        running.commit(0.1, [0.05, 0.07])
+        running = ledger.reserve(corpus="mail", rho=0.2, delta=1e-6, units=["a", "e"])
+        running.commit(0.1, [0.05, 0.07], delta=5e-7)
         ledger._database.flush()
         ledger._database._disconnect()  # as a kill would leave it: an answer is in progress
         running._open = False

@@ -32,7 +32,7 @@ def test_so_many_documents_are_enough_nine_times_in_ten(epsilon, units):
         missed *= 1 - step.noise.tail(step.threshold - units)
     assert 1 - missed >= 0.9
     assert plan.ladder_rho + plan.support_rho <= plan.rho
-    assert sum(step.delta for step in plan.ladder) <= config.threshold_delta
+    assert sum(step.delta for step in plan.ladder) <= config.threshold_delta(booked=False)
 
 
 def test_where_most_agree_the_first_step_is_cheap():
@@ -45,4 +45,4 @@ def test_without_agreement_there_is_none_and_epsilon_is_converted_at_the_whole_d
     off, on = (PrivacyConfig.create(agreement=name) for name in ("off", "auto"))
     assert answer_plan(off, DIRECT, 0.0).ladder == ()
     assert off.rho > on.rho
-    assert off.threshold_delta == 0.0
+    assert off.threshold_delta(booked=True) == off.threshold_delta(booked=False) == 0.0

@@ -11,12 +11,13 @@ import pytest
 import torch
 
 from dpicl_rag import PrivateContextLLM
-from dpicl_rag.accounting.stability import Adjacency
+from dpicl_rag.accounting.stability import DIRECT, Adjacency
 from dpicl_rag.answering import privacy_filters
+from dpicl_rag.answering.plan import answer_plan
 from dpicl_rag.answering.settlement import UNSUPPORTED
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.documents import Document
-from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.errors import ConfigurationError, DeltaSpentError
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.mechanisms.agreement import Agreed, Agreement
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
@@ -58,10 +59,10 @@ def counted(monkeypatch):
 
     for kind in (privacy_filters.IndividualFilter, privacy_filters.FixedFilter):
 
-        def pay(self, rho, voting, honest=kind.pay_votes):
+        def pay(self, rho, voting, delta, honest=kind.pay_votes):
             steps.append({"rho": rho})
             before = self.rho
-            able = honest(self, rho, voting)
+            able = honest(self, rho, voting, delta)
             steps[-1].update(able=able, paid=self.rho - before)
             return able
 
@@ -92,8 +93,8 @@ def test_a_unit_that_cannot_pay_does_not_vote():
     limits = torch.tensor([1.0, 0.1, 0.25], dtype=torch.float64)
     spend = privacy_filters.IndividualFilter(limits, bound=1.0, worst=0.1)
     voting = torch.tensor([True, True, False])
-    assert spend.pay_votes(0.2, voting).tolist() == [True, False, False]
-    assert spend.pay_votes(0.2, torch.tensor([True, True, True])).tolist() == [True, False, True]
+    assert spend.pay_votes(0.2, voting, 0.0).tolist() == [True, False, False]
+    assert spend.pay_votes(0.2, torch.tensor([True] * 3), 0.0).tolist() == [True, False, True]
     assert spend.spent.tolist() == [0.4, 0.0, 0.2]
     assert spend.rho == pytest.approx(0.4)
 
@@ -102,7 +103,7 @@ def test_a_fixed_budget_pays_for_every_count_or_takes_none():
     spend = privacy_filters.FixedFilter(1.0, 0.1, aside=0.25)
     voting = torch.tensor([False])
     assert spend.can_count(0.75)
-    spend.pay_votes(0.75, voting)
+    spend.pay_votes(0.75, voting, 0.0)
     assert spend.rho == 0.75
     assert not spend.can_count(0.01)
 
@@ -181,12 +182,38 @@ def test_an_engine_that_cannot_is_refused_before_anything_is_paid():
         private.answer("how?", ["one"])
 
 
-def test_a_ledger_is_refused_until_it_books_delta(tmp_path):
+@BOTH
+def test_a_ledger_books_what_thresholds_cost(tmp_path, accounting):
     with Ledger(tmp_path / "l.sqlite") as ledger:
+        ledger.set_budget(corpus="default", epsilon=50.0, delta=1e-4, thresholds=0.5)
         model = SyntheticModel(SIZE, speech, frozenset({END}))
-        private = PrivateContextLLM(model, agreement="auto", ledger=ledger)
-        with pytest.raises(ConfigurationError, match="delta"):
-            private.answer("how?", ["one"])
+        private = PrivateContextLLM(
+            model, agreement="auto", ledger=ledger, accounting=accounting, max_tokens=8
+        )
+        found = private.answer("how?", documents(*["refund"] * 60))
+        status = ledger.status()[0]
+        assert found.by == "agreement"
+        assert status.spent >= found.rho * (1 - 1e-6)
+        first = answer_plan(private.config, DIRECT, 0.0, booked=True).ladder[0]
+        assert first.delta * (1 - 1e-6) <= status.delta_spent <= 1e-9
+        assert status.delta == pytest.approx(5e-5)
+        assert status.delta_remaining == pytest.approx(status.delta - status.delta_spent)
+
+
+@BOTH
+def test_a_pool_that_is_spent_leaves_tokens_or_one_clear_line(tmp_path, accounting):
+    with Ledger(tmp_path / "l.sqlite") as ledger:
+        ledger.set_budget(corpus="default", epsilon=50.0)
+        model = SyntheticModel(SIZE, speech, frozenset({END}))
+        given = {"ledger": ledger, "accounting": accounting, "max_tokens": 8}
+        private = PrivateContextLLM(model, agreement="auto", **given)
+        corpus = documents(*["refund"] * 60)
+        assert private.answer("how?", corpus).by == "tokens"
+        before = ledger.status()
+        with pytest.raises(DeltaSpentError, match="--thresholds"):
+            private.with_settings(agreement="only").answer("how?", corpus)
+        assert ledger.status() == before
+        assert before[0].delta_spent == 0.0
 
 
 def test_the_first_agreement_ends_the_ladder(monkeypatch):

@@ -19,6 +19,7 @@ from tests.unit.ledger.test_ledger_individual import charge, limits
 pytestmark = pytest.mark.filterwarnings("ignore::dpicl_rag.NoBudgetWarning")
 
 TABLES = ("ledger", "scope", "spend", "unit", "reservation", "hold", "part", "payer")
+POOLS = ("delta_pool", "delta_hold", "delta_spend")
 CHANGES = [
     ("ledger", "latest = latest + 65536"),
     ("scope", "budget = budget + 1048576"),
@@ -40,6 +41,11 @@ CHANGES = [
     ("part", "spent = 0"),
     ("part", "individual = individual + 1024"),
     ("payer", "corpus = 'other'"),
+    ("delta_pool", "delta = delta + 1048576"),
+    ("delta_hold", "held = held - 4"),
+    ("delta_hold", "committed = 0"),
+    ("delta_spend", "delta = delta - 1"),
+    ("delta_spend", "day = day - 128"),
 ]
 
 
@@ -57,7 +63,7 @@ def change(path: Path, table: str, to: str) -> None:
             "SELECT name FROM sqlite_master WHERE type = 'trigger'"
         ).fetchall():
             connection.execute(f"DROP TRIGGER {name}")
-        if table in ("hold", "part", "payer"):  # whose copy is written by SQLite itself
+        if table in ("hold", "part", "payer", *POOLS):  # whose copy is written by SQLite itself
             connection.execute("PRAGMA writable_schema = ON")
             connection.execute(
                 "UPDATE sqlite_master SET sql = substr(sql, 1, instr(sql, 'copy TEXT') + 8)"
@@ -72,7 +78,7 @@ def change(path: Path, table: str, to: str) -> None:
 
 def test_every_row_has_its_copy(files: dict[str, bytes], tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "good.sqlite")) as connection:
-        for table in TABLES:
+        for table in (*TABLES, *POOLS):
             rows, sound = connection.execute(
                 f"SELECT count(*), sum({whole(table)}) FROM {table}"
             ).fetchone()
