@@ -96,10 +96,13 @@ def ask(
             "supported": answer.supported,
             "from_memory": answer.from_memory,
             "recalled": answer.recalled,
+            "by": answer.by,
+            "agreeing": answer.agreeing,
+            "agreeing_within": answer.agreeing_within,
         }
         console.write_json({"answer": answer.text, **_cost(answer), **end})
     else:
-        _print_known(answer)
+        _print_grounds(answer)
         if answer.supported is False:
             console.stdout().print(unsupported, style="yellow", soft_wrap=True)
         if not answer.from_memory:
@@ -309,10 +312,13 @@ def _knowledge(
     return found
 
 
-def _print_known(answer: PrivateAnswer) -> None:
-    """One line on what was public before, if anything was."""
+def _print_grounds(answer: PrivateAnswer) -> None:
+    """One line on what an answer stands on: memory, units that agree, or public knowledge."""
     if answer.from_memory:
         line = "from memory: answered before, so it costs nothing; --fresh asks the documents again"
+    elif answer.agreeing is not None:
+        many = f"about {answer.agreeing} (\u00b1{answer.agreeing_within})"
+        line = f"{many} units say so, each by itself"
     elif answer.recalled:
         texts = "public text" if answer.recalled == 1 else "public texts"
         line = f"informed by {answer.recalled} {texts}, such as earlier answers, at no cost"

@@ -221,6 +221,14 @@ class AnswerSettings(Settings):
             "sentence in its place, or do not ask."
         ),
     ] = "mark"
+    agreement: Annotated[
+        configuration.AgreementName,
+        typer.Option(
+            help="Ask each expert for a whole sentence first, and release one that enough of them "
+            "say: auto draws tokens where they do not agree, only draws none. The budget needs "
+            "delta for it (budget set --thresholds)."
+        ),
+    ] = "off"
     max_tokens: Annotated[int, typer.Option(help="Most tokens of an answer.")] = 32
 
 

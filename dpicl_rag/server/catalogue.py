@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.answering.answers import PrivateAnswer, PrivateStream
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
@@ -233,7 +232,7 @@ class Catalogue:
     def price(self, name: str) -> float:
         """Zcdp rho of one answer of a corpus, by the public bound."""
         config = self.config(name)
-        return epsilon_to_rho(config.epsilon, config.delta)
+        return config.rho
 
     def _llm(
         self, name: str, served: Served | None, caller: Caller, asked: Ask

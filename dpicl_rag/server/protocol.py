@@ -180,7 +180,7 @@ def finish_reason(stopped: StoppedBy) -> str:
 
 def privacy(answer: PrivateAnswer) -> dict[str, Any]:
     """The guarantee that travels with an answer: public numbers."""
-    told = ("epsilon", "delta", "rho", "stopped_by", "supported", "from_memory")
+    told = ("epsilon", "delta", "rho", "stopped_by", "supported", "from_memory", "by", "agreeing")
     return {name: getattr(answer, name) for name in told}
 
 

@@ -74,6 +74,9 @@ def test_the_fields_of_an_answer_are_the_public_ones(tiny_model):
         "supported",
         "from_memory",
         "recalled",
+        "by",
+        "agreeing",
+        "agreeing_within",
     }
 
 

@@ -273,6 +273,9 @@ class TestChain:
             "stopped_by",
             "supported",
             "from_memory",
+            "by",
+            "agreeing",
+            "agreeing_within",
         }
         assert isinstance(text, str)
         assert isinstance(whole["answer"], str)

@@ -347,6 +347,9 @@ def test_metadata_of_an_answer(llm, ledger, drawn):
         "stopped_by",
         "supported",
         "from_memory",
+        "by",
+        "agreeing",
+        "agreeing_within",
     }
     assert answer.response_metadata["output_tokens"] == drawn.count
     assert answer.response_metadata["budget_left"] == pytest.approx(1 - drawn.count * TOKEN)

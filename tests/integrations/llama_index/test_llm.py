@@ -58,6 +58,9 @@ def test_answer_is_that_of_the_library(tiny_model, make) -> None:
         "stopped_by": answer.stopped_by,
         "supported": False,
         "from_memory": False,
+        "by": "tokens",
+        "agreeing": None,
+        "agreeing_within": None,
     }
 
 

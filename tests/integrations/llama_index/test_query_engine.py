@@ -83,6 +83,9 @@ def test_response_holds_the_answer_and_public_numbers(tiny_model, index) -> None
         "stopped_by": answer.stopped_by,
         "supported": False,
         "from_memory": False,
+        "by": "tokens",
+        "agreeing": None,
+        "agreeing_within": None,
     }
 
 

@@ -71,6 +71,9 @@ def test_json_of_show(cli):
         "remaining_epsilon": pytest.approx(rho_to_epsilon(1.5, 1e-5)),
         "unit_remaining_rho": 1.0,
         "unit_remaining_epsilon": pytest.approx(rho_to_epsilon(1.0, 1e-5)),
+        "threshold_delta": 0.0,
+        "threshold_delta_spent": 0.0,
+        "threshold_delta_remaining": 0.0,
         "answer_rho": pytest.approx(epsilon_to_rho(8, 1e-5)),
         "answer_epsilon": 8.0,
         "answers_left": 0,
@@ -85,6 +88,18 @@ def test_json_of_show(cli):
         "budget refuses them.",
     }
     assert (caller["kind"], caller["name"], caller["budget_rho"]) == ("caller", "ann", None)
+
+
+def test_a_part_of_delta_is_set_apart_for_thresholds(cli):
+    given = ("--corpus", "mail", "--epsilon", "4")
+    rows = json.loads(cli("budget", "set", *given, "--thresholds", "0.5", "--json").stdout)
+    (row,) = rows["budgets"]
+    assert row["threshold_delta"] == row["threshold_delta_remaining"] == 5e-6
+    assert row["budget_rho"] == pytest.approx(epsilon_to_rho(4, 5e-6), abs=1e-8)
+    assert row["budget_epsilon"] == pytest.approx(4, abs=1e-4)
+    wrong = cli("budget", "set", *given, "--thresholds", "1.5")
+    assert wrong.exit_code
+    assert "thresholds must be 0 or more" in wrong.stderr
 
 
 def test_show_can_be_narrowed(cli):

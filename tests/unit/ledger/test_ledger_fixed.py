@@ -45,6 +45,8 @@ def test_the_status_is_complete(ledger: Ledger) -> None:
         *("corpus", "mail", 1.0, 0.5, 0.0, 0.0, 1.0, 0.5, Period.LIFETIME, None, 0),
         strict=False,
         room=0.5,
+        delta=0.0,
+        delta_remaining=0.0,
     )
     assert caller.kind == "caller"
     assert caller.period is Period.MONTH
