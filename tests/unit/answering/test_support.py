@@ -130,7 +130,8 @@ class Book:
 
     paid: tuple[float, ...] = ()
 
-    def pay(self, most, unit_rho, places):
+    def pay(self, most, unit_rho, places, *, delta):
+        assert delta == 0.0
         self.paid = tuple(unit_rho)
 
 

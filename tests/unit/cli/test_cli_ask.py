@@ -39,6 +39,9 @@ ANSWER_FIELDS = [
     "supported",
     "from_memory",
     "recalled",
+    "by",
+    "agreeing",
+    "agreeing_within",
 ]
 
 # Nothing is charged but draws.
@@ -245,6 +248,26 @@ def test_classify_json(cli, mail):
     words = ("--label", "yes", "--label", "no", "--json")
     result = cli("classify", "Is there a code?", "--corpus", mail, *words)
     assert list(json.loads(result.stdout)) == ["label", "epsilon", "delta", "rho"]
+
+
+def test_without_delta_set_apart_only_agreement_is_refused_in_one_line(cli, mail, home):
+    assert cli("budget", "set", "--corpus", mail, "--epsilon", "50").exit_code == 0
+    words = ("--max-tokens", "4", "--agreement", "only")
+    result = cli("ask", "What is the code?", "--corpus", mail, *words)
+    assert result.exit_code
+    assert "--thresholds" in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_answers_by_agreement_take_delta_from_the_budget(cli, mail, home):
+    given = ("--epsilon", "50", "--thresholds", "0.5")
+    assert cli("budget", "set", "--corpus", mail, *given).exit_code == 0
+    words = ("--max-tokens", "4", "--agreement", "only", "--json")
+    found = json.loads(cli("ask", "What is the code?", "--corpus", mail, *words).stdout)
+    assert found["answer"] == "The documents do not say."
+    assert (found["by"], found["agreeing"], found["supported"]) == (None, None, False)
+    (row,) = json.loads(cli("budget", "show", "--corpus", mail, "--json").stdout)["budgets"]
+    assert 0 < row["threshold_delta_spent"] <= 1e-9
 
 
 def test_an_empty_corpus_is_answered_by_the_ordinary_path(cli, home):
