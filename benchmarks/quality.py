@@ -151,11 +151,20 @@ def medical(options: argparse.Namespace) -> dict[str, object]:
             model, TEMPLATE, case.question, passages, max_tokens=MAX_TOKENS, stop=STOP
         )
 
+    agreeing = llm.with_settings(agreement="auto")
+    agreed = []
+
+    def by_agreement(case: Case) -> str:
+        answer = agreeing.answer(case.question, documents)
+        agreed.append(answer.by == "agreement")
+        return answer.text
+
     ways: dict[str, Callable[[Case], str]] = {
         "no documents": lambda case: ordinary(case, []),
         "one expert alone": lambda case: expert_alone(llm, case.question, [case.record]),
         "ordinary RAG": lambda case: ordinary(case, top.retrieve(case.question)),
         "private": lambda case: llm.answer(case.question, documents).text,
+        "private, by agreement": by_agreement,
     }
     answers: dict[str, list[str]] = {way: [] for way in ways}
     seconds = dict.fromkeys(ways, 0.0)
@@ -166,6 +175,7 @@ def medical(options: argparse.Namespace) -> dict[str, object]:
             seconds[way] += time.perf_counter() - start
         if options.verbose:
             console.print(case.disease, {way: told[-1] for way, told in answers.items()})
+    console.print(f"{sum(agreed)} of {len(agreed)} by agreement, the others token by token")
     return {
         way: {
             "disease named": sum(

@@ -74,7 +74,7 @@ def generate(
             return
         if whole is not None and ballots is not None:
             assert isinstance(rows, SpeakingRows)
-            yield from whole.speak(rows, prompt.suffix, ballots(), model.tokenizer)
+            yield from whole.speak(rows, prompt, ballots(), model.tokenizer)
             if whole.agreed or not tokens_too:
                 yield from sorted(model.tokenizer.stop_tokens)[:1]
                 return

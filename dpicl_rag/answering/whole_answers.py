@@ -22,6 +22,7 @@ from dpicl_rag.language_models.base import LanguageModel, SpeakingRows, speaks
 from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.mechanisms.agreement import Agreed, Agreement
 from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.prompts import Prompt
 
 _END = "."
 
@@ -60,19 +61,19 @@ class WholeAnswer:
         return "WholeAnswer(<private>)"
 
     def speak(
-        self, rows: SpeakingRows, suffix: Sequence[int], ballots: Ballots, tokenizer: Tokenizer
+        self, rows: SpeakingRows, prompt: Prompt, ballots: Ballots, tokenizer: Tokenizer
     ) -> Generator[int, None, None]:
         """Release sentences until experts do not agree; the rows stand where they stood before.
 
         Args:
             rows: The public row and the experts, nothing appended yet.
-            suffix: Tokens between the documents and the answer.
+            prompt: Public text before and after the document.
             ballots: Reads what they say.
             tokenizer: Of the model.
         """
         released: list[int] = []
         for at in range(self._sentences):
-            before = (*suffix, *released)
+            before = (*prompt.suffix, *released)
             left = self._most - len(released)
             if not left:
                 return
@@ -80,7 +81,7 @@ class WholeAnswer:
             if found is None:
                 return
             self.agreed = self.agreed or found
-            tokens = tokenizer.encode(f"{' ' if at else ''}{found.key}{_END}")[:left]
+            tokens = tokenizer.encode(f"{' ' if at else prompt.lead}{found.key}{_END}")[:left]
             released += tokens
             yield from tokens
 

@@ -112,7 +112,8 @@ def test_a_fixed_budget_pays_for_every_count_or_takes_none():
 def test_what_enough_units_say_is_released(accounting):
     found = llm(accounting=accounting, epsilon=8.0).answer("how?", documents(*["refund"] * 60))
     # The made-up tokenizer spells a word in bytes when it reads, from zero when it writes.
-    spelt = "".join(chr(ord("a") + byte) for byte in b"refund.")
+    # The prompt ends in "Answer:", so that a space comes first.
+    spelt = "".join(chr(ord("a") + byte) for byte in b" refund.")
     assert (found.text, found.by, found.supported) == (spelt, "agreement", True)
     assert abs(found.agreeing - 60) < 60
     assert found.agreeing_within > 0
