@@ -44,15 +44,23 @@ class BareModel:
 
     def __init__(self, model: LanguageModel, prompt: Prompt, room: int) -> None:
         self._rows = read(model, prompt, [], room=room)
+        self._known: dict[tuple[tuple[int, ...], tuple[int, ...]], float] = {}
+
+    def __repr__(self) -> str:
+        return "BareModel(<private>)"
 
     @enough_memory()
     def log_prob(self, before: Sequence[int], tokens: Sequence[int]) -> float:
         """Log-probability of tokens after others that all rows have read. At least one."""
-        assert isinstance(self._rows, BlockRows)
-        read_on = (*before, *tokens[:-1])
-        steps = self._rows.extend_each(read_on, len(tokens))
-        self._rows.rewind(len(read_on))
-        return sum(float(step.public[id]) for step, id in zip(steps, tokens, strict=True))
+        asked = tuple(before), tuple(tokens)
+        if asked not in self._known:
+            assert isinstance(self._rows, BlockRows)
+            read_on = (*before, *tokens[:-1])
+            steps = self._rows.extend_each(read_on, len(tokens))
+            self._rows.rewind(len(read_on))
+            each = zip(steps, tokens, strict=True)
+            self._known[asked] = sum(float(step.public[id]) for step, id in each)
+        return self._known[asked]
 
 
 @enough_memory()

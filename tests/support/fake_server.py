@@ -128,24 +128,37 @@ class FakeServer:
         crowd = random.Random(len(body["prompt"]))
         for index, prompt in enumerate(body["prompt"]):
             moved = crowd.uniform(-1, 1) * self.moves if len(body["prompt"]) > 1 else 0.0
-            row = [(token, value + moved) for token, value in self.row(tuple(prompt))]
-            shown = row[: min(body["logprobs"], self.most)]
-            if named:
-                shown = [row[0], *(one for one in row[1:] if one[0] in named)]
+            read, places, finished = tuple(prompt), [], "length"
+            while len(places) < body["max_tokens"] and finished == "length":
+                row = [(token, value + moved) for token, value in self.row(read)]
+                shown = row[: min(body["logprobs"], self.most)]
+                if named:
+                    shown = [row[0], *(one for one in row[1:] if one[0] in named)]
+                places.append(shown)
+                read = (*read, row[0][0])
+                if row[0][0] in self.model.tokenizer.stop_tokens:
+                    finished = "stop"
             yield {
                 "index": index,
                 "text": SECRET,
-                "finish_reason": "length",
-                "logprobs": self._logprobs(shown),
+                "finish_reason": finished,
+                "logprobs": self._logprobs(places),
             }
 
-    def _logprobs(self, shown: list[tuple[int, float]]) -> dict[str, Any]:
-        values = [(id, None if math.isnan(value) else value) for id, value in shown]
+    def _logprobs(self, places: list[list[tuple[int, float]]]) -> dict[str, Any]:
+        found = [
+            [(id, None if math.isnan(value) else value) for id, value in shown] for shown in places
+        ]
         if self.kind == "llama":
-            top = [{"id": id, "token": SECRET, "logprob": value} for id, value in values]
-            return {"content": [{**top[0], "top_logprobs": top}]}
+            tops = [
+                [{"id": id, "token": SECRET, "logprob": value} for id, value in values]
+                for values in found
+            ]
+            return {"content": [{**top[0], "top_logprobs": top} for top in tops]}
         token = "token_id:{}" if self.kind == "vllm" else "word {}"
-        return {"top_logprobs": [{token.format(id): value for id, value in values}]}
+        return {
+            "top_logprobs": [{token.format(id): value for id, value in values} for values in found]
+        }
 
 
 @lru_cache(maxsize=10_000)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from dpicl_rag.language_models.openai_compatible.http_client import Body, Server
 
@@ -16,6 +16,11 @@ request that fails costs few."""
 Shown = dict[int, float]
 """Log-probability of each token that is shown; empty where the server says nothing of use."""
 
+Said = tuple[Sequence[tuple[int, float]], bool]
+"""What a prompt goes on with: each token and its log-probability, and whether it ended by itself.
+Nothing where the server says nothing of use."""
+
+T = TypeVar("T")
 Tokens = tuple[int, ...]
 _TOKEN = "token_id:"  # noqa: S105 - what vLLM writes before a token's number
 
@@ -48,7 +53,7 @@ class Completions:
         Raises:
             EngineUnavailableError: See `Server.ask`.
         """
-        return self._ask(prompts, {"logprobs": self.shown})
+        return self._ask(prompts, {"logprobs": self.shown}, understood)
 
     def experts(self, prompts: Sequence[Tokens]) -> list[Shown]:
         """Tokens of experts' rows: a public number.
@@ -56,7 +61,7 @@ class Completions:
         Raises:
             EngineUnavailableError: See `Server.ask`.
         """
-        return self._ask(prompts, {"logprobs": min(self._EXPERT, self.shown)})
+        return self._ask(prompts, {"logprobs": min(self._EXPERT, self.shown)}, understood)
 
     def named(self, prompts: Sequence[Tokens], tokens: Sequence[int]) -> list[Shown]:
         """Rows with some named tokens; where the server cannot name them, as many as it gives.
@@ -66,7 +71,20 @@ class Completions:
         """
         if not self.names or len(tokens) > self._NAMED:
             return self.public(prompts)
-        return self._ask(prompts, {"logprobs": 1, "logprob_token_ids": list(tokens)})
+        named = {"logprobs": 1, "logprob_token_ids": list(tokens)}
+        return self._ask(prompts, named, understood)
+
+    def continued(self, prompts: Sequence[Tokens], most: int) -> list[Said]:
+        """The likeliest continuation of each prompt, in one request for each.
+
+        Args:
+            prompts: Of experts.
+            most: Tokens of a continuation. Public.
+
+        Raises:
+            EngineUnavailableError: See `Server.ask`.
+        """
+        return self._ask(prompts, {"max_tokens": most, "logprobs": 1}, continuations)
 
     def body(self, prompts: Sequence[Tokens], **more: Any) -> Body:
         """A request for the next token of some prompts."""
@@ -80,10 +98,12 @@ class Completions:
             **more,
         }
 
-    def _ask(self, prompts: Sequence[Tokens], more: Body) -> list[Shown]:
+    def _ask(
+        self, prompts: Sequence[Tokens], more: Body, read: Callable[[Any, Body], list[T]]
+    ) -> list[T]:
         chunks = [prompts[first : first + ROWS] for first in range(0, len(prompts), ROWS)]
         bodies = [self.body(chunk, **more) for chunk in chunks]
-        return [row for rows in self.server.ask(PATH, bodies, understood) for row in rows]
+        return [row for rows in self.server.ask(PATH, bodies, read) for row in rows]
 
 
 def understood(answer: Any, body: Body) -> list[Shown]:
@@ -92,38 +112,72 @@ def understood(answer: Any, body: Body) -> list[Shown]:
     Raises:
         ValueError, TypeError, LookupError, AttributeError: It is no answer to these prompts.
     """
-    choices = sorted(answer["choices"], key=lambda choice: int(choice["index"]))
-    if [choice["index"] for choice in choices] != list(range(len(body["prompt"]))):
-        raise ValueError
-    return [_shown(choice) for choice in choices]
+    return [_shown(choice) for choice in _finished(answer, body)]
 
 
-def _shown(choice: Any) -> Shown:
-    """Tokens that a choice shows; none where it is refused, or where anything in it is odd.
+def continuations(answer: Any, body: Body) -> list[Said]:
+    """What an answer has each prompt go on with, in the order of the prompts.
+
+    Raises:
+        ValueError, TypeError, LookupError, AttributeError: It is no answer to these prompts.
+    """
+    return [_said(choice, body["max_tokens"]) for choice in _finished(answer, body)]
+
+
+def _finished(answer: Any, body: Body) -> list[Any]:
+    """The choices of an answer, one for each prompt.
 
     What stands in a choice that was finished follows from its own prompt, so it may not end an
     answer: that would tell of one document. Why a choice was not finished follows from more.
 
     Raises:
-        ValueError, TypeError, LookupError: It was not.
+        ValueError, TypeError, LookupError, AttributeError: One was not.
     """
-    if choice["finish_reason"] == "content_filter":
-        return {}
-    if choice["finish_reason"] not in _FINISHED:
+    choices = sorted(answer["choices"], key=lambda choice: int(choice["index"]))
+    if [choice["index"] for choice in choices] != list(range(len(body["prompt"]))):
         raise ValueError
+    if not all(choice["finish_reason"] in (*_FINISHED, _REFUSED) for choice in choices):
+        raise ValueError
+    return choices
+
+
+def _shown(choice: Any) -> Shown:
+    """Tokens that a choice shows; none where it is refused, or where anything in it is odd."""
+    if choice["finish_reason"] == _REFUSED:
+        return {}
     try:
-        pairs = _pairs(choice["logprobs"])
+        pairs = _pairs(choice["logprobs"], 0)
         shown = {int(token): _log_probability(value) for token, value in pairs}
-    except (ValueError, TypeError, LookupError, AttributeError, OverflowError):
+    except _ODD:
         return {}
     return shown if len(shown) == len(pairs) else {}
 
 
-def _pairs(found: Any) -> list[tuple[Any, Any]]:
-    """Numbers of tokens, each with its log-probability."""
+def _said(choice: Any, most: int) -> Said:
+    """What a choice goes on with; nothing where it is refused, or where anything in it is odd."""
+    if choice["finish_reason"] == _REFUSED:
+        return (), False
+    try:
+        found = choice["logprobs"]
+        places = len(found["content"] if "content" in found else found["top_logprobs"])
+        said = [_likeliest(_pairs(found, at)) for at in range(places)]
+    except _ODD:
+        return (), False
+    ended = choice["finish_reason"] == "stop"
+    whole = places <= most if ended else places == most
+    return (said, ended) if whole else ((), False)
+
+
+def _likeliest(pairs: list[tuple[Any, Any]]) -> tuple[int, float]:
+    token, value = max(pairs, key=lambda pair: _log_probability(pair[1]))
+    return int(token), _log_probability(value)
+
+
+def _pairs(found: Any, at: int) -> list[tuple[Any, Any]]:
+    """Numbers of tokens at a place, each with its log-probability."""
     if "content" in found:  # llama.cpp
-        return [(one["id"], one["logprob"]) for one in found["content"][0]["top_logprobs"]]
-    named = found["top_logprobs"][0].items()
+        return [(one["id"], one["logprob"]) for one in found["content"][at]["top_logprobs"]]
+    named = found["top_logprobs"][at].items()
     if not all(name.startswith(_TOKEN) for name, _ in named):
         raise ValueError  # by its text: which token is meant is not known
     return [(name.removeprefix(_TOKEN), value) for name, value in named]
@@ -142,7 +196,8 @@ def _log_probability(value: object) -> float:
     return float(value)
 
 
-_FINISHED = ("length", "stop")
+_FINISHED, _REFUSED = ("length", "stop"), "content_filter"
+_ODD = (ValueError, TypeError, LookupError, AttributeError, OverflowError)
 _LEAST = -1e6
 """No float32 softmax says less of a token that is possible; vLLM says -9999 of others."""
 _MOST = 1e-3

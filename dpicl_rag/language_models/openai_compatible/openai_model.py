@@ -77,6 +77,11 @@ class OpenAICompatibleModel:
     def __repr__(self) -> str:
         return f"OpenAICompatibleModel({self._completions.server.url!r})"
 
+    @property
+    def speaks(self) -> bool:
+        """Its rows can go on each by itself, see ``Speaking``."""
+        return True
+
     def copying(self, bias: float, *, public: bool = False) -> OpenAICompatibleModel:
         """The same server and tokenizer; see ``Copying``."""
         other = copy.copy(self)
@@ -109,7 +114,8 @@ class OpenAICompatibleModel:
         if on_progress is not None:
             on_progress(1.0, 1.0)
         prompts = [(*prefix, *one) for one in own]
-        return ServerRows(self._completions, prompts, room, self._size, bias)
+        end = min(self.tokenizer.stop_tokens, default=None)
+        return ServerRows(self._completions, prompts, room, self._size, bias, end)
 
 
 def _context(found: object) -> int:

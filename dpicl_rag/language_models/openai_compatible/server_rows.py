@@ -7,8 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 
 from dpicl_rag.errors import ConfigurationError, ContextLengthError
+from dpicl_rag.language_models.base import Continuation
 from dpicl_rag.language_models.copy_bias import CopyBias
-from dpicl_rag.language_models.openai_compatible.completions import Completions, Shown, Tokens
+from dpicl_rag.language_models.openai_compatible.completions import (
+    Completions,
+    Said,
+    Shown,
+    Tokens,
+)
 from dpicl_rag.language_models.openai_compatible.distributions import expert_rows, public_row
 from dpicl_rag.mechanisms.step import DenseStep, Step
 
@@ -24,6 +30,7 @@ class ServerRows:
         room: How many tokens will be appended at most.
         size: Of the vocabulary.
         copy_bias: Makes rows favour words of their own input; None leaves them as they are.
+        end: The token that ends an answer, if there is one.
     """
 
     def __init__(
@@ -33,12 +40,14 @@ class ServerRows:
         room: int,
         size: int,
         copy_bias: CopyBias | None = None,
+        end: int | None = None,
     ) -> None:
         self._completions = completions
         self._public, *self._experts = prompts
         self._room = room
         self._size = size
         self._copy_bias = copy_bias
+        self._end = end
         self._appended: Tokens = ()
 
     def __repr__(self) -> str:
@@ -64,6 +73,26 @@ class ServerRows:
     def rewind(self, tokens: int) -> None:
         """Forget the last ``tokens`` appended tokens."""
         self._appended = self._appended[: len(self._appended) - tokens]
+
+    def continue_each(self, token_ids: Sequence[int], most: int) -> list[Continuation]:
+        """What each expert says by itself, in one request for each; see ``SpeakingRows``.
+
+        The server goes on by itself, so no row favours words of its own here.
+        """
+        appended = (*self._appended, *token_ids)
+        if len(appended) + most > self._room + 1:
+            raise ContextLengthError("more tokens were appended than room was made for")
+        prompts = [(*prompt, *appended) for prompt in self._experts]
+        return [self._continuation(one) for one in self._completions.continued(prompts, most)]
+
+    def _continuation(self, said: Said) -> Continuation:
+        """What a row said; nothing where a token is none of the vocabulary."""
+        pairs, ended = list(said[0]), said[1]
+        if not all(0 <= token < self._size for token, _ in pairs):
+            return Continuation((), ())
+        if ended and self._end is not None:
+            pairs.append((self._end, 0.0))  # some servers leave it out
+        return Continuation(tuple(token for token, _ in pairs), tuple(value for _, value in pairs))
 
     def score(self, continuations: Sequence[Sequence[int]]) -> Step:
         """Log-probabilities of continuations, normalised over them; rows stay as they were.
