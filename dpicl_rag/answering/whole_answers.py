@@ -120,6 +120,6 @@ def require_agreement(config: PrivacyConfig, model: LanguageModel) -> None:
     """
     if config.agreement != "off" and not speaks(model):
         raise ConfigurationError(
-            "experts of this engine cannot answer each by itself yet; use agreement='off', or a "
-            "model of transformers"
+            "experts of this engine cannot answer each by itself (SpeakingRows, docs/engines.md); "
+            "use agreement='off'"
         )

@@ -36,7 +36,7 @@ def answered(
     path = folder / f"{len(list(folder.iterdir()))}.sqlite"
     with warnings.catch_warnings(), Ledger(path) as ledger:
         warnings.simplefilter("ignore", NotPrivateWarning)
-        ledger.set_budget(corpus="default", rho=1000.0, unit_rho=1000.0)
+        ledger.set_budget(corpus="default", rho=1000.0, unit_rho=1000.0, thresholds=0.5)
         llm = PrivateContextLLM(model, ledger=ledger, knowledge=knowledge, seed=seed, **settings)
         if labels:
             found: Any = llm.classify(question, documents, labels, method=method)

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from dpicl_rag.language_models.base import Input
+from dpicl_rag.language_models.base import Continuation, Input
 from dpicl_rag.mechanisms.utilities import Utility
 
 Tokens = tuple[int, ...]
@@ -138,7 +138,16 @@ class AskLogProbs:
     candidate: int
 
 
-Ask = AskSum | AskLogProbs
+@dataclass(frozen=True, slots=True)
+class AskContinuations:
+    """What each expert says by itself; rows stay as they were. Answered by one for each."""
+
+    rows: int
+    token_ids: Tokens
+    most: int
+
+
+Ask = AskSum | AskLogProbs | AskContinuations
 Command = Begin | Do | Drop | End | Ask
 Commands = tuple[Command, ...]
 
@@ -178,7 +187,7 @@ class Sum:
             total[self.index] += self.values
 
 
-Answer = Sum | np.ndarray
+Answer = Sum | np.ndarray | tuple[Continuation, ...]
 
 Code = Literal["done", "memory", "failed", "behind", "torn", "unsure", "gone", "late"]
 """Outcome of commands. ``memory`` and ``failed``: it cannot be done. ``behind``: it goes on with

@@ -11,7 +11,7 @@ from typing import Self
 
 from dpicl_rag import _validate
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.language_models.base import Input, Progress
+from dpicl_rag.language_models.base import Input, Progress, speaks
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.ray.commands import Reading
 from dpicl_rag.language_models.ray.shard import bits_of
@@ -98,6 +98,11 @@ class RayModel:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    @property
+    def speaks(self) -> bool:
+        """Whether its rows can go on each by itself, see ``Speaking``."""
+        return speaks(self._model)
 
     def close(self) -> None:
         """End the workers, and all that they have read."""

@@ -7,12 +7,19 @@ from collections.abc import Sequence
 
 import torch
 
-from dpicl_rag.language_models.base import BlockRows, LanguageModel, Rows
+from dpicl_rag.language_models.base import (
+    BlockRows,
+    Continuation,
+    LanguageModel,
+    Rows,
+    SpeakingRows,
+)
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.hardware import processor
 from dpicl_rag.language_models.ray.commands import (
     Answer,
     Append,
+    AskContinuations,
     AskLogProbs,
     AskSum,
     Begin,
@@ -88,6 +95,8 @@ class Shard:
                         own = torch.from_numpy(weights.copy()).to(step.public.device)
                     ranges, total = step.whole_sum(utility, strength, own)
                     answers.append(Sum.of(ranges.numpy(force=True), total.numpy(force=True)))
+                case AskContinuations():
+                    answers.append(self._continuations(act))
                 case AskLogProbs(name, candidate):
                     answers.append(self._step(name).log_probs(candidate).numpy(force=True))
         return tuple(answers)
@@ -114,6 +123,17 @@ class Shard:
             if act.keep is None or at in act.keep:
                 assert isinstance(step, DenseStep)
                 self._steps[Place(act.rows, act.number, at)] = step
+
+    def _continuations(self, act: AskContinuations) -> tuple[Continuation, ...]:
+        rows = self._rows.get(act.rows)
+        if rows is None:
+            raise BehindError
+        assert isinstance(rows, SpeakingRows)
+        try:
+            return tuple(rows.continue_each(act.token_ids, act.most))
+        except BaseException:
+            self._end(act.rows)  # nobody knows where they stand
+            raise
 
     @staticmethod
     def _move(rows: Rows, move: Move) -> Sequence[Step]:

@@ -10,9 +10,11 @@ from typing import Protocol
 import numpy as np
 import torch
 
+from dpicl_rag.language_models.base import Continuation
 from dpicl_rag.language_models.ray.commands import (
     Answer,
     Ask,
+    AskContinuations,
     AskLogProbs,
     AskSum,
     Command,
@@ -20,6 +22,7 @@ from dpicl_rag.language_models.ray.commands import (
     Place,
     StepName,
     Sum,
+    Tokens,
 )
 from dpicl_rag.mechanisms.utilities import Utility
 
@@ -119,6 +122,44 @@ class LogProbs(StepRequest):
         """See `StepRequest`."""
         parts = [answer if isinstance(answer, np.ndarray) else None for answer in answers]
         self._found, self.here = self._rows.in_order(parts), True
+
+
+class Continued(StepRequest):
+    """What every expert says by itself.
+
+    Args:
+        rows: The rows.
+        number: What workers know them by.
+        token_ids: Appended to every row first.
+        most: Tokens that each says. Public.
+
+    Attributes:
+        found: One of each expert, in the order of all, once it is here. Private.
+    """
+
+    def __init__(self, rows: SpreadRows, number: int, token_ids: Tokens, most: int) -> None:
+        super().__init__(rows, Place(number, 0, 0))
+        self._asked = AskContinuations(number, token_ids, most)
+        self.found: list[Continuation] = []
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """None: no step."""
+        return ()
+
+    def ask(self, worker: int) -> Ask:
+        """See `StepRequest`."""
+        return self._asked
+
+    def take(self, answers: Sequence[Answer | None]) -> None:
+        """See `StepRequest`."""
+        said = {
+            place: one
+            for places, part in zip(self._rows.places, answers, strict=True)
+            if isinstance(part, tuple)
+            for place, one in zip(places.tolist(), part, strict=True)
+        }
+        self.found, self.here = [said[place] for place in sorted(said)], True
 
 
 class Summed(StepRequest):

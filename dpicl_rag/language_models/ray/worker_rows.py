@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 import torch
 
-from dpicl_rag.language_models.base import BlockRows, Progress, Rows
+from dpicl_rag.language_models.base import BlockRows, Continuation, Progress, Rows
 from dpicl_rag.language_models.ray.commands import (
     Answer,
     Append,
@@ -26,7 +26,7 @@ from dpicl_rag.language_models.ray.commands import (
     Rewind,
     Score,
 )
-from dpicl_rag.language_models.ray.step_requests import LogProbs, StepRequest, Summed
+from dpicl_rag.language_models.ray.step_requests import Continued, LogProbs, StepRequest, Summed
 from dpicl_rag.language_models.ray.worker_pool import WorkerPool
 from dpicl_rag.language_models.ray.worker_step import RayStep
 from dpicl_rag.language_models.transformers_rows import in_tenths
@@ -123,6 +123,12 @@ class RayRows:
         assert isinstance(self._public, BlockRows)
         self._moves.append(Rewind(tokens))  # sent with the next call
         self._public.rewind(tokens)
+
+    def continue_each(self, token_ids: Sequence[int], most: int) -> list[Continuation]:
+        """What each expert says by itself, in one round; see ``SpeakingRows``."""
+        asked = Continued(self, self._id, tuple(token_ids), most)
+        self._send((asked,))()
+        return asked.found
 
     def score(self, continuations: Sequence[Sequence[int]]) -> Step:
         """Log-probabilities of continuations, normalised over them; rows stay as they were."""

@@ -68,6 +68,8 @@ WAYS = {
     "groups": {"accounting": "fixed", "groups": 3},
     "copying": {"copy_bias": 1.0},
     "refuses": {"unsupported": "refuse"},
+    "agreement": {"agreement": "auto"},
+    "only agreement": {"agreement": "only", "accounting": "fixed"},
     "informed": {"knowledge": SimpleNamespace(recall=lambda question: ["The code was 441."])},
     "labels": {"labels": (" red", " blue"), "max_tokens": 32},
     "votes": {"labels": (" red", " blue"), "method": "votes", "max_tokens": 32},
@@ -82,6 +84,18 @@ def test_an_answer_and_its_charges_are_those_of_one_process(spread, tiny_model, 
     assert answered(spread(3), tmp_path, **settings) == expected
 
 
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_experts_go_on_as_in_one_process(spread, tiny_model, workers):
+    own = [(9, 8), (40, 41, 42), (90,), (7,) * 70]
+    rows, here = (
+        model.read((1, 2, 3), [(4, 5), *own], room=8) for model in (spread(workers), tiny_model)
+    )
+    assert rows.continue_each((6, 7), 5) == here.continue_each((6, 7), 5)
+    # They stand where they stood.
+    assert torch.equal(rows.extend((6, 7)).public, here.extend((6, 7)).public)
+    assert rows.continue_each((3,), 5) == here.continue_each((3,), 5)
+
+
 def test_no_documents_and_fewer_than_workers(spread, tiny_model, tmp_path):
     for documents in ([], DOCUMENTS[:1]):
         expected = answered(tiny_model, tmp_path, documents=documents, **SHORT)
@@ -91,8 +105,13 @@ def test_no_documents_and_fewer_than_workers(spread, tiny_model, tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "settings",
-    [{"max_tokens": 5}, {"max_tokens": 6, "block_tokens": 3}, {"labels": ("a", "b", "c")}],
-    ids=["tokens", "blocks", "priors"],
+    [
+        {"max_tokens": 5},
+        {"max_tokens": 6, "block_tokens": 3},
+        {"labels": ("a", "b", "c")},
+        {"max_tokens": 4, "agreement": "auto"},
+    ],
+    ids=["tokens", "blocks", "priors", "agreement"],
 )
 def test_a_fault_at_every_call_changes_nothing(ray, made_up, tmp_path, kind, settings):
     if "labels" in settings:

@@ -92,7 +92,7 @@ def test_what_is_odd_in_one_choice_is_silence_and_no_error(odd):
 
 @pytest.mark.parametrize("broken", [{"finish_reason": "error"}, {"index": 1}])
 def test_what_is_no_answer_is_an_error(broken):
-    with pytest.raises(ValueError, match="^$"):
+    with pytest.raises(ValueError, match=r"^$"):
         completions.continuations({"choices": [choice(**broken)]}, BODY)
 
 
