@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from dpicl_rag._lazy import importing
 
 if TYPE_CHECKING:
+    from dpicl_rag.auditing.agreement import AgreementAudit, audit_agreement
     from dpicl_rag.auditing.audit_folder import AuditFolder
     from dpicl_rag.auditing.audit_report import AuditReport
     from dpicl_rag.auditing.canaries import CanaryAudit, audit_canary, epsilon_lower_bound
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = importing(
     __name__,
     {
+        "agreement": "AgreementAudit audit_agreement",
         "canaries": "CanaryAudit audit_canary epsilon_lower_bound",
         "extraction": "ExtractionAudit audit_extraction",
         "audit_folder": "AuditFolder",
@@ -41,6 +43,7 @@ __getattr__, __dir__ = importing(
 )
 
 __all__ = [
+    "AgreementAudit",
     "AuditFolder",
     "AuditReport",
     "CanaryAudit",
@@ -51,6 +54,7 @@ __all__ = [
     "RememberingModel",
     "Subject",
     "SyntheticModel",
+    "audit_agreement",
     "audit_canary",
     "audit_channels",
     "audit_extraction",

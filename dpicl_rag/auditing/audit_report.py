@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from dpicl_rag._packaged import optional
+from dpicl_rag.auditing.agreement import AgreementAudit
 from dpicl_rag.auditing.attacks import AttackName
 from dpicl_rag.auditing.canaries import CanaryAudit
 from dpicl_rag.auditing.extraction import ExtractionAudit
@@ -15,7 +16,7 @@ from dpicl_rag.auditing.near_ties import NearTieAudit
 from dpicl_rag.auditing.neighbours import NeighbourAudit
 from dpicl_rag.auditing.observed import ChannelAudit
 
-Part = NeighbourAudit | CanaryAudit | ExtractionAudit | ChannelAudit | NearTieAudit
+Part = NeighbourAudit | CanaryAudit | ExtractionAudit | ChannelAudit | NearTieAudit | AgreementAudit
 
 _TALLEST = 1e3  # what is infinite is drawn this high
 
@@ -33,6 +34,7 @@ class AuditReport:
         extraction: Verbatim extraction attack.
         channels: Differences of neighbours beside the answer.
         near_ties: Planted texts near a tie, and units that might move the rows of others.
+        agreement: Units that say what they want to be said.
     """
 
     documents: NeighbourAudit | None = None
@@ -41,6 +43,7 @@ class AuditReport:
     extraction: ExtractionAudit | None = None
     channels: ChannelAudit | None = None
     near_ties: NearTieAudit | None = None
+    agreement: AgreementAudit | None = None
 
     @property
     def parts(self) -> list[Part]:
@@ -62,6 +65,7 @@ class AuditReport:
         """The figures by name, for JSON; None where one has no bound or was not looked for."""
         documents, synthetic, canary = self.documents, self.synthetic, self.canary
         extraction, channels, ties = self.extraction, self.channels, self.near_ties
+        agreement = self.agreement
         figures = {
             "whole": self.whole,
             "holds": self.holds,
@@ -85,6 +89,10 @@ class AuditReport:
             "near_tie_worst": ties and str(ties.worst),
             "joined_row_claim_used": ties and ties.used("a joined row"),
             "kept_rows_claim_used": ties and ties.used("kept rows"),
+            "agreement_lower_bound": agreement and agreement.lower_bound,
+            "agreement_delta": agreement and agreement.delta,
+            "agreement_of_colluding_units": agreement
+            and {str(units): share for units, share in agreement.released.items()},
         }
         return {name: None if value == math.inf else value for name, value in figures.items()}
 
@@ -96,6 +104,7 @@ class AuditReport:
             self._charges(),
             self._canary(),
             self._near_ties(),
+            self._agreement(),
             self._extraction(),
             self._channels(),
             "The exact figures are of the outputs that were enumerated and can only grow with more "
@@ -215,6 +224,18 @@ class AuditReport:
             "worst of all\nutilities and methods. Share of the claim that one unit more used: "
             f"{used('a newcomer')};\nwhere it joins a row that was alone: {used('a joined row')};\n"
             f"where it has rows read anew that were read elsewhere: {used('kept rows')}."
+        )
+
+    def _agreement(self) -> str:
+        found = self.agreement
+        if found is None:
+            return ""
+        shares = ", ".join(f"{units}: {share:.0%}" for units, share in found.released.items())
+        return (
+            f"Agreement: of {found.runs} answers each, those that gave a made-up sentence, by how "
+            f"many units\nsay it (one of them shouts): {shares}.\nThe sentence of one unit comes "
+            f"out with probability {found.lower_bound:.2g} at least ({found.confidence:.0%}\n"
+            f"confidence); claimed is {found.delta:.2g} at most."
         )
 
     def _extraction(self) -> str:

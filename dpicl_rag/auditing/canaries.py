@@ -98,14 +98,17 @@ def epsilon_lower_bound(
     if not 0 < confidence < 1:
         raise ConfigurationError("confidence must be strictly between 0 and 1")
     error = (1 - confidence) / 2
-    at_least = _at_least(hits, runs, error)
-    at_most = 1 - _at_least(runs - false_hits, runs, error)
+    at_least = clopper_pearson(hits, runs, error)
+    at_most = 1 - clopper_pearson(runs - false_hits, runs, error)
     return max(0.0, math.log((at_least - delta) / at_most)) if at_least > delta else 0.0
 
 
 @lru_cache(maxsize=1 << 16)
-def _at_least(hits: int, runs: int, error: float) -> float:
-    """One-sided lower limit on a probability, wrong with probability ``error`` at most."""
+def clopper_pearson(hits: int, runs: int, error: float) -> float:
+    """One-sided lower limit on a probability, wrong with probability ``error`` at most.
+
+    Clopper, Pearson 1934.
+    """
     from scipy.stats import beta
 
     return float(beta.ppf(error, hits, runs - hits + 1)) if hits else 0.0

@@ -185,6 +185,10 @@ def _parts(
             "Worst-case experts",
             lambda progress: auditing.audit_synthetic(subject, on_progress=progress),
         ),
+        "agreement": (
+            "Units that collude",
+            lambda progress: auditing.audit_agreement(subject, on_progress=progress),
+        ),
         "near_ties": (
             "Planted near-ties",
             lambda progress: auditing.audit_near_ties(reading_anew, on_progress=progress),

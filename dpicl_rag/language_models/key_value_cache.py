@@ -26,7 +26,7 @@ def passed_to(model: torch.nn.Module, cache: Cache | None) -> dict[str, Any]:
         model: Of transformers.
         cache: The cache.
     """
-    named = inspect.signature(type(model).forward).parameters
+    named = inspect.signature(model.forward).parameters
     return {"cache" if "cache" in named else "past_key_values": cache}
 
 

@@ -7,7 +7,13 @@ import math
 
 import pytest
 
-from dpicl_rag.auditing import AuditFolder, AuditReport, ChannelAudit, NeighbourAudit
+from dpicl_rag.auditing import (
+    AgreementAudit,
+    AuditFolder,
+    AuditReport,
+    ChannelAudit,
+    NeighbourAudit,
+)
 from dpicl_rag.auditing.audit_folder import identity
 from dpicl_rag.auditing.canaries import CanaryAudit
 from dpicl_rag.auditing.extraction import ExtractionAudit
@@ -16,6 +22,7 @@ from dpicl_rag.documents import Document
 
 PARTS = {
     "synthetic": NeighbourAudit(8.0, 1e-5, 7.1234567890123, 0.9, (0.1, 0.2), 3),
+    "agreement": AgreementAudit({1: 0.0, 40: 0.75}, 0.0, 0.95, 5e-6, 100),
     "near_ties": NearTieAudit((NearTie("a newcomer", "votes", 1.0, 0.5, 0.125, 0.1),), 32),
     "documents": NeighbourAudit(8.0, 1e-5, math.inf, math.inf, (math.inf,), 2),
     "canary": CanaryAudit(0.5, 0.95, 8.0, 1e-5, 8, 3, 0.5, 0.25),

@@ -412,7 +412,7 @@ class TestReport:
 
     def test_what_was_not_run_is_not_spoken_of(self, report):
         part = AuditReport(synthetic=report.synthetic)
-        assert part.text().splitlines()[0] == "Privacy audit: unfinished, 1 of 6 parts were run"
+        assert part.text().splitlines()[0] == "Privacy audit: unfinished, 1 of 7 parts were run"
         for word in ("within the claim", "Canary", "Near ties", "Extraction", "Beside the answer"):
             assert word not in part.text()
         assert part.plot().startswith(b"\x89PNG")

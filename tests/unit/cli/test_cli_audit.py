@@ -48,7 +48,7 @@ def test_a_path_and_a_report(cli, home, secret):
     assert secret not in (home / "report" / "audit.txt").read_text()
 
 
-PARTS = ("synthetic", "near_ties", "neighbours", "canary", "extraction", "channels")
+PARTS = ("synthetic", "agreement", "near_ties", "neighbours", "canary", "extraction", "channels")
 
 
 @pytest.mark.filterwarnings("ignore::dpicl_rag.mechanisms.randomness.NotPrivateWarning")
@@ -76,7 +76,7 @@ def test_an_audit_that_is_stopped_says_what_it_has_and_goes_on(cli, mail, home, 
         assert "within the claim" not in shown.output
     shown = cli(*words, *stopped)
     assert shown.exit_code == 0, shown.output
-    assert "going on after 5 of 6 parts" in shown.stderr
+    assert "going on after 6 of 7 parts" in shown.stderr
     assert ran == list(PARTS[:-1])
     for name in ("audit.txt", "summary.json"):
         assert (home / "stopped" / name).read_text() == (home / "once" / name).read_text()

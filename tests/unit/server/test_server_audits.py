@@ -77,7 +77,7 @@ import json, pathlib, sys, time
 folder = pathlib.Path(sys.argv[1])
 found = (folder / "unfinished.json").exists()
 (folder / "unfinished.json").write_text("{}")
-(folder / "audit.txt").write_text(f"unfinished, {1 + found} of 6 parts were run")
+(folder / "audit.txt").write_text(f"unfinished, {1 + found} of 7 parts were run")
 (folder / "summary.json").write_text(json.dumps({"whole": False, "holds": True}))
 time.sleep(600)
 """
@@ -89,7 +89,7 @@ time.sleep(600)
 
     for parts in (1, 2):
         assert running.client.post("/v1/owner/audits", json=AUDIT).status_code == 202
-        found = (f"unfinished, {parts} of 6 parts were run", False)
+        found = (f"unfinished, {parts} of 7 parts were run", False)
         until(lambda found=found: shown() == found)
         running.client.post("/v1/owner/job/stop")
         assert ended(running)["state"] == "stopped"

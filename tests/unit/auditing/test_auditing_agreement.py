@@ -1,0 +1,66 @@
+"""Units that want something said: one of them is not heard, many are, and faults are found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dpicl_rag.auditing import AuditReport, Subject, SyntheticModel, audit_agreement
+from dpicl_rag.mechanisms import agreement as mechanism
+from dpicl_rag.mechanisms.agreement import Agreement
+
+MODEL = SyntheticModel(4, lambda text, history: [0.0] * 4)
+
+
+def audit(runs=40, colluding=(1, 40), **settings):
+    subject = Subject(MODEL, "What is it?", {"epsilon": 8.0, **settings})
+    return audit_agreement(subject, runs=runs, colluding=colluding)
+
+
+@pytest.mark.parametrize("accounting", ["individual", "fixed"])
+def test_one_that_shouts_is_not_heard_and_many_are(accounting):
+    found = audit(accounting=accounting)
+    assert found.holds
+    assert found.released == {1: 0.0, 40: 1.0}
+    assert (found.lower_bound, found.delta) == (0.0, 5e-6)
+
+
+def test_settings_of_the_subject_are_those_of_the_attack():
+    assert audit(epsilon=0.5, colluding=(1, 10)).released[10] < 0.5
+    assert audit(groups=4, accounting="fixed", colluding=(1,)).holds
+
+
+def test_a_threshold_of_one_is_found(monkeypatch):
+    within = Agreement.within
+
+    def low(*arguments):
+        return replace(within(*arguments), threshold=1)
+
+    monkeypatch.setattr(Agreement, "within", staticmethod(low))
+    found = audit(colluding=(1,))
+    assert not found.holds
+    assert found.lower_bound > found.delta
+
+
+def test_a_unit_that_is_counted_for_each_passage_is_found(monkeypatch):
+    draw = Agreement.draw
+
+    def shouted(self, keys, randomness):
+        return draw(self, [key for key in keys for _ in range(40)], randomness)
+
+    monkeypatch.setattr(Agreement, "draw", shouted)
+    assert not audit(colluding=(1,)).holds
+
+
+def test_a_count_without_noise_is_told(monkeypatch):
+    monkeypatch.setattr(mechanism.DiscreteGaussian, "draw", lambda *_: 0)
+    assert audit(colluding=(1, 5, 40)).released == {1: 0.0, 5: 1.0, 40: 1.0}
+
+
+def test_the_report_says_it_in_words_and_numbers():
+    report = AuditReport(agreement=audit(colluding=(1, 40)))
+    assert "1: 0%, 40: 100%" in report.text()
+    figures = report.summary()
+    assert figures["agreement_of_colluding_units"] == {"1": 0.0, "40": 1.0}
+    assert figures["agreement_lower_bound"] == 0.0
