@@ -133,10 +133,10 @@ def _synthesise(folder: Path, what: str, tokens: int, seconds: float, kill_at: i
         setattr(module, name, events.around(getattr(module, name)))
     commit = Reservation.commit
 
-    def noted(self: Reservation, rho: float, unit_rho: Any = None) -> None:
+    def noted(self: Reservation, rho: float, unit_rho: Any = None, **threshold: Any) -> None:
         paid = [rho] if unit_rho is None else [cost for cost in unit_rho if cost]
         _note(folder / "begun.jsonl", paid)
-        commit(self, rho, unit_rho)
+        commit(self, rho, unit_rho, **threshold)
         _note(folder / "done.jsonl", paid)
 
     Reservation.commit = events.around(noted)  # type: ignore[method-assign]

@@ -101,10 +101,10 @@ class Book:
     """A ledger's hold that adds up what each unit pays."""
 
     def __init__(self, rho, units):
-        self.rho, self.limits = rho, [rho] * len(units)
+        self.rho, self.delta, self.limits = rho, 0.0, [rho] * len(units)
         self.spent = dict.fromkeys(units, 0.0)
 
-    def commit(self, most, unit_rho):
+    def commit(self, most, unit_rho, *, delta):
         for unit, rho in zip(self.spent, unit_rho, strict=True):
             self.spent[unit] += rho
 

@@ -317,9 +317,9 @@ class Kills:
         self._seen = 0
 
     def around(self, act):
-        def acted(*given):
+        def acted(*given, **named):
             self._tick()
-            act(*given)
+            act(*given, **named)
             self._tick()
 
         return acted

@@ -71,7 +71,7 @@ def test_a_ledger_is_charged_what_it_costs(adjacency, delta, tmp_path):
 def test_the_release_is_charged_before_it_is_seen(tmp_path, monkeypatch):
     monkeypatch.setattr(
         "dpicl_rag.ledger.reservation.Reservation.commit",
-        lambda *_: (_ for _ in ()).throw(KeyboardInterrupt),
+        lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt),
     )
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
         ledger.set_budget(corpus="default", epsilon=1.0)
