@@ -50,7 +50,7 @@ class Settings(TypedDict, total=False):
     strength: float | None
     units: int
     unsupported: Unsupported
-    agreement: AgreementName
+    agreement: AgreementName | None
     sentences: int
     clip: float | None
     expert_power: float
@@ -87,7 +87,9 @@ class PrivacyConfig(BaseModel):
             0.04 at most.
         agreement: Whether experts are first asked for whole sentences, each by itself, and one on
             which enough of them agree is released for the price of a count: ``auto`` draws tokens
-            where they do not agree, ``only`` draws none, ``off`` draws tokens from the start.
+            where they do not agree, ``only`` draws none, ``off`` draws tokens from the start. None
+            is ``auto`` where each unit pays for itself and the engine can (``SpeakingRows``), and
+            ``off`` elsewhere.
         sentences: Most sentences of an answer by agreement; each is another count.
         clip: Clip bound of ``log_prob`` (C) and ``log_ratio`` (c).
         expert_power: Sharpening of each expert before it votes, for ``surplus``.
@@ -119,7 +121,7 @@ class PrivacyConfig(BaseModel):
     strength: float | None = Field(None, gt=0, allow_inf_nan=False)
     units: int = Field(64, ge=1)
     unsupported: Unsupported = "mark"
-    agreement: AgreementName = "off"
+    agreement: AgreementName | None = None
     sentences: int = Field(1, ge=1)
     clip: float | None = Field(None, gt=0, allow_inf_nan=False)
     expert_power: float = Field(2.0, gt=0, allow_inf_nan=False)
@@ -143,25 +145,26 @@ class PrivacyConfig(BaseModel):
             )
         return values
 
-    @property
-    def conversion_delta(self) -> float:
-        """The part of ``delta`` at which epsilon becomes rho; the rest is for thresholds."""
-        return self.delta if self.agreement == "off" else (1 - SHARES.threshold_delta) * self.delta
-
-    @property
-    def rho(self) -> float:
-        """Rho of zCDP of an answer: with its thresholds it is (``epsilon``, ``delta``)-DP."""
-        return epsilon_to_rho(self.epsilon, self.conversion_delta)
-
-    def threshold_delta(self, *, booked: bool) -> float:
-        """What thresholds of one answer cost, of ``delta``.
+    def delta_of_rho(self, *, booked: bool) -> float:
+        """The part of ``delta`` at which epsilon becomes rho; the rest is for thresholds.
 
         Args:
-            booked: Whether a ledger books it, whose pool is for many answers.
+            booked: Whether a ledger books the answer, whose pool of delta is for many.
         """
         if self.agreement == "off":
+            return self.delta
+        share = SHARES.threshold_pool if booked else SHARES.threshold_delta
+        return (1 - share) * self.delta
+
+    def rho(self, *, booked: bool) -> float:
+        """Rho of zCDP of an answer: with its thresholds it is (``epsilon``, ``delta``)-DP."""
+        return epsilon_to_rho(self.epsilon, self.delta_of_rho(booked=booked))
+
+    def threshold_delta(self, *, booked: bool) -> float:
+        """What thresholds of one answer cost, of ``delta``."""
+        if self.agreement == "off":
             return 0.0
-        return (SHARES.threshold_under_ledger if booked else SHARES.threshold_delta) * self.delta
+        return (SHARES.threshold_of_pool if booked else SHARES.threshold_delta) * self.delta
 
     @classmethod
     def create(cls, **settings: Unpack[Settings]) -> PrivacyConfig:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from dpicl_rag._other_libraries import NoOrdinaryModel
-from dpicl_rag.accounting.shares import SHARES
+from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.answering.answer_cost import AnswerCost
 from dpicl_rag.answering.answers import (
     PrivateAnswer,
@@ -24,20 +24,21 @@ from dpicl_rag.answering.decoding import generate
 from dpicl_rag.answering.experts import OpenAccount, gather, one_each
 from dpicl_rag.answering.few_units import warn_of_few_units
 from dpicl_rag.answering.label_draw import draw_label
-from dpicl_rag.answering.plan import answer_plan, label_plan
+from dpicl_rag.answering.plan import answer_plan, label_plan, priced_search, with_agreement
 from dpicl_rag.answering.prompt_rows import bare_log_probs
-from dpicl_rag.answering.proposals import propose
+from dpicl_rag.answering.proposals import Proposal, as_before, propose
 from dpicl_rag.answering.reading_ahead import read_ahead
 from dpicl_rag.answering.remembered import form_of, released_before
 from dpicl_rag.answering.settlement import Settlement
+from dpicl_rag.answering.shown_form import shown_form
 from dpicl_rag.answering.support import Support
-from dpicl_rag.answering.whole_answers import require_agreement, whole_answer
+from dpicl_rag.answering.whole_answers import WholeAnswer
 from dpicl_rag.configuration import PrivacyConfig, Settings
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.knowledge.answer_memory import AnswerMemory
 from dpicl_rag.knowledge.joined import as_knowledge
-from dpicl_rag.language_models.base import LanguageModel, Progress
+from dpicl_rag.language_models.base import LanguageModel, Progress, speaks
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.load_language_model import load_language_model
 from dpicl_rag.ledger.account import open_account
@@ -199,11 +200,11 @@ class PrivateContextLLM(NoOrdinaryModel):
             An iterator over pieces of text, sync and async; its ``answer`` holds the whole when it
             has ended.
         """
-        config, model = self.config, copying(self.model, self.config.copy_bias)
-        require_agreement(config, model)
+        retriever = self._retriever(documents)
+        config = self._decided(retriever)
+        model = copying(self.model, config.copy_bias)
         prompt = self._prompt(question)
         allowance = prompt.allowance(model, config.unit_tokens, config.max_tokens)
-        retriever = self._retriever(documents)
         corpus, memory = self._booked_under(retriever), self._memory(retriever)
         form = form_of(self.template, config.stop)
         if memory is not None and not fresh and (entry := memory.same(question, form)):
@@ -216,13 +217,17 @@ class PrivateContextLLM(NoOrdinaryModel):
             proposal = propose(
                 model, reader, prompt, informed, max_tokens=config.max_tokens, stop=config.stop
             )
-        retriever = self._affordable(retriever, SHARES.search_of_proposal if proposal else 1.0)
+        sought = question
+        if proposal is not None and config.agreement != "off" and memory is not None:
+            proposal, sought = self._as_before(question, proposal, memory, allowance)
+        booked, proposed = self._ledger is not None, proposal is not None
+        retriever = priced_search(config, retriever, booked=booked, proposed=proposed)
         opening, price = self._opening(retriever), retriever.rho(config.adjacency)
-        booked, counts = self._ledger is not None, 2 if proposal else 1
+        counts = 2 if proposed else 1
         plan = answer_plan(config, retriever.stability, price, counts, booked=booked)
         warn_of_few_units(config, retriever, plan)
         gathered = gather(
-            question=question,
+            question=sought,
             retriever=retriever,
             plan=plan,
             open_account=opening,
@@ -240,7 +245,19 @@ class PrivateContextLLM(NoOrdinaryModel):
                 found=gathered.count,
                 bare=(lambda ids: sum(bare_log_probs(model, prompt, ids))) if informed else None,
             )
-        whole = whole_answer(plan.ladder, config, gathered, self._randomness)
+        whole = None
+        if plan.ladder and gathered.thresholds:
+            whole = WholeAnswer(
+                plan.ladder,
+                spend,
+                self._randomness,
+                show=partial(shown_form, question=question, begins=not self.template.answer_prefix),
+                sentences=config.sentences,
+                most=config.max_tokens,
+                # Of experts that cannot carry a word, what is drawn would be refused.
+                alone=plan.only_agreement
+                or (config.unsupported == "refuse" and gathered.mechanism.rho == 0),
+            )
         # Begins when the first piece is asked for, inside the stream's own clean-up.
         tokens = generate(
             model=reader,
@@ -251,8 +268,9 @@ class PrivateContextLLM(NoOrdinaryModel):
             block_tokens=config.block_tokens,
             support=support,
             whole=whole,
-            ballots=partial(ballots_of, model, prompt, question, gathered, config, self._form),
-            tokens_too=config.agreement != "only",
+            ballots=partial(
+                ballots_of, model, prompt, question, gathered.passages, config, self._form
+            ),
             informed=informed,
             on_progress=on_progress,
         )
@@ -313,7 +331,9 @@ class PrivateContextLLM(NoOrdinaryModel):
         prompt = self._prompt(question)
         tokens = label_tokens(model.tokenizer, labels, prompt.lead)
         room = max(map(len, tokens))
-        retriever = self._affordable(self._retriever(documents))
+        retriever = self._retriever(documents)
+        whole = epsilon_to_rho(config.epsilon, config.delta)
+        retriever = affordable(retriever, whole, config.adjacency)
         opening = self._opening(retriever)
         made = None if method is None else partial(over_documents, method, config)
         plan = label_plan(config, retriever.stability, retriever.rho(config.adjacency), made)
@@ -374,7 +394,8 @@ class PrivateContextLLM(NoOrdinaryModel):
         """
         retriever = self._retriever(documents)
         left = self.budget_left(self._booked_under(retriever))
-        return AnswerCost.of(self.config, retriever, left, booked=self._ledger is not None)
+        booked = self._ledger is not None
+        return AnswerCost.of(self._decided(retriever), retriever, left, booked=booked)
 
     def warm(
         self,
@@ -417,6 +438,28 @@ class PrivateContextLLM(NoOrdinaryModel):
         """Public numbers that may stand beside an answer, none of which counts inputs."""
         return {**answer.public_numbers(), "budget_left": self.budget_left(answer.corpus)}
 
+    def _as_before(
+        self, question: str, proposal: Proposal, memory: AnswerMemory, allowance: int
+    ) -> tuple[Proposal, str]:
+        """A proposal as it was asked for before, and the words to search with. All of it public."""
+        nearest = memory.nearest(question)
+        if not nearest:
+            return proposal, question
+        earlier, config = nearest[0], self.config
+        prompt = self._prompt(earlier.question)
+        # Documents are read before it is known which question they answer.
+        if prompt.allowance(self.model, config.unit_tokens, config.max_tokens) >= allowance:
+            proposal = as_before(
+                proposal,
+                question,
+                earlier,
+                self.model,
+                prompt,
+                start=self.template.answer_prefix,
+                max_tokens=config.max_tokens,
+            )
+        return proposal, f"{question} {earlier.question}"
+
     def _prompt(self, question: str) -> Prompt:
         if not question.strip():
             raise ConfigurationError("the question is empty")
@@ -426,10 +469,9 @@ class PrivateContextLLM(NoOrdinaryModel):
         """A search; nothing is looked at yet."""
         return as_retriever(documents, self.config.privacy_unit, self.config.units)
 
-    def _affordable(self, retriever: Retriever, part: float = 1.0) -> Retriever:
-        """The search with the noise that a part of the budget pays for, where it is not set."""
-        config = self.config
-        return affordable(retriever, part * config.rho, config.adjacency)
+    def _decided(self, retriever: Retriever) -> PrivacyConfig:
+        """The settings of an answer from such a search."""
+        return with_agreement(self.config, retriever.stability, speaks=speaks(self.model))
 
     def _memory(self, retriever: Retriever) -> AnswerMemory | None:
         """The memory of released answers, if it is that of the documents that are asked."""

@@ -27,14 +27,20 @@ class Shares:
             full range then.
         cheap_tokens: Draws that share a budget where experts gain no more than they need.
         pivotal_tokens_of_examples: As ``pivotal_tokens``, of one synthetic example.
-        threshold_delta: Of an answer's delta, for the thresholds of whole answers. Epsilon is
-            converted to rho at the rest of it.
-        threshold_under_ledger: The same under a ledger, whose pool of delta is for many answers.
-        agreement: Of the rho that an answer has for its words, for whole answers.
-        first_noise: Noise of the first count of whole answers, of the units asked for: each later
-            one has half of it.
-        early_steps: Of ``agreement``, for all those counts but the last, which takes the rest.
-        early_threshold: Of the answer's threshold delta, for the thresholds of those counts.
+        threshold_delta: Of the delta of an answer that no ledger books, for the thresholds of whole
+            answers. Epsilon is converted to rho at the rest of it.
+        threshold_pool: The same of the delta of a budget, for all answers that it pays for.
+        threshold_of_pool: Of an answer's delta, what its thresholds take from that pool.
+        search_beside_agreement: Of the usual price of a search, where whole answers are counted: it
+            is that of a proposal, too.
+        support_beside_agreement: The same of the count of support.
+        agreement: Of an answer's rho, for counts of whole answers.
+        first_threshold: Of the units asked for, about how many must agree at the first count of
+            whole answers. Each later count has half of its noise.
+        first_threshold_of_pool: The same under a ledger, where a threshold costs more noise.
+        early_step: Of what is left of ``agreement``, the most that a count takes but for the last,
+            which takes the rest.
+        early_threshold: The same of the delta of thresholds.
         keys: Of a synthetic corpus, for the counts that find its keys.
         listed_keys: Of that, for words of the public list, where both kinds are counted; the trie
             of other words has more levels to pay.
@@ -48,13 +54,21 @@ class Shares:
     cheap_tokens: int = 10
     pivotal_tokens_of_examples: int = 12
     threshold_delta: float = 0.5
-    threshold_under_ledger: float = 1e-4
+    threshold_pool: float = 0.25
+    threshold_of_pool: float = 1e-4
+    search_beside_agreement: float = 0.5
+    support_beside_agreement: float = 0.7
     agreement: float = 0.85
-    first_noise: float = 1 / 9
-    early_steps: float = 0.2
+    first_threshold: float = 0.5
+    first_threshold_of_pool: float = 0.4
+    early_step: float = 0.45
     early_threshold: float = 0.1
     keys: float = 0.1
     listed_keys: float = 0.3
+
+    def beside_pool(self, delta: float) -> float:
+        """The part of a delta at which budgets keep their epsilon as rho, and all they pay for."""
+        return (1 - self.threshold_pool) * delta
 
     def counting(self, rho: float) -> float:
         """Rho of a count of units, of an answer's rho."""

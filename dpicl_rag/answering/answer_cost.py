@@ -7,9 +7,9 @@ from typing import Any
 
 from dpicl_rag.answering.few_units import units_to_agree
 from dpicl_rag.answering.notebook_table import notebook_table
-from dpicl_rag.answering.plan import answer_plan
+from dpicl_rag.answering.plan import answer_plan, priced_search
 from dpicl_rag.configuration import PrivacyConfig
-from dpicl_rag.retrieval.base import Retriever, affordable
+from dpicl_rag.retrieval.base import Retriever
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class AnswerCost:
         Raises:
             ConfigurationError: The settings do not fit the retriever, or cost more than the budget.
         """
-        price = affordable(retriever, config.rho, config.adjacency).rho(config.adjacency)
+        price = priced_search(config, retriever, booked=booked).rho(config.adjacency)
         plan = answer_plan(config, retriever.stability, price, booked=booked)
         agreement = config.sentences * plan.ladder_rho
         return AnswerCost(

@@ -1,43 +1,43 @@
 """Ballots: what each expert would answer by itself, if its own document says so.
 
-Experts that find nothing to read say what the model would make up, and they agree on that too. So
-an expert has a vote only where its document adds its answer to what the model says alone, and where
-every word of it that matters stands in that document. Each vote is a function of the expert's own
-unit and of public things.
+Experts that find nothing say what the model would make up, and they agree on that too; or they say
+what their document is about, whatever was asked. So an expert has a vote only where its document
+has words of the question, where every word of its sentence that matters stands in that document,
+and where the document adds the sentence to what the model says alone. Each vote is a function of
+the expert's own unit and of public things.
 """
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
-from dpicl_rag.answering.canonical_form import CanonicalForm, first_sentence
-from dpicl_rag.answering.experts import Gathered
+from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form, first_sentence
+from dpicl_rag.answering.content_words import content_words
 from dpicl_rag.answering.prompt_rows import BareModel
+from dpicl_rag.answering.short_form import asks_how, short_form
 from dpicl_rag.answering.support import supports
 from dpicl_rag.configuration import PrivacyConfig
-from dpicl_rag.language_models.base import Continuation, LanguageModel
-from dpicl_rag.language_models.tokenizer import Tokenizer
+from dpicl_rag.language_models.base import LanguageModel
+from dpicl_rag.language_models.sentence_end import Continuation
+from dpicl_rag.language_models.tokenizer import Tokenizer, sentence_end_of
 from dpicl_rag.prompts import Prompt
 
-_WORD = re.compile(r"\w+")
+_ABOUT = 0.5
+"""Of the question's words, the least part that a document must have (benchmarks/README.md)."""
 
-# Words that say nothing by themselves.
-_FUNCTION_WORDS = frozenset(
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Ballot:
+    """The vote of one expert. Private.
+
+    Attributes:
+        sentence: Its whole sentence, in canonical form.
+        short: The names and numbers of it.
     """
-    a about after all also an and any are as at be because been before being but by can could did do
-    does for from had has have he her here hers him his how i if in into is it its just me more most
-    must my no not of on or our out over shall she should so some such than that the their them then
-    there these they this those through to too under until up us very was we were what when where
-    which while who whom whose why will with would yes you your
-    """.split()  # noqa: SIM905
-)
 
-
-def words_of(text: str) -> frozenset[str]:
-    """The words of a text, without case."""
-    return frozenset(_WORD.findall(unicodedata.normalize("NFKC", text).casefold()))
+    sentence: str = field(repr=False)
+    short: str = field(repr=False)
 
 
 class Ballots:
@@ -50,6 +50,9 @@ class Ballots:
         form: Canonical form of an answer.
         bare: Log-probability to the bare model, which reads no document, of tokens behind others.
         stop: Strings that end an answer.
+
+    Attributes:
+        end: Where a sentence ends.
     """
 
     def __init__(
@@ -61,9 +64,12 @@ class Ballots:
         bare: Callable[[Sequence[int], Sequence[int]], float],
         stop: Sequence[str] = (),
     ) -> None:
+        self.end = sentence_end_of(tokenizer)
         self._tokenizer = tokenizer
-        self._common = words_of(question) | _FUNCTION_WORDS
-        self._words = [words_of("\n".join(own)) for own in passages]
+        self._asked = content_words(question)
+        # A form of one's own is the only one.
+        self._shortens = form is canonical_form and not asks_how(question)
+        self._documents = [_words_of(own) for own in passages]
         self._form = form
         self._bare = bare
         self._stop = stop
@@ -71,64 +77,71 @@ class Ballots:
     def __repr__(self) -> str:
         return "Ballots(<private>)"
 
-    def votes(self, before: Sequence[int], said: Sequence[Continuation]) -> list[str | None]:
-        """The key of each expert, or None.
+    @property
+    def asked(self) -> list[bool]:
+        """Which experts are asked: those whose document has words of the question. Private."""
+        least = _ABOUT * len(self._asked)
+        return [len(self._asked & words) >= least for words in self._documents]
+
+    def votes(self, before: Sequence[int], said: Sequence[Continuation]) -> list[Ballot | None]:
+        """The vote of each expert, or None.
 
         Args:
             before: Tokens between its document and what it says.
             said: What each expert says by itself. Private.
         """
-        each = zip(said, self._words, strict=True)
-        return [self._vote(before, own, words) for own, words in each]
+        each = zip(said, self._documents, self.asked, strict=True)
+        return [self._vote(before, own, words) if one else None for own, words, one in each]
 
-    def _vote(self, before: Sequence[int], said: Continuation, words: frozenset[str]) -> str | None:
-        sentence = self._sentence(said)
+    def _vote(
+        self, before: Sequence[int], said: Continuation, document: frozenset[str]
+    ) -> Ballot | None:
+        sentence, tokens = self._sentence(said)
         if sentence is None:
             return None
-        key, tokens = sentence
-        missing = words_of(key) - self._common - words
-        if missing:
+        try:
+            key, own_words = self._form(sentence), content_words(sentence) - self._asked
+        except Exception:
+            return None  # one unit's words: nobody is told
+        if not isinstance(key, str) or not key.strip() or own_words - document:
             return None
         own = sum(said.log_probs[:tokens])
         supported = supports(own, tokens, lambda: self._bare(before, said.tokens[:tokens]))
-        return key if supported else None
+        if not supported:
+            return None
+        return Ballot(key, short_form(key, self._asked) if self._shortens else key)
 
-    def _sentence(self, said: Continuation) -> tuple[str, int] | None:
-        """The canonical form of the first sentence, and how many tokens it takes.
-
-        None where it does not end within what was said.
-        """
-        ids = list(said.tokens)
-        ends = next((at for at, id in enumerate(ids) if id in self._tokenizer.stop_tokens), None)
-        ids = ids if ends is None else ids[:ends]
+    def _sentence(self, said: Continuation) -> tuple[str | None, int]:
+        """The first sentence, and how many tokens it takes; None where it does not end."""
+        at = self.end.at(said)
+        ids = said.tokens if at is None else said.tokens[:at]
         text = self._tokenizer.decode(ids)
-        cuts = [at for stop in self._stop if (at := text.find(stop)) >= 0]
+        cuts = [cut for stop in self._stop if (cut := text.find(stop)) >= 0]
         whole = text[: min(cuts)] if cuts else text
         sentence = first_sentence(whole)
-        if ends is None and not cuts and len(sentence) == len(whole.lstrip()):
-            return None
-        try:
-            key = self._form(sentence)
-        except Exception:
-            return None  # one unit's words: nobody is told
-        if not isinstance(key, str) or not key.strip():
-            return None
+        if at is None and not cuts and len(sentence) == len(whole.lstrip()):
+            return None, 0
         length = len(whole) - len(whole.lstrip()) + len(sentence)
-        tokens = next(
-            (at for at in range(1, len(ids)) if len(self._tokenizer.decode(ids[:at])) >= length),
-            len(ids),
-        )
-        return key, tokens
+        reached = (n for n in range(1, len(ids)) if len(self._tokenizer.decode(ids[:n])) >= length)
+        return sentence, next(reached, len(ids))
 
 
 def ballots_of(
     model: LanguageModel,
     prompt: Prompt,
     question: str,
-    gathered: Gathered,
+    passages: Sequence[Sequence[str]],
     config: PrivacyConfig,
     form: CanonicalForm,
 ) -> Ballots:
-    """What reads the sentences of those experts that were gathered."""
+    """What reads the sentences of experts, see `Ballots`."""
     bare = BareModel(model, prompt, config.max_tokens)
-    return Ballots(model.tokenizer, question, gathered.passages, form, bare.log_prob, config.stop)
+    return Ballots(model.tokenizer, question, passages, form, bare.log_prob, config.stop)
+
+
+def _words_of(passages: Sequence[str]) -> frozenset[str]:
+    """What a unit is about. Of one that cannot be read nobody is told: it has no vote."""
+    try:
+        return content_words("\n".join(passages))
+    except Exception:
+        return frozenset()

@@ -41,7 +41,6 @@ def generate(
     support: Support | None = None,
     whole: WholeAnswer | None = None,
     ballots: Callable[[], Ballots] | None = None,
-    tokens_too: bool = True,
     informed: Input | None = None,
     on_progress: Progress | None = None,
 ) -> Generator[int, None, None]:
@@ -56,8 +55,7 @@ def generate(
         block_tokens: Most tokens proposed to the experts at once; 0 proposes none.
         support: Hears every token that is drawn; its proposal is put to the documents first.
         whole: Asks experts for whole sentences before a token is drawn.
-        ballots: Makes what reads the experts' sentences; needed for them.
-        tokens_too: Whether tokens are drawn where experts do not agree.
+        ballots: Makes what reads their sentences; needed for them.
         informed: What the public row reads, see `read`.
         on_progress: Called with the part of the documents that is read, 0 to 1.
 
@@ -66,16 +64,18 @@ def generate(
             nothing else is.
         ModelError: There is not enough memory.
     """
-    reading = partial(read, model, prompt, room=max_tokens, informed=informed)
+    proposal = None if support is None else support.proposal
+    longer = 0 if proposal is None else max(0, len(proposal.suffix) - len(prompt.suffix))
+    reading = partial(read, model, prompt, room=max_tokens + longer, informed=informed)
     with enough_memory():
         rows, draft = reading(gathered.inputs, on_progress=on_progress), None
-        if support is not None and support.proposal and support.confirms(rows, prompt.suffix):
-            yield from support.proposal.tokens
+        if support is not None and proposal is not None and support.confirms(rows):
+            yield from proposal.tokens
             return
         if whole is not None and ballots is not None:
             assert isinstance(rows, SpeakingRows)
             yield from whole.speak(rows, prompt, ballots(), model.tokenizer)
-            if whole.agreed or not tokens_too:
+            if whole.agreed or whole.alone:
                 yield from sorted(model.tokenizer.stop_tokens)[:1]
                 return
         if block_tokens and isinstance(alone := reading([]), BlockRows):

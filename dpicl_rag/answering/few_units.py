@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 
+from dpicl_rag.answering.ladder import units_that_agree
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
@@ -30,7 +31,7 @@ class FewUnitsWarning(UserWarning):
 
 
 def units_needed(mechanism: ExponentialMechanism) -> int:
-    """About how many units must agree before an answer follows them. Public.
+    """About how many units must agree before tokens follow them. Public.
 
     Args:
         mechanism: Draws by ``surplus`` or ``vote``.
@@ -42,8 +43,10 @@ def units_to_agree(config: PrivacyConfig, plan: Plan) -> int | None:
     """About how many units must agree for an answer with these settings. Public.
 
     Returns:
-        None where the utility of the settings has no such number.
+        None where the settings have no such number.
     """
+    if plan.ladder:
+        return units_that_agree(plan.ladder)  # fewer than tokens need
     weighed = config.utility in (None, "surplus", "vote")
     if not weighed or not isinstance(plan.mechanism, ExponentialMechanism):
         return None

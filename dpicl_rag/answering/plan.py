@@ -32,10 +32,11 @@ from dpicl_rag.mechanisms.utilities import (
     Utility,
     Vote,
 )
+from dpicl_rag.retrieval.base import Retriever, affordable
 from dpicl_rag.retrieval.count import NoisyCount
 
 # Something is left for tokens where counts of support take much.
-_MOST_OF_AGREEMENT = 0.95
+_MOST_OF_AGREEMENT = 0.98
 
 # Nats that all experts together add to a token at most, where their number is known; and what they
 # must be able to add for any word to be carried. With less the public answer is useless.
@@ -103,6 +104,47 @@ class Plan:
         return self.counted(count)
 
 
+def with_agreement(config: PrivacyConfig, stability: Stability, *, speaks: bool) -> PrivacyConfig:
+    """The settings of one answer: whether experts are asked for whole sentences is decided.
+
+    Args:
+        config: Public settings.
+        stability: From the corpus to the units that are found.
+        speaks: Whether rows of the engine can go on each by itself.
+
+    Raises:
+        ConfigurationError: The settings ask for sentences and cannot have them, or do not fit the
+            stability.
+    """
+    if config.agreement in ("auto", "only") and not speaks:
+        raise ConfigurationError(
+            "experts of this engine cannot answer each by itself (SpeakingRows, docs/engines.md); "
+            "leave agreement out, or use 'off'"
+        )
+    if config.agreement is not None:
+        return config
+    # Where all units pay the same, all would pay for every count of the ladder.
+    asks = speaks and _individual(config, _to_experts(config, stability))
+    return config.model_copy(update={"agreement": "auto" if asks else "off"})
+
+
+def priced_search(
+    config: PrivacyConfig, retriever: Retriever, *, booked: bool, proposed: bool = False
+) -> Retriever:
+    """The search of an answer with the noise that its share pays for, where that is not set.
+
+    Args:
+        config: Public settings, see `with_agreement`.
+        retriever: The search.
+        booked: Whether a ledger books the answer.
+        proposed: Whether public knowledge proposes an answer.
+    """
+    part = SHARES.search_beside_agreement
+    if config.agreement == "off":
+        part = SHARES.search_of_proposal if proposed else 1.0
+    return affordable(retriever, part * config.rho(booked=booked), config.adjacency)
+
+
 def answer_plan(
     config: PrivacyConfig,
     stability: Stability,
@@ -114,7 +156,7 @@ def answer_plan(
     """The plan of an answer of up to ``max_tokens`` draws.
 
     Args:
-        config: Public settings.
+        config: Public settings, see `with_agreement`.
         stability: From the corpus to the units that are found.
         search_rho: zCDP rho that the search costs any unit at most.
         counts: Of support, at most.
@@ -123,20 +165,22 @@ def answer_plan(
     Raises:
         ConfigurationError: The settings do not fit the stability, or cost more than the budget.
     """
-    whole = config.rho
+    whole = config.rho(booked=booked)
     support = None
     if config.unsupported != "ignore":
         moved = sum(_to_experts(config, stability).moved(config.adjacency))
-        support = SupportCount.within(SHARES.counting(whole), moved)
+        part = 1.0 if config.agreement == "off" else SHARES.support_beside_agreement
+        support = SupportCount.within(part * SHARES.counting(whole), moved)
     beside = search_rho + (0.0 if support is None else counts * support.rho)
     delta = config.threshold_delta(booked=booked)
-    ladder = _ladder(config, stability, whole - search_rho, whole - beside, delta)
+    first = SHARES.first_threshold_of_pool if booked else SHARES.first_threshold
+    ladder = _ladder(config, stability, whole, whole - beside, delta, first)
     individual = _individual(config, _to_experts(config, stability))
     if not individual:
         # Every unit has paid for the ladder; else only those that had a vote, and they draw with
         # what they have left.
         beside += config.sentences * sum(step.rho for step in ladder)
-    budget = _budget(config, stability, beside, config.conversion_delta)
+    budget = _budget(config, stability, beside, config.delta_of_rho(booked=booked))
     left = budget.rho
     utility = _utility(config, config.utility or "surplus")
     if config.public_top_k is not None:
@@ -214,23 +258,29 @@ def _counted(config: PrivacyConfig, budget: Budget) -> Callable[[NoisyCount], Me
 
 
 def _ladder(
-    config: PrivacyConfig, stability: Stability, words: float, most: float, delta: float
+    config: PrivacyConfig,
+    stability: Stability,
+    whole: float,
+    most: float,
+    delta: float,
+    first: float,
 ) -> Ladder:
     """Counts of whole sentences; those of all sentences together leave some of ``most``.
 
     Args:
         config: Public settings.
         stability: From the corpus to the units that are found.
-        words: zCDP rho of the answer without its search.
-        most: The same without the counts of support.
+        whole: zCDP rho of the answer.
+        most: The same without its search and the counts of support.
         delta: Of all thresholds.
+        first: Of the units asked for, about how many must agree at the first count.
     """
     if config.agreement == "off" or most <= 0:
         return ()
     return ladder_within(
-        min(SHARES.agreement * words, _MOST_OF_AGREEMENT * most) / config.sentences,
+        min(SHARES.agreement * whole, _MOST_OF_AGREEMENT * most) / config.sentences,
         delta / config.sentences,
-        config.units,
+        first * config.units,
         _to_experts(config, stability),
         config.adjacency,
     )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from dpicl_rag.language_models.base import BlockRows, Input, LanguageModel, Progress, Rows
 from dpicl_rag.language_models.out_of_memory import enough_memory
+from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.prompts import Prompt
 
 
@@ -43,22 +44,35 @@ class BareModel:
     """
 
     def __init__(self, model: LanguageModel, prompt: Prompt, room: int) -> None:
-        self._rows = read(model, prompt, [], room=room)
-        self._known: dict[tuple[tuple[int, ...], tuple[int, ...]], float] = {}
+        rows = read(model, prompt, [], room=room)
+        assert isinstance(rows, BlockRows)
+        self._rows = rows
+        self._read: tuple[int, ...] = ()
+        self._first: Step | None = None  # after what was read
+        self._known: dict[tuple[int, ...], float] = {}
 
     def __repr__(self) -> str:
         return "BareModel(<private>)"
 
     @enough_memory()
     def log_prob(self, before: Sequence[int], tokens: Sequence[int]) -> float:
-        """Log-probability of tokens after others that all rows have read. At least one."""
-        asked = tuple(before), tuple(tokens)
+        """Log-probability of tokens after others that all rows have read.
+
+        Args:
+            before: Public; what the last call had, or more.
+            tokens: At least one.
+        """
+        known = len(self._read)
+        if self._first is None or len(before) > known:
+            self._first = self._rows.extend(before[known:])
+            self._read, self._known = tuple(before), {}
+        asked = tuple(tokens)
         if asked not in self._known:
-            assert isinstance(self._rows, BlockRows)
-            read_on = (*before, *tokens[:-1])
-            steps = self._rows.extend_each(read_on, len(tokens))
-            self._rows.rewind(len(read_on))
-            each = zip(steps, tokens, strict=True)
+            steps = [self._first]
+            if rest := asked[:-1]:
+                steps += self._rows.extend_each(rest, len(rest))
+                self._rows.rewind(len(rest))
+            each = zip(steps, asked, strict=True)
             self._known[asked] = sum(float(step.public[id]) for step, id in each)
         return self._known[asked]
 

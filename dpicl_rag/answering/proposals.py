@@ -4,6 +4,9 @@ Where the public row has read an answer that was released before, it may know th
 So it is asked first, alone and free of charge. The documents then read its answer in one pass, and
 one noisy count says whether most of them support it (`Support.confirms`). That count is all that
 the answer costs; where it falls short, tokens are drawn as usual.
+
+A question in other words is often one that a small model reads less well. Where the public row
+gives the answer that was released before, the documents are asked what they were asked then.
 """
 
 from __future__ import annotations
@@ -11,7 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dpicl_rag.answering.content_words import FUNCTION_WORDS, content_words
 from dpicl_rag.answering.prompt_rows import bare_log_probs, read
+from dpicl_rag.knowledge.entry import Entry
 from dpicl_rag.language_models.base import Input, LanguageModel
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.prompts import Prompt
@@ -25,10 +30,12 @@ class Proposal:
         tokens: Its tokens, with the one that ends it.
         bare: Log-probability of each to the public row that reads no knowledge: support is what
             documents add to that.
+        suffix: What stands between the documents and it.
     """
 
     tokens: tuple[int, ...]
     bare: tuple[float, ...]
+    suffix: tuple[int, ...]
 
 
 def propose(
@@ -53,7 +60,44 @@ def propose(
     tokens = _likeliest(informed_model, prompt, informed, max_tokens, stop)
     if not tokens:
         return None
-    return Proposal(tokens, tuple(bare_log_probs(model, prompt, tokens)))
+    return Proposal(tokens, tuple(bare_log_probs(model, prompt, tokens)), prompt.suffix)
+
+
+def as_before(
+    proposal: Proposal,
+    question: str,
+    earlier: Entry,
+    model: LanguageModel,
+    prompt: Prompt,
+    *,
+    start: str,
+    max_tokens: int,
+) -> Proposal:
+    """The earlier answer in a proposal's place, if it says the same; else the proposal.
+
+    Args:
+        proposal: Of the public row.
+        question: Public text.
+        earlier: The nearest question, and what was released then.
+        model: Reads no knowledge.
+        prompt: Public text around the document, for the earlier question.
+        start: Words that every answer begins with.
+        max_tokens: Most tokens.
+    """
+    tokenizer = model.tokenizer
+    asked = content_words(question) | content_words(earlier.question)
+    proposed = tokenizer.decode([t for t in proposal.tokens if t not in tokenizer.stop_tokens])
+    released = earlier.answer.removeprefix(start).strip()
+    if content_words(proposed) - asked != content_words(released) - asked:
+        return proposal
+    tokens = proposal.tokens
+    # Experts say sentences, so names and numbers alone are unlikely to them.
+    if not FUNCTION_WORDS.isdisjoint(released.casefold().split()):
+        ends = sorted(tokenizer.stop_tokens)[:1]
+        tokens = (*tokenizer.encode(f"{prompt.lead}{released}"), *ends)
+    if len(tokens) > max_tokens:
+        return proposal
+    return Proposal(tokens, tuple(bare_log_probs(model, prompt, tokens)), prompt.suffix)
 
 
 @enough_memory()

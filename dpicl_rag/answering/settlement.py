@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dpicl_rag.answering.answers import PrivateAnswer, ReleasedBy, StoppedBy
+from dpicl_rag.answering.answers import PrivateAnswer, StoppedBy
 from dpicl_rag.answering.privacy_filters import Filter
 from dpicl_rag.answering.support import Support
 from dpicl_rag.answering.whole_answers import WholeAnswer
@@ -43,15 +43,15 @@ class Settlement:
     def __call__(self, text: str, tokens: int, stopped: StoppedBy, whole: bool) -> PrivateAnswer:
         """The answer, and what is to be done about it; see `PrivateStream`."""
         agreed = None if self.whole is None else self.whole.agreed
+        alone = self.whole is not None and self.whole.alone
         supported = None
         if agreed is not None:
             supported = True  # by what it is
-        elif self.config.agreement == "only":
+        elif alone:
             supported = False if whole else None
         elif whole and self.support is not None:
             supported = self.support.decide(tokens)
-        refuses = self.config.unsupported == "refuse" or self.config.agreement == "only"
-        if refuses and not supported:
+        if (alone or self.config.unsupported == "refuse") and not supported:
             # Whether documents support it was not asked where the engine was gone.
             text = "" if stopped == "unavailable" else UNSUPPORTED
         answer = PrivateAnswer(
@@ -63,7 +63,7 @@ class Settlement:
             stopped_by=stopped,
             corpus=self.corpus,
             supported=supported,
-            by=self._by(tokens),
+            by="agreement" if agreed else "tokens" if tokens and not alone else None,
             agreeing=None if agreed is None else agreed.count,
             agreeing_within=None if agreed is None else agreed.within,
             recalled=self.recalled,
@@ -71,8 +71,3 @@ class Settlement:
         if self.keep is not None and supported:
             self.keep(answer)
         return answer
-
-    def _by(self, tokens: int) -> ReleasedBy | None:
-        if self.whole is not None and self.whole.agreed is not None:
-            return "agreement"
-        return "tokens" if tokens and self.config.agreement != "only" else None

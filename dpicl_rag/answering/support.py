@@ -197,23 +197,22 @@ class Support:
     def __repr__(self) -> str:
         return "Support(<private>)"
 
-    def confirms(self, rows: GrowingRows, suffix: Sequence[int]) -> bool:
+    def confirms(self, rows: GrowingRows) -> bool:
         """Whether the documents confirm the proposal; if not, rows stand where they stood before.
 
         Args:
             rows: The public row and the experts, nothing appended yet.
-            suffix: Tokens between the documents and the answer.
         """
         if self.proposal is None or not isinstance(rows, BlockRows):
             return False
-        agreeing = _confirming(rows, suffix, self.proposal)
+        agreeing = _confirming(rows, self.proposal)
         # Those who support something else may be many too.
         found = self._found
         line = 2 * self._count.line if found is None else _MOST * found.low
         count = self._count if found is None else self._count.up_to(line)
         self._confirmed = count.passes(agreeing, self._spend, self._randomness, line=line)
         if not self._confirmed:
-            rows.rewind(len(suffix) + len(self.proposal.tokens) - 1)
+            rows.rewind(len(self.proposal.suffix) + len(self.proposal.tokens) - 1)
         return self._confirmed
 
     def hear(self, step: Step, token: int) -> None:
@@ -232,13 +231,13 @@ class Support:
         return self._count.passes(self._witness.agreeing(bare), self._spend, self._randomness)
 
 
-def _confirming(rows: BlockRows, suffix: Sequence[int], proposal: Proposal) -> torch.Tensor:
+def _confirming(rows: BlockRows, proposal: Proposal) -> torch.Tensor:
     """Experts that support every word of a proposal: bool [n]."""
     tokens, bare = proposal.tokens, proposal.bare
     witness, against = Witness(), torch.zeros(1, dtype=torch.bool)
     for start in range(0, len(tokens), _PLACES):
         places = range(start, min(start + _PLACES, len(tokens)))
-        before = suffix if start == 0 else tokens[start - 1 : start]
+        before = proposal.suffix if start == 0 else tokens[start - 1 : start]
         steps = rows.extend_each((*before, *tokens[start : places[-1]]), len(places))
         for step, at in zip(steps, places, strict=True):
             witness.hear(step, tokens[at])

@@ -8,17 +8,14 @@ agreement").
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 import torch
 
-from dpicl_rag.answering.ballots import Ballots
-from dpicl_rag.answering.experts import Gathered
+from dpicl_rag.answering.ballots import Ballot, Ballots
 from dpicl_rag.answering.ladder import Ladder
 from dpicl_rag.answering.privacy_filters import AnswerFilter
-from dpicl_rag.configuration import PrivacyConfig
-from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.language_models.base import LanguageModel, SpeakingRows, speaks
+from dpicl_rag.language_models.base import SpeakingRows
 from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.mechanisms.agreement import Agreed, Agreement
 from dpicl_rag.mechanisms.randomness import Randomness
@@ -34,11 +31,14 @@ class WholeAnswer:
         ladder: The counts of one sentence.
         spend: Pays for them, and says which experts can.
         randomness: Where their noise comes from.
+        show: The text of a released form.
         sentences: Most sentences.
         most: Tokens of the answer at most, and so of what each expert says. Public.
+        alone: Whether no token is drawn where experts do not agree.
 
     Attributes:
         agreed: The first sentence and its count, once it is released. Public.
+        alone: See above.
     """
 
     def __init__(
@@ -47,13 +47,17 @@ class WholeAnswer:
         spend: AnswerFilter,
         randomness: Randomness,
         *,
+        show: Callable[[str], str],
         sentences: int,
         most: int,
+        alone: bool,
     ) -> None:
         self.agreed: Agreed | None = None
+        self.alone = alone
         self._ladder = ladder
         self._spend = spend
         self._randomness = randomness
+        self._show = show
         self._sentences = sentences
         self._most = most
 
@@ -68,7 +72,7 @@ class WholeAnswer:
         Args:
             rows: The public row and the experts, nothing appended yet.
             prompt: Public text before and after the document.
-            ballots: Reads what they say.
+            ballots: Reads the experts' sentences.
             tokenizer: Of the model.
         """
         released: list[int] = []
@@ -77,20 +81,30 @@ class WholeAnswer:
             left = self._most - len(released)
             if not left:
                 return
-            found = self._count(ballots.votes(before, rows.continue_each(before, left)))
+            said = rows.continue_each(before, left, ballots.asked)
+            found = self._count(ballots.votes(before, said))
             if found is None:
                 return
             self.agreed = self.agreed or found
-            tokens = tokenizer.encode(f"{' ' if at else prompt.lead}{found.key}{_END}")[:left]
+            lead = " " if at else prompt.lead
+            text = f"{lead}{self._show(found.key)}{_END}"
+            tokens = tokenizer.encode(text)[:left]
             released += tokens
             yield from tokens
 
-    def _count(self, votes: Sequence[str | None]) -> Agreed | None:
-        """The first agreement on the ladder, every step of it paid for before it is drawn."""
+    def _count(self, votes: Sequence[Ballot | None]) -> Agreed | None:
+        """The first agreement on the ladder, every step of it paid for before it is drawn.
+
+        Whole sentences are counted at the first step. Where they differ, names and numbers may
+        not; so these are counted at the later ones.
+        """
+        whole = [None if vote is None else vote.sentence for vote in votes]
+        short = [None if vote is None else vote.short for vote in votes]
         for step in self._ladder:
             if not self._spend.can_count(step.rho):
                 return None
-            found = self._draw(step, votes)
+            cheapest = step is self._ladder[0] and len(self._ladder) > 1
+            found = self._draw(step, whole if cheapest else short)
             if found is not None:
                 return found
         return None
@@ -100,26 +114,3 @@ class WholeAnswer:
         able = self._spend.pay_votes(step.rho, voting, step.delta).tolist()
         keys = [vote for vote, counts in zip(votes, able, strict=True) if counts and vote]
         return step.draw(keys, self._randomness)
-
-
-def whole_answer(
-    ladder: Ladder, config: PrivacyConfig, gathered: Gathered, randomness: Randomness
-) -> WholeAnswer | None:
-    """What asks experts for whole sentences; None where nobody does, or no pool pays for it."""
-    if not ladder or not gathered.thresholds:
-        return None
-    most = config.max_tokens
-    return WholeAnswer(ladder, gathered.spend, randomness, sentences=config.sentences, most=most)
-
-
-def require_agreement(config: PrivacyConfig, model: LanguageModel) -> None:
-    """Raise where settings ask for whole sentences and cannot have them. Nothing is paid yet.
-
-    Raises:
-        ConfigurationError: Rows of the model do not go on each by itself.
-    """
-    if config.agreement != "off" and not speaks(model):
-        raise ConfigurationError(
-            "experts of this engine cannot answer each by itself (SpeakingRows, docs/engines.md); "
-            "use agreement='off'"
-        )

@@ -10,7 +10,8 @@ import torch
 from dpicl_rag.auditing.neighbours import NeighbourAudit, audit_neighbours
 from dpicl_rag.auditing.subject import Subject
 from dpicl_rag.documents import Document
-from dpicl_rag.language_models.base import Continuation, Input, Progress
+from dpicl_rag.language_models.base import Input, Progress
+from dpicl_rag.language_models.sentence_end import Continuation
 from dpicl_rag.mechanisms.step import DenseStep, Step
 
 Speech = Callable[[str, tuple[int, ...]], Sequence[float]]
@@ -116,10 +117,13 @@ class SyntheticRows:
         said = torch.log_softmax(said.double(), dim=-1)
         return DenseStep(said[0], said[1:])
 
-    def continue_each(self, token_ids: Sequence[int], most: int) -> list[Continuation]:
-        """What each text says by itself after what was said to all; see ``SpeakingRows``."""
+    def continue_each(
+        self, token_ids: Sequence[int], most: int, asked: Sequence[bool]
+    ) -> list[Continuation]:
+        """What texts say by themselves after what was said to all; see ``SpeakingRows``."""
         before = () if self._history is None else (*self._history, *token_ids)
-        return [self._go_on(text, before, most) for text in self._texts[1:]]
+        each = zip(self._texts[1:], asked, strict=True)
+        return [self._go_on(text, before, most if one else 0) for text, one in each]
 
     def _go_on(self, text: str, before: tuple[int, ...], most: int) -> Continuation:
         said, likely = before, []

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from dpicl_rag.accounting.shares import SHARES
 from dpicl_rag.cli import console, data_folder, options
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def set_budget(
             help="The part of --delta for thresholds of answers by agreement, 0 to 1; --epsilon is "
             "kept at the rest."
         ),
-    ] = 0.0,
+    ] = SHARES.threshold_pool,
     period: Annotated[
         Literal["lifetime", "day", "month", "year"],
         typer.Option(
@@ -178,14 +179,15 @@ def _chosen(
 def _rows(found: Sequence[ScopeStatus], epsilon: float, delta: float) -> list[dict[str, Any]]:
     """What there is to say of each budget, and how many answers of (epsilon, delta) are left."""
     from dpicl_rag.accounting import epsilon_to_rho
-    from dpicl_rag.ledger.standing import standing
+    from dpicl_rag.ledger.standing import delta_of_rho, standing
 
-    price = epsilon_to_rho(epsilon, delta)
-    answer = {"answer_epsilon": epsilon, "answer_rho": price, "delta": delta}
-    return [
-        {**_public(status, price, delta), **answer, "standing": standing(status, price, delta)}
-        for status in found
-    ]
+    rows = []
+    for status in found:
+        price = epsilon_to_rho(epsilon, delta_of_rho(status, delta))
+        answer = {"answer_epsilon": epsilon, "answer_rho": price, "delta": delta}
+        words = standing(status, price, delta)
+        rows.append({**_public(status, price, delta), **answer, "standing": words})
+    return rows
 
 
 def _public(status: ScopeStatus, price: float, delta: float) -> dict[str, Any]:

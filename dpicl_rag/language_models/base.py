@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
+    from dpicl_rag.language_models.sentence_end import Continuation
     from dpicl_rag.language_models.tokenizer import Tokenizer
     from dpicl_rag.mechanisms.step import Step
 
@@ -80,33 +80,23 @@ class BlockRows(Rows, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Continuation:
-    """What one expert says by itself. Private: a function of its own unit, bit for bit.
-
-    Attributes:
-        tokens: The likeliest token at every place, the one that ends an answer included.
-        log_probs: Log-probability of each to the expert.
-    """
-
-    tokens: tuple[int, ...] = field(repr=False)
-    log_probs: tuple[float, ...] = field(repr=False)
-
-
 @runtime_checkable
 class SpeakingRows(Rows, Protocol):
     """Rows that can go on each by itself."""
 
-    def continue_each(self, token_ids: Sequence[int], most: int) -> list[Continuation]:
-        """What each expert says after the same tokens; the rows stay as they were.
+    def continue_each(
+        self, token_ids: Sequence[int], most: int, asked: Sequence[bool]
+    ) -> list[Continuation]:
+        """What experts say after the same tokens; the rows stay as they were.
 
         Args:
-            token_ids: One or more token ids, appended to every row first.
-            most: How many tokens are said after them. Public: it is how often the rows are read,
-                whatever they say.
+            token_ids: One or more token ids, which the rows read first.
+            most: How many tokens are said after them at most. Public.
+            asked: Which experts are asked. A function of each one's own unit.
 
         Returns:
-            One of each expert; the public row's is left out.
+            One of each expert, at least to the end of its first sentence; nothing of those that
+            are not asked. The public row's is left out.
         """
         ...
 

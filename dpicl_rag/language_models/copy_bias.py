@@ -7,6 +7,7 @@ numbers, so it costs no privacy (docs/privacy.md).
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Collection, Mapping, Sequence
 
@@ -63,6 +64,12 @@ class CopyBias:
             )
             for own in inputs
         ]
+
+    def only(self, rows: Sequence[int]) -> CopyBias:
+        """The same for some of the rows."""
+        other = copy.copy(self)
+        other._own = [self._own[row] for row in rows]
+        return other
 
     def apply(self, log_probs: torch.Tensor) -> None:
         """Favour each row's own tokens, in place.

@@ -6,6 +6,7 @@ Keys carry their own position (rotary or learned), so the slot they stand in say
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -51,6 +52,13 @@ class KeyValueCache:
         self.room = room
         self.slots = width + room
         self.layers: Layers = []
+
+    def only(self, rows: Sequence[int]) -> KeyValueCache:
+        """A copy of some of the sequences."""
+        other = KeyValueCache(len(rows), self.slots - self.room, self.room)
+        own = list(rows)
+        other.layers = [(keys[own], values[own]) for keys, values in self.layers]
+        return other
 
     def in_use(self, slots: int) -> int:
         """The slots in use when the first ``slots`` are: a multiple, or all there will be."""

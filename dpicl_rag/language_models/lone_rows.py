@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -73,6 +74,12 @@ class LoneRows:
     def move(self, tokens: int) -> None:
         """See `Batch.move`."""
         self._used += tokens
+
+    def only(self, rows: Sequence[int]) -> LoneRows:
+        """See `Batch.only`; what they append takes the place of what is appended here later."""
+        other = copy.copy(self)
+        other._rows = [self._rows[row] for row in rows]
+        return other
 
     def forward(self, token_ids: NewTokens, keep: int) -> torch.Tensor:
         """See `Batch.forward`."""

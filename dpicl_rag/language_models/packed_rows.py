@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -87,6 +88,21 @@ class PackedRows:
     def move(self, tokens: int) -> None:
         """See `Batch.move`."""
         self._used += tokens
+
+    def only(self, rows: Sequence[int]) -> PackedRows:
+        """See `Batch.only`; keys and values are copied."""
+        places = {row: place for place, row in enumerate(self._order)}
+        kept = sorted(range(len(rows)), key=lambda at: places[rows[at]])
+        here = [places[rows[at]] for at in kept]
+        other = copy.copy(self)
+        other._order, other._groups = kept, []
+        for first, cache in self._groups:
+            own = [place - first for place in here if first <= place < first + cache.rows]
+            if own:
+                begins = sum(group.rows for _, group in other._groups)
+                other._groups.append((begins, cache.only(own)))
+        other._starts, other._positions = self._starts[here], self._positions[here]
+        return other
 
     def forward(self, token_ids: NewTokens, keep: int) -> torch.Tensor:
         """See `Batch.forward`."""

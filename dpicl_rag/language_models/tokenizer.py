@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from dpicl_rag.language_models.plain_text import plain_reader
+from dpicl_rag.language_models.sentence_end import SentenceEnd
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedTokenizerBase
@@ -90,6 +91,11 @@ class HuggingFaceTokenizer:
         return found
 
     @cached_property
+    def sentence_end(self) -> SentenceEnd:
+        """Where a sentence ends; it looks at the whole vocabulary, once."""
+        return SentenceEnd(self.stop_tokens, self.vocabulary, self.decode)
+
+    @cached_property
     def other_spellings(self) -> dict[int, int]:
         """The token with a leading space for the one without, and the other way round."""
         vocabulary, found = self.vocabulary, {}
@@ -148,3 +154,10 @@ class HuggingFaceTokenizer:
                 list(messages), tokenize=False, add_generation_prompt=True
             )
         )
+
+
+def sentence_end_of(tokenizer: Tokenizer) -> SentenceEnd:
+    """Where a sentence ends, for any tokenizer."""
+    if isinstance(tokenizer, HuggingFaceTokenizer):
+        return tokenizer.sentence_end
+    return SentenceEnd(tokenizer.stop_tokens, {}, tokenizer.decode)

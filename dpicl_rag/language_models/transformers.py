@@ -201,7 +201,7 @@ class TransformersModel:
             cache, f"{self.fingerprint} {kind.version} {self._here(cache)}", prefix
         )
         batch = kind(self._model, self._depth, prefix, inputs, room, cached, advance)
-        return TransformersRows(batch, copy_bias)
+        return TransformersRows(batch, copy_bias, self.tokenizer.sentence_end)
 
     def _here(self, cache: PrefixCache | None = None) -> str:
         """All that decides bits now, in this thread; noted in a cache."""

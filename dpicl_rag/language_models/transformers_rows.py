@@ -10,11 +10,12 @@ from typing import Protocol
 import torch
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.language_models.base import Continuation, Progress
+from dpicl_rag.language_models.base import Progress
 from dpicl_rag.language_models.copy_bias import CopyBias
 from dpicl_rag.language_models.key_value_cache import Layers
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.language_models.prefix_cache import PrefixCache
+from dpicl_rag.language_models.sentence_end import Continuation, SentenceEnd
 from dpicl_rag.mechanisms.step import DenseStep, Step
 
 Tokens = Sequence[int]
@@ -49,6 +50,10 @@ class Batch(Protocol):
         """Count tokens that ``forward`` has read as appended; below zero, forget the last ones."""
         ...
 
+    def only(self, rows: Sequence[int]) -> Batch:
+        """Some of the rows in a batch of their own, which grows by itself from here on."""
+        ...
+
 
 Company = Callable[[Batch, NewTokens, int], torch.Tensor | None]
 """`Batch.forward` in a pass that other answers share; None where there is nobody to share it."""
@@ -63,11 +68,15 @@ class TransformersRows:
     Args:
         batch: Both, in this order.
         copy_bias: Makes rows favour words of their own input; None leaves them as they are.
+        end: Where a sentence ends that a row says by itself.
     """
 
-    def __init__(self, batch: Batch, copy_bias: CopyBias | None = None) -> None:
+    def __init__(
+        self, batch: Batch, copy_bias: CopyBias | None = None, end: SentenceEnd | None = None
+    ) -> None:
         self._batch = batch
         self._copy_bias = copy_bias
+        self._end = end
         self._next: torch.Tensor | None = None
 
     def extend(self, token_ids: Tokens) -> Step:
@@ -80,25 +89,40 @@ class TransformersRows:
         self._next = found[:, -1]
         return [_step(found[:, at]) for at in range(keep)]
 
-    def continue_each(self, token_ids: Tokens, most: int) -> list[Continuation]:
-        """What each expert says by itself; see ``SpeakingRows``.
+    def continue_each(
+        self, token_ids: Tokens, most: int, asked: Sequence[bool]
+    ) -> list[Continuation]:
+        """What experts say by themselves; see ``SpeakingRows``.
 
-        Rows whose answer has ended are read on with the others: how long one is moves nothing.
+        Rows whose sentence has ended are left, so that the others are read in less time. No row
+        is moved by that, as none is by its company.
         """
-        said, likely = [], []
+        said = [_Saying() for _ in asked]
+        speaking = {row: said[row - 1] for row, one in enumerate(asked, start=1) if one}
+        reader, rows, appended = self, 1 + len(asked), 0
         new: NewTokens = token_ids
         for _ in range(most):
-            log_probs, tokens = self._read_on(new, keep=1)[:, -1].max(dim=-1)
-            said.append(tokens)
-            likely.append(log_probs)
+            if not speaking:
+                break
+            if len(speaking) <= rows // 2:
+                kept = list(speaking)
+                reader, rows = reader._only(kept), len(kept)
+                new = new[kept] if isinstance(new, torch.Tensor) else new
+                speaking = dict(enumerate(speaking.values()))
+            found = reader._read_on(new, keep=1)[:, -1]
+            appended += width_of(new) if reader is self else 0
+            likely, tokens = found.max(dim=-1)
+            for row, own in list(speaking.items()):
+                if not own.goes_on(int(tokens[row]), float(likely[row]), found[row], self._end):
+                    del speaking[row]
             new = tokens[:, None]
-        self.rewind(len(token_ids) + most - 1)
-        places = zip(
-            torch.stack(said, dim=1)[1:].tolist(),
-            torch.stack(likely, dim=1)[1:].tolist(),
-            strict=True,
-        )
-        return [Continuation(tuple(tokens), tuple(own)) for tokens, own in places]
+        self.rewind(appended)
+        return [own.so_far for own in said]
+
+    def _only(self, rows: Sequence[int]) -> TransformersRows:
+        """Some of the rows, which grow by themselves from here on."""
+        bias = None if self._copy_bias is None else self._copy_bias.only(rows)
+        return TransformersRows(self._batch.only(rows), bias, self._end)
 
     def _read_on(self, token_ids: NewTokens, keep: int) -> torch.Tensor:
         """Append tokens; log-probabilities after the last ``keep`` [rows, keep, vocabulary]."""
@@ -150,6 +174,38 @@ class TransformersRows:
         if self._copy_bias is not None:
             self._copy_bias.apply(found)
         return found
+
+
+class _Saying:
+    """What one expert has said so far. Private."""
+
+    def __init__(self) -> None:
+        self._tokens: list[int] = []
+        self._log_probs: list[float] = []
+        self._ends: list[float] = []
+
+    def goes_on(
+        self, token: int, log_prob: float, row: torch.Tensor, end: SentenceEnd | None
+    ) -> bool:
+        """Note a token; whether the sentence goes on.
+
+        Args:
+            token: The likeliest.
+            log_prob: Its log-probability.
+            row: Log-probabilities of all.
+            end: Where a sentence ends.
+        """
+        self._tokens.append(token)
+        self._log_probs.append(log_prob)
+        if end is None:
+            return True
+        # A product of one row alone: its sum is the same in any company.
+        self._ends.append(float(row[end.indices.to(row.device)].logsumexp(dim=0)))
+        return end.at(self.so_far) is None
+
+    @property
+    def so_far(self) -> Continuation:
+        return Continuation(tuple(self._tokens), tuple(self._log_probs), tuple(self._ends))
 
 
 def width_of(token_ids: NewTokens) -> int:

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from dpicl_rag.accounting.shares import SHARES
 from dpicl_rag.errors import ConfigurationError, LedgerError
 from dpicl_rag.files.database import Database
 from dpicl_rag.ledger import (
@@ -125,7 +126,7 @@ class Ledger:
         unit_rho: float | None = None,
         unit_epsilon: float | None = None,
         delta: float = 1e-5,
-        thresholds: float = 0.0,
+        thresholds: float = SHARES.threshold_pool,
         period: Period | str = Period.LIFETIME,
         strict: bool = False,
     ) -> None:
@@ -145,7 +146,8 @@ class Ledger:
             unit_epsilon: The same part as epsilon at ``delta``.
             delta: Delta of ``epsilon`` and ``unit_epsilon``, strictly between 0 and 1.
             thresholds: The part of ``delta`` that thresholds of answers by agreement may take, 0 or
-                more and below 1; epsilon is converted to rho at the rest. 0 allows none.
+                more and below 1; epsilon is converted to rho at the rest. 0 allows none, so that
+                tokens are drawn from the start.
             period: ``lifetime``, or ``day``, ``month`` or ``year`` (UTC). A renewing budget
                 protects per period: over n periods a unit can lose n times as much.
             strict: Refuse every answer once the public bound has reached the budget, though units

@@ -231,8 +231,7 @@ class Catalogue:
 
     def price(self, name: str) -> float:
         """Zcdp rho of one answer of a corpus, by the public bound."""
-        config = self.config(name)
-        return config.rho
+        return self.config(name).rho(booked=True)
 
     def _llm(
         self, name: str, served: Served | None, caller: Caller, asked: Ask

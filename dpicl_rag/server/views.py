@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpicl_rag.accounting import epsilon_to_rho, rho_to_epsilon
+from dpicl_rag.accounting import rho_to_epsilon
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.knowledge import Entry
 from dpicl_rag.ledger import ScopeStatus
 from dpicl_rag.ledger.fixed_point import affordable
-from dpicl_rag.ledger.standing import standing
+from dpicl_rag.ledger.standing import delta_of_rho, standing
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.catalogue import Catalogue
 
@@ -42,15 +42,16 @@ def scope(one: ScopeStatus, delta: float, price: float) -> dict[str, Any]:
         delta: At which epsilon is given.
         price: Zcdp rho of the answers that it is to pay for.
     """
+    rest = delta_of_rho(one, delta)
     return {
         "kind": one.kind,
         "name": one.name,
         "budget_rho": one.budget,
-        "budget_epsilon": _epsilon(one.budget, delta),
+        "budget_epsilon": _epsilon(one.budget, rest),
         "spent_rho": one.spent,
-        "spent_epsilon": _epsilon(one.spent, delta),
+        "spent_epsilon": _epsilon(one.spent, rest),
         "remaining_rho": one.unit_remaining,
-        "remaining_epsilon": _epsilon(one.unit_remaining, delta),
+        "remaining_epsilon": _epsilon(one.unit_remaining, rest),
         "delta": delta,
         "period": one.period.value,
         "renews_on": None if one.renews_on is None else one.renews_on.isoformat(),
@@ -63,7 +64,7 @@ def owned(catalogue: Catalogue, one: ScopeStatus, delta: float = DELTA) -> dict[
     """A budget as its owner sees it: a caller's pays for answers of the most expensive corpus."""
     names = [one.name] if one.kind == "corpus" else list(catalogue.corpora)
     price = max(
-        map(catalogue.price, names), default=epsilon_to_rho(PrivacyConfig.create().epsilon, delta)
+        map(catalogue.price, names), default=PrivacyConfig.create(delta=delta).rho(booked=True)
     )
     return scope(one, delta, price)
 

@@ -75,8 +75,8 @@ class CorpusPlan:
 
     @property
     def rho(self) -> float:
-        """Rho of zCDP of the whole: no unit loses more."""
-        return epsilon_to_rho(self.epsilon, self.delta)
+        """Rho of zCDP of the whole: no unit loses more. It fills a budget of the same epsilon."""
+        return epsilon_to_rho(self.epsilon, SHARES.beside_pool(self.delta))
 
     @property
     def list_rho(self) -> float:

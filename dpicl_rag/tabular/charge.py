@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from dpicl_rag import _validate
 from dpicl_rag.accounting import Adjacency, epsilon_to_rho, zcdp
+from dpicl_rag.accounting.shares import SHARES
 from dpicl_rag.documents import unit_of
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.ledger.account import open_account
@@ -70,11 +71,11 @@ class Charge:
     def rho(self) -> float:
         """The charge in a ledger, zCDP rho.
 
-        Pure shares are moves of numbers with noise of their own, so their rhos add up; that is
-        less than the rho of epsilon taken as a whole.
+        It fills a budget of the same epsilon. Pure shares are moves of numbers with noise of their
+        own, so their rhos add up; that is less than the rho of epsilon taken as a whole.
         """
         if self.delta:
-            return epsilon_to_rho(self.epsilon, self.delta)
+            return epsilon_to_rho(self.epsilon, SHARES.beside_pool(self.delta))
         return self.moves * zcdp(float(self.share))
 
     @property

@@ -16,9 +16,9 @@ request that fails costs few."""
 Shown = dict[int, float]
 """Log-probability of each token that is shown; empty where the server says nothing of use."""
 
-Said = tuple[Sequence[tuple[int, float]], bool]
-"""What a prompt goes on with: each token and its log-probability, and whether it ended by itself.
-Nothing where the server says nothing of use."""
+Said = tuple[Sequence[Shown], bool]
+"""What a prompt goes on with: at each place the tokens that are shown, of which the likeliest is
+said, and whether it ended by itself. Nothing where the server says nothing of use."""
 
 T = TypeVar("T")
 Tokens = tuple[int, ...]
@@ -84,7 +84,8 @@ class Completions:
         Raises:
             EngineUnavailableError: See `Server.ask`.
         """
-        return self._ask(prompts, {"max_tokens": most, "logprobs": 1}, continuations)
+        shown = min(self._EXPERT, self.shown)
+        return self._ask(prompts, {"max_tokens": most, "logprobs": shown}, continuations)
 
     def body(self, prompts: Sequence[Tokens], **more: Any) -> Body:
         """A request for the next token of some prompts."""
@@ -160,7 +161,7 @@ def _said(choice: Any, most: int) -> Said:
     try:
         found = choice["logprobs"]
         places = len(found["content"] if "content" in found else found["top_logprobs"])
-        said = [_likeliest(_pairs(found, at)) for at in range(places)]
+        said = [_by_token(_pairs(found, at)) for at in range(places)]
     except _ODD:
         return (), False
     ended = choice["finish_reason"] == "stop"
@@ -168,9 +169,15 @@ def _said(choice: Any, most: int) -> Said:
     return (said, ended) if whole else ((), False)
 
 
-def _likeliest(pairs: list[tuple[Any, Any]]) -> tuple[int, float]:
-    token, value = max(pairs, key=lambda pair: _log_probability(pair[1]))
-    return int(token), _log_probability(value)
+def _by_token(pairs: list[tuple[Any, Any]]) -> Shown:
+    """At least one.
+
+    Raises:
+        ValueError: There is none.
+    """
+    if not pairs:
+        raise ValueError
+    return {int(token): _log_probability(value) for token, value in pairs}
 
 
 def _pairs(found: Any, at: int) -> list[tuple[Any, Any]]:

@@ -114,8 +114,15 @@ class OpenAICompatibleModel:
         if on_progress is not None:
             on_progress(1.0, 1.0)
         prompts = [(*prefix, *one) for one in own]
-        end = min(self.tokenizer.stop_tokens, default=None)
-        return ServerRows(self._completions, prompts, room, self._size, bias, end)
+        return ServerRows(
+            self._completions,
+            prompts,
+            room,
+            self._size,
+            bias,
+            sentence_end=self.tokenizer.sentence_end,
+            end=min(self.tokenizer.stop_tokens, default=None),
+        )
 
 
 def _context(found: object) -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
 from dpicl_rag.errors import ConfigurationError, ContextLengthError
-from dpicl_rag.language_models.base import Continuation
 from dpicl_rag.language_models.copy_bias import CopyBias
 from dpicl_rag.language_models.openai_compatible.completions import (
     Completions,
@@ -16,6 +16,7 @@ from dpicl_rag.language_models.openai_compatible.completions import (
     Tokens,
 )
 from dpicl_rag.language_models.openai_compatible.distributions import expert_rows, public_row
+from dpicl_rag.language_models.sentence_end import Continuation, SentenceEnd
 from dpicl_rag.mechanisms.step import DenseStep, Step
 
 Ask = Callable[[Sequence[Tokens]], list[Shown]]
@@ -30,6 +31,7 @@ class ServerRows:
         room: How many tokens will be appended at most.
         size: Of the vocabulary.
         copy_bias: Makes rows favour words of their own input; None leaves them as they are.
+        sentence_end: Where a sentence ends that a row says by itself.
         end: The token that ends an answer, if there is one.
     """
 
@@ -40,6 +42,7 @@ class ServerRows:
         room: int,
         size: int,
         copy_bias: CopyBias | None = None,
+        sentence_end: SentenceEnd | None = None,
         end: int | None = None,
     ) -> None:
         self._completions = completions
@@ -47,6 +50,7 @@ class ServerRows:
         self._room = room
         self._size = size
         self._copy_bias = copy_bias
+        self._sentence_end = sentence_end
         self._end = end
         self._appended: Tokens = ()
 
@@ -74,25 +78,39 @@ class ServerRows:
         """Forget the last ``tokens`` appended tokens."""
         self._appended = self._appended[: len(self._appended) - tokens]
 
-    def continue_each(self, token_ids: Sequence[int], most: int) -> list[Continuation]:
-        """What each expert says by itself, in one request for each; see ``SpeakingRows``.
+    def continue_each(
+        self, token_ids: Sequence[int], most: int, asked: Sequence[bool]
+    ) -> list[Continuation]:
+        """What experts say by themselves, in one request for each; see ``SpeakingRows``.
 
         The server goes on by itself, so no row favours words of its own here.
         """
         appended = (*self._appended, *token_ids)
         if len(appended) + most > self._room + 1:
             raise ContextLengthError("more tokens were appended than room was made for")
-        prompts = [(*prompt, *appended) for prompt in self._experts]
-        return [self._continuation(one) for one in self._completions.continued(prompts, most)]
+        each = zip(self._experts, asked, strict=True)
+        prompts = [(*prompt, *appended) for prompt, one in each if one]
+        said = map(self._continuation, self._completions.continued(prompts, most))
+        return [next(said) if one else Continuation((), ()) for one in asked]
 
     def _continuation(self, said: Said) -> Continuation:
         """What a row said; nothing where a token is none of the vocabulary."""
-        pairs, ended = list(said[0]), said[1]
-        if not all(0 <= token < self._size for token, _ in pairs):
+        places, ended = list(said[0]), said[1]
+        tokens = [max(shown, key=lambda token: (shown[token], -token)) for shown in places]
+        if not all(0 <= token < self._size for token in tokens):
             return Continuation((), ())
         if ended and self._end is not None:
-            pairs.append((self._end, 0.0))  # some servers leave it out
-        return Continuation(tuple(token for token, _ in pairs), tuple(value for _, value in pairs))
+            tokens.append(self._end)  # some servers leave it out
+            places.append({self._end: 0.0})
+        each = zip(places, tokens, strict=True)
+        log_probs = tuple(shown[token] for shown, token in each)
+        return Continuation(tuple(tokens), log_probs, tuple(map(self._ending, places)))
+
+    def _ending(self, shown: Shown) -> float:
+        """Log-probability that the sentence ends, as far as it is shown."""
+        known = frozenset() if self._sentence_end is None else self._sentence_end.tokens
+        whole = math.fsum(math.exp(shown[token]) for token in known & shown.keys())
+        return math.log(whole) if whole > 0 else -math.inf
 
     def score(self, continuations: Sequence[Sequence[int]]) -> Step:
         """Log-probabilities of continuations, normalised over them; rows stay as they were.

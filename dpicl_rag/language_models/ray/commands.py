@@ -11,7 +11,8 @@ from typing import Literal
 
 import numpy as np
 
-from dpicl_rag.language_models.base import Continuation, Input
+from dpicl_rag.language_models.base import Input
+from dpicl_rag.language_models.sentence_end import Continuation
 from dpicl_rag.mechanisms.utilities import Utility
 
 Tokens = tuple[int, ...]
@@ -140,11 +141,19 @@ class AskLogProbs:
 
 @dataclass(frozen=True, slots=True)
 class AskContinuations:
-    """What each expert says by itself; rows stay as they were. Answered by one for each."""
+    """What experts say by themselves; rows stay as they were. Answered by one for each.
+
+    Attributes:
+        rows: Of which rows.
+        token_ids: What they read first.
+        most: Tokens that each says at most.
+        asked: Which experts of this worker are asked.
+    """
 
     rows: int
     token_ids: Tokens
     most: int
+    asked: tuple[bool, ...]
 
 
 Ask = AskSum | AskLogProbs | AskContinuations

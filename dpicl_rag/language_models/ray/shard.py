@@ -7,13 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
-from dpicl_rag.language_models.base import (
-    BlockRows,
-    Continuation,
-    LanguageModel,
-    Rows,
-    SpeakingRows,
-)
+from dpicl_rag.language_models.base import BlockRows, LanguageModel, Rows, SpeakingRows
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.hardware import processor
 from dpicl_rag.language_models.ray.commands import (
@@ -36,6 +30,7 @@ from dpicl_rag.language_models.ray.commands import (
     StepName,
     Sum,
 )
+from dpicl_rag.language_models.sentence_end import Continuation
 from dpicl_rag.mechanisms.step import DenseStep, Step
 
 _PROBE = (
@@ -130,7 +125,7 @@ class Shard:
             raise BehindError
         assert isinstance(rows, SpeakingRows)
         try:
-            return tuple(rows.continue_each(act.token_ids, act.most))
+            return tuple(rows.continue_each(act.token_ids, act.most, act.asked))
         except BaseException:
             self._end(act.rows)  # nobody knows where they stand
             raise

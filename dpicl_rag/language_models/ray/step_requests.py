@@ -10,7 +10,6 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from dpicl_rag.language_models.base import Continuation
 from dpicl_rag.language_models.ray.commands import (
     Answer,
     Ask,
@@ -24,6 +23,7 @@ from dpicl_rag.language_models.ray.commands import (
     Sum,
     Tokens,
 )
+from dpicl_rag.language_models.sentence_end import Continuation
 from dpicl_rag.mechanisms.utilities import Utility
 
 
@@ -125,21 +125,30 @@ class LogProbs(StepRequest):
 
 
 class Continued(StepRequest):
-    """What every expert says by itself.
+    """What experts say by themselves.
 
     Args:
         rows: The rows.
         number: What workers know them by.
-        token_ids: Appended to every row first.
-        most: Tokens that each says. Public.
+        token_ids: What the rows read first.
+        most: Tokens that each says at most. Public.
+        asked: Which experts are asked.
 
     Attributes:
         found: One of each expert, in the order of all, once it is here. Private.
     """
 
-    def __init__(self, rows: SpreadRows, number: int, token_ids: Tokens, most: int) -> None:
+    def __init__(
+        self,
+        rows: SpreadRows,
+        number: int,
+        token_ids: Tokens,
+        most: int,
+        asked: Sequence[bool],
+    ) -> None:
         super().__init__(rows, Place(number, 0, 0))
-        self._asked = AskContinuations(number, token_ids, most)
+        self._number, self._token_ids, self._most = number, token_ids, most
+        self._asked = asked
         self.found: list[Continuation] = []
 
     @property
@@ -149,7 +158,8 @@ class Continued(StepRequest):
 
     def ask(self, worker: int) -> Ask:
         """See `StepRequest`."""
-        return self._asked
+        own = tuple(self._asked[place] for place in self._rows.places[worker].tolist())
+        return AskContinuations(self._number, self._token_ids, self._most, own)
 
     def take(self, answers: Sequence[Answer | None]) -> None:
         """See `StepRequest`."""

@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 import torch
 
-from dpicl_rag.language_models.base import BlockRows, Continuation, Progress, Rows
+from dpicl_rag.language_models.base import BlockRows, Progress, Rows
 from dpicl_rag.language_models.ray.commands import (
     Answer,
     Append,
@@ -29,6 +29,7 @@ from dpicl_rag.language_models.ray.commands import (
 from dpicl_rag.language_models.ray.step_requests import Continued, LogProbs, StepRequest, Summed
 from dpicl_rag.language_models.ray.worker_pool import WorkerPool
 from dpicl_rag.language_models.ray.worker_step import RayStep
+from dpicl_rag.language_models.sentence_end import Continuation
 from dpicl_rag.language_models.transformers_rows import in_tenths
 from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.mechanisms.utilities import Utility
@@ -124,11 +125,13 @@ class RayRows:
         self._moves.append(Rewind(tokens))  # sent with the next call
         self._public.rewind(tokens)
 
-    def continue_each(self, token_ids: Sequence[int], most: int) -> list[Continuation]:
-        """What each expert says by itself, in one round; see ``SpeakingRows``."""
-        asked = Continued(self, self._id, tuple(token_ids), most)
-        self._send((asked,))()
-        return asked.found
+    def continue_each(
+        self, token_ids: Sequence[int], most: int, asked: Sequence[bool]
+    ) -> list[Continuation]:
+        """What experts say by themselves, in one round; see ``SpeakingRows``."""
+        said = Continued(self, self._id, tuple(token_ids), most, asked)
+        self._send((said,))()
+        return said.found
 
     def score(self, continuations: Sequence[Sequence[int]]) -> Step:
         """Log-probabilities of continuations, normalised over them; rows stay as they were."""

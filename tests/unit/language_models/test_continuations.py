@@ -1,6 +1,7 @@
 """Rows that go on each by itself: greedy, alone or in company the same bits, and as they were."""
 
 import random
+from functools import partial
 
 import pytest
 import torch
@@ -8,6 +9,8 @@ import torch
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.joint_passes import JointPasses
 from dpicl_rag.language_models.lone_rows import LoneRows
+from dpicl_rag.language_models.packed_rows import PackedRows
+from dpicl_rag.language_models.sentence_end import Continuation, SentenceEnd
 from tests.support.tiny_model import build_tiny_model
 
 SUFFIX, MOST = (7, 8, 9), 6
@@ -24,13 +27,17 @@ def inputs(number, seed=0):
     return [tuple(coins.randrange(200) for _ in range(coins.choice(sizes))) for _ in range(number)]
 
 
+def all_of(own):
+    return [True] * len(own)
+
+
 def read(model, own):
     return model.read((1, 2, 3), [(4, 5), *own], room=len(SUFFIX) + MOST)
 
 
 def test_each_says_what_is_likeliest_to_it(model):
     own = inputs(4)
-    said = read(model, own).continue_each(SUFFIX, MOST)
+    said = read(model, own).continue_each(SUFFIX, MOST, all_of(own))
     assert len(said) == 4
     for at, one in enumerate(said):
         rows, pending = read(model, own), SUFFIX
@@ -42,9 +49,9 @@ def test_each_says_what_is_likeliest_to_it(model):
 
 def test_company_moves_no_bit(model):
     own = inputs(20)
-    said = read(model, own).continue_each(SUFFIX, MOST)
+    said = read(model, own).continue_each(SUFFIX, MOST, all_of(own))
     for at in (0, 7, 19):
-        alone = read(model, [own[at]]).continue_each(SUFFIX, MOST)[0]
+        alone = read(model, [own[at]]).continue_each(SUFFIX, MOST, [True])[0]
         assert alone == said[at]
         assert alone.log_probs == said[at].log_probs
     assert len({one.tokens for one in said}) > 1
@@ -53,24 +60,77 @@ def test_company_moves_no_bit(model):
 def test_rows_stay_as_they_were(model):
     own = inputs(5)
     rows, fresh = read(model, own), read(model, own)
-    rows.continue_each(SUFFIX, MOST)
+    rows.continue_each(SUFFIX, MOST, all_of(own))
     one, other = rows.extend(SUFFIX), fresh.extend(SUFFIX)
     assert torch.equal(one.rows, other.rows)
     assert torch.equal(one.public, other.public)
 
 
-def test_the_number_of_passes_is_public(model, monkeypatch):
-    passes = []
-    rows = read(model, inputs(3))
-    honest = rows._batch.forward
+class Marks(SentenceEnd):
+    """A sentence ends at some tokens of the made-up vocabulary."""
 
-    def forward(token_ids, keep):
-        passes.append(keep)
-        return honest(token_ids, keep)
+    def __init__(self, ends):
+        super().__init__(frozenset(ends), {}, lambda ids: "")
 
-    monkeypatch.setattr(rows._batch, "forward", forward)
-    rows.continue_each(SUFFIX, MOST)
-    assert len(passes) == MOST
+    def at(self, said):
+        return next((at for at, token in enumerate(said.tokens) if token in self.tokens), None)
+
+
+def ending(rows, ends):
+    rows._end = Marks(ends)
+    return rows
+
+
+def test_a_row_whose_sentence_has_ended_is_read_no_further(model, monkeypatch):
+    own = inputs(9)
+    whole = ending(read(model, own), ()).continue_each(SUFFIX, MOST, all_of(own))
+    assert all(len(one.tokens) == MOST for one in whole)
+    ends = set()
+    for one in whole:
+        if sum(not ends & {*other.tokens} for other in whole) > 4:
+            ends.add(one.tokens[1])
+    going_on = [at for at, one in enumerate(whole) if not ends & {*one.tokens}]
+    assert 0 < len(going_on) < 5
+    read_on = []
+    honest = PackedRows.forward
+
+    def forward(self, token_ids, keep):
+        read_on.append(len(self._order))
+        return honest(self, token_ids, keep)
+
+    monkeypatch.setattr(PackedRows, "forward", forward)
+    short = ending(read(model, own), ends).continue_each(SUFFIX, MOST, all_of(own))
+    assert read_on[0] == 10
+    assert read_on[-1] <= 5
+    for one, other in zip(short, whole, strict=True):
+        assert one.tokens == other.tokens[: len(one.tokens)]
+        assert one.log_probs == other.log_probs[: len(one.tokens)]
+    for at in (going_on[0], 0, 8):
+        alone = ending(read(model, [own[at]]), ends).continue_each(SUFFIX, MOST, [True])
+        assert alone == [short[at]]
+
+
+@pytest.mark.parametrize("kind", [PackedRows, LoneRows])
+def test_rows_that_were_left_stand_where_the_others_do(kind):
+    model = build_tiny_model()
+    own = [(4, 5), *inputs(6)]
+    make = partial(model._read, kind, (1, 2, 3), own, len(SUFFIX) + MOST)
+    whole = ending(make(), ()).continue_each(SUFFIX, MOST, all_of(own[1:]))
+    rows, fresh = ending(make(), {one.tokens[0] for one in whole[:4]}), make()
+    rows.continue_each(SUFFIX, MOST, all_of(own[1:]))
+    assert torch.equal(rows.extend(SUFFIX).rows, fresh.extend(SUFFIX).rows)
+
+
+def test_the_end_that_each_finds_is_its_own(model):
+    own = inputs(12)
+    ends = set(range(0, 200, 7))
+    said = ending(read(model, own), ends).continue_each(SUFFIX, MOST, all_of(own))
+    for at, one in enumerate(said):
+        rows, pending = read(model, own), SUFFIX
+        for token, end in zip(one.tokens, one.ends, strict=True):
+            row = rows.extend(pending).experts[at]
+            assert float(row[sorted(ends)].logsumexp(dim=0)) == end
+            pending = (token,)
 
 
 def test_rows_that_cannot_share_passes_go_on_too():
@@ -78,20 +138,31 @@ def test_rows_that_cannot_share_passes_go_on_too():
     own = [(4, 5), *inputs(3)]
     rows = model._read(LoneRows, (1, 2, 3), own, len(SUFFIX) + MOST)
     packed = read(model, own[1:])
-    lone, shared = (one.continue_each(SUFFIX, MOST) for one in (rows, packed))
+    lone, shared = (one.continue_each(SUFFIX, MOST, [True] * 3) for one in (rows, packed))
     assert [one.tokens for one in lone] == [one.tokens for one in shared]
 
 
 def test_answers_that_share_passes_keep_every_bit(model):
     questions = [inputs(3, seed=1), inputs(9, seed=2), inputs(1, seed=3)]
-    alone = [read(model, own).continue_each(SUFFIX, MOST) for own in questions]
+    alone = [read(model, own).continue_each(SUFFIX, MOST, all_of(own)) for own in questions]
     joint, found = JointPasses(), {}
     for at, own in enumerate(questions):
 
         def work(at=at, own=own):
-            found[at] = read(model, own).continue_each(SUFFIX, MOST)
+            found[at] = read(model, own).continue_each(SUFFIX, MOST, all_of(own))
 
         joint.start(work)
     while joint.waiting:
         joint.run_pass()
     assert [found[at] for at in range(3)] == alone
+
+
+@pytest.mark.parametrize("some", [(1,), (0, 2, 3, 4, 5, 6, 7), ()])
+def test_who_is_not_asked_is_not_read(model, monkeypatch, some):
+    own = inputs(8)
+    whole = read(model, own).continue_each(SUFFIX, MOST, all_of(own))
+    rows, fresh = read(model, own), read(model, own)
+    said = rows.continue_each(SUFFIX, MOST, [at in some for at in range(8)])
+    for at, one in enumerate(said):
+        assert one == (whole[at] if at in some else Continuation((), ()))
+    assert torch.equal(rows.extend(SUFFIX).rows, fresh.extend(SUFFIX).rows)

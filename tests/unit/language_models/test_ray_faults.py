@@ -86,14 +86,14 @@ def test_an_answer_and_its_charges_are_those_of_one_process(spread, tiny_model, 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
 def test_experts_go_on_as_in_one_process(spread, tiny_model, workers):
-    own = [(9, 8), (40, 41, 42), (90,), (7,) * 70]
+    own, asked = [(9, 8), (40, 41, 42), (90,), (7,) * 70], (True, True, False, True)
     rows, here = (
         model.read((1, 2, 3), [(4, 5), *own], room=8) for model in (spread(workers), tiny_model)
     )
-    assert rows.continue_each((6, 7), 5) == here.continue_each((6, 7), 5)
+    assert rows.continue_each((6, 7), 5, asked) == here.continue_each((6, 7), 5, asked)
     # They stand where they stood.
     assert torch.equal(rows.extend((6, 7)).public, here.extend((6, 7)).public)
-    assert rows.continue_each((3,), 5) == here.continue_each((3,), 5)
+    assert rows.continue_each((3,), 5, asked) == here.continue_each((3,), 5, asked)
 
 
 def test_no_documents_and_fewer_than_workers(spread, tiny_model, tmp_path):

@@ -1,0 +1,47 @@
+"""Words that carry what a text says: their stems, without the words that every text has.
+
+"It takes nine days" and "take 9 day" have the same. English; in other languages function words
+count as content, and words are compared as they are written.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+from typing import Any
+
+_WORD = re.compile(r"\w+")
+_TWO = re.compile(r"\btwo\b", re.IGNORECASE)
+
+FUNCTION_WORDS = frozenset(
+    """
+    a about after all also an and any are as at be because been before being but by can could did do
+    does for from had has have he her here hers him his how i if in into is it its just me more most
+    must my no not of on or our out over shall she should so some such than that the their them then
+    there these they this those through to too under until up us very was we were what when where
+    which while who whom whose why will with would yes you your
+    """.split()  # noqa: SIM905
+)
+
+
+@lru_cache(maxsize=1)
+def _stemmer() -> Any:
+    import snowballstemmer
+
+    return snowballstemmer.stemmer("english")
+
+
+def digits_for_words(text: str) -> str:
+    """The text with numbers from two on in digits: "twelve seconds" becomes "12 seconds"."""
+    from text_to_num import alpha2digit
+
+    # It leaves "one" and "second" as they are, which are more than numbers, and "two" with them.
+    return _TWO.sub("2", str(alpha2digit(text, "en")))
+
+
+def content_words(text: str) -> frozenset[str]:
+    """Stems of the words of a text that are no function words."""
+    plain = digits_for_words(unicodedata.normalize("NFKC", text)).casefold()
+    words = frozenset(_WORD.findall(plain)) - FUNCTION_WORDS
+    return frozenset(_stemmer().stemWords(sorted(words)))

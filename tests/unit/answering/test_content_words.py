@@ -1,0 +1,33 @@
+"""Words that carry what a text says."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpicl_rag.answering.content_words import content_words
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("It takes nine days.", "take 9 day"),
+        ("The warehouse opens", "opening of warehouses"),
+        ("Twelve seconds", "12 second"),
+        ("\uff15 LITRES", "five litre"),
+        ("the and of", ""),
+    ],
+)
+def test_endings_case_and_digits_say_nothing(one, other):
+    assert content_words(one) == content_words(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("9 days", "10 days"), ("6:40", "6:04"), ("Ada", "Ida")]
+)
+def test_what_differs_differs(one, other):
+    assert content_words(one) != content_words(other)
+
+
+@given(st.text())
+def test_no_text_is_an_error(text):
+    assert all(isinstance(word, str) for word in content_words(text))
