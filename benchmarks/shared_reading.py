@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import torch
 
 from dpicl_rag.language_models.base import Input, LanguageModel, Progress
+from dpicl_rag.language_models.sentence_end import Continuation
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.language_models.transformers_rows import TransformersRows
 from dpicl_rag.language_models.wrapped_model import WrappedModel
@@ -29,21 +30,44 @@ class _Group:
     places: dict[Input, int]
     read: Tokens = ()
     said: dict[Tokens, DenseStep] = field(default_factory=dict)
+    sentences: dict[tuple[Tokens, int, int], Continuation] = field(default_factory=dict)
 
     def after(self, path: Tokens) -> DenseStep:
         """What the rows predict after some tokens."""
         if path not in self.said:
-            pairs = zip(self.read, path[:-1], strict=False)
-            common = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
-            common = min(len(self.read), len(path) - 1) if common is None else common
-            if common < len(self.read):
-                self.rows.rewind(len(self.read) - common)
-            step = self.rows.extend(path[common:])
+            step = self.rows.extend(path[self._rewind(path) :])
             assert isinstance(step, DenseStep)
             # What the model gave is a view of what it writes over.
             self.said[path] = DenseStep(step.public.clone(), step.experts.clone())
             self.read = path
         return self.said[path]
+
+    def sentence(self, path: Tokens, most: int, place: int, asked: set[int]) -> Continuation:
+        """What one row goes on with by itself.
+
+        Args:
+            path: Tokens that are read first.
+            most: Tokens of a sentence.
+            place: The row.
+            asked: All rows that are asked for.
+        """
+        if (path, most, place) not in self.sentences:
+            common = self._rewind(path)
+            self.read = self.read[:common]
+            mask = [other in asked for other in range(len(self.places))]
+            found = self.rows.continue_each(path[common:], most, mask)
+            for other in asked:
+                self.sentences[path, most, other] = found[other]
+        return self.sentences[path, most, place]
+
+    def _rewind(self, path: Tokens) -> int:
+        """How many tokens of a path are read already; others are forgotten."""
+        pairs = zip(self.read, path[:-1], strict=False)
+        common = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
+        common = min(len(self.read), len(path) - 1) if common is None else common
+        if common < len(self.read):
+            self.rows.rewind(len(self.read) - common)
+        return common
 
 
 class SharedModel(WrappedModel[TransformersModel]):
@@ -56,6 +80,7 @@ class SharedModel(WrappedModel[TransformersModel]):
     def __init__(self, model: TransformersModel) -> None:
         super().__init__(model)
         self._groups: dict[tuple[Tokens, int, bool], list[_Group]] = {}
+        self.speaks = True
 
     def forget(self) -> None:
         """Drop what was read: another question comes."""
@@ -114,6 +139,20 @@ class _SharedRows:
         first = len(token_ids) - keep + 1
         steps = [self.extend(token_ids[:first])]
         return [*steps, *(self.extend((token,)) for token in token_ids[first:])]
+
+    def continue_each(
+        self, token_ids: Sequence[int], most: int, asked: Sequence[bool]
+    ) -> list[Continuation]:
+        """See ``SpeakingRows.continue_each``."""
+        path = (*self._path, *token_ids)
+        together: dict[int, set[int]] = {}
+        for (group, place), one in zip(self._experts, asked, strict=True):
+            if one:
+                together.setdefault(id(group), set()).add(place)
+        return [
+            group.sentence(path, most, place, together[id(group)]) if one else Continuation((), ())
+            for (group, place), one in zip(self._experts, asked, strict=True)
+        ]
 
     def rewind(self, tokens: int) -> None:
         """See ``BlockRows.rewind``."""

@@ -5,7 +5,10 @@ be, over medical records that all state it, and has the model read the right ans
 P is the probability of the whole answer, its end included: the product of what the mechanism gives
 to each token. Rho is what a unit paid at the mean. Both come from one pass of the model over each
 disease. The answer ends with a full stop and then white space or the model's end token, as the
-stop strings of ``benchmarks.quality`` cut it. The data are found through DPICL_RAG_DATA.
+stop strings of ``benchmarks.quality`` cut it.
+
+By agreement P is the exact probability that the right disease is released before a token is drawn,
+from the sentences that experts say by themselves. The data are found through DPICL_RAG_DATA.
 """
 
 from __future__ import annotations
@@ -27,12 +30,16 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks.quality import DATA, TEMPLATE, compose, read_records
+from benchmarks.quality import DATA, STOP, TEMPLATE, compose, names, read_records
+from benchmarks.release_odds import odds
 from dpicl_rag import Corpus, Document, TopKRetriever
 from dpicl_rag.accounting import DIRECT, Budget, epsilon_to_rho, strength_for
 from dpicl_rag.accounting.shares import SHARES
+from dpicl_rag.answering.ballots import Ballot, Ballots
+from dpicl_rag.answering.canonical_form import canonical_form
 from dpicl_rag.answering.plan import Plan, answer_plan
 from dpicl_rag.answering.privacy_filters import IndividualFilter
+from dpicl_rag.answering.prompt_rows import BareModel
 from dpicl_rag.answering.support import Witness
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.language_models.defaults import default_model
@@ -45,9 +52,10 @@ from dpicl_rag.retrieval.count import NoisyCount
 
 DELTA = 1e-5
 EPSILONS = (8.0, 4.0, 2.0, 1.0)
-DOCUMENTS = (6, 8, 10, 12, 14, 16, 20, 24, 26, 32, 40, 44, 48, 64)
+DOCUMENTS = (4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 26, 28, 32, 40, 44, 48, 64)
 UNIT_TOKENS = 256
 NAME_TOKENS = range(4, 10)
+SENTENCE_TOKENS = 16
 ENOUGH = 0.9  # of P, where n is asked for
 MEMORY_DOCUMENTS, MEMORY_EPSILONS = (8, 16, 32), (8.0, 2.0)
 NEAR_MISSES = 24  # records that are found and state something else
@@ -238,6 +246,24 @@ class Reader:
         )
         return bare, known, wrong, others
 
+    def votes(self, case: Case) -> list[Ballot | None]:
+        """What experts that state the answer would vote for, each asked alone."""
+        model, most = self._model, SENTENCE_TOKENS
+        prompt = TEMPLATE.cut(model.tokenizer, case.question)
+        inputs = [model.digest((text,), UNIT_TOKENS) for text in case.documents]
+        public = model.digest((TEMPLATE.no_document,), model.context_length)
+        rows = model.read(prompt.prefix, [public, *inputs], room=len(prompt.suffix) + most)
+        ballots = Ballots(
+            model.tokenizer,
+            case.question,
+            [(text,) for text in case.documents],
+            canonical_form,
+            BareModel(model, prompt, most).log_prob,
+            STOP,
+        )
+        said = rows.continue_each(prompt.suffix, most, ballots.asked)
+        return ballots.votes(prompt.suffix, said)
+
     def _steps(
         self,
         model: TransformersModel,
@@ -259,7 +285,9 @@ def plans(epsilon: float) -> dict[str, tuple[Plan, float]]:
     """Settings by name, each with the sigma of the count that is charged."""
     rho = epsilon_to_rho(epsilon, DELTA)
     before = strength_for(Budget(epsilon, DELTA), 12, 1.0)
-    alone = PrivacyConfig.create(epsilon=epsilon, delta=DELTA, unsupported="ignore")
+    alone = PrivacyConfig.create(
+        epsilon=epsilon, delta=DELTA, unsupported="ignore", agreement="off"
+    )
     old = alone.model_copy(update={"strength": before, "public_power": 1.5, "expert_power": 2.0})
     charged = alone.model_copy(update={"unsupported": "mark"})
     count = SHARES.counting(rho)
@@ -268,6 +296,13 @@ def plans(epsilon: float) -> dict[str, tuple[Plan, float]]:
         "by need": (answer_plan(alone, DIRECT, 0.0), 0.0),
         "by need, counts paid": (answer_plan(charged, DIRECT, count), (2 * count) ** -0.5),
     }
+
+
+def agreement_plan(epsilon: float) -> Plan:
+    """The plan of an answer by agreement, search and support paid."""
+    config = PrivacyConfig.create(epsilon=epsilon, delta=DELTA, agreement="auto")
+    search = SHARES.counting(SHARES.search_beside_agreement * config.rho(booked=False))
+    return answer_plan(config, DIRECT, search)
 
 
 def make_cases(reader: Reader, corpus: Corpus, options: argparse.Namespace) -> list[Case]:
@@ -332,6 +367,12 @@ def price_all(
             for n in many:
                 figures = bare.price(named[name][0], n, named[name][1])
                 by_need.append(Cell(name, case.disease, epsilon, n, *figures))
+    votes = reader.votes(case)
+    for epsilon in EPSILONS:
+        ladder = agreement_plan(epsilon).ladder
+        for n in many:
+            good, _, rho = odds(ladder, votes[:n], lambda form: names(form, case.disease))
+            by_need.append(Cell("agreement, counts paid", case.disease, epsilon, n, good, rho))
     for memory, reading in (("none", bare), ("the fact", known), ("a wrong one", wrong)):
         for epsilon in MEMORY_EPSILONS:
             plan, _ = settings[epsilon]["by need"]
@@ -399,7 +440,9 @@ def plot(cells: Sequence[Cell], file: Path) -> None:
 
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4), layout="constrained")
     documents = sorted({cell.documents for cell in cells})
-    styles = dict(zip(dict.fromkeys(cell.setting for cell in cells), (":", "-", "--"), strict=True))
+    styles = dict(
+        zip(dict.fromkeys(cell.setting for cell in cells), (":", "-", "--", "-."), strict=True)
+    )
     for colour, epsilon in enumerate(EPSILONS):
         for setting, style in styles.items():
             found = [means(cells, setting, epsilon, n) for n in documents]

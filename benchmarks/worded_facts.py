@@ -1,7 +1,7 @@
 """Ten facts that every thread of a mailbox words by itself, in three kinds of wording.
 
-``framed`` keeps the clause that states a fact and puts other words around it. ``rephrased`` states it
-in other clauses too. ``free`` writes the value itself in other forms besides.
+``framed`` keeps the clause that states a fact and puts other words around it. ``rephrased`` states
+it in other clauses too. ``free`` writes the value itself in other forms besides.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from dpicl_rag import (
     AnswerMemory,
     Corpus,
     Document,
+    Example,
     Ledger,
     PrivateAnswer,
     PrivateContextLLM,
@@ -36,15 +37,24 @@ from dpicl_rag.answering.greedy import greedy_answer
 from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
 from dpicl_rag.stores import ChromaCollection
 
-EPSILON, DELTA = 4.0, 1e-5
+EPSILON, DELTA = 2.0, 1e-5
 MAX_TOKENS = 20
 CORPUS = "support-mail"
 BATCH = 64  # mails embedded at a time
 RAG_THREADS = 4  # what ordinary RAG puts into its one prompt
 
+# A support desk is asked how things are done; an example of that kind, about something else, is
+# worth much to a small model (benchmarks/README.md, "What an example is worth").
+HOW_TO = Example(
+    "From: Ned\nSubject: Heater\nHi Ursula,\n\nTo stop the heater from humming, turn the left "
+    "valve twice. It is an old one.\n\nNed, House Service",
+    "How do I stop the heater from humming?",
+    "To stop the heater from humming, turn the left valve twice.",
+)
 TEMPLATE = PromptTemplate(
     system="You answer the question from the email. Answer with one short sentence.",
     user="Email:\n{document}\n\nQuestion: {question}",
+    examples=(*PromptTemplate().examples, HOW_TO),
 )
 
 

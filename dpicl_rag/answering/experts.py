@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.privacy_filters import AnswerFilter, privacy_filter
 from dpicl_rag.documents import Document
-from dpicl_rag.errors import DeltaSpentError
+from dpicl_rag.errors import BudgetExceededError, DeltaSpentError
 from dpicl_rag.language_models.base import Input
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.ledger import Account
@@ -115,9 +116,7 @@ def gather(
     """
     search = retriever.search(question) if plan.individual else None
     units = None if search is None else search.units
-    first = plan.search_rho + plan.support_rho + plan.mechanism.rho
-    least = first if units is None else None
-    account = open_account(rho=plan.rho, at_least=least, units=units, delta=plan.threshold_delta)
+    account = _opened(open_account, plan, units)
     thresholds = account.delta >= plan.threshold_delta
     try:
         if not thresholds and plan.only_agreement:
@@ -152,3 +151,17 @@ def gather(
         raise
     inputs, passages = [own for _, own in read], [expert.passages for expert, _ in read]
     return Gathered(inputs, mechanism, spend, found.count, account.close, passages, thresholds)
+
+
+def _opened(open_account: OpenAccount, plan: Plan, units: Sequence[str] | None) -> Account:
+    """An account for all that an answer may cost, or for what its budget is kept as."""
+    opened = partial(open_account, units=units, delta=plan.threshold_delta)
+    if units is None:
+        first = plan.search_rho + plan.support_rho + plan.mechanism.rho
+        return opened(rho=plan.rho, at_least=first)
+    try:
+        return opened(rho=plan.rho, at_least=None)
+    except BudgetExceededError:
+        if plan.least_rho >= plan.rho:
+            raise
+    return opened(rho=plan.least_rho, at_least=None)

@@ -12,6 +12,7 @@ from dpicl_rag.accounting import (
     Budget,
     Stability,
     bounded_range_strength,
+    epsilon_to_rho,
     require_individual,
     strength_for,
 )
@@ -54,6 +55,8 @@ class Plan:
         mechanism: How a token or label is drawn, and what a draw costs.
         individual: Whether each unit pays for what it reveals, or all pay the same.
         rho: zCDP rho of the whole answer, search included.
+        least_rho: What a ledger must hold of it, where each unit pays for itself: a budget of the
+            same epsilon is kept as a little less, since a part of its delta is for thresholds.
         search_rho: The part of it that the search costs any unit at most.
         support: The count of experts that support the answer, or none.
         counts: How many such counts there may be: of a proposal, and of what is drawn.
@@ -70,6 +73,7 @@ class Plan:
     mechanism: Mechanism
     individual: bool
     rho: float
+    least_rho: float
     search_rho: float
     groups: int | None
     support: SupportCount | None = None
@@ -165,6 +169,7 @@ def answer_plan(
     Raises:
         ConfigurationError: The settings do not fit the stability, or cost more than the budget.
     """
+    assert config.agreement is not None
     whole = config.rho(booked=booked)
     support = None
     if config.unsupported != "ignore":
@@ -197,6 +202,7 @@ def answer_plan(
         mechanism=mechanism,
         individual=individual,
         rho=whole,
+        least_rho=min(whole, epsilon_to_rho(config.epsilon, SHARES.beside_pool(config.delta))),
         search_rho=search_rho,
         groups=config.groups,
         support=support,
@@ -227,11 +233,13 @@ def label_plan(
     budget = _budget(config, stability, search_rho, config.delta)
     individual = method is None and _individual(config, budget.stability)
     mechanism, priors = (_by_utility(config, budget), False) if method is None else method(budget)
+    # Rounded up: in exact sums the budget pays for the search and the draw.
+    rho = rounded_up(Fraction(budget.search_rho) + Fraction(mechanism.rho))
     return Plan(
         mechanism=mechanism,
         individual=individual,
-        # Rounded up: in exact sums the budget pays for the search and the draw.
-        rho=rounded_up(Fraction(budget.search_rho) + Fraction(mechanism.rho)),
+        rho=rho,
+        least_rho=rho,
         search_rho=budget.search_rho,
         groups=config.groups,
         takes_priors=priors,

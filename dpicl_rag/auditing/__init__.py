@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from dpicl_rag._lazy import importing
 
 if TYPE_CHECKING:
-    from dpicl_rag.auditing.agreement import AgreementAudit, audit_agreement
     from dpicl_rag.auditing.audit_folder import AuditFolder
     from dpicl_rag.auditing.audit_report import AuditReport
     from dpicl_rag.auditing.canaries import CanaryAudit, audit_canary, epsilon_lower_bound
+    from dpicl_rag.auditing.colluding_units import AgreementAudit, audit_agreement
     from dpicl_rag.auditing.extraction import ExtractionAudit, audit_extraction
     from dpicl_rag.auditing.near_ties import NearTieAudit, audit_near_ties
     from dpicl_rag.auditing.neighbours import NeighbourAudit, audit_neighbours
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = importing(
     __name__,
     {
-        "agreement": "AgreementAudit audit_agreement",
+        "colluding_units": "AgreementAudit audit_agreement",
         "canaries": "CanaryAudit audit_canary epsilon_lower_bound",
         "extraction": "ExtractionAudit audit_extraction",
         "audit_folder": "AuditFolder",

@@ -27,7 +27,9 @@ def passed_to(model: torch.nn.Module, cache: Cache | None) -> dict[str, Any]:
         model: Of transformers.
         cache: The cache.
     """
-    named = inspect.signature(model.forward).parameters
+    # Of the class, where it has one: what stands around a model hides its parameters.
+    forward = getattr(type(model), "forward", model.forward)
+    named = inspect.signature(forward).parameters
     return {"cache" if "cache" in named else "past_key_values": cache}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 from dpicl_rag.accounting import rho_to_epsilon
+from dpicl_rag.accounting.shares import SHARES
 from dpicl_rag.errors import BudgetExceededError
 from dpicl_rag.ledger.fixed_point import to_rho
 
@@ -23,5 +24,7 @@ def refused(
         renews_on: When it does; None for a lifetime.
     """
     asked, left = to_rho(requested), to_rho(remaining)
-    epsilons = rho_to_epsilon(asked, _DELTA), rho_to_epsilon(left, _DELTA)
+    # As answers and budgets convert it, whose other part of delta is for thresholds.
+    rest = SHARES.beside_pool(_DELTA)
+    epsilons = rho_to_epsilon(asked, rest), rho_to_epsilon(left, rest)
     return BudgetExceededError(asked, left, scope, epsilons, renews_on)

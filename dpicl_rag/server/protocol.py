@@ -180,8 +180,9 @@ def finish_reason(stopped: StoppedBy) -> str:
 
 def privacy(answer: PrivateAnswer) -> dict[str, Any]:
     """The guarantee that travels with an answer: public numbers."""
-    told = ("epsilon", "delta", "rho", "stopped_by", "supported", "from_memory", "by", "agreeing")
-    return {name: getattr(answer, name) for name in told}
+    numbers = ("epsilon", "delta", "rho", "agreeing", "agreeing_within")
+    words = ("stopped_by", "supported", "from_memory", "by")
+    return {name: getattr(answer, name) for name in (*numbers, *words)}
 
 
 def usage(asked: int, answer: PrivateAnswer) -> dict[str, int]:

@@ -166,6 +166,7 @@ class CorpusPlan:
             delta=self.delta,
             max_tokens=self.template.tokens,
             unsupported="ignore",
+            agreement="off",
             accounting="individual",
             unit_tokens=self.unit_tokens,
             copy_bias=self.copy_bias,

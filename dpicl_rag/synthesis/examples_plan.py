@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal, get_args
 
@@ -132,9 +132,11 @@ def examples_plan(
     pools = min(labels, labels_per_unit * (2 if replaced else 1))
     draws = pools * texts_per_label * max_tokens
     budget = Budget(epsilon, delta, adjacency, queries=draws)
+    # A ledger keeps a budget of the same epsilon as less rho.
+    kept = replace(budget, delta=SHARES.beside_pool(delta)) if in_rho else budget
     if method == "exponential":
-        return _exponential(budget, pools, per_expert)
-    sampled = _Sampled(budget, experts, per_expert, 1.0 if rate is None else rate, in_rho)
+        return _exponential(kept, delta, pools, per_expert)
+    sampled = _Sampled(kept, experts, per_expert, 1.0 if rate is None else rate, in_rho)
     mechanism, event = sampled.made(method, candidates)
     token_rho = mechanism.rho if sampled.rate == 1 else None
     whole = None if token_rho is None else rounded_up(Fraction(token_rho) * draws)
@@ -251,7 +253,7 @@ class _Sampled:
         return strength, event(strength)
 
 
-def _exponential(budget: Budget, pools: int, per_expert: int) -> ExamplesPlan:
+def _exponential(budget: Budget, delta: float, pools: int, per_expert: int) -> ExamplesPlan:
     """Experts that keep their text: each unit pays for what it reveals, in one text per label."""
     if per_expert > 1 or budget.adjacency is Adjacency.REPLACE_ONE:
         raise ConfigurationError(
@@ -272,7 +274,7 @@ def _exponential(budget: Budget, pools: int, per_expert: int) -> ExamplesPlan:
         pools=pools,
         epsilon=budget.epsilon,
         true_epsilon=budget.epsilon,
-        delta=budget.delta,
+        delta=delta,
         token_rho=None,
         rho=rho,
     )

@@ -44,6 +44,10 @@ class FailingRows:
         self._engine.count()
         return self._rows.extend_each(token_ids, keep)
 
+    def continue_each(self, token_ids: Any, most: int, asked: Any) -> Any:
+        self._engine.count()
+        return self._rows.continue_each(token_ids, most, asked)
+
     def score(self, continuations: Any) -> Any:
         self._engine.count()
         return self._rows.score(continuations)

@@ -102,7 +102,7 @@ def private_llm(ledger: Ledger | None = None, **settings: object) -> PrivateCont
         ledger=ledger,
         corpus="notes",
         seed=7,
-        **{"epsilon": 6.0, "max_tokens": 6, **settings},
+        **{"epsilon": 6.0, "max_tokens": 6, "agreement": "off", **settings},
     )
 
 
@@ -145,7 +145,7 @@ def label(source: str, method: str | None = None, **settings: object) -> dict[st
 def distributions(tokens: int = 3, **settings: object) -> list[list[float]]:
     """What the first draws are made from, along one path, groups by fixed coins."""
     model = SyntheticModel(SIZE, speech, frozenset({SIZE - 1}))
-    given = {"epsilon": 6.0, "max_tokens": 6, **settings}
+    given = {"epsilon": 6.0, "max_tokens": 6, "agreement": "off", **settings}
     audited = Subject(model, "Which?", given)
     trace = audited.follow(sources()["documents"], list(range(1, tokens + 1)), coins=3)
     return [log_probs.tolist() for log_probs in trace.log_probs]
@@ -154,7 +154,8 @@ def distributions(tokens: int = 3, **settings: object) -> list[list[float]]:
 def small(**settings: object) -> list[object]:
     """An answer of a real, random-weight transformers model."""
     model = build_tiny_model(scale=60.0)
-    llm = PrivateContextLLM(model, seed=5, max_tokens=12, **settings)
+    given = {"max_tokens": 12, "agreement": "off", **settings}
+    llm = PrivateContextLLM(model, seed=5, **given)
     found = llm.answer("code?", ["the code is 4471", "the code is 4471 as always", "lunch"])
     return [found.text, found.tokens, found.rho, found.supported]
 

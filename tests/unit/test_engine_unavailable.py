@@ -60,8 +60,9 @@ def make(tiny_model, ledger):
     def make(calls, **settings):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotPrivateWarning)
+            given = {"agreement": "off", **settings}
             return PrivateContextLLM(
-                FailingEngine(tiny_model, calls), ledger=ledger, seed=3, **settings
+                FailingEngine(tiny_model, calls), ledger=ledger, seed=3, **given
             )
 
     return make
@@ -225,3 +226,12 @@ def test_a_token_that_was_paid_for_is_released_before_the_answer_ends(tiny_model
     with pytest.raises(EngineUnavailableError):
         next(tokens)
     assert spend.rho == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("agreement", ["auto", "only"])
+def test_an_engine_that_is_gone_while_experts_answer_costs_nothing(make, ledger, agreement):
+    answer = make(1, agreement=agreement, max_tokens=TOKENS).answer(QUESTION, DOCUMENTS)
+    assert (answer.text, answer.tokens, answer.stopped_by) == ("", 0, "unavailable")
+    assert (answer.by, answer.agreeing, answer.supported) == (None, None, None)
+    found = status(ledger)
+    assert answer.rho == found.spent == found.reserved == found.delta_spent == 0

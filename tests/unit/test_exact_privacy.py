@@ -193,7 +193,9 @@ def speech(text: str, history: tuple[int, ...]) -> list[float]:
 
 def subject(**settings) -> Subject:
     model = SyntheticModel(SIZE, speech, stop_tokens=frozenset({END}))
-    return Subject(model, "Which token?", {"max_tokens": 3, "epsilon": 2.0, **settings})
+    return Subject(
+        model, "Which token?", {"max_tokens": 3, "epsilon": 2.0, "agreement": "off", **settings}
+    )
 
 
 def units(*names: str) -> list[Document]:

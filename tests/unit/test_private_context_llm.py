@@ -323,12 +323,12 @@ def test_a_missing_framework_names_its_extra(tiny_model, monkeypatch, module, ex
 
 
 def test_settings_can_be_changed_and_the_rest_stays(tiny_model, ledger):
-    llm = seeded(tiny_model, ledger=ledger, stop=("\n",))
+    llm = seeded(tiny_model, ledger=ledger, stop=("\n",), agreement="off")
     other = llm.with_settings(max_tokens=2)
     assert (other.config.max_tokens, other.config.stop) == (2, ("\n",))
     assert (llm.config.max_tokens, llm.model) == (6, other.model)
     # Coins are shared, not begun anew.
-    first = seeded(tiny_model).answer("q?", DOCUMENTS)
+    first = seeded(tiny_model, agreement="off").answer("q?", DOCUMENTS)
     assert llm.with_settings().answer("q?", DOCUMENTS) == first
     assert llm.answer("q?", DOCUMENTS) != first
     with pytest.raises(ConfigurationError, match="top_p"):

@@ -233,7 +233,12 @@ function notesOn(privacy) {
     return [["good", "From memory: this was answered before, so it cost nothing now."]];
   }
   const notes = [];
-  if (privacy.supported === true) notes.push(["good", "The documents support this answer."]);
+  if (privacy.agreeing !== null) {
+    const about = `About ${Math.max(1, privacy.agreeing)} units say so, each by itself`;
+    notes.push(["good", `${about} (give or take ${privacy.agreeing_within}).`]);
+  } else if (privacy.supported === true) {
+    notes.push(["good", "The documents support this answer."]);
+  }
   if (privacy.supported === false) {
     notes.push(["bad", "The documents do not support this answer. Take it for a guess."]);
   }

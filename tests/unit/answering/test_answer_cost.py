@@ -45,11 +45,11 @@ def ledger(tmp_path):
 def test_the_parts_add_up_to_what_an_answer_costs_at_most(tiny_model, ledger, settings, endless):
     llm = PrivateContextLLM(tiny_model, ledger=ledger, **{"max_tokens": 4, **settings})
     cost = llm.plan(DOCUMENTS)
-    parts = cost.search_rho + cost.support_rho + cost.tokens_rho
-    assert parts == pytest.approx(cost.rho)
-    assert [rho for _, rho, _ in cost.rows()[:-1]] == [
-        *(cost.search_rho, cost.support_rho, cost.tokens_rho)
-    ]
+    parts = [cost.search_rho, cost.support_rho, cost.agreement_rho, cost.tokens_rho]
+    assert sum(parts) == pytest.approx(cost.rho)
+    assert bool(cost.agreement_rho) == cost.individual == bool(cost.thresholds)
+    asked = [rho for rho in parts if rho is not cost.agreement_rho or cost.thresholds]
+    assert [rho for _, rho, _ in cost.rows()[:-1]] == asked
     assert cost.budget_left == pytest.approx(5.0)
     assert ledger.status()[0].spent == 0
     answer = llm.answer(CODE, DOCUMENTS)
@@ -71,31 +71,38 @@ def test_nothing_is_searched_and_the_search_has_its_price(tiny_model):
     cost = PrivateContextLLM(tiny_model).plan(PrivateThresholdRetriever(Unsearched({"u": [0.9]})))
     assert 0 < cost.search_rho < cost.rho
     assert cost.individual
-    assert cost.units_to_agree == 15
+    assert cost.units_to_agree == 6
+    tokens = PrivateContextLLM(tiny_model, agreement="off")
+    assert tokens.plan(PrivateThresholdRetriever(Unsearched({"u": [0.9]}))).units_to_agree == 15
     assert (cost.budget_left, cost.answers_left) == (None, None)
 
 
 def test_units_to_agree_fall_with_epsilon_and_are_unknown_where_utilities_have_none():
     def units(**settings):
-        config = PrivacyConfig.create(**settings)
+        config = PrivacyConfig.create(**{"agreement": "off", **settings})
         return AnswerCost.of(config, GivenDocuments(DOCUMENTS), None).units_to_agree
 
     assert units(epsilon=8.0) < units(epsilon=4.0) < units(epsilon=2.0)
     assert units(utility="log_prob") is None
+    assert units(utility="log_prob", agreement="auto") == units(agreement="auto")
+    assert units(epsilon=2.0, agreement="auto") < units(epsilon=2.0)
 
 
 def test_it_prints_parts_notes_and_numbers():
-    cost = AnswerCost.of(PrivacyConfig.create(epsilon=8.0), GivenDocuments(DOCUMENTS), 3.0)
+    config = PrivacyConfig.create(epsilon=8.0, agreement="auto")
+    cost = AnswerCost.of(config, GivenDocuments(DOCUMENTS), 3.0)
     lines = str(cost).splitlines()
-    assert [line.split()[0] for line in lines[:4]] == ["search", "support", "words", "whole"]
-    assert lines[3].endswith("epsilon 8, delta 1e-05")
-    assert lines[4] == f"about {cost.units_to_agree} units must say the same"
-    assert lines[5] == f"the budget has rho 3 left, {cost.answers_left} answers at this price"
+    parts = ["search", "support", "agreement", "words", "whole"]
+    assert [line.split()[0] for line in lines[:5]] == parts
+    assert lines[2].endswith("released where about 5 or 10 or 17 or 33 say so")
+    assert lines[4].endswith("epsilon 8, delta 1e-05")
+    assert lines[5] == f"about {cost.units_to_agree} units must say the same"
+    assert lines[6] == f"the budget has rho 3 left, {cost.answers_left} answers at this price"
     assert cost.answers_left == int(3.0 / cost.rho)
     assert json.loads(json.dumps(cost.as_dict()))["rho"] == cost.rho
     shown = cost._repr_html_()
-    assert shown.count("<tr>") == 4
-    assert f"{lines[4]}. {lines[5]}</p>" in shown
+    assert shown.count("<tr>") == 5
+    assert f"{lines[5]}. {lines[6]}</p>" in shown
 
 
 def test_settings_that_fit_no_budget_are_told_as_by_an_answer(tiny_model):

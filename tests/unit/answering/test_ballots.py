@@ -36,7 +36,11 @@ def vote(text, document, *, log_prob=-0.1, bare=-2.0, end=True, form=canonical_f
         lambda before, tokens: bare * len(tokens),
         stop,
     )
-    return made.votes((), [said(text, log_prob, end)])[0]
+    return sentences(made.votes((), [said(text, log_prob, end)]))[0]
+
+
+def sentences(votes):
+    return [vote and vote.sentence for vote in votes]
 
 
 def test_what_a_document_says_is_a_vote():
@@ -74,7 +78,7 @@ def test_a_document_that_lacks_the_words_of_the_question_has_no_vote(document, v
 
 def test_a_question_of_small_words_asks_for_none():
     made = Ballots(Letters(), "Who are you?", [["Nine days."]], canonical_form, lambda *_: -20.0)
-    assert made.votes((), [said("nine days.")]) == ["9 days"]
+    assert sentences(made.votes((), [said("nine days.")])) == ["9 days"]
 
 
 @pytest.mark.parametrize(("log_prob", "bare"), [(-1.1, -9.0), (-0.1, -0.2)])
@@ -87,6 +91,27 @@ def test_a_sentence_that_does_not_end_has_no_vote():
     assert vote("nine days. And", "nine days", end=False) == "9 days"
     assert vote("nine days", "nine days") == "9 days"
     assert vote("nine days#then", "nine days", end=False, stop=("#",)) == "9 days"
+
+
+@pytest.mark.parametrize(
+    ("question", "form", "short"),
+    [
+        (QUESTION, canonical_form, "9 days"),
+        ("How do refund take?", canonical_form, "refund takes 9 days"),
+        (QUESTION, str.strip, "A refund takes nine days"),
+    ],
+)
+def test_names_and_numbers_are_a_second_vote(question, form, short):
+    document = "A refund takes nine days, however long."
+    made = Ballots(Letters(), question, [[document]], form, lambda *_: -40.0)
+    (vote,) = made.votes((), [said("A refund takes nine days.")])
+    assert vote.short == short
+
+
+def test_documents_that_are_not_about_it_are_not_asked():
+    documents = [["A refund takes long."], ["nothing"], ["Refunds: take nine days."]]
+    made = Ballots(Letters(), QUESTION, documents, canonical_form, lambda *_: -40.0)
+    assert made.asked == [True, False, True]
 
 
 def raises(text):
@@ -110,7 +135,7 @@ def test_a_ballot_is_a_function_of_its_own_unit():
             canonical_form,
             lambda before, tokens: -2.0 * len(tokens),
         )
-        return made.votes((), [words[at] for at in which])
+        return sentences(made.votes((), [words[at] for at in which]))
 
     assert votes([0, 1, 2]) == ["9 days", "2 days", None]
     assert votes([2, 0]) == [None, "9 days"]

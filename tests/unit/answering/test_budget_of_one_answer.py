@@ -8,6 +8,7 @@ import pytest
 
 from dpicl_rag import BudgetExceededError, Ledger, PrivateContextLLM
 from dpicl_rag.accounting import DIRECT, epsilon_to_rho, rho_to_epsilon
+from dpicl_rag.accounting.shares import SHARES
 from dpicl_rag.answering.plan import answer_plan
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.configuration import PrivacyConfig
@@ -19,8 +20,8 @@ EPSILONS = (0.03, 0.1, 1 / 3, 0.5, 1.0, 2.0, 3.3, 4.0, 7.1, 8.0, 12.0, 16.0, 50.
 
 def price(epsilon: float, delta: float, **settings: object) -> float:
     """What an answer asks a ledger for."""
-    config = PrivacyConfig.create(epsilon=epsilon, delta=delta, **settings)
-    return answer_plan(config, DIRECT, 0.0).rho
+    config = PrivacyConfig.create(epsilon=epsilon, delta=delta, agreement="auto", **settings)
+    return answer_plan(config, DIRECT, 0.0, booked=True).rho
 
 
 @pytest.mark.parametrize("delta", DELTAS)
@@ -28,10 +29,11 @@ def test_a_budget_of_epsilon_is_the_price_of_one_answer_of_epsilon(delta):
     for epsilon in (*EPSILONS, *(0.05 + 0.0817 * n for n in range(150))):
         rho = price(epsilon, delta)
         nano = charge(exact("rho", rho))
-        assert nano == allowance(exact("rho", epsilon_to_rho(epsilon, delta)))
+        rest = SHARES.beside_pool(delta)
+        assert nano == allowance(exact("rho", epsilon_to_rho(epsilon, rest)))
         # The answer and the budget are within epsilon; a nano-rho more would not be.
-        assert rho_to_epsilon(float(Fraction(nano, NANO)), delta) <= epsilon
-        assert rho_to_epsilon((nano + 1) / NANO, delta) > epsilon
+        assert rho_to_epsilon(float(Fraction(nano, NANO)), rest) <= epsilon
+        assert rho_to_epsilon((nano + 1) / NANO, rest) > epsilon
 
 
 @pytest.fixture
@@ -95,7 +97,8 @@ def test_an_answer_of_the_whole_budget_runs_to_its_last_token(
     ledger, epsilon, max_tokens, unsupported
 ):
     """At a fixed price no token is lost to rounding, and then nothing is left for another."""
-    ledger.set_budget(corpus="mail", epsilon=epsilon)
+    # Where all units pay the same, nobody is asked for whole sentences.
+    ledger.set_budget(corpus="mail", epsilon=epsilon, thresholds=0)
     llm = PrivateContextLLM(
         SyntheticModel(2, say, frozenset()),
         ledger=ledger,
@@ -117,3 +120,21 @@ def test_an_individual_answer_of_the_whole_budget_is_given_all_of_it(ledger):
     ledger.set_budget(corpus="mail", epsilon=8, unit_epsilon=8)
     with ledger.reserve(corpus="mail", rho=price(8.0, 1e-5), units=["u"]) as held:
         assert held.limits == [held.rho] == [price(8.0, 1e-5)]
+
+
+@pytest.mark.parametrize("agreement", ["auto", "off"])
+@pytest.mark.parametrize("unit_epsilon", [None, 4.0])
+def test_a_budget_pays_for_one_answer_of_its_own_epsilon(ledger, agreement, unit_epsilon):
+    """A part of its delta is for thresholds, whether the answer has some or not."""
+    ledger.set_budget(corpus="mail", epsilon=8.0, unit_epsilon=unit_epsilon)
+    llm = PrivateContextLLM(
+        SyntheticModel(2, say, frozenset()),
+        ledger=ledger,
+        corpus="mail",
+        epsilon=8.0,
+        max_tokens=3,
+        agreement=agreement,
+    )
+    assert llm.answer("q", ["a note"] * 3).tokens == 3
+    [status] = ledger.status()
+    assert 0 < status.spent <= status.budget

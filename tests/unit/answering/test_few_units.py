@@ -36,7 +36,7 @@ def model() -> SyntheticModel:
 
 
 def needed(epsilon: float, stability: Stability = DIRECT, price: float = 0.0) -> int:
-    config = PrivacyConfig(epsilon=epsilon)
+    config = PrivacyConfig(epsilon=epsilon, agreement="off")
     return units_needed(answer_plan(config, stability, price).mechanism)
 
 
@@ -63,22 +63,23 @@ def test_top_k_needs_what_the_guide_says(epsilon, told):
 FEW = {
     "top-k": (lambda corpus: TopKRetriever(corpus, 16), {}, 16, "leave top_k"),
     "counted": (lambda corpus: CountedRetriever(TopKRetriever(corpus, 9)), {}, 9, "leave top_k"),
-    "private top-k": (lambda corpus: PrivateTopKRetriever(corpus, 7), {}, 7, "raise units"),
+    "private top-k": (lambda corpus: PrivateTopKRetriever(corpus, 5), {}, 5, "raise units"),
     "private threshold": (
-        lambda corpus: PrivateThresholdRetriever(corpus, 64, thin_to=5),
+        lambda corpus: PrivateThresholdRetriever(corpus, 64, thin_to=4),
         {},
-        5,
+        4,
         "raise units",
     ),
     "sampled": (
-        lambda corpus: PoissonSampledRetriever(PrivateThresholdRetriever(corpus, 64), 0.1),
+        lambda corpus: PoissonSampledRetriever(PrivateThresholdRetriever(corpus, 64), 0.05),
         {},
-        6,
+        3,
         "raise the sampling rate",
     ),
-    "units": (lambda corpus: corpus, {"units": 8}, 8, "raise units"),
+    "units": (lambda corpus: corpus, {"units": 5}, 5, "raise units"),
+    "units, by tokens": (lambda corpus: corpus, {"units": 8, "agreement": "off"}, 8, "raise units"),
     "groups": (lambda corpus: ["a", "b"], {"groups": 4}, 4, "leave groups out"),
-    "low epsilon": (lambda corpus: corpus, {"epsilon": 0.5}, 64, "raise epsilon"),
+    "low epsilon": (lambda corpus: corpus, {"epsilon": 0.3}, 64, "raise epsilon"),
 }
 
 

@@ -13,7 +13,7 @@ TOP_K = Stability(added=0, changed=1)
 
 
 def strengths(*counts, stability=DIRECT, **settings):
-    plan = answer_plan(PrivacyConfig(**settings), stability, 0.001)
+    plan = answer_plan(PrivacyConfig(agreement="off", **settings), stability, 0.001)
     return [plan.mechanism_for(count).strength for count in counts], plan.mechanism.strength
 
 
@@ -48,9 +48,11 @@ def test_what_was_chosen_otherwise_stays(settings):
 
 def test_a_search_that_moves_two_experts_pays_for_both_in_every_count():
     one, two = (
-        answer_plan(PrivacyConfig(), stability, 0.0).support for stability in (DIRECT, TOP_K)
+        answer_plan(PrivacyConfig(agreement="off"), stability, 0.0).support
+        for stability in (DIRECT, TOP_K)
     )
     assert one.rho == pytest.approx(two.rho, rel=1e-6)
-    replaced = answer_plan(PrivacyConfig(adjacency="replace_one"), TOP_K, 0.0).support
+    config = PrivacyConfig(adjacency="replace_one", agreement="off")
+    replaced = answer_plan(config, TOP_K, 0.0).support
     assert replaced.sensitivity == 2
     assert replaced.noise.sigma == pytest.approx(2 * one.noise.sigma, rel=1e-6)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 import torch
@@ -10,9 +12,10 @@ import torch
 from dpicl_rag import Document, Ledger, PrivateContextLLM, PromptTemplate
 from dpicl_rag.answering.privacy_filters import FixedFilter
 from dpicl_rag.answering.prompt_rows import read
-from dpicl_rag.answering.proposals import Proposal, propose
+from dpicl_rag.answering.proposals import Proposal, as_before, propose
 from dpicl_rag.answering.support import Support, SupportCount, Witness
 from dpicl_rag.auditing import SyntheticModel
+from dpicl_rag.knowledge import Entry
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval.count import NoisyCount
@@ -46,19 +49,19 @@ PROMPT = PromptTemplate().cut(MODEL.tokenizer, "q?")
 
 
 def llm(knows: str = "token 3", **settings) -> PrivateContextLLM:
-    given = {"max_tokens": 4, "corpus": "mail", "knowledge": Knows(knows), **settings}
-    return PrivateContextLLM(MODEL, **given)
+    given = {"max_tokens": 4, "corpus": "mail", "knowledge": Knows(knows), "agreement": "off"}
+    return PrivateContextLLM(MODEL, **{**given, **settings})
 
 
-def proposed(tokens: tuple[int, ...]) -> Proposal:
+def proposed(tokens: tuple[int, ...], suffix: tuple[int, ...]) -> Proposal:
     """A proposal of which the bare model has no opinion."""
-    return Proposal(tokens, (-math.log(SIZE),) * len(tokens))
+    return Proposal(tokens, (-math.log(SIZE),) * len(tokens), suffix)
 
 
-def asking(tokens, spend, found=None) -> Support:
+def asking(tokens, spend, found=None, suffix=PROMPT.suffix) -> Support:
     """The support of a proposal, its count at the price that is set aside."""
-    count = SupportCount.within(COUNT, 1)
-    return Support(count, spend, Randomness(), proposal=proposed(tokens), found=found)
+    count, proposal = SupportCount.within(COUNT, 1), proposed(tokens, suffix)
+    return Support(count, spend, Randomness(), proposal=proposal, found=found)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +139,7 @@ def test_most_of_those_that_were_found_must_confirm(monkeypatch, found, agreeing
     spend = FixedFilter(1.0, 0.1, aside=COUNT)
     support = asking((3, END), spend, found)
     rows = read(MODEL, PROMPT, inputs, room=4, informed="token 3")
-    assert support.confirms(rows, PROMPT.suffix) is confirmed
+    assert support.confirms(rows) is confirmed
     # The higher the line, the more noise it bears, and the less a count costs.
     few = found is None or found.low < 10
     assert spend.rho == pytest.approx(COUNT if few else 9 / 2 / 29**2)
@@ -159,7 +162,7 @@ def test_documents_that_say_another_value_do_not_confirm(monkeypatch):
     for text, confirmed in (("doc", True), ("doc other", False)):
         rows = read(model, PROMPT, [text] * 40, room=9)
         support = asking(tokens, FixedFilter(1.0, 0.1, aside=COUNT))
-        assert support.confirms(rows, PROMPT.suffix) is confirmed
+        assert support.confirms(rows) is confirmed
 
 
 def test_a_long_proposal_is_read_in_parts(tiny_model, monkeypatch):
@@ -177,8 +180,9 @@ def test_a_long_proposal_is_read_in_parts(tiny_model, monkeypatch):
     for places in (100, 3, 1):
         monkeypatch.setattr("dpicl_rag.answering.support._PLACES", places)
         rows = read(tiny_model, prompt, inputs, room=9)
-        support = asking((65, 66, 67, 68, 69, 70, 71), FixedFilter(1.0, 0.1, aside=COUNT))
-        support.confirms(rows, prompt.suffix)
+        spend = FixedFilter(1.0, 0.1, aside=COUNT)
+        support = asking((65, 66, 67, 68, 69, 70, 71), spend, suffix=prompt.suffix)
+        support.confirms(rows)
         fresh = read(tiny_model, prompt, inputs, room=9)
         assert torch.equal(rows.extend(prompt.suffix).rows, fresh.extend(prompt.suffix).rows)
     whole, *others = (heard[at : at + 7] for at in (0, 7, 14))
@@ -194,8 +198,9 @@ def test_after_a_refusal_rows_stand_where_they_stood(tiny_model):
     inputs = [tiny_model.digest([text], 99) for text in ("abc", "a longer document")]
     asked, fresh = (read(tiny_model, prompt, inputs, room=6) for _ in range(2))
     found = NoisyCount(1e6, 0.0)  # more than could ever agree
-    support = asking((65, 66, 67), FixedFilter(1.0, 0.1, aside=COUNT), found)
-    assert not support.confirms(asked, prompt.suffix)
+    spend = FixedFilter(1.0, 0.1, aside=COUNT)
+    support = asking((65, 66, 67), spend, found, prompt.suffix)
+    assert not support.confirms(asked)
     for ids in (prompt.suffix, (70,), (71,)):
         assert torch.equal(asked.extend(ids).rows, fresh.extend(ids).rows)
 
@@ -209,3 +214,42 @@ def test_support_is_what_documents_add_to_a_model_that_knows_nothing():
     )
     assert (answer.text, answer.supported) == ("a", False)
     assert math.isfinite(answer.rho)
+
+
+EARLIER = "Ada: How long does a refund take?"
+
+
+def entry(answer):
+    moment = datetime(2026, 11, 24, tzinfo=UTC)
+    given = {"id": 1, "corpus": "mail", "caller": None, "question": EARLIER, "answer": answer}
+    return Entry(**given, epsilon=2.0, delta=1e-5, time=moment, whole=True, edited=False)
+
+
+@pytest.mark.parametrize(
+    ("said", "released", "asked_before"),
+    [
+        ("It arrives after nine days.", "A refund takes 9 days.", True),
+        ("It arrives after ten days.", "A refund takes 9 days.", False),
+        ("It arrives.", "A refund takes 9 days.", False),
+        # Names and numbers alone are asked for as they were proposed.
+        ("It arrives after 9 days.", "9 days.", None),
+        ("It arrives after nine days.", "A refund takes 9 days" + ", as they say it" * 99, False),
+    ],
+)
+def test_what_was_released_before_is_put_to_the_documents_as_it_was(
+    tiny_model, said, released, asked_before
+):
+    tokenizer = tiny_model.tokenizer
+    cut = partial(PromptTemplate().cut, tokenizer)
+    question = "When does it arrive?"
+    now, then = cut(question), cut(EARLIER)
+    first = Proposal(tuple(tokenizer.encode(f" {said}")), (), now.suffix)
+    given = {"start": "", "max_tokens": 60}
+    found = as_before(first, question, entry(released), tiny_model, then, **given)
+    if asked_before is False:
+        assert found == first
+        return
+    assert found.suffix == then.suffix
+    assert len(found.bare) == len(found.tokens)
+    text = tokenizer.decode([t for t in found.tokens if t not in tokenizer.stop_tokens])
+    assert text.strip() == (released if asked_before else said)

@@ -67,11 +67,13 @@ class Coins(Randomness):
 
 
 def private_llm(model, **settings):
-    return PrivateContextLLM(model, randomness=Coins(), epsilon=2.0, max_tokens=6, **settings)
+    given = {"epsilon": 2.0, "max_tokens": 6, "agreement": "off", **settings}
+    return PrivateContextLLM(model, randomness=Coins(), **given)
 
 
 def silent(**settings):
-    plan = answer_plan(PrivacyConfig(epsilon=2.0, **settings), DIRECT, SEARCH_RHO)
+    config = PrivacyConfig(epsilon=2.0, agreement="off", **settings)
+    plan = answer_plan(config, DIRECT, SEARCH_RHO)
     mechanism = plan.mechanism_for(NoisyCount(0.0, 0.5))
     assert mechanism.strength == 0.0
     return mechanism
@@ -117,7 +119,7 @@ def test_streams_and_twins_say_the_same(tiny_model):
 @pytest.mark.parametrize("unsupported", ["mark", "ignore"])
 def test_units_pay_for_the_counts_and_for_no_draw(tiny_model, tmp_path, unsupported):
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
-        ledger.set_budget(corpus="notes", epsilon=2.0)
+        ledger.set_budget(corpus="notes", epsilon=2.0, thresholds=0)
         llm = private_llm(tiny_model, ledger=ledger, unsupported=unsupported)
         answer = llm.answer("q?", Counted(0.0))
         support = answer_plan(llm.config, DIRECT, SEARCH_RHO).support_rho

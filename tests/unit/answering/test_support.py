@@ -137,7 +137,7 @@ class Book:
 
 def verdicts(others: int, unit: bool, monkeypatch) -> dict[tuple[bool, float], float]:
     """Distribution of the verdict, and of what the last unit paid; all units agree."""
-    plan = answer_plan(PrivacyConfig(), DIRECT, 0.0)
+    plan = answer_plan(PrivacyConfig(agreement="off"), DIRECT, 0.0)
     noise, units = plan.support.noise, others + unit
 
     def run(choose):
@@ -212,7 +212,8 @@ class Fixed(Randomness):
 
 def private_llm(**settings) -> PrivateContextLLM:
     model = SyntheticModel(SIZE, speech, frozenset({2}))
-    return PrivateContextLLM(model, randomness=Fixed(), epsilon=8.0, max_tokens=4, **settings)
+    given = {"epsilon": 8.0, "max_tokens": 4, "agreement": "off", **settings}
+    return PrivateContextLLM(model, randomness=Fixed(), **given)
 
 
 NOTES = [f"note {n}" for n in range(40)]

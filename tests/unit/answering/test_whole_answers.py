@@ -113,12 +113,12 @@ def test_what_enough_units_say_is_released(accounting):
     found = llm(accounting=accounting, epsilon=8.0).answer("how?", documents(*["refund"] * 60))
     # The made-up tokenizer spells a word in bytes when it reads, from zero when it writes.
     # The prompt ends in "Answer:", so that a space comes first.
-    spelt = "".join(chr(ord("a") + byte) for byte in b" refund.")
+    spelt = "".join(chr(ord("a") + byte) for byte in b" Refund.")
     assert (found.text, found.by, found.supported) == (spelt, "agreement", True)
     assert abs(found.agreeing - 60) < 60
     assert found.agreeing_within > 0
     assert found.stopped_by == "end"
-    assert found.rho <= 0.015 if accounting == "individual" else found.rho <= 0.06
+    assert found.rho <= (0.015 if accounting == "individual" else 0.07)
 
 
 def test_a_word_of_one_unit_is_not_released_and_only_draws_no_token():
@@ -137,7 +137,7 @@ def test_where_words_differ_tokens_are_drawn():
 def test_the_answer_never_costs_more_than_its_epsilon(accounting):
     private = llm(accounting=accounting, epsilon=1.0)
     found = private.answer("how?", documents(*["refund"] * 3))
-    assert found.rho <= private.config.rho
+    assert found.rho <= private.config.rho(booked=False)
 
 
 def test_further_sentences_are_counted_and_paid_for(monkeypatch):
@@ -179,7 +179,7 @@ def test_the_plan_says_how_many_must_agree():
 
 def test_an_engine_that_cannot_is_refused_before_anything_is_paid():
     private = PrivateContextLLM(SpeakingModel(), agreement="auto")
-    with pytest.raises(ConfigurationError, match="agreement='off'"):
+    with pytest.raises(ConfigurationError, match="leave agreement out"):
         private.answer("how?", ["one"])
 
 
@@ -204,7 +204,7 @@ def test_a_ledger_books_what_thresholds_cost(tmp_path, accounting):
 @BOTH
 def test_a_pool_that_is_spent_leaves_tokens_or_one_clear_line(tmp_path, accounting):
     with Ledger(tmp_path / "l.sqlite") as ledger:
-        ledger.set_budget(corpus="default", epsilon=50.0)
+        ledger.set_budget(corpus="default", epsilon=50.0, thresholds=0)
         model = SyntheticModel(SIZE, speech, frozenset({END}))
         given = {"ledger": ledger, "accounting": accounting, "max_tokens": 8}
         private = PrivateContextLLM(model, agreement="auto", **given)
@@ -229,4 +229,4 @@ def test_the_first_agreement_ends_the_ladder(monkeypatch):
     assert (found.agreeing, found.agreeing_within) == (40, 3)
     assert len(drawn) == 2
     # The third step was neither drawn nor paid for.
-    assert found.rho < 0.06
+    assert found.rho < 0.07

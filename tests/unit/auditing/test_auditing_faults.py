@@ -191,7 +191,8 @@ def test_an_approximate_index():
     ]
 
     def audited(index) -> Subject:
-        return Subject(SyntheticModel(SIZE, worst_speech(SIZE)), "Which?", SETTINGS, pipeline=index)
+        model, settings = SyntheticModel(SIZE, worst_speech(SIZE)), {**SETTINGS, "agreement": "off"}
+        return Subject(model, "Which?", settings, pipeline=index)
 
     exact = audit_neighbours(audited(ExactScan), corpus, additions=(), tokens=2, expansions=1)
     assert exact.holds

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from dpicl_rag.auditing import (
+    AgreementAudit,
     AuditFolder,
     AuditReport,
     ChannelAudit,
@@ -392,6 +393,7 @@ def report() -> AuditReport:
         ExtractionAudit(4, 0, 3, 1, 7),
         ChannelAudit(10, ()),
         NearTieAudit((NearTie("a newcomer", "label by votes", 1.0, 0.5, 0.125, 0.1),), 32),
+        AgreementAudit({1: 0.0, 40: 1.0}, 0.0, 0.95, 5e-6, 100),
     )
 
 

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from dpicl_rag.accounting import epsilon_to_rho
+from dpicl_rag.accounting.shares import SHARES
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from tests.support.scripted_model import ScriptedModel
 
@@ -39,7 +40,7 @@ def test_a_corpus_is_written_once_and_asked_for_nothing(cli, home, lights, spend
     told = json.loads(written.stdout)
     assert told["corpus"] == "synthetic"
     assert told["records"] == 2
-    assert told["rho"] == pytest.approx(epsilon_to_rho(8.0, 1e-5))
+    assert told["rho"] == pytest.approx(epsilon_to_rho(8.0, SHARES.beside_pool(1e-5)))
     before = spending("lights").spent
     assert 0 < before <= told["rho"]  # the bound of what was drawn
     asked = cli("ask", "What of betas?", "--corpus", "synthetic", "--json")
@@ -70,17 +71,17 @@ def test_show_tells_what_was_released(cli, home, lights):
     assert "finished; 2 of 2 records begun have ended" in shown.output
     found = json.loads(cli("synthesise", "show", str(home / "run"), "--json").stdout)
     assert {record["key"] for record in found["records"]} == {"alpha", "betas"}
-    assert found["charges"]["rho"] == pytest.approx(epsilon_to_rho(8.0, 1e-5))
+    assert found["charges"]["rho"] == pytest.approx(epsilon_to_rho(8.0, SHARES.beside_pool(1e-5)))
     assert cli("synthesise", "show", str(home)).exit_code == 1
 
 
 def test_plan_prints_charges_noise_and_hours_and_opens_no_corpus(cli, monkeypatch):
     monkeypatch.setattr("dpicl_rag.cli.data_folder.open_corpus", lambda *_: pytest.fail("opened"))
     plan = json.loads(cli("synthesise", "plan", "--epsilon", "8", "--json").stdout)
-    assert plan["rho"] == pytest.approx(epsilon_to_rho(8.0, 1e-5))
+    assert plan["rho"] == pytest.approx(epsilon_to_rho(8.0, SHARES.beside_pool(1e-5)))
     assert plan["keys_rho"] + 3 * plan["record_rho"] == pytest.approx(plan["rho"])
-    assert plan["list_sigma"] == pytest.approx(6.38, abs=0.01)
-    assert plan["trie_sigma"] == pytest.approx(11.04, abs=0.01)
+    assert plan["list_sigma"] == pytest.approx(6.44, abs=0.01)
+    assert plan["trie_sigma"] == pytest.approx(11.16, abs=0.01)
     assert (plan["list_finds_words_from_units"], plan["trie_finds_words_from_units"]) == (26, 45)
     assert plan["hours_at_most"] > 0
     assert "hours at most" in cli("synthesise", "plan", "--epsilon", "8").output

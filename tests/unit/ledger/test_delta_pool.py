@@ -90,7 +90,7 @@ def test_without_a_budget_nothing_is_limited_and_all_is_recorded(ledger: Ledger)
 
 def test_a_budget_without_thresholds_has_none(path: Path) -> None:
     with Ledger(path) as ledger:
-        ledger.set_budget(corpus="mail", epsilon=4.0)
+        ledger.set_budget(corpus="mail", epsilon=4.0, thresholds=0)
         assert ledger.status()[0].budget == pytest.approx(epsilon_to_rho(4.0, 1e-5), abs=1e-8)
         with ledger.reserve(corpus="mail", rho=0.01, delta=1e-9) as reservation:
             assert reservation.delta == 0.0

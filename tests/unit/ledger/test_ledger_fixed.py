@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dpicl_rag.accounting import epsilon_to_rho, rho_to_epsilon
+from dpicl_rag.accounting.shares import SHARES
 from dpicl_rag.errors import BudgetExceededError, ConfigurationError, LedgerError
 from dpicl_rag.ledger import Ledger, Period, ScopeStatus
 
@@ -45,8 +46,8 @@ def test_the_status_is_complete(ledger: Ledger) -> None:
         *("corpus", "mail", 1.0, 0.5, 0.0, 0.0, 1.0, 0.5, Period.LIFETIME, None, 0),
         strict=False,
         room=0.5,
-        delta=0.0,
-        delta_remaining=0.0,
+        delta=2.5e-6,
+        delta_remaining=2.5e-6,
     )
     assert caller.kind == "caller"
     assert caller.period is Period.MONTH
@@ -57,9 +58,11 @@ def test_the_status_is_complete(ledger: Ledger) -> None:
 def test_a_budget_may_be_given_as_epsilon(ledger: Ledger, delta: float) -> None:
     ledger.set_budget(corpus="mail", epsilon=8, unit_epsilon=4, delta=delta, period="year")
     status = of(ledger, "mail")
-    assert status.budget == pytest.approx(epsilon_to_rho(8, delta), abs=1e-9)
-    assert status.unit_budget == pytest.approx(epsilon_to_rho(4, delta), abs=1e-9)
-    assert rho_to_epsilon(status.budget, delta) <= 8
+    rest = SHARES.beside_pool(delta)
+    assert status.budget == pytest.approx(epsilon_to_rho(8, rest), abs=1e-9)
+    assert status.unit_budget == pytest.approx(epsilon_to_rho(4, rest), abs=1e-9)
+    assert rho_to_epsilon(status.budget, rest) <= 8
+    assert rest + status.delta == pytest.approx(delta)
     assert status.period is Period.YEAR
 
 

@@ -6,6 +6,8 @@ import random
 
 import pytest
 
+from dpicl_rag.accounting import epsilon_to_rho
+from dpicl_rag.accounting.shares import SHARES
 from dpicl_rag.errors import BudgetExceededError
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.ledger.standing import standing
@@ -82,9 +84,9 @@ def test_a_refusal_speaks_of_epsilon_first_and_says_when_the_budget_renews(tmp_p
     with Ledger(tmp_path / "ledger.sqlite", clock=lambda: 1_000_000) as ledger:
         ledger.set_budget(corpus="mail", epsilon=2, period="month")
         with pytest.raises(BudgetExceededError) as refused:
-            ledger.reserve(corpus="mail", rho=1.229714525)
+            ledger.reserve(corpus="mail", rho=epsilon_to_rho(8, SHARES.beside_pool(1e-5)))
     assert str(refused.value) == (
         "the budget of corpus 'mail' cannot pay: epsilon 8 was asked for and 2 can be paid (at "
-        "delta 1e-05; zCDP rho 1.23 and 0.108); ask with a smaller epsilon, or raise the budget "
+        "delta 1e-05; zCDP rho 1.2 and 0.105); ask with a smaller epsilon, or raise the budget "
         "with `dpicl-rag budget set`, or wait until it renews on 1970-02-01"
     )

@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 
 from dpicl_rag import Document, Ledger, PrivateContextLLM
-from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.errors import (
     BudgetExceededError,
@@ -78,7 +77,7 @@ def test_records_say_what_many_units_say(tmp_path, ledger):
     assert by_key["alpha"].startswith("It says The light is red")
     assert by_key["betas"].startswith("It says It was blue")
     assert SECRET not in json.dumps([record.text for record in made.records])
-    assert (made.epsilon, made.delta, made.rho) == (8.0, 1e-5, epsilon_to_rho(8.0, 1e-5))
+    assert (made.epsilon, made.delta, made.rho) == (8.0, 1e-5, ledger.status()[0].budget)
 
 
 def test_no_unit_pays_more_than_the_run_may_cost(tmp_path, ledger):

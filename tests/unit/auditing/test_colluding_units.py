@@ -14,7 +14,7 @@ MODEL = SyntheticModel(4, lambda text, history: [0.0] * 4)
 
 
 def audit(runs=40, colluding=(1, 40), **settings):
-    subject = Subject(MODEL, "What is it?", {"epsilon": 8.0, **settings})
+    subject = Subject(MODEL, "Which codes are known?", {"epsilon": 8.0, **settings})
     return audit_agreement(subject, runs=runs, colluding=colluding)
 
 

@@ -83,11 +83,15 @@ def audit_agreement(
         method=None,
         pipeline=list,
     )
-    honest = [Document(f"It is {word}", word) for word in _OTHERS]
+    # They quote the question: documents that are about something else have no vote.
+    honest = [Document(f"{subject.question} It is {word}", word) for word in _OTHERS]
     heard: dict[int, int] = {}
     for at, number in enumerate(colluding):
         shouting = [
-            Document(f"{_MADE_UP} " * _SHOUTS + f"passage {shout} {_MADE_UP}", f"colluding {one}")
+            Document(
+                f"{subject.question} " + f"{_MADE_UP} " * _SHOUTS + f"passage {shout} {_MADE_UP}",
+                f"colluding {one}",
+            )
             for one in range(number)
             for shout in range(_SHOUTS if number == 1 else 1)
         ]
@@ -109,8 +113,9 @@ def audit_agreement(
 
 
 def _spelling(text: str, history: tuple[int, ...]) -> list[float]:
-    """A document spells its last word, and ends; one without letters ends at once."""
-    word = (text.split() or [""])[-1]
+    """A document spells the last of the words that it may say, and ends; others end at once."""
+    words = [word for word in text.split() if word in (_MADE_UP, *_OTHERS)]
+    word = words[-1] if words else ""
     letter = ord(word[len(history)]) - ord("a") if len(history) < len(word) else _END
     said = letter if 0 <= letter < _LETTERS else _END
     return [0.0 if token == said else -20.0 for token in range(_LETTERS + 1)]
@@ -118,4 +123,5 @@ def _spelling(text: str, history: tuple[int, ...]) -> list[float]:
 
 def _says(answer: PrivateAnswer, subject: Subject) -> bool:
     tokenizer = subject.model.tokenizer
-    return answer.by == "agreement" and tokenizer.decode(tokenizer.encode(_MADE_UP)) in answer.text
+    without_capital = tokenizer.decode(tokenizer.encode(_MADE_UP[1:]))
+    return answer.by == "agreement" and without_capital in answer.text

@@ -1,0 +1,54 @@
+"""The exact odds of an answer by agreement: no noise is drawn.
+
+Given what each expert would vote for, the probability that a key wins a noisy count and reaches
+its threshold is a sum over the noise on it of what is left to the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from dpicl_rag.answering.ballots import Ballot
+from dpicl_rag.answering.ladder import Ladder
+from dpicl_rag.mechanisms.agreement import Agreement
+
+
+def odds(
+    ladder: Ladder, votes: Sequence[Ballot | None], right: Callable[[str], bool]
+) -> tuple[float, float, float]:
+    """Probability of a right release, of a wrong one, and mean rho that the counts cost a unit.
+
+    Args:
+        ladder: Counts of whole sentences, then of their names and numbers.
+        votes: Of the units that are asked.
+        right: Whether a released form is right.
+    """
+    good = bad = rho = 0.0
+    reached = 1.0
+    for at, step in enumerate(ladder):
+        cast = [vote for vote in votes if vote is not None]
+        whole = at == 0 and len(ladder) > 1
+        counts = Counter(vote.sentence if whole else vote.short for vote in cast)
+        rho += reached * step.rho * len(cast) / max(1, len(votes))
+        wins = {key: _wins(step, counts, key) for key in counts}
+        good += reached * sum(won for key, won in wins.items() if right(key))
+        bad += reached * sum(won for key, won in wins.items() if not right(key))
+        reached *= max(0.0, 1.0 - sum(wins.values()))
+    return good, bad, rho
+
+
+def _wins(step: Agreement, counts: Counter[str], key: str) -> float:
+    """Probability that a key has the largest noisy count, and that it reaches the threshold."""
+    most = max(counts.values()) + round(10 * step.noise.sigma) + 2
+    whole = 0.0
+    for noisy in range(step.threshold, max(most, step.threshold) + 1):
+        noise = noisy - counts[key]
+        chance = step.noise.tail(noise) - step.noise.tail(noise + 1)
+        for other, count in counts.items():
+            if other != key and chance > 0:
+                # Of equal counts the key that comes last wins.
+                beaten = noisy if other < key else noisy - 1
+                chance *= 1 - step.noise.tail(beaten - count + 1)
+        whole += chance
+    return whole
