@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from dpicl_rag.language_models.base import BlockRows, Input, LanguageModel, Progress, Rows
 from dpicl_rag.language_models.out_of_memory import enough_memory
@@ -44,9 +45,8 @@ class BareModel:
     """
 
     def __init__(self, model: LanguageModel, prompt: Prompt, room: int) -> None:
-        rows = read(model, prompt, [], room=room)
-        assert isinstance(rows, BlockRows)
-        self._rows = rows
+        self._begin = partial(read, model, prompt, [], room=room)
+        self._rows: BlockRows | None = None  # read when they are first asked
         self._read: tuple[int, ...] = ()
         self._first: Step | None = None  # after what was read
         self._known: dict[tuple[int, ...], float] = {}
@@ -62,6 +62,10 @@ class BareModel:
             before: Public; what the last call had, or more.
             tokens: At least one.
         """
+        if self._rows is None:
+            rows = self._begin()
+            assert isinstance(rows, BlockRows)
+            self._rows = rows
         known = len(self._read)
         if self._first is None or len(before) > known:
             self._first = self._rows.extend(before[known:])

@@ -53,7 +53,7 @@ def core(llm, retriever, options) -> str:
 
 def command_line(llm, retriever, options) -> str:
     words = ["ask", QUESTION, "--corpus", "notes", "--max-tokens", "1", "--json", *options]
-    words += ["--utility", "log_prob"]
+    words += ["--utility", "log_prob", "--agreement", "off"]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     return json.loads(done.stdout)["answer"]
@@ -117,7 +117,12 @@ def test_a_retriever_answers_and_costs_the_same_at_every_door(
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
         # Under this utility strength does not follow the noisy count: the price is the same twice.
         llm = PrivateContextLLM(
-            tiny_model, ledger=ledger, corpus="notes", max_tokens=1, utility="log_prob"
+            tiny_model,
+            ledger=ledger,
+            corpus="notes",
+            max_tokens=1,
+            utility="log_prob",
+            agreement="off",
         )
         expected = llm.answer(QUESTION, make(corpus)).rho
         [before] = ledger.status()

@@ -40,6 +40,14 @@ class _Words(SyntheticTokenizer):
     def __init__(self, words: Sequence[str]) -> None:
         super().__init__(frozenset({_END}))
         self._words = words
+        self._numbers = {word.strip(): number for number, word in enumerate(words) if word}
+
+    def encode(self, text: str) -> list[int]:
+        """Of a sentence that it can say the words, of other text the bytes."""
+        words = text.split()
+        if words and all(word in self._numbers for word in words):
+            return [self._numbers[word] for word in words]
+        return super().encode(text)
 
     def decode(self, token_ids: Sequence[int]) -> str:
         return "".join(self._words[token] for token in token_ids)

@@ -61,7 +61,9 @@ class Reader(Around):
         return sorted(self.rows[1:])
 
     def read(self, prefix: Any, inputs: Any, **options: Any) -> Any:
-        self.rows = [self._model.tokenizer.decode(list(one)) for one in inputs]
+        # The bare model is read by itself, and later.
+        if len(inputs) > 1 or not self.rows:
+            self.rows = [self._model.tokenizer.decode(list(one)) for one in inputs]
         return self._model.read(prefix, inputs, **options)
 
 

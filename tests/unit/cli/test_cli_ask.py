@@ -251,7 +251,8 @@ def test_classify_json(cli, mail):
 
 
 def test_without_delta_set_apart_only_agreement_is_refused_in_one_line(cli, mail, home):
-    assert cli("budget", "set", "--corpus", mail, "--epsilon", "50").exit_code == 0
+    none = ("--thresholds", "0")
+    assert cli("budget", "set", "--corpus", mail, "--epsilon", "50", *none).exit_code == 0
     words = ("--max-tokens", "4", "--agreement", "only")
     result = cli("ask", "What is the code?", "--corpus", mail, *words)
     assert result.exit_code

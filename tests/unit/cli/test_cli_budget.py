@@ -8,9 +8,12 @@ import math
 import pytest
 
 from dpicl_rag.accounting import epsilon_to_rho, rho_to_epsilon
+from dpicl_rag.accounting.shares import SHARES
 from dpicl_rag.cli import data_folder
 from dpicl_rag.errors import BudgetExceededError
 from dpicl_rag.ledger import Ledger
+
+REST = SHARES.beside_pool(1e-5)  # budgets keep their epsilon at this part of delta
 
 
 def spend(corpus, *charges, caller=None, units=None):
@@ -60,21 +63,21 @@ def test_json_of_show(cli):
         "kind": "corpus",
         "name": "mail",
         "budget_rho": 2.0,
-        "budget_epsilon": pytest.approx(rho_to_epsilon(2.0, 1e-5)),
+        "budget_epsilon": pytest.approx(rho_to_epsilon(2.0, REST)),
         "unit_budget_rho": 1.0,
-        "unit_budget_epsilon": pytest.approx(rho_to_epsilon(1.0, 1e-5)),
+        "unit_budget_epsilon": pytest.approx(rho_to_epsilon(1.0, REST)),
         "spent_rho": 0.5,
-        "spent_epsilon": pytest.approx(rho_to_epsilon(0.5, 1e-5)),
+        "spent_epsilon": pytest.approx(rho_to_epsilon(0.5, REST)),
         "reserved_rho": 0.0,
         "reserved_epsilon": 0.0,
         "remaining_rho": 1.5,
-        "remaining_epsilon": pytest.approx(rho_to_epsilon(1.5, 1e-5)),
+        "remaining_epsilon": pytest.approx(rho_to_epsilon(1.5, REST)),
         "unit_remaining_rho": 1.0,
-        "unit_remaining_epsilon": pytest.approx(rho_to_epsilon(1.0, 1e-5)),
-        "threshold_delta": 0.0,
+        "unit_remaining_epsilon": pytest.approx(rho_to_epsilon(1.0, REST)),
+        "threshold_delta": 2.5e-6,
         "threshold_delta_spent": 0.0,
-        "threshold_delta_remaining": 0.0,
-        "answer_rho": pytest.approx(epsilon_to_rho(8, 1e-5)),
+        "threshold_delta_remaining": 2.5e-6,
+        "answer_rho": pytest.approx(epsilon_to_rho(8, REST)),
         "answer_epsilon": 8.0,
         "answers_left": 0,
         "fixed_answers_left": 1,
@@ -83,7 +86,7 @@ def test_json_of_show(cli):
         "renews_on": None,
         "questions": 1,
         "strict": False,
-        "standing": "epsilon 4.73 of epsilon 10.7 (a unit alone epsilon 7.08) is spent. That bound "
+        "standing": "epsilon 4.79 of epsilon 10.9 (a unit alone epsilon 7.17) is spent. That bound "
         "holds for every unit. Answers still come, from units that have spent less; a strict "
         "budget refuses them.",
     }
@@ -127,8 +130,8 @@ def test_set_by_epsilon_and_period(cli):
     assert cli("budget", "set", *words.split()).exit_code == 0
     (row,) = shown(cli, "--delta", "1e-6")
     # The file keeps nano-rho, rounded down.
-    assert row["budget_rho"] == pytest.approx(epsilon_to_rho(8, 1e-6), abs=2e-9)
-    assert row["unit_budget_rho"] == pytest.approx(epsilon_to_rho(4, 1e-6), abs=2e-9)
+    assert row["budget_rho"] == pytest.approx(epsilon_to_rho(8, 7.5e-7), abs=2e-9)
+    assert row["unit_budget_rho"] == pytest.approx(epsilon_to_rho(4, 7.5e-7), abs=2e-9)
     assert row["budget_epsilon"] == pytest.approx(8, abs=1e-6)
     assert row["period"] == "month"
     assert row["renews_on"] is not None
@@ -210,7 +213,7 @@ def test_show_and_forecast_say_how_many_answers_are_left(cli):
 
 
 def test_the_forecast_comes_true(cli):
-    price = epsilon_to_rho(2, 1e-5)
+    price = epsilon_to_rho(2, REST)
     cli("budget", "set", "--corpus", "mail", "--rho", str(5.5 * price))
     spend("mail", price)
     left = forecasts(cli, "--epsilon", "2")["forecasts"][0]["answers_left"]
@@ -221,7 +224,7 @@ def test_the_forecast_comes_true(cli):
 
 def test_answers_left_follow_the_public_bound_and_not_what_units_paid(cli):
     """`spend` lets each unit pay a seventh of the price; the forecast must not tell."""
-    price = epsilon_to_rho(2, 1e-5)
+    price = epsilon_to_rho(2, REST)
     cli("budget", "set", "--corpus", "mail", "--rho", str(5.5 * price))
     cli("budget", "set", "--corpus", "fixed", "--rho", str(5.5 * price))
     for _ in range(3):
@@ -234,7 +237,7 @@ def test_answers_left_follow_the_public_bound_and_not_what_units_paid(cli):
 
 
 def test_a_unit_budget_of_its_own_is_what_answers_are_counted_by(cli):
-    price = epsilon_to_rho(2, 1e-5)
+    price = epsilon_to_rho(2, REST)
     words = ["--rho", str(6.5 * price), "--unit-rho", str(2.5 * price)]
     cli("budget", "set", "--corpus", "mail", *words)
     spend("mail", price, units=["unit-one"])
@@ -246,7 +249,7 @@ def test_a_unit_budget_of_its_own_is_what_answers_are_counted_by(cli):
 
 def test_a_budget_that_was_lowered_and_one_that_is_strict_say_what_comes_next(cli):
     """It said 12.2 of 5, 0 left, and answers went on."""
-    price = epsilon_to_rho(4, 1e-5)
+    price = epsilon_to_rho(4, REST)
     cli("budget", "set", "--corpus", "mail", "--epsilon", "20")
     spend("mail", *[price] * 7, units=["unit-one"])
     cli("budget", "set", "--corpus", "mail", "--epsilon", "5")
@@ -262,7 +265,7 @@ def test_a_budget_that_was_lowered_and_one_that_is_strict_say_what_comes_next(cl
     spend("mail", 0.5, units=["unit-two"])
     strict = cli("budget", "set", "--corpus", "mail", "--epsilon", "5", "--strict").stdout
     assert "An answer of epsilon 8 is refused until the budget is raised.\n" in strict
-    with pytest.raises(BudgetExceededError, match=r"epsilon 4\.73 was asked for and 0 can be paid"):
+    with pytest.raises(BudgetExceededError, match=r"epsilon 4\.79 was asked for and 0 can be paid"):
         spend("mail", 0.5, units=["unit-two"])
 
 

@@ -35,7 +35,7 @@ def test_a_key_made_again_under_an_old_name_reads_nothing_of_the_old_one(serve, 
 
 
 def test_a_key_made_again_goes_on_with_the_budget_of_its_name(serve, keys):
-    running = serve(keys, model=OFFICE)
+    running = serve(keys, model=OFFICE, agreement="off")
     price = running.catalogue.price("notes")
     running.catalogue.ledger.set_budget(caller="ann", rho=1.5 * price)
     running.client.headers.update(bearer(keys.add("ann")))

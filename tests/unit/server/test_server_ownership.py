@@ -8,6 +8,7 @@ import pytest
 
 from dpicl_rag import Document
 from dpicl_rag.accounting import epsilon_to_rho
+from dpicl_rag.accounting.shares import SHARES
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.server.api_keys import KeyFile
@@ -19,6 +20,8 @@ from tests.unit.server.test_server_audits import REPORT, auditing
 from tests.unit.server.test_server_uploads import Held, ended, upload
 
 QUESTION = "When does the canteen open?"
+
+REST = SHARES.beside_pool(1e-6)  # budgets keep their epsilon at this part of delta
 
 
 @pytest.fixture
@@ -150,13 +153,17 @@ def test_an_upload_has_the_budget_of_one_answer_or_what_its_owner_gives(start, k
     assert running.client.get("/v1/owner").json()["upload_epsilon"] == 2.0
     upload(running)
     ended(running)
-    assert budget_of(running) == pytest.approx(epsilon_to_rho(2.0, 1e-6))
+    assert budget_of(running) == pytest.approx(epsilon_to_rho(2.0, REST))
     upload(running, corpus="other-mail", epsilon="0.5")
     ended(running)
-    assert budget_of(running, "other-mail") == pytest.approx(epsilon_to_rho(0.5, 1e-6))
+    assert budget_of(running, "other-mail") == pytest.approx(
+        epsilon_to_rho(0.5, SHARES.beside_pool(1e-6))
+    )
     upload(running, corpus="other-mail")  # the budget that it has
     ended(running)
-    assert budget_of(running, "other-mail") == pytest.approx(epsilon_to_rho(0.5, 1e-6))
+    assert budget_of(running, "other-mail") == pytest.approx(
+        epsilon_to_rho(0.5, SHARES.beside_pool(1e-6))
+    )
     (scope,) = [one for one in running.catalogue.ledger.status() if one.name == "other-mail"]
     assert scope.renews_on is None
 

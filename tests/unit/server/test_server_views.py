@@ -57,7 +57,7 @@ def test_a_caller_knows_who_it_is(serve, keys):
 
 
 def test_a_budget_says_how_many_answers_it_pays_for(serve):
-    running = serve(budget=10.0, model=OFFICE)
+    running = serve(budget=10.0, model=OFFICE, agreement="off")
 
     def left():
         (found,) = running.client.get("/v1/budget").json()["data"]
