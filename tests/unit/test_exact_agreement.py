@@ -1,0 +1,298 @@
+"""Answers by agreement, exactly: what a unit shows by everything that is released is what it pays.
+
+The whole private path runs, with every coin enumerated: the counts of sentences and of names and
+numbers, tokens where nobody agrees, the count of support, and a second answer that knows the first.
+What one count releases has the law that `tests.unit.mechanisms.test_agreement` computes. With P and
+Q the distributions of all that is released with and without a unit, and c what it pays in all, a
+charge is enough if P gives the unit's own words a chance of delta at most, and on all else, for
+every order a,
+
+    E_Q[(P / Q)^a exp(-a (a - 1) c)] <= 1,    and the same with P and Q exchanged:
+
+approximate zCDP (Bun, Steinke 2016, definition 8.1) with a charge that follows from the outcome.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from dpicl_rag import Document, PrivateContextLLM, configuration
+from dpicl_rag.accounting.shares import SHARES
+from dpicl_rag.answering import plan
+from dpicl_rag.answering.privacy_filters import FixedFilter, IndividualFilter
+from dpicl_rag.auditing import SyntheticModel
+from dpicl_rag.mechanisms.agreement import Agreed, Agreement
+from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.randomness import Randomness
+from tests.support.scored_units import distribution, gaussian_pmf
+from tests.unit.mechanisms.test_agreement import released
+from tests.unit.retrieval.test_private_distributions import deficit
+
+END, SIZE = 3, 4
+BOTH = pytest.mark.parametrize("accounting", ["individual", "fixed"])
+OTHERS = ("a", "a", "a", "b")
+LIKELY = 1e-24
+# So much that the steps of a ladder have little noise, and few outcomes.
+MUCH = {"epsilon": 12.0, "delta": 0.01, "units": 6, "max_tokens": 2}
+
+
+def speech(text: str, drawn: tuple[int, ...]) -> list[float]:
+    """A document spells its last letter and ends; what has none ends at once."""
+    letter = text[-1:]
+    if not letter or letter not in "abc" or " " not in text:
+        return [0.0] * END + [6.0]
+    said = ord(letter) - ord("a") if not drawn else END
+    return [4.0 if token == said else 0.0 for token in range(SIZE)]
+
+
+class Coins(Randomness):
+    """Every coin is a choice that the enumeration makes."""
+
+    def __init__(self, choose):
+        self.choose = choose
+
+    def draw(self, scores):
+        return self.choose(list(enumerate(scores.softmax(-1).tolist())))
+
+
+class Book:
+    """A ledger's hold: what each unit pays, and what thresholds cost."""
+
+    def __init__(self, rho, delta, units, spent):
+        self.rho, self.delta, self.units, self.spent = rho, delta, units, spent
+        self.limits = None if units is None else [rho - spent[unit] for unit in units]
+
+    def commit(self, most, unit_rho=None, *, delta):
+        self.spent["delta"] += delta
+        for at, unit in enumerate(self.units or self.spent):
+            if unit != "delta":
+                self.spent[unit] += most if unit_rho is None else unit_rho[at]
+
+    def close(self):
+        pass
+
+
+@pytest.fixture(autouse=True)
+def shares(monkeypatch):
+    """The pool of a budget has more to give, so that thresholds are low."""
+    more = replace(SHARES, threshold_of_pool=0.5, early_threshold=0.4)
+    for module in (configuration, plan, plan.ladder_within.__globals__):
+        if isinstance(module, dict):
+            monkeypatch.setitem(module, "SHARES", more)
+        else:
+            monkeypatch.setattr(module, "SHARES", more)
+
+
+@pytest.fixture
+def trace(monkeypatch):
+    """What each count has released, in order; every outcome of it is a choice."""
+    seen: list[tuple[str, int] | None] = []
+    tables: dict = {}
+
+    def draw(self, keys, randomness):
+        asked = self, tuple(sorted(keys))
+        if asked not in tables:
+            tables[asked] = list(released(self, keys).items())
+        law = tables[asked]
+        found, _ = law[randomness.choose([(at, chance) for at, (_, chance) in enumerate(law)])]
+        seen.append(found)
+        return None if found is None else Agreed(*found, within=1)
+
+    def noise(self, randomness):
+        return randomness.choose(list(gaussian_pmf(self.sigma, math.ceil(8 * self.sigma)).items()))
+
+    monkeypatch.setattr(Agreement, "draw", draw)
+    monkeypatch.setattr(DiscreteGaussian, "draw", noise)
+    return seen
+
+
+class Earlier:
+    """Public knowledge of what was released so far."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def recall(self, question: str) -> list[str]:
+        return list(self.texts)
+
+
+def views(trace, words, unit=None, questions=1, likely=LIKELY, **settings):
+    """Distribution of all that is released, and of what unit ``u`` paid; and the delta booked."""
+    model = SyntheticModel(SIZE, speech, frozenset({END}))
+    said = [Document(f"says {word}", f"other {at}") for at, word in enumerate(words)]
+    corpus = said if unit is None else [*said, Document(f"says {unit}", "u")]
+    deltas = set()
+
+    def run(choose):
+        trace.clear()
+        spent = dict.fromkeys([one.unit for one in said] + ["u", "delta"], 0.0)
+        earlier = Earlier()
+
+        class Books:
+            def reserve(self, *, rho, delta, units, **_):
+                return Book(rho, delta, units, spent)
+
+        given = {**MUCH, "agreement": "auto", **settings}
+        knows = earlier if questions > 1 else None
+        llm = PrivateContextLLM(model, randomness=Coins(choose), knowledge=knows, **given)
+        llm._ledger = Books()
+        seen = []
+        for _ in range(questions):
+            answer = llm.answer("how?", corpus)
+            seen.append((answer.text, answer.by, answer.supported, answer.agreeing))
+            earlier.texts.append(answer.text)
+        deltas.add(spent["delta"])
+        return (tuple(trace), *seen), round(spent["u"], 12)
+
+    return distribution(run, likely), max(deltas)
+
+
+def worst(trace, words, unit, **settings):
+    """By how much the charge falls short, and the chance of the unit's own words less delta."""
+    having, delta = views(trace, words, unit, **settings)
+    without, _ = views(trace, words, **settings)
+    alone = set() if unit in words else {unit}
+    beyond, within = 0.0, {}
+    for (view, paid), chance in having.items():
+        if any(found is not None and found[0] in alone for found in view[0]):
+            beyond += chance
+        else:
+            within[view, paid] = chance
+    return deficit(within, without), beyond - delta
+
+
+@BOTH
+@pytest.mark.parametrize("unit", ["a", "b", "c", "nothing!"])
+def test_a_unit_pays_for_all_that_it_shows(trace, accounting, unit):
+    short, beyond = worst(trace, OTHERS, unit, accounting=accounting, agreement="only")
+    assert short <= 1e-9
+    assert beyond <= 1e-12
+
+
+@BOTH
+@pytest.mark.parametrize("unit", ["a", "c"])
+def test_and_for_tokens_and_their_support_where_nobody_agrees(trace, accounting, unit):
+    short, beyond = worst(trace, ("a", "a", "b"), unit, accounting=accounting)
+    assert short <= 1e-9
+    assert beyond <= 1e-12
+
+
+@BOTH
+def test_two_steps_are_reached_and_so_are_tokens(trace, accounting):
+    found, delta = views(trace, OTHERS, "a", accounting=accounting)
+    steps = {len(view[0]) for view, _ in found}
+    assert steps == {1, 2}
+    assert {view[1][1] for view, _ in found} == {"agreement", "tokens"}
+    assert delta <= 0.005
+
+
+@BOTH
+def test_two_sentences_are_two_answers(trace, accounting):
+    settings = {"accounting": accounting, "agreement": "only", "sentences": 2, "max_tokens": 6}
+    for unit in ("a", "c"):
+        short, beyond = worst(trace, ("a", "a", "b"), unit, **settings)
+        assert short <= 1e-9
+        assert beyond <= 1e-12
+
+
+@BOTH
+@pytest.mark.parametrize("unit", ["a", "c"])
+def test_an_answer_that_knows_the_first_is_paid_for_too(trace, accounting, unit):
+    # The likely words of one law may be this unlikely in the other.
+    settings = {"accounting": accounting, "agreement": "only", "questions": 2, "likely": 1e-60}
+    short, beyond = worst(trace, ("a", "a", "a"), unit, **settings)
+    assert short <= 1e-9
+    assert beyond <= 1e-12
+
+
+def test_a_replaced_unit_is_one_that_goes_and_one_that_comes(trace):
+    settings = {"accounting": "fixed", "adjacency": "replace_one", "agreement": "only"}
+    for left, right in (("a", "b"), ("b", "c"), ("c", "d")):
+        one, delta = views(trace, OTHERS, left, **settings)
+        other, _ = views(trace, OTHERS, right, **settings)
+        for law, own, beside in ((one, left, other), (other, right, one)):
+            alone = set() if own in OTHERS else {own}
+            kept = {
+                seen: chance
+                for seen, chance in law.items()
+                if not any(found and found[0] in alone for found in seen[0][0])
+            }
+            assert sum(law.values()) - sum(kept.values()) <= delta
+            rest = {
+                seen: chance
+                for seen, chance in beside.items()
+                if not any(found and found[0] not in OTHERS for found in seen[0][0])
+            }
+            assert deficit(kept, rest) <= 1e-9
+
+
+# Planted faults.
+
+
+def paying_once(kind):
+    """A filter that pays for the first count of votes alone."""
+    honest = kind.pay_votes
+
+    def pay_votes(self, rho, voting, delta):
+        first, self.counted = not getattr(self, "counted", False), True
+        return honest(self, rho if first else 0.0, voting, delta)
+
+    return pay_votes
+
+
+@pytest.mark.parametrize("kind", [IndividualFilter, FixedFilter])
+def test_a_ladder_that_is_paid_once_is_seen(trace, monkeypatch, kind):
+    monkeypatch.setattr(kind, "pay_votes", paying_once(kind))
+    accounting = "fixed" if kind is FixedFilter else "individual"
+    assert worst(trace, OTHERS, "b", accounting=accounting, agreement="only")[0] > 0.01
+
+
+def test_a_threshold_one_lower_is_seen(trace, monkeypatch):
+    within = Agreement.within
+
+    def lower(*given):
+        step = within(*given)
+        return replace(step, threshold=step.threshold - 1)
+
+    monkeypatch.setattr(Agreement, "within", staticmethod(lower))
+    assert worst(trace, OTHERS, "c", agreement="only")[1] > 0.001
+
+
+def test_delta_that_nobody_books_is_seen(trace, monkeypatch):
+    commit = Book.commit
+    monkeypatch.setattr(
+        Book, "commit", lambda self, *given, delta, **more: commit(self, *given, delta=0.0, **more)
+    )
+    assert worst(trace, OTHERS, "c", agreement="only")[1] > 1e-5
+
+
+def test_a_unit_that_votes_and_does_not_pay_is_seen(trace, monkeypatch):
+    honest = IndividualFilter.pay_votes
+
+    def pay_votes(self, rho, voting, delta):
+        honest(self, rho, voting & False, delta)
+        return voting
+
+    monkeypatch.setattr(IndividualFilter, "pay_votes", pay_votes)
+    assert worst(trace, OTHERS, "a", agreement="only")[0] > 0.01
+
+
+def test_words_of_a_unit_beside_the_form_are_seen(trace, monkeypatch):
+    """A released sentence as the first of its units worded it."""
+    found = {}
+
+    def show(form, question, *, begins):
+        return form + found["all"]
+
+    draw = Agreement.draw
+
+    def drawn(self, keys, randomness):
+        found["all"] = "".join(sorted(keys))
+        return draw(self, keys, randomness)
+
+    monkeypatch.setattr("dpicl_rag.private_context_llm.shown_form", show)
+    monkeypatch.setattr(Agreement, "draw", drawn)
+    assert worst(trace, OTHERS, "b", agreement="only", max_tokens=12)[0] > 1.0
