@@ -125,18 +125,30 @@ def _before(epsilon: float) -> dict[str, Any]:
         "strength": strength_for(Budget(epsilon, DELTA), 12, 1.0),
         "public_power": 1.5,
         "expert_power": 2.0,
+        "agreement": "off",
         "unsupported": "ignore",
     }
 
 
 def _by_need(epsilon: float) -> dict[str, Any]:
-    return {"unsupported": "ignore"}
+    return {"agreement": "off", "unsupported": "ignore"}
+
+
+def _tokens_only(epsilon: float) -> dict[str, Any]:
+    """The defaults of 2026-11-22, but for counts of units."""
+    return {"agreement": "off"}
 
 
 def _product(epsilon: float) -> dict[str, Any]:
     """Private PoEtry: clipped log-probabilities, every token at its full price."""
     strength = strength_for(Budget(epsilon, DELTA), MAX_TOKENS, 4.0)
-    return {"utility": "log_prob", "clip": 4.0, "strength": strength, "unsupported": "ignore"}
+    return {
+        "utility": "log_prob",
+        "clip": 4.0,
+        "strength": strength,
+        "agreement": "off",
+        "unsupported": "ignore",
+    }
 
 
 def _votes(epsilon: float) -> dict[str, Any]:
@@ -146,6 +158,7 @@ def _votes(epsilon: float) -> dict[str, Any]:
         "utility": "vote",
         "public_power": 0.0,
         "strength": strength,
+        "agreement": "off",
         "unsupported": "ignore",
     }
 
@@ -158,6 +171,7 @@ def _invisible_ink(epsilon: float) -> dict[str, Any]:
         "public_power": 1.0,
         "strength": 1 / ABOUT,
         "clip": ABOUT * math.sqrt(2 * share) * (1 - 1e-9),
+        "agreement": "off",
         "unsupported": "ignore",
     }
 
@@ -178,8 +192,8 @@ CONTENDERS = (
     Contender("settings of 2026-11-21", _before, _found_before, (8.0, 4.0)),
     Contender("strength by need", _by_need, _counted, (2.0,)),
     Contender("+ 24 units", lambda _: {**_by_need(_), "units": 24}, _itself, (2.0,)),
-    Contender("+ memory", lambda _: {}, _counted, (2.0,), remembers=True),
-    Contender("all, the defaults", lambda _: {}, _itself, (4.0, 2.0), remembers=True),
+    Contender("+ memory", _tokens_only, _itself, (2.0,), remembers=True),
+    Contender("+ agreement: the defaults", lambda _: {}, _itself, (2.0,), remembers=True),
     Contender("InvisibleInk", _invisible_ink, _found_before),
     Contender("plain product", _product, _found_before),
     Contender("noisy max of votes", _votes, _found_before),

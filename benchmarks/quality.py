@@ -37,6 +37,7 @@ from dpicl_rag import (
 )
 from dpicl_rag.answering.greedy import greedy_answer
 from dpicl_rag.language_models.defaults import default_model
+from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.research.baselines import expert_alone
 
 DATA = Path(os.environ.get("DPICL_RAG_DATA", Path(__file__).parents[2] / "shared" / "data"))
@@ -129,6 +130,8 @@ def medical(options: argparse.Namespace) -> dict[str, object]:
         corpus = Corpus.create("medical", path=store)
         corpus.add([Document(compose(r), f"record-{i}") for i, r in enumerate(records)])
     model = default_model(options.dtype)
+    if options.model is not None:
+        model = TransformersModel.load(options.model, dtype=options.dtype)
     llm = PrivateContextLLM(
         model,
         template=TEMPLATE,
@@ -151,11 +154,11 @@ def medical(options: argparse.Namespace) -> dict[str, object]:
             model, TEMPLATE, case.question, passages, max_tokens=MAX_TOKENS, stop=STOP
         )
 
-    agreeing = llm.with_settings(agreement="auto")
+    by_tokens = llm.with_settings(agreement="off")
     agreed = []
 
-    def by_agreement(case: Case) -> str:
-        answer = agreeing.answer(case.question, documents)
+    def private(case: Case) -> str:
+        answer = llm.answer(case.question, documents)
         agreed.append(answer.by == "agreement")
         return answer.text
 
@@ -163,8 +166,8 @@ def medical(options: argparse.Namespace) -> dict[str, object]:
         "no documents": lambda case: ordinary(case, []),
         "one expert alone": lambda case: expert_alone(llm, case.question, [case.record]),
         "ordinary RAG": lambda case: ordinary(case, top.retrieve(case.question)),
-        "private": lambda case: llm.answer(case.question, documents).text,
-        "private, by agreement": by_agreement,
+        "private, tokens only": lambda case: by_tokens.answer(case.question, documents).text,
+        "private": private,
     }
     answers: dict[str, list[str]] = {way: [] for way in ways}
     seconds = dict.fromkeys(ways, 0.0)
@@ -220,6 +223,7 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=1.0, help="Poisson rate that thins records")
     parser.add_argument("--top-k", type=int, default=4, help="records that ordinary RAG reads")
     parser.add_argument("--seed", type=int, default=0, help="seed of the questions")
+    parser.add_argument("--model", help="a folder or Hugging Face id; the default model otherwise")
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], help="of the model")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--verbose", action="store_true", help="show every answer")

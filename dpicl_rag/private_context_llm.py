@@ -26,7 +26,7 @@ from dpicl_rag.answering.few_units import warn_of_few_units
 from dpicl_rag.answering.label_draw import draw_label
 from dpicl_rag.answering.plan import answer_plan, label_plan, priced_search, with_agreement
 from dpicl_rag.answering.prompt_rows import bare_log_probs
-from dpicl_rag.answering.proposals import Proposal, as_before, propose
+from dpicl_rag.answering.proposals import as_before, propose
 from dpicl_rag.answering.reading_ahead import read_ahead
 from dpicl_rag.answering.remembered import form_of, released_before
 from dpicl_rag.answering.settlement import Settlement
@@ -219,7 +219,16 @@ class PrivateContextLLM(NoOrdinaryModel):
             )
         sought = question
         if proposal is not None and config.agreement != "off" and memory is not None:
-            proposal, sought = self._as_before(question, proposal, memory, allowance)
+            proposal, sought = as_before(
+                proposal,
+                question,
+                memory.nearest(question),
+                model,
+                self._prompt,
+                allowance,
+                config,
+                start=self.template.answer_prefix,
+            )
         booked, proposed = self._ledger is not None, proposal is not None
         retriever = priced_search(config, retriever, booked=booked, proposed=proposed)
         opening, price = self._opening(retriever), retriever.rho(config.adjacency)
@@ -437,28 +446,6 @@ class PrivateContextLLM(NoOrdinaryModel):
     def public_numbers(self, answer: PrivateAnswer) -> dict[str, Any]:
         """Public numbers that may stand beside an answer, none of which counts inputs."""
         return {**answer.public_numbers(), "budget_left": self.budget_left(answer.corpus)}
-
-    def _as_before(
-        self, question: str, proposal: Proposal, memory: AnswerMemory, allowance: int
-    ) -> tuple[Proposal, str]:
-        """A proposal as it was asked for before, and the words to search with. All of it public."""
-        nearest = memory.nearest(question)
-        if not nearest:
-            return proposal, question
-        earlier, config = nearest[0], self.config
-        prompt = self._prompt(earlier.question)
-        # Documents are read before it is known which question they answer.
-        if prompt.allowance(self.model, config.unit_tokens, config.max_tokens) >= allowance:
-            proposal = as_before(
-                proposal,
-                question,
-                earlier,
-                self.model,
-                prompt,
-                start=self.template.answer_prefix,
-                max_tokens=config.max_tokens,
-            )
-        return proposal, f"{question} {earlier.question}"
 
     def _prompt(self, question: str) -> Prompt:
         if not question.strip():

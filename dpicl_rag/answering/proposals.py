@@ -11,11 +11,12 @@ gives the answer that was released before, the documents are asked what they wer
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dpicl_rag.answering.content_words import FUNCTION_WORDS, content_words
 from dpicl_rag.answering.prompt_rows import bare_log_probs, read
+from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.knowledge.entry import Entry
 from dpicl_rag.language_models.base import Input, LanguageModel
 from dpicl_rag.language_models.out_of_memory import enough_memory
@@ -66,28 +67,50 @@ def propose(
 def as_before(
     proposal: Proposal,
     question: str,
-    earlier: Entry,
+    nearest: Sequence[Entry],
     model: LanguageModel,
-    prompt: Prompt,
+    prompt_for: Callable[[str], Prompt],
+    allowance: int,
+    config: PrivacyConfig,
     *,
     start: str,
-    max_tokens: int,
-) -> Proposal:
-    """The earlier answer in a proposal's place, if it says the same; else the proposal.
+) -> tuple[Proposal, str]:
+    """The earlier answer in a proposal's place if it says the same, and the words to search with.
+
+    All of it is public.
 
     Args:
         proposal: Of the public row.
         question: Public text.
-        earlier: The nearest question, and what was released then.
+        nearest: What was released before, the nearest question first.
         model: Reads no knowledge.
-        prompt: Public text around the document, for the earlier question.
+        prompt_for: Public text around a document, for a question.
+        allowance: Tokens that an expert reads of its unit.
+        config: Public settings.
         start: Words that every answer begins with.
-        max_tokens: Most tokens.
     """
+    if not nearest:
+        return proposal, question
+    earlier = nearest[0]
+    prompt = prompt_for(earlier.question)
+    # Documents are read before it is known which question they answer.
+    if prompt.allowance(model, config.unit_tokens, config.max_tokens) >= allowance:
+        released = earlier.answer.removeprefix(start).strip()
+        asked = content_words(question) | content_words(earlier.question)
+        proposal = _released_then(proposal, released, asked, model, prompt, config.max_tokens)
+    return proposal, f"{question} {earlier.question}"
+
+
+def _released_then(
+    proposal: Proposal,
+    released: str,
+    asked: frozenset[str],
+    model: LanguageModel,
+    prompt: Prompt,
+    max_tokens: int,
+) -> Proposal:
     tokenizer = model.tokenizer
-    asked = content_words(question) | content_words(earlier.question)
     proposed = tokenizer.decode([t for t in proposal.tokens if t not in tokenizer.stop_tokens])
-    released = earlier.answer.removeprefix(start).strip()
     if content_words(proposed) - asked != content_words(released) - asked:
         return proposal
     tokens = proposal.tokens

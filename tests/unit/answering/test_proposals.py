@@ -15,6 +15,7 @@ from dpicl_rag.answering.prompt_rows import read
 from dpicl_rag.answering.proposals import Proposal, as_before, propose
 from dpicl_rag.answering.support import Support, SupportCount, Witness
 from dpicl_rag.auditing import SyntheticModel
+from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.knowledge import Entry
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
@@ -22,6 +23,7 @@ from dpicl_rag.retrieval.count import NoisyCount
 
 SIZE, END = 16, 15
 COUNT = 0.04  # rho of one support count at epsilon 8
+SHORT = PrivacyConfig(max_tokens=60, unit_tokens=8)
 AGREEING = [Document("token 3", f"unit-{n}") for n in range(40)]
 
 
@@ -241,11 +243,13 @@ def test_what_was_released_before_is_put_to_the_documents_as_it_was(
 ):
     tokenizer = tiny_model.tokenizer
     cut = partial(PromptTemplate().cut, tokenizer)
+    then = cut(EARLIER)
     question = "When does it arrive?"
-    now, then = cut(question), cut(EARLIER)
-    first = Proposal(tuple(tokenizer.encode(f" {said}")), (), now.suffix)
-    given = {"start": "", "max_tokens": 60}
-    found = as_before(first, question, entry(released), tiny_model, then, **given)
+    first = Proposal(tuple(tokenizer.encode(f" {said}")), (), cut(question).suffix)
+    found, sought = as_before(
+        first, question, [entry(released)], tiny_model, cut, 0, SHORT, start=""
+    )
+    assert sought == f"{question} {EARLIER}"
     if asked_before is False:
         assert found == first
         return
@@ -253,3 +257,17 @@ def test_what_was_released_before_is_put_to_the_documents_as_it_was(
     assert len(found.bare) == len(found.tokens)
     text = tokenizer.decode([t for t in found.tokens if t not in tokenizer.stop_tokens])
     assert text.strip() == (released if asked_before else said)
+
+
+def test_without_an_earlier_answer_it_is_what_was_proposed(tiny_model):
+    first, cut = Proposal((5, 6), (), (7,)), partial(PromptTemplate().cut, tiny_model.tokenizer)
+    given = (tiny_model, cut, 0, SHORT)
+    assert as_before(first, "When?", [], *given, start="") == (first, "When?")
+
+
+def test_an_earlier_question_that_leaves_less_to_read_is_searched_for_only(tiny_model):
+    cut = partial(PromptTemplate().cut, tiny_model.tokenizer)
+    first = Proposal(tuple(tiny_model.tokenizer.encode(" 9 days.")), (), cut("When?").suffix)
+    given = (tiny_model, cut, 10**6, SHORT)
+    found = as_before(first, "When?", [entry("A refund takes 9 days.")], *given, start="")
+    assert found == (first, f"When? {EARLIER}")
