@@ -56,7 +56,8 @@ def serve(folder: Path, listening: socket.socket) -> None:
     corpora = {
         name: Served(
             GivenDocuments(notes),
-            {"max_tokens": MAX_TOKENS, "unsupported": "ignore", **settings},
+            # Without counts of whole answers, which cost much and show nothing.
+            {"max_tokens": MAX_TOKENS, "unsupported": "ignore", "agreement": "off", **settings},
         )
         for name, settings in SETTINGS.items()
     }

@@ -42,7 +42,7 @@ def test_a_table_of_utilities_draws_as_the_step_does(places):
 def test_p_and_rho_are_those_of_the_loop_that_draws(places, sigma):
     public, experts = places
     right = [(7,), (7,), (7, 3, 4)]
-    config = PrivacyConfig(epsilon=4.0, delta=DELTA)
+    config = PrivacyConfig(epsilon=4.0, delta=DELTA, agreement="off")
     plan = answer_plan(config, DIRECT, 0.02)
     reading = Reading(public, experts, right)
     for documents in (10, 4, 7):  # the table is made once and made anew

@@ -190,7 +190,7 @@ def test_workers_that_do_not_come_back_end_the_answer(ray, spread, tmp_path, fau
     assert ended.stopped_by == "unavailable"
     assert ended.tokens < whole.tokens
     assert whole.text.startswith(ended.text.rstrip("\ufffd"))
-    assert ended.rho < whole.rho
+    assert ended.rho <= whole.rho
     assert all(a <= b for a, b in zip(paid[-1], charged[-1], strict=True))
 
 
