@@ -43,11 +43,17 @@ class _Words(SyntheticTokenizer):
         self._numbers = {word.strip(): number for number, word in enumerate(words) if word}
 
     def encode(self, text: str) -> list[int]:
-        """Of a sentence that it can say the words, of other text the bytes."""
+        """Of a sentence that it can say the words, of other text the bytes, beyond the words."""
         words = text.split()
         if words and all(word in self._numbers for word in words):
             return [self._numbers[word] for word in words]
-        return super().encode(text)
+        return [len(self._words) + byte for byte in super().encode(text)]
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        return "".join(self._words[token] for token in token_ids)
+        said = b"".join(
+            self._words[token].encode()
+            if token < len(self._words)
+            else bytes([token - len(self._words)])
+            for token in token_ids
+        )
+        return said.decode(errors="replace")

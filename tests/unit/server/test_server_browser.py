@@ -33,13 +33,13 @@ expect.set_options(timeout=20_000)  # what the page shows is waited for, never a
 
 PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 800}
 QUESTION = "When does the canteen open?"
-ANSWER = "The canteen opens at half past eleven."
+ANSWER = "The canteen opens at half past 11."
 ALONE = "The canteen opens at a time that I do not know."
 MARKUP = "<img src=x onerror='window.pwned=1'><script>window.pwned=1</script>"
 PICTURE = (  # one white point
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGP4DwABAQEAsTj2FAAAAABJRU5ErkJggg=="
 )
-NOTES = [Document(f"The canteen opens at half past eleven. {n}", f"unit-{n}") for n in range(60)]
+NOTES = [Document(f"The canteen opens at half past 11. {n}", f"unit-{n}") for n in range(60)]
 MODEL = ScriptedModel({"canteen": ANSWER, "": ALONE})
 
 
@@ -101,7 +101,7 @@ def mail(path):
         message["From"], message["To"] = f"person{number}@example.org", "help@example.org"
         message["Message-ID"] = f"<{number}@example.org>"
         message["Subject"] = f"Canteen {number}"
-        message.set_content(f"{QUESTION} It opens at half past eleven. {number}")
+        message.set_content(f"{QUESTION} It opens at half past 11. {number}")
         box.add(message)
     box.close()
     return path
@@ -185,7 +185,7 @@ def test_an_answer_streams_in_the_meter_moves_and_the_budget_ends(start, keys, v
     expect(page.locator("#public-text")).to_have_text(ALONE)
     seen = page.evaluate("seen")
     assert len({text for text in seen if text and text != ANSWER}) > 2
-    expect(page.locator("#private-notes")).to_contain_text("The documents support this answer.")
+    expect(page.locator("#private-notes")).to_contain_text("units say so, each by itself")
     expect(page.locator("#private-notes")).to_contain_text("ε 8")
     expect(page.locator("#budget-words")).to_contain_text("1 more answer of")
     page.wait_for_function("meter.value === 1")
@@ -217,7 +217,7 @@ def test_a_budget_that_was_lowered_says_what_comes_next(start, visit):
     running = start(epsilon=4)
     ledger = running.catalogue.ledger
     ledger.set_budget(corpus="notes", epsilon=20)
-    with ledger.reserve(corpus="notes", rho=1.229714525, units=["unit-0"]) as answered:
+    with ledger.reserve(corpus="notes", rho=1.204403531, units=["unit-0"]) as answered:
         answered.commit(answered.rho, [0.1])
     page = visit(running.page)
     page.uncheck("#beside")
