@@ -164,7 +164,7 @@ def test_an_owner_opens_what_was_uploaded(start, keys, visit):
 
 def test_an_answer_streams_in_the_meter_moves_and_the_budget_ends(start, keys, visit):
     running = start(keys)
-    budget = 2.5 * running.catalogue.price("notes")
+    budget = 2.005 * running.catalogue.price("notes")
     running.catalogue.ledger.set_budget(caller="ann", rho=budget, period="month")
     page = visit(running.page)
     page.fill("#key", keys.add("ann"))
@@ -200,9 +200,7 @@ def test_an_answer_streams_in_the_meter_moves_and_the_budget_ends(start, keys, v
     page.wait_for_selector("#stop:disabled")
     expect(page.locator("#anew")).to_be_hidden()
     expect(page.locator("#private-text")).to_have_text(ANSWER)
-    page.wait_for_selector(
-        "#budget-words:has-text('An answer of epsilon 8 is refused until it renews on ')"
-    )
+    expect(page.locator("#budget-words")).to_contain_text("1 more answer of")
     running.catalogue.ledger.set_budget(caller="ann", rho=0.5 * budget, period="month")
     ask(page, "What is served in the canteen?")
     page.wait_for_selector("#private-notes:has-text('Nothing was spent.')")
