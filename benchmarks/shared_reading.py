@@ -52,10 +52,11 @@ class _Group:
             asked: All rows that are asked for.
         """
         if (path, most, place) not in self.sentences:
-            common = self._rewind(path)
-            self.read = self.read[:common]
+            # From the question on: what it says is no news (`SentenceEnd.at`).
+            self.rows.rewind(len(self.read))
+            self.read = ()
             mask = [other in asked for other in range(len(self.places))]
-            found = self.rows.continue_each(path[common:], most, mask)
+            found = self.rows.continue_each(path, most, mask)
             for other in asked:
                 self.sentences[path, most, other] = found[other]
         return self.sentences[path, most, place]

@@ -9,22 +9,25 @@ the expert's own unit and of public things.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 
 from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form, first_sentence
-from dpicl_rag.answering.content_words import content_words
 from dpicl_rag.answering.prompt_rows import BareModel
 from dpicl_rag.answering.short_form import asks_how, short_form
 from dpicl_rag.answering.support import supports
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.language_models.base import LanguageModel
+from dpicl_rag.language_models.content_words import content_words
 from dpicl_rag.language_models.sentence_end import Continuation
 from dpicl_rag.language_models.tokenizer import Tokenizer, sentence_end_of
 from dpicl_rag.prompts import Prompt
 
 _ABOUT = 0.5
 """Of the question's words, the least part that a document must have (benchmarks/README.md)."""
+
+_PART = re.compile(r"(?<=[.!?:])\s+")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -67,6 +70,7 @@ class Ballots:
         self.end = sentence_end_of(tokenizer)
         self._tokenizer = tokenizer
         self._asked = content_words(question)
+        self._about = content_words(asking_part(question))
         # A form of one's own is the only one.
         self._shortens = form is canonical_form and not asks_how(question)
         self._documents = [_words_of(own) for own in passages]
@@ -80,8 +84,8 @@ class Ballots:
     @property
     def asked(self) -> list[bool]:
         """Which experts are asked: those whose document has words of the question. Private."""
-        least = _ABOUT * len(self._asked)
-        return [len(self._asked & words) >= least for words in self._documents]
+        least = _ABOUT * len(self._about)
+        return [len(self._about & words) >= least for words in self._documents]
 
     def votes(self, before: Sequence[int], said: Sequence[Continuation]) -> list[Ballot | None]:
         """The vote of each expert, or None.
@@ -90,13 +94,18 @@ class Ballots:
             before: Tokens between its document and what it says.
             said: What each expert says by itself. Private.
         """
+        known = self.end.words(before)
         each = zip(said, self._documents, self.asked, strict=True)
-        return [self._vote(before, own, words) if one else None for own, words, one in each]
+        return [self._vote(before, known, own, words) if one else None for own, words, one in each]
 
     def _vote(
-        self, before: Sequence[int], said: Continuation, document: frozenset[str]
+        self,
+        before: Sequence[int],
+        known: Set[str],
+        said: Continuation,
+        document: frozenset[str],
     ) -> Ballot | None:
-        sentence, tokens = self._sentence(said)
+        sentence, tokens = self._sentence(said, known)
         if sentence is None:
             return None
         try:
@@ -111,9 +120,9 @@ class Ballots:
             return None
         return Ballot(key, short_form(key, self._asked) if self._shortens else key)
 
-    def _sentence(self, said: Continuation) -> tuple[str | None, int]:
+    def _sentence(self, said: Continuation, known: Set[str]) -> tuple[str | None, int]:
         """The first sentence, and how many tokens it takes; None where it does not end."""
-        at = self.end.at(said)
+        at = self.end.at(said, known)
         ids = said.tokens if at is None else said.tokens[:at]
         text = self._tokenizer.decode(ids)
         cuts = [cut for stop in self._stop if (cut := text.find(stop)) >= 0]
@@ -137,6 +146,16 @@ def ballots_of(
     """What reads the sentences of experts, see `Ballots`."""
     bare = BareModel(model, prompt, config.max_tokens)
     return Ballots(model.tokenizer, question, passages, form, bare.log_prob, config.stop)
+
+
+def asking_part(question: str) -> str:
+    """The sentences that ask, where any do; of "A lady writes: When do you open? Bye." the second.
+
+    Args:
+        question: Public text.
+    """
+    parts = [part for part in _PART.split(question) if part.rstrip().endswith("?")]
+    return " ".join(parts) or question
 
 
 def _words_of(passages: Sequence[str]) -> frozenset[str]:

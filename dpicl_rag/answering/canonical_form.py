@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 
-from dpicl_rag.answering.content_words import digits_for_words
+from dpicl_rag.language_models.content_words import digits_for_words
 
 CanonicalForm = Callable[[str], str | None]
 """From an expert's words to the words that stand for them; None, or no text, for no vote. Public:

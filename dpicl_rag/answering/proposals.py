@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dpicl_rag.answering.content_words import FUNCTION_WORDS, content_words
 from dpicl_rag.answering.prompt_rows import bare_log_probs, read
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.knowledge.entry import Entry
 from dpicl_rag.language_models.base import Input, LanguageModel
+from dpicl_rag.language_models.content_words import FUNCTION_WORDS, content_words
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.prompts import Prompt
 

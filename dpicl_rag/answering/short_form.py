@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from dpicl_rag.answering.content_words import FUNCTION_WORDS, content_words
+from dpicl_rag.language_models.content_words import FUNCTION_WORDS, content_words
 
 _MARKS = ".,;:!?()"
 _WITH_NUMBER = 2  # words that belong to a number before them: "9 working days"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from dpicl_rag.answering.content_words import content_words
+from dpicl_rag.language_models.content_words import content_words
 
 _SPOKEN_FOR = frozenset({"a", "an", "the", "our", "your", "my", "no", "this", "that"})
 _ARTICLE = re.compile(r"\b(a|an|the)\s+(\w+)", re.IGNORECASE)

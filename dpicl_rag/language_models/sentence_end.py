@@ -2,16 +2,19 @@
 
 Greedy sentences differ in their tails: "A refund takes 9 working days", "... to reach your
 account", "... once we have booked it". So an expert is taken at its shortest: its sentence ends at
-the first place where an end is nearly as likely as what the expert goes on with. That follows from
-its own row and from public numbers alone.
+the first place where an end is nearly as likely as what the expert goes on with, once it has said a
+word that the question has not: "The Breezer 2 has been renamed" could end there, and answers
+nothing. That follows from its own row and from public text and numbers alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+from dpicl_rag.language_models.content_words import content_words
 
 if TYPE_CHECKING:
     import torch
@@ -77,15 +80,20 @@ class SentenceEnd:
 
         return torch.tensor(sorted(self.tokens), dtype=torch.long)
 
-    def at(self, said: Continuation) -> int | None:
+    def words(self, token_ids: Sequence[int]) -> frozenset[str]:
+        """The words of tokens that say something."""
+        return content_words(self._decode(token_ids))
+
+    def at(self, said: Continuation, known: Set[str] = frozenset()) -> int | None:
         """How many tokens the sentence has; None where its end is not reached.
 
         Args:
             said: What an expert says, as far as it is known.
+            known: Words that are no news: those of the question.
         """
-        return next((at for at in range(len(said.tokens)) if self._ends(said, at)), None)
+        return next((at for at in range(len(said.tokens)) if self._ends(said, at, known)), None)
 
-    def _ends(self, said: Continuation, at: int) -> bool:
+    def _ends(self, said: Continuation, at: int, known: Set[str]) -> bool:
         token = said.tokens[at]
         if token in self.marks and token not in self._final:
             # The mark belongs to the sentence where no space follows: "6.40".
@@ -93,7 +101,9 @@ class SentenceEnd:
             return bool(after) and (after[0] in self._final or self._spaced(after[0]))
         if token in self.tokens:
             return True
-        return at > 0 and bool(said.ends) and said.ends[at] + NEARLY >= said.log_probs[at]
+        if at == 0 or not said.ends or said.ends[at] + NEARLY < said.log_probs[at]:
+            return False
+        return bool(self.words(said.tokens[:at]) - known)
 
     def _spaced(self, token: int) -> bool:
         return self._decode([token])[:1].isspace()

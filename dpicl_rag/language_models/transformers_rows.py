@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from contextvars import ContextVar
 from typing import Protocol
 
@@ -97,7 +97,8 @@ class TransformersRows:
         Rows whose sentence has ended are left, so that the others are read in less time. No row
         is moved by that, as none is by its company.
         """
-        said = [_Saying() for _ in asked]
+        known = frozenset() if self._end is None else self._end.words(token_ids)
+        said = [_Saying(self._end, known) for _ in asked]
         speaking = {row: said[row - 1] for row, one in enumerate(asked, start=1) if one}
         reader, rows, appended = self, 1 + len(asked), 0
         new: NewTokens = token_ids
@@ -113,7 +114,7 @@ class TransformersRows:
             appended += width_of(new) if reader is self else 0
             likely, tokens = found.max(dim=-1)
             for row, own in list(speaking.items()):
-                if not own.goes_on(int(tokens[row]), float(likely[row]), found[row], self._end):
+                if not own.goes_on(int(tokens[row]), float(likely[row]), found[row]):
                     del speaking[row]
             new = tokens[:, None]
         self.rewind(appended)
@@ -177,31 +178,35 @@ class TransformersRows:
 
 
 class _Saying:
-    """What one expert has said so far. Private."""
+    """What one expert has said so far. Private.
 
-    def __init__(self) -> None:
+    Args:
+        end: Where its sentence ends.
+        known: Words that are no news.
+    """
+
+    def __init__(self, end: SentenceEnd | None, known: Set[str]) -> None:
+        self._end = end
+        self._known = known
         self._tokens: list[int] = []
         self._log_probs: list[float] = []
         self._ends: list[float] = []
 
-    def goes_on(
-        self, token: int, log_prob: float, row: torch.Tensor, end: SentenceEnd | None
-    ) -> bool:
+    def goes_on(self, token: int, log_prob: float, row: torch.Tensor) -> bool:
         """Note a token; whether the sentence goes on.
 
         Args:
             token: The likeliest.
             log_prob: Its log-probability.
             row: Log-probabilities of all.
-            end: Where a sentence ends.
         """
         self._tokens.append(token)
         self._log_probs.append(log_prob)
-        if end is None:
+        if self._end is None:
             return True
         # A product of one row alone: its sum is the same in any company.
-        self._ends.append(float(row[end.indices.to(row.device)].logsumexp(dim=0)))
-        return end.at(self.so_far) is None
+        self._ends.append(float(row[self._end.indices.to(row.device)].logsumexp(dim=0)))
+        return self._end.at(self.so_far, self._known) is None
 
     @property
     def so_far(self) -> Continuation:

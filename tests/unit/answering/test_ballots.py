@@ -76,6 +76,31 @@ def test_a_document_that_lacks_the_words_of_the_question_has_no_vote(document, v
     assert (made.votes((), [said("nine days.")])[0] is not None) == votes
 
 
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "A visitor telephones: {}",
+        "Good evening! {}",
+        "{} Thank you so very much.",
+        "My colleague would like this printed. {} She sits in the cellar.",
+    ],
+)
+def test_words_around_a_question_are_not_what_it_asks_for(frame):
+    made = Ballots(
+        Letters(),
+        frame.format(QUESTION),
+        [["A refund takes nine days."], ["A visitor telephones, my colleague sits."]],
+        canonical_form,
+        lambda *_: -20.0,
+    )
+    assert made.asked == [True, False]
+
+
+def test_what_is_no_question_is_asked_for_as_a_whole():
+    made = Ballots(Letters(), "Refunds. Their time.", [["A refund"], ["Hi"]], canonical_form, None)
+    assert made.asked == [True, False]
+
+
 def test_a_question_of_small_words_asks_for_none():
     made = Ballots(Letters(), "Who are you?", [["Nine days."]], canonical_form, lambda *_: -20.0)
     assert sentences(made.votes((), [said("nine days.")])) == ["9 days"]

@@ -72,7 +72,7 @@ class Marks(SentenceEnd):
     def __init__(self, ends):
         super().__init__(frozenset(ends), {}, lambda ids: "")
 
-    def at(self, said):
+    def at(self, said, known=frozenset()):
         return next((at for at, token in enumerate(said.tokens) if token in self.tokens), None)
 
 

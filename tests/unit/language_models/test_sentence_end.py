@@ -55,6 +55,15 @@ def test_where_it_could_end_it_does():
         assert END.at(said(1, 2, 5, 2, ends=ends)) == at
 
 
+def test_where_it_says_nothing_new_it_goes_on():
+    known = END.words((2,))
+    assert known == {"refund"}
+    ends = (0.0, -0.5, -0.5, -0.5)
+    assert END.at(said(1, 2, 4, 2, ends=ends), known) == 3
+    assert END.at(said(1, 2, 4, 2, ends=ends)) == 2
+    assert END.at(said(2, 3, 5), known) == 1  # but at a mark, as it says so itself
+
+
 def test_nothing_ends_before_it_begins():
     assert END.at(said(1, 2, ends=(0.0, -math.inf))) is None
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpicl_rag.answering.content_words import content_words
+from dpicl_rag.language_models.content_words import content_words
 
 
 @pytest.mark.parametrize(
