@@ -52,7 +52,7 @@ from dpicl_rag.retrieval.count import NoisyCount
 
 DELTA = 1e-5
 EPSILONS = (8.0, 4.0, 2.0, 1.0)
-DOCUMENTS = (4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 26, 28, 32, 40, 44, 48, 64)
+DOCUMENTS = (4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 23, 24, 26, 28, 32, 35, 40, 44, 48, 64)
 UNIT_TOKENS = 256
 NAME_TOKENS = range(4, 10)
 SENTENCE_TOKENS = 16
@@ -298,11 +298,16 @@ def plans(epsilon: float) -> dict[str, tuple[Plan, float]]:
     }
 
 
-def agreement_plan(epsilon: float) -> Plan:
-    """The plan of an answer by agreement, search and support paid."""
+def agreement_plan(epsilon: float, booked: bool) -> Plan:
+    """The plan of an answer by agreement, search and support paid.
+
+    Args:
+        epsilon: Of the answer.
+        booked: Whether a ledger pays.
+    """
     config = PrivacyConfig.create(epsilon=epsilon, delta=DELTA, agreement="auto")
-    search = SHARES.counting(SHARES.search_beside_agreement * config.rho(booked=False))
-    return answer_plan(config, DIRECT, search)
+    search = SHARES.counting(SHARES.search_beside_agreement * config.rho(booked=booked))
+    return answer_plan(config, DIRECT, search, booked=booked)
 
 
 def make_cases(reader: Reader, corpus: Corpus, options: argparse.Namespace) -> list[Case]:
@@ -368,11 +373,13 @@ def price_all(
                 figures = bare.price(named[name][0], n, named[name][1])
                 by_need.append(Cell(name, case.disease, epsilon, n, *figures))
     votes = reader.votes(case)
-    for epsilon in EPSILONS:
-        ladder = agreement_plan(epsilon).ladder
-        for n in many:
-            good, _, rho = odds(ladder, votes[:n], lambda form: names(form, case.disease))
-            by_need.append(Cell("agreement, counts paid", case.disease, epsilon, n, good, rho))
+    for name, booked in (("agreement", False), ("agreement under a ledger", True)):
+        for epsilon in EPSILONS:
+            ladder = agreement_plan(epsilon, booked).ladder
+            for n in many:
+                good, _, rho = odds(ladder, votes[:n], lambda form: names(form, case.disease))
+                paid = f"{name}, counts paid"
+                by_need.append(Cell(paid, case.disease, epsilon, n, good, rho))
     for memory, reading in (("none", bare), ("the fact", known), ("a wrong one", wrong)):
         for epsilon in MEMORY_EPSILONS:
             plan, _ = settings[epsilon]["by need"]

@@ -2,9 +2,9 @@
 
 Greedy sentences differ in their tails: "A refund takes 9 working days", "... to reach your
 account", "... once we have booked it". So an expert is taken at its shortest: its sentence ends at
-the first place where an end is nearly as likely as what the expert goes on with, once it has said a
-word that the question has not: "The Breezer 2 has been renamed" could end there, and answers
-nothing. That follows from its own row and from public text and numbers alone.
+the first place where an end is nearly as likely as what the expert goes on with. But none ends
+before it has said a word that the question has not: "The Breezer 2 has been renamed" answers
+nothing yet. All that follows from the expert's own row and from public text and numbers alone.
 """
 
 from __future__ import annotations

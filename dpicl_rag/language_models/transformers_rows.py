@@ -112,9 +112,10 @@ class TransformersRows:
                 speaking = dict(enumerate(speaking.values()))
             found = reader._read_on(new, keep=1)[:, -1]
             appended += width_of(new) if reader is self else 0
-            likely, tokens = found.max(dim=-1)
+            tokens = found.argmax(dim=-1)
             for row, own in list(speaking.items()):
-                if not own.goes_on(int(tokens[row]), float(likely[row]), found[row]):
+                tokens[row] = own.say(int(tokens[row]), found[row])
+                if own.ended:
                     del speaking[row]
             new = tokens[:, None]
         self.rewind(appended)
@@ -192,21 +193,26 @@ class _Saying:
         self._log_probs: list[float] = []
         self._ends: list[float] = []
 
-    def goes_on(self, token: int, log_prob: float, row: torch.Tensor) -> bool:
-        """Note a token; whether the sentence goes on.
+    def say(self, token: int, row: torch.Tensor) -> int:
+        """The token that is said: the likeliest, or the likeliest that is no end before any news.
 
         Args:
             token: The likeliest.
-            log_prob: Its log-probability.
             row: Log-probabilities of all.
         """
+        if self._end is not None:
+            ends = self._end.indices.to(row.device)
+            # A sum over one row alone: it is the same in any company.
+            self._ends.append(float(row[ends].logsumexp(dim=0)))
+            if token in self._end.tokens and not self._end.words(self._tokens) - self._known:
+                token = int(row.index_fill(0, ends, -torch.inf).argmax())
         self._tokens.append(token)
-        self._log_probs.append(log_prob)
-        if self._end is None:
-            return True
-        # A product of one row alone: its sum is the same in any company.
-        self._ends.append(float(row[self._end.indices.to(row.device)].logsumexp(dim=0)))
-        return self._end.at(self.so_far, self._known) is None
+        self._log_probs.append(float(row[token]))
+        return token
+
+    @property
+    def ended(self) -> bool:
+        return self._end is not None and self._end.at(self.so_far, self._known) is not None
 
     @property
     def so_far(self) -> Continuation:

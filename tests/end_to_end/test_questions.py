@@ -7,7 +7,9 @@ import pytest
 from typer.main import get_command
 
 from dpicl_rag.accounting import epsilon_to_rho
+from dpicl_rag.accounting.shares import SHARES
 from dpicl_rag.cli import app
+from dpicl_rag.configuration import PrivacyConfig
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "questions.md").read_text(encoding="utf-8")
@@ -21,21 +23,29 @@ def rows(text: str, first: str) -> list[list[str]]:
     return [cells[0], *cells[2:]]
 
 
+def price(epsilon: float) -> float:
+    """Rho of an answer under a ledger, by the public bound."""
+    return PrivacyConfig.create(epsilon=epsilon, agreement="auto").rho(booked=True)
+
+
 def test_a_budget_pays_for_as_many_answers_as_the_accounting_says():
     (_, *epsilons), *budgets = rows(TEXT, r"budget \ epsilon of an answer")
     assert len(budgets) == 3
     for budget, *answers in budgets:
-        whole = epsilon_to_rho(float(budget), 1e-5)
-        paid = [int(whole / epsilon_to_rho(float(epsilon), 1e-5)) for epsilon in epsilons]
+        whole = epsilon_to_rho(float(budget), SHARES.beside_pool(1e-5))
+        paid = [int(whole / price(float(epsilon))) for epsilon in epsilons]
         assert list(map(int, answers)) == paid
 
 
 def test_as_many_units_must_agree_as_were_measured():
-    _, agreeing = rows(TEXT, "epsilon of an answer")
-    (measured,) = [row for row in rows(MEASURED, "documents for P 0.9") if "counts paid" in row[0]]
-    assert [re.match(r"[a-z ]*\d*", cell)[0].strip() for cell in measured[1:]] == [
-        cell.removesuffix(" than 64") for cell in agreeing[1:]
-    ]
+    _, *said = rows(TEXT, "epsilon of an answer")
+    measured = [row for row in rows(MEASURED, "documents for P 0.9") if "counts paid" in row[0]]
+    told = {row[0]: row[1:] for row in measured}
+    ways = ("agreement, counts paid", "agreement under a ledger, counts paid", "by need, counts paid")
+    for way, (_, *agreeing) in zip(ways, said, strict=True):
+        assert [re.match(r"[a-z ]*\d*", cell)[0].strip() for cell in told[way]] == [
+            cell.removesuffix(" than 64") for cell in agreeing
+        ]
 
 
 @pytest.mark.parametrize("option", sorted(set(re.findall(r"--[a-z][a-z-]+", TEXT))))

@@ -67,10 +67,17 @@ def test_rows_stay_as_they_were(model):
 
 
 class Marks(SentenceEnd):
-    """A sentence ends at some tokens of the made-up vocabulary."""
+    """A sentence ends at some tokens of the made-up vocabulary; what is silent is no news."""
 
-    def __init__(self, ends):
+    def __init__(self, ends, silent=None):
         super().__init__(frozenset(ends), {}, lambda ids: "")
+        self._silent = silent
+
+    def words(self, token_ids):
+        if tuple(token_ids) == tuple(SUFFIX):
+            return frozenset()
+        news = self._silent is None or {*token_ids} - {*self._silent}
+        return frozenset(["news"] if news else [])
 
     def at(self, said, known=frozenset()):
         return next((at for at, token in enumerate(said.tokens) if token in self.tokens), None)
@@ -79,6 +86,23 @@ class Marks(SentenceEnd):
 def ending(rows, ends):
     rows._end = Marks(ends)
     return rows
+
+
+def test_no_sentence_ends_before_it_says_something_new(model):
+    own = inputs(9)
+    whole = read(model, own).continue_each(SUFFIX, MOST, all_of(own))
+    at = next(at for at, one in enumerate(whole) if one.tokens[0] != one.tokens[1])
+    first = whole[at].tokens[:2]
+    rows = read(model, own)
+    rows._end = Marks(first[1:], silent=first[:1])
+    held = rows.continue_each(SUFFIX, MOST, all_of(own))[at]
+    rows = read(model, own)
+    rows._end = Marks(first[1:])
+    assert rows.continue_each(SUFFIX, MOST, all_of(own))[at].tokens == first
+    assert held.tokens[0] == first[0]
+    assert held.tokens[1] != first[1]
+    assert len(held.tokens) > 2
+    assert held.log_probs[1] < whole[at].log_probs[1]
 
 
 def test_a_row_whose_sentence_has_ended_is_read_no_further(model, monkeypatch):
