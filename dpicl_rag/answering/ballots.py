@@ -9,7 +9,6 @@ the expert's own unit and of public things.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 
@@ -24,10 +23,11 @@ from dpicl_rag.language_models.sentence_end import Continuation
 from dpicl_rag.language_models.tokenizer import Tokenizer, sentence_end_of
 from dpicl_rag.prompts import Prompt
 
-_ABOUT = 0.5
+_ABOUT = 0.25
 """Of the question's words, the least part that a document must have (benchmarks/README.md)."""
 
-_PART = re.compile(r"(?<=[.!?:])\s+")
+_ABOUT_WORDS = 2
+"""The same as a number, where the question has so many."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -70,7 +70,6 @@ class Ballots:
         self.end = sentence_end_of(tokenizer)
         self._tokenizer = tokenizer
         self._asked = content_words(question)
-        self._about = content_words(asking_part(question))
         # A form of one's own is the only one.
         self._shortens = form is canonical_form and not asks_how(question)
         self._documents = [_words_of(own) for own in passages]
@@ -84,8 +83,8 @@ class Ballots:
     @property
     def asked(self) -> list[bool]:
         """Which experts are asked: those whose document has words of the question. Private."""
-        least = _ABOUT * len(self._about)
-        return [len(self._about & words) >= least for words in self._documents]
+        least = max(_ABOUT * len(self._asked), min(_ABOUT_WORDS, len(self._asked)))
+        return [len(self._asked & words) >= least for words in self._documents]
 
     def votes(self, before: Sequence[int], said: Sequence[Continuation]) -> list[Ballot | None]:
         """The vote of each expert, or None.
@@ -146,16 +145,6 @@ def ballots_of(
     """What reads the sentences of experts, see `Ballots`."""
     bare = BareModel(model, prompt, config.max_tokens)
     return Ballots(model.tokenizer, question, passages, form, bare.log_prob, config.stop)
-
-
-def asking_part(question: str) -> str:
-    """The sentences that ask, where any do; of "A lady writes: When do you open? Bye." the second.
-
-    Args:
-        question: Public text.
-    """
-    parts = [part for part in _PART.split(question) if part.rstrip().endswith("?")]
-    return " ".join(parts) or question
 
 
 def _words_of(passages: Sequence[str]) -> frozenset[str]:

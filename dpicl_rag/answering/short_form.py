@@ -38,6 +38,10 @@ def short_form(form: str, asked: frozenset[str]) -> str:
     # The first word has a capital anyhow.
     if 0 in kept and not (_has_digit(words[0]) or words[0][1:].lower() != words[0][1:]):
         kept -= set() if 1 in kept and words[1][1:].islower() else {0}
+    for at in range(1, len(words)):
+        # "Tallow Street" is the name, also where a street was asked for.
+        if at - 1 in kept and words[at][:1].isupper() and not _has_digit(words[at - 1]):
+            kept |= set() if words[at].casefold() in FUNCTION_WORDS else {at}
     for at in sorted(at for at in kept if _has_digit(words[at])):
         for after in range(at + 1, min(at + 1 + _WITH_NUMBER, len(words))):
             if words[after].casefold() in FUNCTION_WORDS:

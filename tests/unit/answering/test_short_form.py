@@ -28,6 +28,11 @@ REFUND, NAME = "After how many days does a refund arrive?", "What is the Breezer
         (NAME, "GALEHOP is the code", "GALEHOP"),
         ("What time does it open?", "The warehouse opens at 06:40 in the morning", "6:40"),
         ("Who has the fleet?", "Ilse Farquar looks after it", "Ilse Farquar"),
+        (
+            "In which street is it?",
+            "It is in Tallow Street, near the Old Port",
+            "Tallow Street Old Port",
+        ),
         ("On which day?", "We take stock on March 3rd", "3 March"),
         # The first word has a capital anyhow.
         ("What does it eat?", "Moss is all it eats", "Moss is all it eats"),
