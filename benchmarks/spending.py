@@ -447,9 +447,8 @@ def plot(cells: Sequence[Cell], file: Path) -> None:
 
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 4), layout="constrained")
     documents = sorted({cell.documents for cell in cells})
-    styles = dict(
-        zip(dict.fromkeys(cell.setting for cell in cells), (":", "-", "--", "-."), strict=True)
-    )
+    settings = dict.fromkeys(cell.setting for cell in cells)
+    styles = dict(zip(settings, (":", "-", "--", "-.", (0, (1, 3))), strict=True))
     for colour, epsilon in enumerate(EPSILONS):
         for setting, style in styles.items():
             found = [means(cells, setting, epsilon, n) for n in documents]
