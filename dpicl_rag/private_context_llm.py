@@ -17,6 +17,7 @@ from dpicl_rag.answering.answers import (
     PrivateStream,
     in_worker,
 )
+from dpicl_rag.answering.asking_part import asking_part
 from dpicl_rag.answering.async_stream import AsyncPrivateStream
 from dpicl_rag.answering.ballots import ballots_of
 from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form
@@ -256,11 +257,13 @@ class PrivateContextLLM(NoOrdinaryModel):
             )
         whole = None
         if plan.ladder and gathered.thresholds:
+            brief = asking_part(question)
             whole = WholeAnswer(
                 plan.ladder,
                 spend,
                 self._randomness,
                 show=partial(shown_form, question=question, begins=not self.template.answer_prefix),
+                brief=None if brief == question else self._prompt(brief),
                 sentences=config.sentences,
                 most=config.max_tokens,
                 # Of experts that cannot carry a word, what is drawn would be refused.

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 
+from dpicl_rag.answering.asking_part import asking_part
 from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form, first_sentence
 from dpicl_rag.answering.prompt_rows import BareModel
 from dpicl_rag.answering.short_form import asks_how, short_form
@@ -70,6 +71,7 @@ class Ballots:
         self.end = sentence_end_of(tokenizer)
         self._tokenizer = tokenizer
         self._asked = content_words(question)
+        self._about = {self._asked, content_words(asking_part(question))}
         # A form of one's own is the only one.
         self._shortens = form is canonical_form and not asks_how(question)
         self._documents = [_words_of(own) for own in passages]
@@ -83,8 +85,7 @@ class Ballots:
     @property
     def asked(self) -> list[bool]:
         """Which experts are asked: those whose document has words of the question. Private."""
-        least = max(_ABOUT * len(self._asked), min(_ABOUT_WORDS, len(self._asked)))
-        return [len(self._asked & words) >= least for words in self._documents]
+        return [any(_has(words, about) for about in self._about) for words in self._documents]
 
     def votes(self, before: Sequence[int], said: Sequence[Continuation]) -> list[Ballot | None]:
         """The vote of each expert, or None.
@@ -145,6 +146,11 @@ def ballots_of(
     """What reads the sentences of experts, see `Ballots`."""
     bare = BareModel(model, prompt, config.max_tokens)
     return Ballots(model.tokenizer, question, passages, form, bare.log_prob, config.stop)
+
+
+def _has(words: Set[str], about: Set[str]) -> bool:
+    """Whether a document has enough of a question's words."""
+    return len(about & words) >= max(_ABOUT * len(about), min(_ABOUT_WORDS, len(about)))
 
 
 def _words_of(passages: Sequence[str]) -> frozenset[str]:

@@ -9,6 +9,7 @@ agreement").
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 
 import torch
 
@@ -32,6 +33,7 @@ class WholeAnswer:
         spend: Pays for them, and says which experts can.
         randomness: Where their noise comes from.
         show: The text of a released form.
+        brief: The prompt of a question's part that asks, where it says more; see `asking_part`.
         sentences: Most sentences.
         most: Tokens of the answer at most, and so of what each expert says. Public.
         alone: Whether no token is drawn where experts do not agree.
@@ -48,6 +50,7 @@ class WholeAnswer:
         randomness: Randomness,
         *,
         show: Callable[[str], str],
+        brief: Prompt | None,
         sentences: int,
         most: int,
         alone: bool,
@@ -58,6 +61,7 @@ class WholeAnswer:
         self._spend = spend
         self._randomness = randomness
         self._show = show
+        self._brief = brief
         self._sentences = sentences
         self._most = most
 
@@ -82,7 +86,8 @@ class WholeAnswer:
             if not left:
                 return
             said = rows.continue_each(before, left, ballots.asked)
-            found = self._count(ballots.votes(before, said))
+            votes = ballots.votes(before, said)
+            found = self._count(votes, partial(self._asked_again, rows, ballots, votes, released))
             if found is None:
                 return
             self.agreed = self.agreed or found
@@ -92,19 +97,44 @@ class WholeAnswer:
             released += tokens
             yield from tokens
 
-    def _count(self, votes: Sequence[Ballot | None]) -> Agreed | None:
+    def _asked_again(
+        self,
+        rows: SpeakingRows,
+        ballots: Ballots,
+        votes: Sequence[Ballot | None],
+        released: Sequence[int],
+    ) -> Sequence[Ballot | None]:
+        """The votes, and those of experts that had none once they hear the part that asks."""
+        if self._brief is None:
+            return votes
+        before = (*self._brief.suffix, *released)
+        silent = [one and vote is None for one, vote in zip(ballots.asked, votes, strict=True)]
+        said = rows.continue_each(before, self._most - len(released), silent)
+        others = ballots.votes(before, said)
+        return [vote or other for vote, other in zip(votes, others, strict=True)]
+
+    def _count(
+        self, votes: Sequence[Ballot | None], ask_again: Callable[[], Sequence[Ballot | None]]
+    ) -> Agreed | None:
         """The first agreement on the ladder, every step of it paid for before it is drawn.
 
         Whole sentences are counted at the first step. Where they differ, names and numbers may
-        not; so these are counted at the later ones.
+        not; so these are counted at the later ones, and of all experts that have a vote by then.
         """
-        whole = [None if vote is None else vote.sentence for vote in votes]
-        short = [None if vote is None else vote.short for vote in votes]
-        for step in self._ladder:
+        first, *later = self._ladder
+        if later:
+            if not self._spend.can_count(first.rho):
+                return None
+            found = self._draw(first, [None if one is None else one.sentence for one in votes])
+            if found is not None:
+                return found
+        short = None
+        for step in later or [first]:
             if not self._spend.can_count(step.rho):
                 return None
-            cheapest = step is self._ladder[0] and len(self._ladder) > 1
-            found = self._draw(step, whole if cheapest else short)
+            if short is None:
+                short = [None if one is None else one.short for one in ask_again()]
+            found = self._draw(step, short)
             if found is not None:
                 return found
         return None

@@ -24,6 +24,7 @@ from dpicl_rag.accounting.shares import SHARES
 from dpicl_rag.answering import plan
 from dpicl_rag.answering.privacy_filters import FixedFilter, IndividualFilter
 from dpicl_rag.auditing import SyntheticModel
+from dpicl_rag.auditing.worst_models import SyntheticRows
 from dpicl_rag.mechanisms.agreement import Agreed, Agreement
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
@@ -119,7 +120,7 @@ class Earlier:
         return list(self.texts)
 
 
-def views(trace, words, unit=None, questions=1, likely=LIKELY, **settings):
+def views(trace, words, unit=None, questions=1, likely=LIKELY, question="how?", **settings):
     """Distribution of all that is released, and of what unit ``u`` paid; and the delta booked."""
     model = SyntheticModel(SIZE, speech, frozenset({END}))
     said = [Document(f"says {word}", f"other {at}") for at, word in enumerate(words)]
@@ -141,7 +142,7 @@ def views(trace, words, unit=None, questions=1, likely=LIKELY, **settings):
         llm._ledger = Books()
         seen = []
         for _ in range(questions):
-            answer = llm.answer("how?", corpus)
+            answer = llm.answer(question, corpus)
             seen.append((answer.text, answer.by, answer.supported, answer.agreeing))
             earlier.texts.append(answer.text)
         deltas.add(spent["delta"])
@@ -187,6 +188,26 @@ def test_two_steps_are_reached_and_so_are_tokens(trace, accounting):
     assert steps == {1, 2}
     assert {view[1][1] for view, _ in found} == {"agreement", "tokens"}
     assert delta <= 0.005
+
+
+@pytest.mark.parametrize("unit", ["a", "c"])
+def test_experts_that_are_asked_twice_have_one_vote(trace, monkeypatch, unit):
+    """What chatter lets them say is nothing, so their vote comes at the second count."""
+    honest = SyntheticRows.continue_each
+
+    def continue_each(self, token_ids, most, asked):
+        chatter = b"Hello" in bytes(token_ids)
+        hears = [
+            one and not (chatter and text[-1:] in "ac")
+            for one, text in zip(asked, self._texts[1:], strict=True)
+        ]
+        return honest(self, token_ids, most, hears)
+
+    monkeypatch.setattr(SyntheticRows, "continue_each", continue_each)
+    settings = {"agreement": "only", "question": "Hello. how?"}
+    short, beyond = worst(trace, OTHERS, unit, accounting="individual", **settings)
+    assert short <= 1e-9
+    assert beyond <= 1e-12
 
 
 @BOTH

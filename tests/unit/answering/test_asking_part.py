@@ -1,0 +1,30 @@
+"""The part of a question that asks."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpicl_rag.answering.asking_part import asking_part
+
+
+@pytest.mark.parametrize(
+    ("question", "part"),
+    [
+        ("When do you open?", "When do you open?"),
+        ("I pass by. How early do you open? Thank you.", "How early do you open?"),
+        ("A lady writes: When do you open?", "When do you open?"),
+        ("May I come? And when?  Bye!", "May I come? And when?"),
+        ("Tell me when you open.", "Tell me when you open."),
+        ("Is it 6:40 or 7.10?", "Is it 6:40 or 7.10?"),
+        ("", ""),
+    ],
+)
+def test_sentences_that_ask(question, part):
+    assert asking_part(question) == part
+
+
+@given(st.text())
+def test_no_text_is_an_error_and_a_part_asks_all_that_it_asks(question):
+    part = asking_part(question)
+    assert part == question or part.count("?") == question.count("?") or "?" in part
+    assert asking_part(part) == part
