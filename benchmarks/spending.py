@@ -19,10 +19,10 @@ import math
 import random
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median
 
 import platformdirs
 import torch
@@ -411,21 +411,29 @@ def means(cells: Sequence[Cell], setting: str, epsilon: float, n: int) -> tuple[
     return mean(c.probability for c in found), mean(c.rho for c in found)
 
 
+def _enough(cells: Sequence[Cell], middle: Callable[[Iterable[float]], float]) -> str:
+    """From how many documents on P is enough, of one setting and epsilon."""
+    least = "more"
+    for n in sorted({cell.documents for cell in cells}, reverse=True):
+        if middle(cell.probability for cell in cells if cell.documents == n) < ENOUGH:
+            break
+        least = str(n)
+    return least
+
+
 def enough_table(cells: Sequence[Cell]) -> Table:
-    """The least number of documents measured from which on P is enough."""
-    table = Table(title=f"documents needed for P {ENOUGH:g}", title_justify="left")
+    """The least number of documents measured from which on P is enough: mean, and median name."""
+    table = Table(
+        title=f"documents needed for P {ENOUGH:g}: at the mean of the names (at the median name)",
+        title_justify="left",
+    )
     for name in ("", *(f"epsilon {epsilon:g}" for epsilon in EPSILONS)):
         table.add_column(name)
-    documents = sorted({cell.documents for cell in cells}, reverse=True)
     for setting in dict.fromkeys(cell.setting for cell in cells):
         row = []
         for epsilon in EPSILONS:
-            least = "more"
-            for n in documents:
-                if means(cells, setting, epsilon, n)[0] < ENOUGH:
-                    break
-                least = str(n)
-            row.append(least)
+            own = [c for c in cells if (c.setting, c.epsilon) == (setting, epsilon)]
+            row.append(f"{_enough(own, mean)} ({_enough(own, median)})")
         table.add_row(setting, *row)
     return table
 
