@@ -17,7 +17,6 @@ from dpicl_rag.answering.answers import (
     PrivateStream,
     in_worker,
 )
-from dpicl_rag.answering.asking_part import asking_part
 from dpicl_rag.answering.async_stream import AsyncPrivateStream
 from dpicl_rag.answering.ballots import ballots_of
 from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form
@@ -27,13 +26,12 @@ from dpicl_rag.answering.few_units import warn_of_few_units
 from dpicl_rag.answering.label_draw import draw_label
 from dpicl_rag.answering.plan import answer_plan, label_plan, priced_search, with_agreement
 from dpicl_rag.answering.prompt_rows import bare_log_probs
-from dpicl_rag.answering.proposals import as_before, propose
+from dpicl_rag.answering.proposals import proposal_for
 from dpicl_rag.answering.reading_ahead import read_ahead
 from dpicl_rag.answering.remembered import form_of, released_before
 from dpicl_rag.answering.settlement import Settlement
-from dpicl_rag.answering.shown_form import shown_form
 from dpicl_rag.answering.support import Support
-from dpicl_rag.answering.whole_answers import WholeAnswer
+from dpicl_rag.answering.whole_answers import whole_answer
 from dpicl_rag.configuration import PrivacyConfig, Settings
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError
@@ -213,20 +211,15 @@ class PrivateContextLLM(NoOrdinaryModel):
         known = self._knowledge.recall(question)
         informed = model.digest(known, allowance)
         reader = copying(self.model, config.copy_bias, public=bool(informed))
-        proposal = None
+        proposal, sought = None, question
         if informed and not fresh and config.unsupported != "ignore":
-            proposal = propose(
-                model, reader, prompt, informed, max_tokens=config.max_tokens, stop=config.stop
-            )
-        sought = question
-        if proposal is not None and config.agreement != "off" and memory is not None:
-            proposal, sought = as_before(
-                proposal,
+            proposal, sought = proposal_for(
                 question,
-                memory.nearest(question),
+                () if memory is None else memory.nearest(question),
                 model,
+                reader,
                 self._prompt,
-                allowance,
+                informed,
                 config,
                 start=self.template.answer_prefix,
             )
@@ -255,21 +248,15 @@ class PrivateContextLLM(NoOrdinaryModel):
                 found=gathered.count,
                 bare=(lambda ids: sum(bare_log_probs(model, prompt, ids))) if informed else None,
             )
-        whole = None
-        if plan.ladder and gathered.thresholds:
-            brief = asking_part(question)
-            whole = WholeAnswer(
-                plan.ladder,
-                spend,
-                self._randomness,
-                show=partial(shown_form, question=question, begins=not self.template.answer_prefix),
-                brief=None if brief == question else self._prompt(brief),
-                sentences=config.sentences,
-                most=config.max_tokens,
-                # Of experts that cannot carry a word, what is drawn would be refused.
-                alone=plan.only_agreement
-                or (config.unsupported == "refuse" and gathered.mechanism.rho == 0),
-            )
+        whole = whole_answer(
+            question,
+            self._prompt,
+            plan=plan,
+            gathered=gathered,
+            randomness=self._randomness,
+            config=config,
+            start=self.template.answer_prefix,
+        )
         # Begins when the first piece is asked for, inside the stream's own clean-up.
         tokens = generate(
             model=reader,

@@ -39,6 +39,37 @@ class Proposal:
     suffix: tuple[int, ...]
 
 
+def proposal_for(
+    question: str,
+    nearest: Sequence[Entry],
+    model: LanguageModel,
+    informed_model: LanguageModel,
+    prompt_for: Callable[[str], Prompt],
+    informed: Input,
+    config: PrivacyConfig,
+    *,
+    start: str,
+) -> tuple[Proposal | None, str]:
+    """What is proposed to the documents, if anything is, and the words to search with. Public.
+
+    Args:
+        question: Public text.
+        nearest: What was released before, the nearest question first.
+        model: Reads no knowledge.
+        informed_model: The same model, as it reads public knowledge.
+        prompt_for: Public text around a document, for a question.
+        informed: The knowledge.
+        config: Public settings.
+        start: Words that every answer begins with.
+    """
+    prompt, most = prompt_for(question), config.max_tokens
+    proposal = propose(model, informed_model, prompt, informed, max_tokens=most, stop=config.stop)
+    if proposal is None or config.agreement == "off":
+        return proposal, question
+    allowance = prompt.allowance(model, config.unit_tokens, most)
+    return as_before(proposal, question, nearest, model, prompt_for, allowance, config, start=start)
+
+
 def propose(
     model: LanguageModel,
     informed_model: LanguageModel,

@@ -13,9 +13,14 @@ from functools import partial
 
 import torch
 
+from dpicl_rag.answering.asking_part import asking_part
 from dpicl_rag.answering.ballots import Ballot, Ballots
+from dpicl_rag.answering.experts import Gathered
 from dpicl_rag.answering.ladder import Ladder
+from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.privacy_filters import AnswerFilter
+from dpicl_rag.answering.shown_form import shown_form
+from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.language_models.base import SpeakingRows
 from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.mechanisms.agreement import Agreed, Agreement
@@ -23,6 +28,44 @@ from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.prompts import Prompt
 
 _END = "."
+
+
+def whole_answer(
+    question: str,
+    prompt_for: Callable[[str], Prompt],
+    *,
+    plan: Plan,
+    gathered: Gathered,
+    randomness: Randomness,
+    config: PrivacyConfig,
+    start: str,
+) -> WholeAnswer | None:
+    """What asks experts for whole sentences; None where the plan counts none, or no pool pays.
+
+    Args:
+        question: Public text.
+        prompt_for: Public text around a document, for a question.
+        plan: Of the answer.
+        gathered: The experts, and how they pay.
+        randomness: Where noise comes from.
+        config: Public settings.
+        start: Words that every answer begins with.
+    """
+    if not plan.ladder or not gathered.thresholds:
+        return None
+    brief = asking_part(question)
+    return WholeAnswer(
+        plan.ladder,
+        gathered.spend,
+        randomness,
+        show=partial(shown_form, question=question, begins=not start),
+        brief=None if brief == question else prompt_for(brief),
+        sentences=config.sentences,
+        most=config.max_tokens,
+        # Of experts that cannot carry a word, what is drawn would be refused.
+        alone=plan.only_agreement
+        or (config.unsupported == "refuse" and gathered.mechanism.rho == 0),
+    )
 
 
 class WholeAnswer:
