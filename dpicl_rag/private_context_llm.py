@@ -18,7 +18,7 @@ from dpicl_rag.answering.answers import (
     in_worker,
 )
 from dpicl_rag.answering.async_stream import AsyncPrivateStream
-from dpicl_rag.answering.ballots import ballots_of
+from dpicl_rag.answering.ballots import ballots_of, naming
 from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form
 from dpicl_rag.answering.decoding import generate
 from dpicl_rag.answering.experts import OpenAccount, gather, one_each
@@ -222,6 +222,7 @@ class PrivateContextLLM(NoOrdinaryModel):
                 informed,
                 config,
                 start=self.template.answer_prefix,
+                form=self._form,
             )
         booked, proposed = self._ledger is not None, proposal is not None
         retriever = priced_search(config, retriever, booked=booked, proposed=proposed)
@@ -257,6 +258,18 @@ class PrivateContextLLM(NoOrdinaryModel):
             config=config,
             start=self.template.answer_prefix,
         )
+        ballots = partial(
+            ballots_of, model, passages=gathered.passages, config=config, form=self._form
+        )
+        names = None
+        if proposal is not None and proposal.named is not None:
+            names = partial(
+                naming,
+                key=proposal.named,
+                before=proposal.suffix,
+                most=config.max_tokens,
+                ballots=partial(ballots, self._prompt(proposal.question), proposal.question),
+            )
         # Begins when the first piece is asked for, inside the stream's own clean-up.
         tokens = generate(
             model=reader,
@@ -267,9 +280,8 @@ class PrivateContextLLM(NoOrdinaryModel):
             block_tokens=config.block_tokens,
             support=support,
             whole=whole,
-            ballots=partial(
-                ballots_of, model, prompt, question, gathered.passages, config, self._form
-            ),
+            ballots=partial(ballots, prompt, question),
+            naming=names,
             informed=informed,
             on_progress=on_progress,
         )

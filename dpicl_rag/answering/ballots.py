@@ -12,13 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 
+import torch
+
 from dpicl_rag.answering.asking_part import asking_part
 from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form, first_sentence
 from dpicl_rag.answering.prompt_rows import BareModel
 from dpicl_rag.answering.short_form import asks_how, short_form
 from dpicl_rag.answering.support import supports
 from dpicl_rag.configuration import PrivacyConfig
-from dpicl_rag.language_models.base import LanguageModel
+from dpicl_rag.language_models.base import LanguageModel, SpeakingRows
 from dpicl_rag.language_models.content_words import content_words
 from dpicl_rag.language_models.sentence_end import Continuation
 from dpicl_rag.language_models.tokenizer import Tokenizer, sentence_end_of
@@ -146,6 +148,28 @@ def ballots_of(
     """What reads the sentences of experts, see `Ballots`."""
     bare = BareModel(model, prompt, config.max_tokens)
     return Ballots(model.tokenizer, question, passages, form, bare.log_prob, config.stop)
+
+
+def naming(
+    rows: SpeakingRows,
+    *,
+    key: str,
+    before: Sequence[int],
+    most: int,
+    ballots: Callable[[], Ballots],
+) -> torch.Tensor:
+    """Which experts vote for names and numbers that are known: bool [n]. Private.
+
+    Args:
+        rows: The public row and the experts; they stand where they stood, afterwards.
+        key: The names and numbers.
+        before: Tokens between a document and what its expert says.
+        most: Tokens that each says at most.
+        ballots: Reads what they say.
+    """
+    made = ballots()
+    votes = made.votes(before, rows.continue_each(before, most, made.asked))
+    return torch.tensor([vote is not None and vote.short == key for vote in votes])
 
 
 def _has(words: Set[str], about: Set[str]) -> bool:

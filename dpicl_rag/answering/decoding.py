@@ -12,7 +12,7 @@ from dpicl_rag.answering.ballots import Ballots
 from dpicl_rag.answering.experts import Gathered
 from dpicl_rag.answering.privacy_filters import Filter
 from dpicl_rag.answering.prompt_rows import read
-from dpicl_rag.answering.support import Support
+from dpicl_rag.answering.support import Naming, Support
 from dpicl_rag.answering.whole_answers import WholeAnswer
 from dpicl_rag.errors import EngineUnavailableError
 from dpicl_rag.language_models.base import (
@@ -41,6 +41,7 @@ def generate(
     support: Support | None = None,
     whole: WholeAnswer | None = None,
     ballots: Callable[[], Ballots] | None = None,
+    naming: Naming | None = None,
     informed: Input | None = None,
     on_progress: Progress | None = None,
 ) -> Generator[int, None, None]:
@@ -56,6 +57,7 @@ def generate(
         support: Hears every token that is drawn; its proposal is put to the documents first.
         whole: Asks experts for whole sentences before a token is drawn.
         ballots: Makes what reads their sentences; needed for them.
+        naming: Which experts name what is proposed, see `Support.confirms`.
         informed: What the public row reads, see `read`.
         on_progress: Called with the part of the documents that is read, 0 to 1.
 
@@ -69,7 +71,7 @@ def generate(
     reading = partial(read, model, prompt, room=max_tokens + longer, informed=informed)
     with enough_memory():
         rows, draft = reading(gathered.inputs, on_progress=on_progress), None
-        if support is not None and proposal is not None and support.confirms(rows):
+        if support is not None and proposal is not None and support.confirms(rows, naming):
             yield from proposal.tokens
             return
         if whole is not None and ballots is not None:

@@ -6,7 +6,9 @@ one noisy count says whether most of them support it (`Support.confirms`). That 
 the answer costs; where it falls short, tokens are drawn as usual.
 
 A question in other words is often one that a small model reads less well. Where the public row
-gives the answer that was released before, the documents are asked what they were asked then.
+gives the answer that was released before, the documents are asked what they were asked then. If
+that was names and numbers alone, which are unlikely to experts that say sentences, each says its
+sentence by itself, and those that name the same are counted.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form
 from dpicl_rag.answering.prompt_rows import bare_log_probs, read
+from dpicl_rag.answering.short_form import key_of
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.knowledge.entry import Entry
 from dpicl_rag.language_models.base import Input, LanguageModel
@@ -32,11 +36,16 @@ class Proposal:
         bare: Log-probability of each to the public row that reads no knowledge: support is what
             documents add to that.
         suffix: What stands between the documents and it.
+        question: What the documents are asked.
+        named: The names and numbers that experts are to say by themselves; None where they read
+            the tokens.
     """
 
     tokens: tuple[int, ...]
     bare: tuple[float, ...]
     suffix: tuple[int, ...]
+    question: str = ""
+    named: str | None = None
 
 
 def proposal_for(
@@ -49,6 +58,7 @@ def proposal_for(
     config: PrivacyConfig,
     *,
     start: str,
+    form: CanonicalForm,
 ) -> tuple[Proposal | None, str]:
     """What is proposed to the documents, if anything is, and the words to search with. Public.
 
@@ -61,13 +71,16 @@ def proposal_for(
         informed: The knowledge.
         config: Public settings.
         start: Words that every answer begins with.
+        form: Canonical form of an answer.
     """
     prompt, most = prompt_for(question), config.max_tokens
     proposal = propose(model, informed_model, prompt, informed, max_tokens=most, stop=config.stop)
     if proposal is None or config.agreement == "off":
         return proposal, question
     allowance = prompt.allowance(model, config.unit_tokens, most)
-    return as_before(proposal, question, nearest, model, prompt_for, allowance, config, start=start)
+    return as_before(
+        proposal, question, nearest, model, prompt_for, allowance, config, start=start, form=form
+    )
 
 
 def propose(
@@ -105,6 +118,7 @@ def as_before(
     config: PrivacyConfig,
     *,
     start: str,
+    form: CanonicalForm = canonical_form,
 ) -> tuple[Proposal, str]:
     """The earlier answer in a proposal's place if it says the same, and the words to search with.
 
@@ -119,6 +133,7 @@ def as_before(
         allowance: Tokens that an expert reads of its unit.
         config: Public settings.
         start: Words that every answer begins with.
+        form: Canonical form of an answer.
     """
     if not nearest:
         return proposal, question
@@ -127,31 +142,39 @@ def as_before(
     # Documents are read before it is known which question they answer.
     if prompt.allowance(model, config.unit_tokens, config.max_tokens) >= allowance:
         released = earlier.answer.removeprefix(start).strip()
-        asked = content_words(question) | content_words(earlier.question)
-        proposal = _released_then(proposal, released, asked, model, prompt, config.max_tokens)
+        if _says_the_same(proposal, released, question, earlier.question, model):
+            proposal = _released_then(
+                proposal, released, earlier.question, form, model, prompt, config.max_tokens
+            )
     return proposal, f"{question} {earlier.question}"
+
+
+def _says_the_same(
+    proposal: Proposal, released: str, question: str, earlier: str, model: LanguageModel
+) -> bool:
+    """Whether a proposal and what was released have the same words, but for those asked with."""
+    tokenizer, asked = model.tokenizer, content_words(question) | content_words(earlier)
+    proposed = tokenizer.decode([t for t in proposal.tokens if t not in tokenizer.stop_tokens])
+    return content_words(proposed) - asked == content_words(released) - asked
 
 
 def _released_then(
     proposal: Proposal,
     released: str,
-    asked: frozenset[str],
+    question: str,
+    form: CanonicalForm,
     model: LanguageModel,
     prompt: Prompt,
     max_tokens: int,
 ) -> Proposal:
-    tokenizer = model.tokenizer
-    proposed = tokenizer.decode([t for t in proposal.tokens if t not in tokenizer.stop_tokens])
-    if content_words(proposed) - asked != content_words(released) - asked:
-        return proposal
-    tokens = proposal.tokens
-    # Experts say sentences, so names and numbers alone are unlikely to them.
-    if not FUNCTION_WORDS.isdisjoint(released.casefold().split()):
-        ends = sorted(tokenizer.stop_tokens)[:1]
-        tokens = (*tokenizer.encode(f"{prompt.lead}{released}"), *ends)
+    tokenizer, named = model.tokenizer, None
+    if FUNCTION_WORDS.isdisjoint(released.casefold().split()):
+        named = key_of(released, question, form)
+    tokens = (*tokenizer.encode(f"{prompt.lead}{released}"), *sorted(tokenizer.stop_tokens)[:1])
     if len(tokens) > max_tokens:
         return proposal
-    return Proposal(tokens, tuple(bare_log_probs(model, prompt, tokens)), prompt.suffix)
+    bare = tuple(bare_log_probs(model, prompt, tokens))
+    return Proposal(tokens, bare, prompt.suffix, question, named)
 
 
 @enough_memory()

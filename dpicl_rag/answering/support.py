@@ -17,7 +17,7 @@ import torch
 
 from dpicl_rag.answering.privacy_filters import Filter
 from dpicl_rag.answering.proposals import Proposal
-from dpicl_rag.language_models.base import BlockRows, GrowingRows
+from dpicl_rag.language_models.base import BlockRows, GrowingRows, SpeakingRows
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import DistantStep, Step
@@ -27,6 +27,8 @@ from dpicl_rag.retrieval.count import NoisyCount
 # question none (python -m benchmarks.spending). The first is the mean log-probability of a token,
 # the second what an expert adds to the bare model in all.
 _LIKELY, _NEWS = -1.0, 3.0
+Naming = Callable[[SpeakingRows], torch.Tensor]
+
 _LINE = 3.0  # sigmas: noise alone passes 13 times in 10,000
 
 # An expert speaks against a token where it is that unlikely, and so much less likely than to the
@@ -34,6 +36,7 @@ _LINE = 3.0  # sigmas: noise alone passes 13 times in 10,000
 _AGAINST = -2.0
 
 _MOST = 0.5  # of the units found must support a proposal, as far as their number is known
+_NAMING = 0.3  # must name by themselves what it does, which none does that knows nothing of it
 _PLACES = 16  # are read at once: what many experts say at many places is large
 
 
@@ -197,21 +200,26 @@ class Support:
     def __repr__(self) -> str:
         return "Support(<private>)"
 
-    def confirms(self, rows: GrowingRows) -> bool:
+    def confirms(self, rows: GrowingRows, naming: Naming | None = None) -> bool:
         """Whether the documents confirm the proposal; if not, rows stand where they stood before.
 
         Args:
             rows: The public row and the experts, nothing appended yet.
+            naming: Which experts name what the proposal does; where it has names and numbers.
         """
         if self.proposal is None or not isinstance(rows, BlockRows):
             return False
-        agreeing = _confirming(rows, self.proposal)
+        if naming is None:
+            agreeing, most = _confirming(rows, self.proposal), _MOST
+        else:
+            assert isinstance(rows, SpeakingRows)
+            agreeing, most = naming(rows), _NAMING
         # Those who support something else may be many too.
         found = self._found
-        line = 2 * self._count.line if found is None else _MOST * found.low
+        line = 2 * self._count.line if found is None else most * found.low
         count = self._count if found is None else self._count.up_to(line)
         self._confirmed = count.passes(agreeing, self._spend, self._randomness, line=line)
-        if not self._confirmed:
+        if not self._confirmed and naming is None:
             rows.rewind(len(self.proposal.suffix) + len(self.proposal.tokens) - 1)
         return self._confirmed
 

@@ -314,6 +314,6 @@ def test_words_of_a_unit_beside_the_form_are_seen(trace, monkeypatch):
         found["all"] = "".join(sorted(keys))
         return draw(self, keys, randomness)
 
-    monkeypatch.setattr("dpicl_rag.private_context_llm.shown_form", show)
+    monkeypatch.setattr("dpicl_rag.answering.whole_answers.shown_form", show)
     monkeypatch.setattr(Agreement, "draw", drawn)
     assert worst(trace, OTHERS, "b", agreement="only", max_tokens=12)[0] > 1.0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpicl_rag.answering.ballots import Ballots
+from dpicl_rag.answering.ballots import Ballots, naming
 from dpicl_rag.answering.canonical_form import canonical_form
 from dpicl_rag.language_models.sentence_end import Continuation
 
@@ -139,6 +139,23 @@ def test_documents_that_are_not_about_it_are_not_asked():
     documents = [["A refund takes long."], ["nothing"], ["Refunds: take nine days."]]
     made = Ballots(Letters(), QUESTION, documents, canonical_form, lambda *_: -40.0)
     assert made.asked == [True, False, True]
+
+
+def test_of_known_names_and_numbers_those_are_counted_who_say_them():
+    documents = ["A refund takes nine days.", "A refund takes ten days.", "A refund.", "Hello."]
+    heard = []
+
+    class Rows:
+        def continue_each(self, token_ids, most, asked):
+            heard.append((tuple(token_ids), most, list(asked)))
+            return [said("It takes 9 days."), said("ten days."), said("9 days."), said("9 days.")]
+
+    made = Ballots(
+        Letters(), QUESTION, [[text] for text in documents], canonical_form, lambda *_: -40.0
+    )
+    found = naming(Rows(), key="9 days", before=(7,), most=5, ballots=lambda: made)
+    assert found.tolist() == [True, False, False, False]  # the third has no nine, and no vote
+    assert heard == [((7,), 5, [True, True, False, False])]
 
 
 def raises(text):

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from dpicl_rag import Document, Ledger, PrivateContextLLM, PromptTemplate
-from dpicl_rag.answering.privacy_filters import FixedFilter
+from dpicl_rag.answering.privacy_filters import FixedFilter, IndividualFilter
 from dpicl_rag.answering.prompt_rows import read
 from dpicl_rag.answering.proposals import Proposal, as_before, propose
 from dpicl_rag.answering.support import Support, SupportCount, Witness
@@ -228,18 +228,24 @@ def entry(answer):
 
 
 @pytest.mark.parametrize(
-    ("said", "released", "asked_before"),
+    ("said", "released", "asked_before", "named"),
     [
-        ("It arrives after nine days.", "A refund takes 9 days.", True),
-        ("It arrives after ten days.", "A refund takes 9 days.", False),
-        ("It arrives.", "A refund takes 9 days.", False),
-        # Names and numbers alone are asked for as they were proposed.
-        ("It arrives after 9 days.", "9 days.", None),
-        ("It arrives after nine days.", "A refund takes 9 days" + ", as they say it" * 99, False),
+        ("It arrives after nine days.", "A refund takes 9 days.", True, None),
+        ("It arrives after ten days.", "A refund takes 9 days.", False, None),
+        ("It arrives.", "A refund takes 9 days.", False, None),
+        # Names and numbers alone are what experts are to name.
+        ("It arrives after 9 days.", "9 days.", True, "9 days"),
+        ("It arrives after Marrowby.", "Marrowby.", True, "Marrowby"),
+        (
+            "It arrives after nine days.",
+            "A refund takes 9 days" + ", as they say it" * 99,
+            False,
+            None,
+        ),
     ],
 )
 def test_what_was_released_before_is_put_to_the_documents_as_it_was(
-    tiny_model, said, released, asked_before
+    tiny_model, said, released, asked_before, named
 ):
     tokenizer = tiny_model.tokenizer
     cut = partial(PromptTemplate().cut, tokenizer)
@@ -250,13 +256,48 @@ def test_what_was_released_before_is_put_to_the_documents_as_it_was(
         first, question, [entry(released)], tiny_model, cut, 0, SHORT, start=""
     )
     assert sought == f"{question} {EARLIER}"
-    if asked_before is False:
+    if not asked_before:
         assert found == first
         return
     assert found.suffix == then.suffix
+    assert (found.question, found.named) == (EARLIER, named)
     assert len(found.bare) == len(found.tokens)
     text = tokenizer.decode([t for t in found.tokens if t not in tokenizer.stop_tokens])
-    assert text.strip() == (released if asked_before else said)
+    assert text.strip() == released
+
+
+@pytest.mark.parametrize(
+    ("naming", "found", "confirmed"),
+    [(20, 64, True), (12, 64, False), (20, None, True), (9, 20, True), (4, 20, False)],
+)
+def test_experts_that_name_the_same_confirm_it(monkeypatch, naming, found, confirmed):
+    """Without noise three tenths of the units found must name it."""
+    monkeypatch.setattr(DiscreteGaussian, "draw", lambda self, randomness: 0)
+    number = None if found is None else NoisyCount(found, 0.1)
+    paid = []
+
+    class Book:
+        def pay(self, most, unit_rho, places, *, delta):
+            paid.append((unit_rho, delta))
+
+    spend = IndividualFilter(
+        torch.full((64,), 1e6, dtype=torch.float64),
+        bound=1e6,
+        worst=0.1,
+        aside=100.0,
+        account=Book(),
+        places=range(64),
+    )
+    proposal = Proposal((1, END), (-1.0, -1.0), (2,), "q?", "9 days")
+    count = SupportCount(DiscreteGaussian(0.3), 1)
+    support = Support(count, spend, Randomness(), proposal=proposal, found=number)
+    rows = MODEL.read((), ["", *["nothing"] * 64], room=4)
+    agreeing = torch.arange(64) < naming
+    assert support.confirms(rows, lambda _: agreeing) == confirmed
+    # Of units only those that name it pay, and nothing that is private is released: no delta.
+    [(charges, delta)] = paid
+    assert [charge > 0 for charge in charges] == agreeing.tolist()
+    assert delta == 0.0
 
 
 def test_without_an_earlier_answer_it_is_what_was_proposed(tiny_model):
