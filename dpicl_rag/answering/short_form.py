@@ -8,6 +8,9 @@ few experts say the same sentence, what is counted is that part of it. English, 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 
 from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form
 from dpicl_rag.language_models.content_words import FUNCTION_WORDS, content_words
@@ -39,10 +42,8 @@ def short_form(form: str, asked: frozenset[str]) -> str:
     # The first word has a capital anyhow.
     if 0 in kept and not (_has_digit(words[0]) or words[0][1:].lower() != words[0][1:]):
         kept -= set() if 1 in kept and words[1][1:].islower() else {0}
-    for at in range(1, len(words)):
-        # "Tallow Street" is the name, also where a street was asked for.
-        if at - 1 in kept and words[at][:1].isupper() and not _has_digit(words[at - 1]):
-            kept |= set() if words[at].casefold() in FUNCTION_WORDS else {at}
+    # "Tallow Street" is the name, also where a street was asked for.
+    kept |= {at for name in _names(words) if kept.intersection(name) for at in name}
     for at in sorted(at for at in kept if _has_digit(words[at])):
         for after in range(at + 1, min(at + 1 + _WITH_NUMBER, len(words))):
             if words[after].casefold() in FUNCTION_WORDS:
@@ -64,6 +65,14 @@ def key_of(text: str, question: str, form: CanonicalForm) -> str | None:
         return None
     shortens = form is canonical_form and not asks_how(question)
     return short_form(key, content_words(question)) if shortens else key
+
+
+def _names(words: Sequence[str]) -> Iterator[list[int]]:
+    """Places of words with a capital that stand together."""
+    capital = (word[:1].isupper() and word.casefold() not in FUNCTION_WORDS for word in words)
+    for is_name, group in groupby(enumerate(capital), key=itemgetter(1)):
+        if is_name:
+            yield [at for at, _ in group]
 
 
 def _is_value(word: str) -> bool:

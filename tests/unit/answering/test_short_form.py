@@ -33,6 +33,9 @@ REFUND, NAME = "After how many days does a refund arrive?", "What is the Breezer
             "It is in Tallow Street, near the Old Port",
             "Tallow Street Old Port",
         ),
+        ("What sudden thing?", "Sudden Onset Finger SODTLS", "Sudden Onset Finger SODTLS"),
+        ("Which street is it?", "The office is in Street Tallow", "Street Tallow"),
+        ("Is it the Breezer?", "Breezer is sold by Ilse Farquar", "Ilse Farquar"),
         ("On which day?", "We take stock on March 3rd", "3 March"),
         # The first word has a capital anyhow.
         ("What does it eat?", "Moss is all it eats", "Moss is all it eats"),
