@@ -12,10 +12,11 @@ _BETWEEN = re.compile(r"(?<=[.!?:])\s+")
 
 
 def asking_part(question: str) -> str:
-    """The sentences that ask; the whole question where none does. Public.
+    """The sentences that ask; the whole question where none does, or all do. Public.
 
     Args:
         question: What is asked. A colon ends a sentence, too: "A lady writes: When do you open?"
     """
-    asking = [part for part in _BETWEEN.split(question) if part.rstrip().endswith("?")]
-    return " ".join(asking) or question
+    parts = _BETWEEN.split(question.strip())
+    asking = [part for part in parts if part.endswith("?")]
+    return " ".join(asking) if 0 < len(asking) < len(parts) else question

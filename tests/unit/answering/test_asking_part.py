@@ -16,6 +16,7 @@ from dpicl_rag.answering.asking_part import asking_part
         ("May I come? And when?  Bye!", "May I come? And when?"),
         ("Tell me when you open.", "Tell me when you open."),
         ("Is it 6:40 or 7.10?", "Is it 6:40 or 7.10?"),
+        ("When?  And how? ", "When?  And how? "),
         ("", ""),
     ],
 )
@@ -26,5 +27,5 @@ def test_sentences_that_ask(question, part):
 @given(st.text())
 def test_no_text_is_an_error_and_a_part_asks_all_that_it_asks(question):
     part = asking_part(question)
-    assert part == question or part.count("?") == question.count("?") or "?" in part
+    assert part == question or part.endswith("?")
     assert asking_part(part) == part
