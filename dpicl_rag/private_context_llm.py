@@ -18,7 +18,7 @@ from dpicl_rag.answering.answers import (
     in_worker,
 )
 from dpicl_rag.answering.async_stream import AsyncPrivateStream
-from dpicl_rag.answering.ballots import ballots_of, naming
+from dpicl_rag.answering.ballots import ballots_of, naming_of
 from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form
 from dpicl_rag.answering.decoding import generate
 from dpicl_rag.answering.experts import OpenAccount, gather, one_each
@@ -261,15 +261,6 @@ class PrivateContextLLM(NoOrdinaryModel):
         ballots = partial(
             ballots_of, model, passages=gathered.passages, config=config, form=self._form
         )
-        names = None
-        if proposal is not None and proposal.named is not None:
-            names = partial(
-                naming,
-                key=proposal.named,
-                before=proposal.suffix,
-                most=config.max_tokens,
-                ballots=partial(ballots, self._prompt(proposal.question), proposal.question),
-            )
         # Begins when the first piece is asked for, inside the stream's own clean-up.
         tokens = generate(
             model=reader,
@@ -281,7 +272,7 @@ class PrivateContextLLM(NoOrdinaryModel):
             support=support,
             whole=whole,
             ballots=partial(ballots, prompt, question),
-            naming=names,
+            naming=naming_of(proposal, ballots, self._prompt, config.max_tokens),
             informed=informed,
             on_progress=on_progress,
         )

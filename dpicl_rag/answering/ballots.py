@@ -11,14 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 
 from dpicl_rag.answering.asking_part import asking_part
 from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form, first_sentence
 from dpicl_rag.answering.prompt_rows import BareModel
+from dpicl_rag.answering.proposals import Proposal
 from dpicl_rag.answering.short_form import asks_how, short_form
-from dpicl_rag.answering.support import supports
+from dpicl_rag.answering.support import Naming, supports
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.language_models.base import LanguageModel, SpeakingRows
 from dpicl_rag.language_models.content_words import content_words
@@ -170,6 +172,26 @@ def naming(
     made = ballots()
     votes = made.votes(before, rows.continue_each(before, most, made.asked))
     return torch.tensor([vote is not None and vote.short == key for vote in votes])
+
+
+def naming_of(
+    proposal: Proposal | None,
+    ballots: Callable[[Prompt, str], Ballots],
+    prompt_for: Callable[[str], Prompt],
+    most: int,
+) -> Naming | None:
+    """What finds the experts that name what is proposed; None where it has no names and numbers.
+
+    Args:
+        proposal: What public knowledge proposes.
+        ballots: Makes what reads the experts' sentences, for a prompt and its question.
+        prompt_for: Public text around a document, for a question.
+        most: Tokens that each expert says at most.
+    """
+    if proposal is None or proposal.named is None:
+        return None
+    asked = partial(ballots, prompt_for(proposal.question), proposal.question)
+    return partial(naming, key=proposal.named, before=proposal.suffix, most=most, ballots=asked)
 
 
 def _has(words: Set[str], about: Set[str]) -> bool:
