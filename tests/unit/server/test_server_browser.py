@@ -399,7 +399,8 @@ def test_one_record_is_one_record(start, visit):
 
 def test_script_is_inert_wherever_it_comes_from(start, visit, tmp_path):
     model = ScriptedModel({"canteen": f"{MARKUP} {MARKUP}", "": f"alone {MARKUP}"})
-    page = visit(start(model=model).page)
+    # Token by token: a canonical form would not keep the markup as it is.
+    page = visit(start(model=model, agreement="off").page)
     ask(page, f"{QUESTION} {MARKUP}")
     settled(page)
     expect(page.locator("#private-text")).to_have_text(f"{MARKUP} {MARKUP}")
