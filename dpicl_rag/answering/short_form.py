@@ -60,7 +60,10 @@ def key_of(text: str, question: str, form: CanonicalForm) -> str | None:
         question: Public text.
         form: Canonical form of an answer; one of one's own is the only one.
     """
-    key = form(text)
+    try:
+        key = form(text)
+    except Exception:
+        return None  # as of an expert's sentence, see `Ballots`
     if not isinstance(key, str) or not key.strip():
         return None
     shortens = form is canonical_form and not asks_how(question)
