@@ -64,9 +64,8 @@ def test_how_and_why_ask_for_more(question, how):
 
 def test_a_key_is_what_an_expert_votes_for():
     assert key_of("It takes nine working days.", REFUND, canonical_form) == "9 working days"
-    assert key_of("Hold reset for 12 s.", "How do I clear it?", canonical_form) == (
-        "Hold reset for 12 s"
-    )
+    found = key_of("Hold reset for ten days.", "How do I clear it?", canonical_form)
+    assert found == "Hold reset for 10 days"
     assert key_of("It takes nine days.", REFUND, str.upper) == "IT TAKES NINE DAYS."
 
 
