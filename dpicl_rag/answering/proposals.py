@@ -34,7 +34,7 @@ class Proposal:
     Attributes:
         tokens: Its tokens, with the one that ends it.
         bare: Log-probability of each to the public row that reads no knowledge: support is what
-            documents add to that.
+            documents add to that. Nothing where experts name it by themselves.
         suffix: What stands between the documents and it.
         question: What the documents are asked.
         named: The names and numbers that experts are to say by themselves; None where they read
@@ -152,10 +152,11 @@ def as_before(
 def _says_the_same(
     proposal: Proposal, released: str, question: str, earlier: str, model: LanguageModel
 ) -> bool:
-    """Whether a proposal and what was released have the same words, but for those asked with."""
+    """Whether a proposal and what was released have the same words beside those asked with."""
     tokenizer, asked = model.tokenizer, content_words(question) | content_words(earlier)
     proposed = tokenizer.decode([t for t in proposal.tokens if t not in tokenizer.stop_tokens])
-    return content_words(proposed) - asked == content_words(released) - asked
+    news = content_words(released) - asked
+    return bool(news) and content_words(proposed) - asked == news
 
 
 def _released_then(
@@ -173,7 +174,7 @@ def _released_then(
     tokens = (*tokenizer.encode(f"{prompt.lead}{released}"), *sorted(tokenizer.stop_tokens)[:1])
     if len(tokens) > max_tokens:
         return proposal
-    bare = tuple(bare_log_probs(model, prompt, tokens))
+    bare = () if named is not None else tuple(bare_log_probs(model, prompt, tokens))
     return Proposal(tokens, bare, prompt.suffix, question, named)
 
 

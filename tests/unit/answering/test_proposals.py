@@ -233,6 +233,7 @@ def entry(answer):
         ("It arrives after nine days.", "A refund takes 9 days.", True, None),
         ("It arrives after ten days.", "A refund takes 9 days.", False, None),
         ("It arrives.", "A refund takes 9 days.", False, None),
+        ("It arrives.", "A refund.", False, None),
         # Names and numbers alone are what experts are to name.
         ("It arrives after 9 days.", "9 days.", True, "9 days"),
         ("It arrives after Marrowby.", "Marrowby.", True, "Marrowby"),
@@ -261,7 +262,7 @@ def test_what_was_released_before_is_put_to_the_documents_as_it_was(
         return
     assert found.suffix == then.suffix
     assert (found.question, found.named) == (EARLIER, named)
-    assert len(found.bare) == len(found.tokens)
+    assert len(found.bare) == (0 if named else len(found.tokens))
     text = tokenizer.decode([t for t in found.tokens if t not in tokenizer.stop_tokens])
     assert text.strip() == released
 
