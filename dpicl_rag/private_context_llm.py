@@ -215,7 +215,7 @@ class PrivateContextLLM(NoOrdinaryModel):
         if informed and not fresh and config.unsupported != "ignore":
             proposal, sought = proposal_for(
                 question,
-                () if memory is None else memory.nearest(question),
+                () if memory is None or config.agreement == "off" else memory.nearest(question),
                 model,
                 reader,
                 self._prompt,

@@ -171,7 +171,8 @@ def naming(
     """
     made = ballots()
     votes = made.votes(before, rows.continue_each(before, most, made.asked))
-    return torch.tensor([vote is not None and vote.short == key for vote in votes])
+    named = [vote is not None and vote.short == key for vote in votes]
+    return torch.tensor(named, dtype=torch.bool)  # of no experts, too
 
 
 def naming_of(

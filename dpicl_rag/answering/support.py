@@ -27,8 +27,6 @@ from dpicl_rag.retrieval.count import NoisyCount
 # question none (python -m benchmarks.spending). The first is the mean log-probability of a token,
 # the second what an expert adds to the bare model in all.
 _LIKELY, _NEWS = -1.0, 3.0
-Naming = Callable[[SpeakingRows], torch.Tensor]
-
 _LINE = 3.0  # sigmas: noise alone passes 13 times in 10,000
 
 # An expert speaks against a token where it is that unlikely, and so much less likely than to the
@@ -38,6 +36,9 @@ _AGAINST = -2.0
 _MOST = 0.5  # of the units found must support a proposal, as far as their number is known
 _NAMING = 0.3  # must name by themselves what it does, which none does that knows nothing of it
 _PLACES = 16  # are read at once: what many experts say at many places is large
+
+Naming = Callable[[SpeakingRows], torch.Tensor]
+"""Which experts name by themselves what is proposed: bool [n]. Private."""
 
 
 def supports(own: float, tokens: int, bare: Callable[[], float]) -> bool:

@@ -81,8 +81,11 @@ class SentenceEnd:
         return torch.tensor(sorted(self.tokens), dtype=torch.long)
 
     def words(self, token_ids: Sequence[int]) -> frozenset[str]:
-        """The words of tokens that say something."""
-        return content_words(self._decode(token_ids))
+        """The words of tokens that say something. Of what cannot be read none: nobody is told."""
+        try:
+            return content_words(self._decode(token_ids))
+        except Exception:
+            return frozenset()
 
     def at(self, said: Continuation, known: Set[str] = frozenset()) -> int | None:
         """How many tokens the sentence has; None where its end is not reached.

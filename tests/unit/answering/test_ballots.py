@@ -1,6 +1,7 @@
 """Who may vote, and for what."""
 
 import pytest
+import torch
 
 from dpicl_rag.answering.ballots import Ballots, naming
 from dpicl_rag.answering.canonical_form import canonical_form
@@ -156,6 +157,17 @@ def test_of_known_names_and_numbers_those_are_counted_who_say_them():
     found = naming(Rows(), key="9 days", before=(7,), most=5, ballots=lambda: made)
     assert found.tolist() == [True, False, False, False]  # the third has no nine, and no vote
     assert heard == [((7,), 5, [True, True, False, False])]
+
+
+def test_of_no_experts_none_names_it():
+    made = Ballots(Letters(), QUESTION, [], canonical_form, lambda *_: -40.0)
+
+    class Rows:
+        def continue_each(self, token_ids, most, asked):
+            return []
+
+    found = naming(Rows(), key="9 days", before=(7,), most=5, ballots=lambda: made)
+    assert (found.dtype, len(found)) == (torch.bool, 0)
 
 
 def raises(text):

@@ -64,6 +64,15 @@ def test_where_it_says_nothing_new_it_goes_on():
     assert END.at(said(2, 3, 5), known) == 1  # but at a mark, as it says so itself
 
 
+def test_of_words_that_cannot_be_read_nobody_is_told():
+    def decode(token_ids):
+        raise ValueError("private words")
+
+    end = SentenceEnd(frozenset({0}), VOCABULARY, decode)
+    assert end.words((1, 2)) == frozenset()
+    assert end.at(said(1, 2, 4, 2, ends=(-0.5,) * 4)) is None
+
+
 def test_nothing_ends_before_it_begins():
     assert END.at(said(1, 2, ends=(0.0, -math.inf))) is None
 
