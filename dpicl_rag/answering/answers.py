@@ -22,7 +22,8 @@ engine that did not answer. What was released until then is paid for, and the re
 
 
 ReleasedBy = Literal["agreement", "tokens", "memory"]
-"""How an answer came about: experts said the same, tokens were drawn, or it was answered before."""
+"""How an answer came about: experts said the same, tokens were drawn, or public knowledge had it:
+the same question was answered before, or documents confirmed what the model knew from there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,20 @@ one noisy count says whether most of them support it (`Support.confirms`). That 
 the answer costs; where it falls short, tokens are drawn as usual.
 
 A question in other words is often one that a small model reads less well. Where the public row
-gives the answer that was released before, the documents are asked what they were asked then. If
-that was names and numbers alone, which are unlikely to experts that say sentences, each says its
-sentence by itself, and those that name the same are counted.
+gives an answer that was released before, to the question or to the part of it that asks, the
+documents are asked what they were asked then. If that was names and numbers alone, which are
+unlikely to experts that say sentences, each says its sentence by itself, and those that name the
+same are counted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form
+from dpicl_rag.answering.asking_part import asking_part
+from dpicl_rag.answering.canonical_form import CanonicalForm
 from dpicl_rag.answering.prompt_rows import bare_log_probs, read
 from dpicl_rag.answering.short_form import key_of
 from dpicl_rag.configuration import PrivacyConfig
@@ -36,7 +39,7 @@ class Proposal:
         bare: Log-probability of each to the public row that reads no knowledge: support is what
             documents add to that. Nothing where experts name it by themselves.
         suffix: What stands between the documents and it.
-        question: What the documents are asked.
+        question: What the documents were asked when it was released; none where it is new.
         named: The names and numbers that experts are to say by themselves; None where they read
             the tokens.
     """
@@ -46,6 +49,11 @@ class Proposal:
     suffix: tuple[int, ...]
     question: str = ""
     named: str | None = None
+
+    @property
+    def released(self) -> bool:
+        """Whether it was released before, and so passed a count then."""
+        return bool(self.question)
 
 
 def proposal_for(
@@ -73,14 +81,29 @@ def proposal_for(
         start: Words that every answer begins with.
         form: Canonical form of an answer.
     """
-    prompt, most = prompt_for(question), config.max_tokens
-    proposal = propose(model, informed_model, prompt, informed, max_tokens=most, stop=config.stop)
-    if proposal is None or config.agreement == "off":
+
+    def proposed(words: str) -> Proposal | None:
+        return propose(
+            model,
+            informed_model,
+            prompt_for(words),
+            informed,
+            max_tokens=config.max_tokens,
+            stop=config.stop,
+        )
+
+    proposal = proposed(question)
+    if proposal is None or not nearest or config.agreement == "off":
         return proposal, question
-    allowance = prompt.allowance(model, config.unit_tokens, most)
-    return as_before(
-        proposal, question, nearest, model, prompt_for, allowance, config, start=start, form=form
-    )
+    allowance = prompt_for(question).allowance(model, config.unit_tokens, config.max_tokens)
+    again = partial(as_before, nearest, model, prompt_for, allowance, config, start, form)
+    found = again(question, proposal)
+    if found is None and (brief := asking_part(question)) != question:
+        shorter = proposed(brief)
+        found = None if shorter is None else again(brief, shorter)
+    if found is None:
+        return proposal, f"{question} {nearest[0].question}"
+    return found, f"{question} {found.question}"
 
 
 def propose(
@@ -109,24 +132,19 @@ def propose(
 
 
 def as_before(
-    proposal: Proposal,
-    question: str,
     nearest: Sequence[Entry],
     model: LanguageModel,
     prompt_for: Callable[[str], Prompt],
     allowance: int,
     config: PrivacyConfig,
-    *,
     start: str,
-    form: CanonicalForm = canonical_form,
-) -> tuple[Proposal, str]:
-    """The earlier answer in a proposal's place if it says the same, and the words to search with.
-
-    All of it is public.
+    form: CanonicalForm,
+    question: str,
+    proposal: Proposal,
+) -> Proposal | None:
+    """The earlier answer that says the same as a proposal, as it was put to the documents. Public.
 
     Args:
-        proposal: Of the public row.
-        question: Public text.
         nearest: What was released before, the nearest question first.
         model: Reads no knowledge.
         prompt_for: Public text around a document, for a question.
@@ -134,19 +152,22 @@ def as_before(
         config: Public settings.
         start: Words that every answer begins with.
         form: Canonical form of an answer.
+        question: What the public row was asked.
+        proposal: Its answer.
     """
-    if not nearest:
-        return proposal, question
-    earlier = nearest[0]
-    prompt = prompt_for(earlier.question)
-    # Documents are read before it is known which question they answer.
-    if prompt.allowance(model, config.unit_tokens, config.max_tokens) >= allowance:
+    most = config.max_tokens
+    for earlier in nearest:
         released = earlier.answer.removeprefix(start).strip()
-        if _says_the_same(proposal, released, question, earlier.question, model):
-            proposal = _released_then(
-                proposal, released, earlier.question, form, model, prompt, config.max_tokens
-            )
-    return proposal, f"{question} {earlier.question}"
+        if not _says_the_same(proposal, released, question, earlier.question, model):
+            continue
+        prompt = prompt_for(earlier.question)
+        # Documents are read before it is known which question they answer.
+        if prompt.allowance(model, config.unit_tokens, most) < allowance:
+            continue
+        found = _released_then(released, earlier.question, form, model, prompt, most)
+        if found is not None:
+            return found
+    return None
 
 
 def _says_the_same(
@@ -160,20 +181,19 @@ def _says_the_same(
 
 
 def _released_then(
-    proposal: Proposal,
     released: str,
     question: str,
     form: CanonicalForm,
     model: LanguageModel,
     prompt: Prompt,
     max_tokens: int,
-) -> Proposal:
+) -> Proposal | None:
     tokenizer, named = model.tokenizer, None
     if FUNCTION_WORDS.isdisjoint(released.casefold().split()):
         named = key_of(released, question, form)
     tokens = (*tokenizer.encode(f"{prompt.lead}{released}"), *sorted(tokenizer.stop_tokens)[:1])
     if len(tokens) > max_tokens:
-        return proposal
+        return None
     bare = () if named is not None else tuple(bare_log_probs(model, prompt, tokens))
     return Proposal(tokens, bare, prompt.suffix, question, named)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dpicl_rag.answering.answers import PrivateAnswer, StoppedBy
+from dpicl_rag.answering.answers import PrivateAnswer, ReleasedBy, StoppedBy
 from dpicl_rag.answering.privacy_filters import Filter
 from dpicl_rag.answering.support import Support
 from dpicl_rag.answering.whole_answers import WholeAnswer
@@ -43,17 +43,21 @@ class Settlement:
     def __call__(self, text: str, tokens: int, stopped: StoppedBy, whole: bool) -> PrivateAnswer:
         """The answer, and what is to be done about it; see `PrivateStream`."""
         agreed = None if self.whole is None else self.whole.agreed
+        confirmed = self.support is not None and self.support.confirmed
         alone = self.whole is not None and self.whole.alone
         supported = None
         if agreed is not None:
             supported = True  # by what it is
-        elif alone:
-            supported = False if whole else None
+        elif whole and (confirmed or alone):
+            supported = confirmed
         elif whole and self.support is not None:
             supported = self.support.decide(tokens)
         if (alone or self.config.unsupported == "refuse") and not supported:
             # Whether documents support it was not asked where the engine was gone.
             text = "" if stopped == "unavailable" else UNSUPPORTED
+        by: ReleasedBy | None = "agreement" if agreed else "memory" if confirmed else None
+        if by is None and tokens and not alone:
+            by = "tokens"
         answer = PrivateAnswer(
             text=text,
             epsilon=self.config.epsilon,
@@ -63,7 +67,7 @@ class Settlement:
             stopped_by=stopped,
             corpus=self.corpus,
             supported=supported,
-            by="agreement" if agreed else "tokens" if tokens and not alone else None,
+            by=by,
             agreeing=None if agreed is None else agreed.count,
             agreeing_within=None if agreed is None else agreed.within,
             recalled=self.recalled,

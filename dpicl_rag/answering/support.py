@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -28,6 +28,7 @@ from dpicl_rag.retrieval.count import NoisyCount
 # the second what an expert adds to the bare model in all.
 _LIKELY, _NEWS = -1.0, 3.0
 _LINE = 3.0  # sigmas: noise alone passes 13 times in 10,000
+_LINE_AGAIN = 2.0  # and 2 times in 100, of what passed a count when it was released, or was edited
 
 # An expert speaks against a token where it is that unlikely, and so much less likely than to the
 # bare model (benchmarks/README.md, "What is marked as supported").
@@ -116,10 +117,12 @@ class SupportCount:
     Attributes:
         noise: On the count.
         sensitivity: By how much one unit moves the count at most.
+        sigmas: Of the noise, which a count must be above.
     """
 
     noise: DiscreteGaussian
     sensitivity: int
+    sigmas: float = _LINE
 
     @staticmethod
     def within(rho: float, sensitivity: int) -> SupportCount:
@@ -139,13 +142,13 @@ class SupportCount:
         Args:
             line: Public.
         """
-        sigma = max(self.noise.sigma, line / _LINE)
-        return SupportCount(DiscreteGaussian(sigma), self.sensitivity)
+        sigma = max(self.noise.sigma, line / self.sigmas)
+        return replace(self, noise=DiscreteGaussian(sigma))
 
     @property
     def line(self) -> float:
         """The count that noise alone hardly passes."""
-        return _LINE * self.noise.sigma
+        return self.sigmas * self.noise.sigma
 
     def passes(
         self, agreeing: torch.Tensor, spend: Filter, randomness: Randomness, *, line: float = 0.0
@@ -177,6 +180,10 @@ class Support:
         found: Released number of units that were found, if any.
         bare: Log-probability of tokens to the bare model, where the public row knows more than
             that: support is what documents add to the model, not to what was known before.
+
+    Attributes:
+        proposal: See above.
+        confirmed: Whether the documents confirmed it. Public.
     """
 
     def __init__(
@@ -190,7 +197,7 @@ class Support:
         bare: Callable[[Sequence[int]], float] | None = None,
     ) -> None:
         self.proposal = proposal
-        self._confirmed = False
+        self.confirmed = False
         self._count = count
         self._found = found
         self._spend = spend
@@ -216,13 +223,15 @@ class Support:
             assert isinstance(rows, SpeakingRows)
             agreeing, most = naming(rows), _NAMING
         # Those who support something else may be many too.
-        found = self._found
-        line = 2 * self._count.line if found is None else most * found.low
-        count = self._count if found is None else self._count.up_to(line)
-        self._confirmed = count.passes(agreeing, self._spend, self._randomness, line=line)
-        if not self._confirmed and naming is None:
+        count, found = self._count, self._found
+        if self.proposal.released:
+            count = replace(count, sigmas=_LINE_AGAIN)
+        line = 2 * count.line if found is None else most * found.low
+        count = count if found is None else count.up_to(line)
+        self.confirmed = count.passes(agreeing, self._spend, self._randomness, line=line)
+        if not self.confirmed and naming is None:
             rows.rewind(len(self.proposal.suffix) + len(self.proposal.tokens) - 1)
-        return self._confirmed
+        return self.confirmed
 
     def hear(self, step: Step, token: int) -> None:
         """Note a token that was drawn, see `Witness.hear`."""
@@ -234,8 +243,8 @@ class Support:
         Args:
             tokens: How many were released. Nothing has no support, and no price.
         """
-        if self._confirmed or not tokens:
-            return self._confirmed
+        if self.confirmed or not tokens:
+            return self.confirmed
         bare = None if self._bare is None else self._bare(self._witness.tokens)
         return self._count.passes(self._witness.agreeing(bare), self._spend, self._randomness)
 

@@ -16,15 +16,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
 from dpicl_rag import Document, PrivateContextLLM, configuration
 from dpicl_rag.accounting.shares import SHARES
-from dpicl_rag.answering import plan
+from dpicl_rag.answering import plan, support
 from dpicl_rag.answering.privacy_filters import FixedFilter, IndividualFilter
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.auditing.worst_models import SyntheticRows
+from dpicl_rag.knowledge.entry import Entry
 from dpicl_rag.mechanisms.agreement import Agreed, Agreement
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
@@ -38,6 +40,8 @@ OTHERS = ("a", "a", "a", "b")
 LIKELY = 1e-24
 # So much that the steps of a ladder have little noise, and few outcomes.
 MUCH = {"epsilon": 12.0, "delta": 0.01, "units": 6, "max_tokens": 2}
+# "a" is no name, and what was released takes three tokens.
+NAMED = {"named": "b", "agreement": "only", "max_tokens": 3}
 
 
 def speech(text: str, drawn: tuple[int, ...]) -> list[float]:
@@ -120,7 +124,32 @@ class Earlier:
         return list(self.texts)
 
 
-def views(trace, words, unit=None, questions=1, likely=LIKELY, question="how?", **settings):
+class Named(Earlier):
+    """A memory in which names alone were released to another question; the public row says them."""
+
+    memory = property(lambda self: self)
+
+    def __init__(self, answer: str) -> None:
+        when = datetime(2026, 11, 25, tzinfo=UTC)
+        self.texts = [f"says {answer}"]
+        self.entry = Entry(1, "", None, "who?", answer, 1.0, 0.0, when, True, False)
+
+    def require_documents(self, *_) -> None:
+        pass
+
+    def same(self, *_) -> None:
+        return None
+
+    def nearest(self, question: str) -> list[Entry]:
+        return [self.entry]
+
+    def keep(self, *_) -> None:
+        pass
+
+
+def views(
+    trace, words, unit=None, questions=1, likely=LIKELY, question="how?", named=None, **settings
+):
     """Distribution of all that is released, and of what unit ``u`` paid; and the delta booked."""
     model = SyntheticModel(SIZE, speech, frozenset({END}))
     said = [Document(f"says {word}", f"other {at}") for at, word in enumerate(words)]
@@ -140,6 +169,8 @@ def views(trace, words, unit=None, questions=1, likely=LIKELY, question="how?", 
         knows = earlier if questions > 1 else None
         llm = PrivateContextLLM(model, randomness=Coins(choose), knowledge=knows, **given)
         llm._ledger = Books()
+        if named is not None:
+            llm._knowledge = Named(named)
         seen = []
         for _ in range(questions):
             answer = llm.answer(question, corpus)
@@ -229,6 +260,28 @@ def test_an_answer_that_knows_the_first_is_paid_for_too(trace, accounting, unit)
     assert beyond <= 1e-12
 
 
+@pytest.fixture
+def near_line(monkeypatch):
+    """One unit more or less decides at about even odds, so that hardly any of the price is spare."""
+    monkeypatch.setattr(support, "_LINE_AGAIN", 0.42)
+
+
+@BOTH
+@pytest.mark.usefixtures("near_line")
+@pytest.mark.parametrize("unit", ["b", "c"])
+def test_experts_that_name_what_was_released_are_paid_for(trace, accounting, unit):
+    short, beyond = worst(trace, ("b", "b", "b"), unit, **NAMED, accounting=accounting)
+    assert short <= 1e-9
+    assert beyond <= 1e-12
+
+
+@BOTH
+@pytest.mark.usefixtures("near_line")
+def test_names_are_confirmed_and_are_not(trace, accounting):
+    found, _ = views(trace, ("b", "b", "b"), "b", **NAMED, accounting=accounting)
+    assert {view[1][1] for view, _ in found} >= {"memory", "agreement"}
+
+
 def test_a_replaced_unit_is_one_that_goes_and_one_that_comes(trace):
     settings = {"accounting": "fixed", "adjacency": "replace_one", "agreement": "only"}
     for left, right in (("a", "b"), ("b", "c"), ("c", "d")):
@@ -299,6 +352,27 @@ def test_a_unit_that_votes_and_does_not_pay_is_seen(trace, monkeypatch):
 
     monkeypatch.setattr(IndividualFilter, "pay_votes", pay_votes)
     assert worst(trace, OTHERS, "a", agreement="only")[0] > 0.01
+
+
+@pytest.mark.usefixtures("near_line")
+@pytest.mark.parametrize("kind", [IndividualFilter, FixedFilter])
+def test_names_that_are_counted_at_half_their_price_are_seen(trace, monkeypatch, kind):
+    honest = kind.pay_aside
+    monkeypatch.setattr(kind, "pay_aside", lambda self, rho, *given: honest(self, rho / 2, *given))
+    accounting = "fixed" if kind is FixedFilter else "individual"
+    assert worst(trace, ("b", "b", "b"), "b", **NAMED, accounting=accounting)[0] > 0.001
+
+
+@pytest.mark.usefixtures("near_line")
+def test_names_without_a_charge_for_those_that_name_are_seen(trace, monkeypatch):
+    honest = IndividualFilter.pay_aside
+
+    def pay_aside(self, rho, counted):
+        honest(self, rho, counted & False)
+        return counted
+
+    monkeypatch.setattr(IndividualFilter, "pay_aside", pay_aside)
+    assert worst(trace, ("b", "b", "b"), "b", **NAMED)[0] > 0.001
 
 
 def test_words_of_a_unit_beside_the_form_are_seen(trace, monkeypatch):

@@ -10,9 +10,11 @@ import pytest
 import torch
 
 from dpicl_rag import Document, Ledger, PrivateContextLLM, PromptTemplate
+from dpicl_rag.answering import proposals
+from dpicl_rag.answering.canonical_form import canonical_form
 from dpicl_rag.answering.privacy_filters import FixedFilter, IndividualFilter
 from dpicl_rag.answering.prompt_rows import read
-from dpicl_rag.answering.proposals import Proposal, as_before, propose
+from dpicl_rag.answering.proposals import Proposal, as_before, proposal_for, propose
 from dpicl_rag.answering.support import Support, SupportCount, Witness
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.configuration import PrivacyConfig
@@ -218,6 +220,12 @@ def test_support_is_what_documents_add_to_a_model_that_knows_nothing():
     assert math.isfinite(answer.rho)
 
 
+@pytest.mark.parametrize("agreement", ["off", "auto", "only"])
+def test_a_confirmed_proposal_is_released_whatever_else_is(agreement):
+    found = llm(agreement=agreement).answer("q?", AGREEING)
+    assert (found.text, found.supported, found.by) == ("d", True, "memory")
+
+
 EARLIER = "Ada: How long does a refund take?"
 
 
@@ -253,13 +261,12 @@ def test_what_was_released_before_is_put_to_the_documents_as_it_was(
     then = cut(EARLIER)
     question = "When does it arrive?"
     first = Proposal(tuple(tokenizer.encode(f" {said}")), (), cut(question).suffix)
-    found, sought = as_before(
-        first, question, [entry(released)], tiny_model, cut, 0, SHORT, start=""
-    )
-    assert sought == f"{question} {EARLIER}"
-    if not asked_before:
-        assert found == first
+    given = (tiny_model, cut, 0, SHORT, "", canonical_form, question, first)
+    found = as_before([entry("It is something else."), entry(released)], *given)
+    assert (found is not None) == asked_before
+    if found is None:
         return
+    assert found.released
     assert found.suffix == then.suffix
     assert (found.question, found.named) == (EARLIER, named)
     assert len(found.bare) == (0 if named else len(found.tokens))
@@ -301,15 +308,61 @@ def test_experts_that_name_the_same_confirm_it(monkeypatch, naming, found, confi
     assert delta == 0.0
 
 
-def test_without_an_earlier_answer_it_is_what_was_proposed(tiny_model):
-    first, cut = Proposal((5, 6), (), (7,)), partial(PromptTemplate().cut, tiny_model.tokenizer)
-    given = (tiny_model, cut, 0, SHORT)
-    assert as_before(first, "When?", [], *given, start="") == (first, "When?")
-
-
-def test_an_earlier_question_that_leaves_less_to_read_is_searched_for_only(tiny_model):
+def test_an_earlier_question_that_leaves_less_to_read_is_not_put_again(tiny_model):
     cut = partial(PromptTemplate().cut, tiny_model.tokenizer)
     first = Proposal(tuple(tiny_model.tokenizer.encode(" 9 days.")), (), cut("When?").suffix)
-    given = (tiny_model, cut, 10**6, SHORT)
-    found = as_before(first, "When?", [entry("A refund takes 9 days.")], *given, start="")
-    assert found == (first, f"When? {EARLIER}")
+    given = (tiny_model, cut, 10**6, SHORT, "", canonical_form, "When?", first)
+    assert as_before([entry("A refund takes 9 days.")], *given) is None
+
+
+@pytest.mark.parametrize(
+    ("nearest", "agreement", "released", "words"),
+    [
+        (True, "auto", True, f"It is late. When? {EARLIER}"),
+        (True, "off", False, "It is late. When?"),
+        (False, "auto", False, "It is late. When?"),
+    ],
+)
+def test_the_public_row_is_asked_again_in_brief(
+    tiny_model, monkeypatch, nearest, agreement, released, words
+):
+    """What surrounds a question is what a small model answers."""
+    tokenizer, asked = tiny_model.tokenizer, []
+    cut = partial(PromptTemplate().cut, tokenizer)
+
+    def propose(model, informed_model, prompt, *_, **__):
+        asked.append(prompt.suffix)
+        said = " 9 days." if prompt.suffix == cut("When?").suffix else " It is late."
+        return Proposal(tuple(tokenizer.encode(said)), (), prompt.suffix)
+
+    monkeypatch.setattr(proposals, "propose", propose)
+    found, sought = proposal_for(
+        "It is late. When?",
+        [entry("A refund takes 9 days.")] if nearest else [],
+        tiny_model,
+        tiny_model,
+        cut,
+        "",
+        SHORT.model_copy(update={"agreement": agreement}),
+        start="",
+        form=canonical_form,
+    )
+    assert found.released == released
+    assert sought == words
+    brief = [cut("When?").suffix] if released else []
+    assert asked == [cut("It is late. When?").suffix, *brief]
+
+
+def test_what_was_released_passes_at_two_sigmas(monkeypatch):
+    monkeypatch.setattr(DiscreteGaussian, "draw", lambda self, randomness: 0)
+    rows = MODEL.read((), ["", *["nothing"] * 64], room=4)
+    for agreeing, question, confirmed in ((25, "", False), (25, "q?", True), (19, "q?", False)):
+        support = Support(
+            SupportCount(DiscreteGaussian(10.0), 1),
+            FixedFilter(1.0, 0.1, aside=1.0),
+            Randomness(),
+            proposal=Proposal((1, END), (-1.0, -1.0), (2,), question, "9 days"),
+            found=NoisyCount(30, 0.1),
+        )
+        votes = torch.arange(64) < agreeing
+        assert support.confirms(rows, lambda _, votes=votes: votes) == confirmed
