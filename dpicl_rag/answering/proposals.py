@@ -6,7 +6,7 @@ one noisy count says whether most of them support it (`Support.confirms`). That 
 the answer costs; where it falls short, tokens are drawn as usual.
 
 A question in other words is often one that a small model reads less well. Where the public row
-gives an answer that was released before, to the question or to the part of it that asks, the
+gives an answer that was released before, to the question or to a part of it that asks, the
 documents are asked what they were asked then. If that was names and numbers alone, which are
 unlikely to experts that say sentences, each says its sentence by itself, and those that name the
 same are counted.
@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from dpicl_rag.answering.asking_part import asking_part
+from dpicl_rag.answering.asking_part import shorter_questions
 from dpicl_rag.answering.canonical_form import CanonicalForm
 from dpicl_rag.answering.prompt_rows import bare_log_probs, read
 from dpicl_rag.answering.short_form import key_of
@@ -93,17 +93,17 @@ def proposal_for(
         )
 
     proposal = proposed(question)
-    if proposal is None or not nearest or config.agreement == "off":
+    if not nearest or config.agreement == "off":
         return proposal, question
     allowance = prompt_for(question).allowance(model, config.unit_tokens, config.max_tokens)
     again = partial(as_before, nearest, model, prompt_for, allowance, config, start, form)
-    found = again(question, proposal)
-    if found is None and (brief := asking_part(question)) != question:
-        shorter = proposed(brief)
-        found = None if shorter is None else again(brief, shorter)
-    if found is None:
-        return proposal, f"{question} {nearest[0].question}"
-    return found, f"{question} {found.question}"
+    if proposal is not None and (found := again(question, proposal)) is not None:
+        return found, f"{question} {found.question}"
+    for words in shorter_questions(question):
+        brief = proposed(words)
+        if brief is not None and (found := again(words, brief)) is not None:
+            return found, f"{question} {found.question}"
+    return proposal, question if proposal is None else f"{question} {nearest[0].question}"
 
 
 def propose(

@@ -262,7 +262,7 @@ def test_an_answer_that_knows_the_first_is_paid_for_too(trace, accounting, unit)
 
 @pytest.fixture
 def near_line(monkeypatch):
-    """One unit more or less decides at about even odds, so that hardly any of the price is spare."""
+    """One unit more or less decides at about even odds: hardly any of the price is spare."""
     monkeypatch.setattr(support, "_LINE_AGAIN", 0.42)
 
 

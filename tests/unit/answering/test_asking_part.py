@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpicl_rag.answering.asking_part import asking_part
+from dpicl_rag.answering.asking_part import asking_part, shorter_questions
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,18 @@ def test_no_text_is_an_error_and_a_part_asks_all_that_it_asks(question):
     part = asking_part(question)
     assert part == question or part.endswith("?")
     assert asking_part(part) == part
+
+
+@pytest.mark.parametrize(
+    ("question", "shorter"),
+    [
+        ("When do you open?", []),
+        ("I pass by. How early do you open? Thank you.", ["How early do you open?"]),
+        ("Hello! May I come? And when?", ["May I come? And when?", "And when?"]),
+        ("May I come? And when?", ["And when?"]),
+        ("Tell me when you open.", []),
+        ("", []),
+    ],
+)
+def test_shorter_questions(question, shorter):
+    assert shorter_questions(question) == shorter

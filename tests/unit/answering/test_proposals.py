@@ -353,6 +353,26 @@ def test_the_public_row_is_asked_again_in_brief(
     assert asked == [cut("It is late. When?").suffix, *brief]
 
 
+def test_of_many_sentences_that_ask_the_last_is_asked_too(tiny_model, monkeypatch):
+    tokenizer, asked = tiny_model.tokenizer, []
+    monkeypatch.setattr(proposals, "propose", lambda m, i, prompt, *_, **__: asked.append(prompt))
+    cut = partial(PromptTemplate().cut, tokenizer)
+    found = proposal_for(
+        "Hello. Is it late? When?",
+        [entry("A refund takes 9 days.")],
+        tiny_model,
+        tiny_model,
+        cut,
+        "",
+        SHORT,
+        start="",
+        form=canonical_form,
+    )
+    assert found == (None, "Hello. Is it late? When?")
+    words = ("Hello. Is it late? When?", "Is it late? When?", "When?")
+    assert [prompt.suffix for prompt in asked] == [cut(one).suffix for one in words]
+
+
 def test_what_was_released_passes_at_two_sigmas(monkeypatch):
     monkeypatch.setattr(DiscreteGaussian, "draw", lambda self, randomness: 0)
     rows = MODEL.read((), ["", *["nothing"] * 64], room=4)
