@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from dpicl_rag.answering.ballots import Ballot
+from dpicl_rag.answering.ballot import Ballot
 from dpicl_rag.answering.ladder import Ladder
 from dpicl_rag.mechanisms.agreement import Agreement
 

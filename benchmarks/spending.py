@@ -35,7 +35,8 @@ from benchmarks.release_odds import odds
 from dpicl_rag import Corpus, Document, TopKRetriever
 from dpicl_rag.accounting import DIRECT, Budget, epsilon_to_rho, strength_for
 from dpicl_rag.accounting.shares import SHARES
-from dpicl_rag.answering.ballots import Ballot, Ballots
+from dpicl_rag.answering.ballot import Ballot
+from dpicl_rag.answering.ballots import Ballots
 from dpicl_rag.answering.canonical_form import canonical_form
 from dpicl_rag.answering.plan import Plan, answer_plan
 from dpicl_rag.answering.privacy_filters import IndividualFilter

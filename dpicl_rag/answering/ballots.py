@@ -10,16 +10,15 @@ the expert's own unit and of public things.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass, field
 from functools import partial
 
 import torch
 
 from dpicl_rag.answering.asking_part import asking_part
-from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form, first_sentence
+from dpicl_rag.answering.ballot import Ballot, ballot_for
+from dpicl_rag.answering.canonical_form import CanonicalForm, first_sentence
 from dpicl_rag.answering.prompt_rows import BareModel
 from dpicl_rag.answering.proposals import Proposal
-from dpicl_rag.answering.short_form import asks_how, short_form
 from dpicl_rag.answering.support import Naming, supports
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.language_models.base import LanguageModel, SpeakingRows
@@ -33,19 +32,6 @@ _ABOUT = 0.25
 
 _ABOUT_WORDS = 2
 """The same as a number, where the question has so many."""
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Ballot:
-    """The vote of one expert. Private.
-
-    Attributes:
-        sentence: Its whole sentence, in canonical form.
-        short: The names and numbers of it.
-    """
-
-    sentence: str = field(repr=False)
-    short: str = field(repr=False)
 
 
 class Ballots:
@@ -74,10 +60,8 @@ class Ballots:
     ) -> None:
         self.end = sentence_end_of(tokenizer)
         self._tokenizer = tokenizer
-        self._asked = content_words(question)
-        self._about = {self._asked, content_words(asking_part(question))}
-        # A form of one's own is the only one.
-        self._shortens = form is canonical_form and not asks_how(question)
+        self._question = question
+        self._about = {content_words(one) for one in (question, asking_part(question))}
         self._documents = [_words_of(own) for own in passages]
         self._form = form
         self._bare = bare
@@ -112,17 +96,12 @@ class Ballots:
         sentence, tokens = self._sentence(said, known)
         if sentence is None:
             return None
-        try:
-            key, own_words = self._form(sentence), content_words(sentence) - self._asked
-        except Exception:
-            return None  # one unit's words: nobody is told
-        if not isinstance(key, str) or not key.strip() or own_words - document:
+        ballot = ballot_for(sentence, self._question, self._form)
+        if ballot is None or ballot.words - document:
             return None
         own = sum(said.log_probs[:tokens])
         supported = supports(own, tokens, lambda: self._bare(before, said.tokens[:tokens]))
-        if not supported:
-            return None
-        return Ballot(key, short_form(key, self._asked) if self._shortens else key)
+        return ballot if supported else None
 
     def _sentence(self, said: Continuation, known: Set[str]) -> tuple[str | None, int]:
         """The first sentence, and how many tokens it takes; None where it does not end."""

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from dpicl_rag.answering.asking_part import shorter_questions
+from dpicl_rag.answering.ballot import ballot_for
 from dpicl_rag.answering.canonical_form import CanonicalForm
 from dpicl_rag.answering.prompt_rows import bare_log_probs, read
-from dpicl_rag.answering.short_form import key_of
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.knowledge.entry import Entry
 from dpicl_rag.language_models.base import Input, LanguageModel
@@ -188,9 +188,10 @@ def _released_then(
     prompt: Prompt,
     max_tokens: int,
 ) -> Proposal | None:
-    tokenizer, named = model.tokenizer, None
+    tokenizer, ballot = model.tokenizer, None
     if FUNCTION_WORDS.isdisjoint(released.casefold().split()):
-        named = key_of(released, question, form)
+        ballot = ballot_for(released, question, form)
+    named = None if ballot is None else ballot.short
     tokens = (*tokenizer.encode(f"{prompt.lead}{released}"), *sorted(tokenizer.stop_tokens)[:1])
     if len(tokens) > max_tokens:
         return None

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 
-from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form
 from dpicl_rag.language_models.content_words import FUNCTION_WORDS, content_words
 
 _MARKS = ".,;:!?()"
@@ -50,24 +49,6 @@ def short_form(form: str, asked: frozenset[str]) -> str:
                 break
             kept.add(after)
     return " ".join(words[at] for at in sorted(kept)) or form
-
-
-def key_of(text: str, question: str, form: CanonicalForm) -> str | None:
-    """What an expert that says this votes for at a later count; None of what cannot be read.
-
-    Args:
-        text: What is said.
-        question: Public text.
-        form: Canonical form of an answer; one of one's own is the only one.
-    """
-    try:
-        key = form(text)
-    except Exception:
-        return None  # as of an expert's sentence, see `Ballots`
-    if not isinstance(key, str) or not key.strip():
-        return None
-    shortens = form is canonical_form and not asks_how(question)
-    return short_form(key, content_words(question)) if shortens else key
 
 
 def _names(words: Sequence[str]) -> Iterator[list[int]]:

@@ -14,7 +14,8 @@ from functools import partial
 import torch
 
 from dpicl_rag.answering.asking_part import asking_part
-from dpicl_rag.answering.ballots import Ballot, Ballots
+from dpicl_rag.answering.ballot import Ballot
+from dpicl_rag.answering.ballots import Ballots
 from dpicl_rag.answering.experts import Gathered
 from dpicl_rag.answering.ladder import Ladder
 from dpicl_rag.answering.plan import Plan

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl_rag.answering.canonical_form import canonical_form
-from dpicl_rag.answering.short_form import asks_how, key_of, short_form
+from dpicl_rag.answering.short_form import asks_how, short_form
 from dpicl_rag.language_models.content_words import content_words
 
 
@@ -60,18 +60,6 @@ def test_names_and_numbers_that_the_question_lacks(question, sentence, form):
 )
 def test_how_and_why_ask_for_more(question, how):
     assert asks_how(question) == how
-
-
-def test_a_key_is_what_an_expert_votes_for():
-    assert key_of("It takes nine working days.", REFUND, canonical_form) == "9 working days"
-    found = key_of("Hold reset for ten days.", "How do I clear it?", canonical_form)
-    assert found == "Hold reset for 10 days"
-    assert key_of("It takes nine days.", REFUND, str.upper) == "IT TAKES NINE DAYS."
-
-
-@pytest.mark.parametrize("form", [lambda text: None, lambda text: " ", lambda text: 1 / 0])
-def test_what_a_form_cannot_read_has_no_key(form):
-    assert key_of("Nine days.", REFUND, form) is None
 
 
 @given(st.text(min_size=1), st.text())

@@ -1,0 +1,44 @@
+"""What one expert votes for."""
+
+import pytest
+
+from dpicl_rag.answering.ballot import ballot_for
+from dpicl_rag.answering.canonical_form import canonical_form
+
+REFUND = "How long does a refund take?"
+
+
+def test_a_sentence_and_its_names_and_numbers():
+    found = ballot_for("It takes nine working days.", REFUND, canonical_form)
+    assert found.short == "9 working days"
+    assert found.sentence == canonical_form("It takes nine working days.")
+    assert found.words == {"9", "work", "day"}
+
+
+def test_who_asks_how_asks_for_all_of_it():
+    found = ballot_for("Hold reset for ten days.", "How do I clear it?", canonical_form)
+    assert found.short == found.sentence == "Hold reset for 10 days"
+
+
+def test_a_form_of_ones_own_is_the_only_one():
+    found = ballot_for("It takes nine days.", REFUND, str.upper)
+    assert found.short == found.sentence == "IT TAKES NINE DAYS."
+
+
+@pytest.mark.parametrize("form", [lambda text: None, lambda text: " ", lambda text: 1 / 0])
+def test_what_a_form_cannot_read_is_no_vote(form):
+    assert ballot_for("Nine days.", REFUND, form) is None
+
+
+def test_words_that_cannot_be_read_are_no_vote(monkeypatch):
+    def content_words(text):
+        if text != REFUND:
+            raise ValueError("private words")
+        return frozenset()
+
+    monkeypatch.setattr("dpicl_rag.answering.ballot.content_words", content_words)
+    assert ballot_for("Nine days.", REFUND, canonical_form) is None
+
+
+def test_a_ballot_tells_nothing():
+    assert "9" not in repr(ballot_for("Nine days.", REFUND, canonical_form))
