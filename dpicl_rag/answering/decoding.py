@@ -11,7 +11,7 @@ from typing import Protocol
 from dpicl_rag.answering.ballots import Ballots
 from dpicl_rag.answering.experts import Gathered
 from dpicl_rag.answering.privacy_filters import Filter
-from dpicl_rag.answering.prompt_rows import read
+from dpicl_rag.answering.prompt_rows import read, read_alone
 from dpicl_rag.answering.support import Naming, Support
 from dpicl_rag.answering.whole_answers import WholeAnswer
 from dpicl_rag.errors import EngineUnavailableError
@@ -80,8 +80,9 @@ def generate(
             if whole.agreed or whole.alone:
                 yield from sorted(model.tokenizer.stop_tokens)[:1]
                 return
-        if block_tokens and isinstance(alone := reading([]), BlockRows):
-            draft = GreedyDraft(alone, block_tokens)
+        if block_tokens:
+            alone = read_alone(model, prompt, room=max_tokens, informed=informed)
+            draft = GreedyDraft(alone, block_tokens) if isinstance(alone, BlockRows) else None
         yield from decode(
             rows=rows,
             suffix=prompt.suffix,

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from dpicl_rag.language_models.base import BlockRows, Input, LanguageModel, Progress, Rows
+from dpicl_rag.language_models.base import (
+    BlockRows,
+    Input,
+    LanguageModel,
+    Progress,
+    Rows,
+    Solitary,
+)
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.prompts import Prompt
@@ -35,6 +42,21 @@ def read(
     return model.read(prompt.prefix, [public, *inputs], room=room, on_progress=on_progress)
 
 
+def read_alone(
+    model: LanguageModel, prompt: Prompt, *, room: int, informed: Input | None = None
+) -> Rows:
+    """The public row where there are never experts beside it, see `Solitary`.
+
+    Args:
+        model: Reads it.
+        prompt: Public text before and after the document.
+        room: How many tokens will be appended at most.
+        informed: Public knowledge that it reads in a document's place.
+    """
+    alone = model.alone() if isinstance(model, Solitary) else model
+    return read(alone, prompt, [], room=room, informed=informed)
+
+
 class BareModel:
     """The public row that reads nothing at all: what it would say by itself.
 
@@ -45,7 +67,7 @@ class BareModel:
     """
 
     def __init__(self, model: LanguageModel, prompt: Prompt, room: int) -> None:
-        self._begin = partial(read, model, prompt, [], room=room)
+        self._begin = partial(read_alone, model, prompt, room=room)
         self._rows: BlockRows | None = None  # read when they are first asked
         self._read: tuple[int, ...] = ()
         self._first: Step | None = None  # after what was read
@@ -86,7 +108,7 @@ def bare_log_probs(model: LanguageModel, prompt: Prompt, tokens: Sequence[int]) 
     """Log-probability of each public token to the public row that reads nothing at all."""
     if not tokens:
         return []
-    rows = read(model, prompt, [], room=len(tokens))
+    rows = read_alone(model, prompt, room=len(tokens))
     if isinstance(rows, BlockRows):
         steps = rows.extend_each((*prompt.suffix, *tokens[:-1]), len(tokens))
     else:

@@ -21,7 +21,7 @@ from functools import partial
 from dpicl_rag.answering.asking_part import shorter_questions
 from dpicl_rag.answering.ballot import ballot_for
 from dpicl_rag.answering.canonical_form import CanonicalForm
-from dpicl_rag.answering.prompt_rows import bare_log_probs, read
+from dpicl_rag.answering.prompt_rows import bare_log_probs, read_alone
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.knowledge.entry import Entry
 from dpicl_rag.language_models.base import Input, LanguageModel
@@ -203,7 +203,7 @@ def _released_then(
 def _likeliest(
     model: LanguageModel, prompt: Prompt, informed: Input, max_tokens: int, stop: Sequence[str]
 ) -> tuple[int, ...]:
-    rows = read(model, prompt, [], room=max_tokens, informed=informed)
+    rows = read_alone(model, prompt, room=max_tokens, informed=informed)
     tokens: list[int] = []
     pending: Sequence[int] = prompt.suffix
     while len(tokens) < max_tokens:

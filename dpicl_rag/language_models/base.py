@@ -167,6 +167,18 @@ class LanguageModel(Protocol):
 
 
 @runtime_checkable
+class Solitary(Protocol):
+    """A language model that reads one row faster where it is known to be the only one."""
+
+    def alone(self) -> LanguageModel:
+        """The same model for rows that are read without others, such as the public row's.
+
+        Which of the two reads must follow from nothing private: their last bits differ.
+        """
+        ...
+
+
+@runtime_checkable
 class Copying(Protocol):
     """A language model whose rows can be made to favour words of their own input."""
 

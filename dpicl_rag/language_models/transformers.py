@@ -77,6 +77,7 @@ class TransformersModel:
         self._vocabulary = int(config.vocab_size)
         self._probe_results = ProbeResults()
         self._copy_bias, self._public_copies = 0.0, False
+        self._alone = False
         self.context_length = context_length_of(config)
 
     @property
@@ -93,6 +94,15 @@ class TransformersModel:
         other = copy.copy(self)
         other.cache, other.fingerprint = cache, self.fingerprint
         other._here(cache)
+        return other
+
+    def alone(self) -> TransformersModel:
+        """The same weights, tokenizer and cache; passes take one row, and no more; see `Solitary`.
+
+        Rows that share passes fill them up to public sizes, which one row alone would pay for.
+        """
+        other = copy.copy(self)
+        other._alone, other.fingerprint = True, self.fingerprint
         return other
 
     def copying(self, bias: float, *, public: bool = False) -> TransformersModel:
@@ -182,7 +192,8 @@ class TransformersModel:
         head, own = tuple(prefix), cast("Sequence[tuple[int, ...]]", inputs)
         token_inputs.require_room(head, own, room, self.context_length)
         advance = in_tenths(sum(map(len, own)), on_progress)
-        kind = PackedRows if self._packs() else LoneRows
+        lone = self._alone and self._holds(LoneRows, probe.rows_are_right)
+        kind = LoneRows if lone or not self._packs() else PackedRows
         way = self._copy_bias, self._public_copies
         bias = copy_bias_of(*way, own, self.tokenizer, self._model.device)
         return self._read(kind, head, own, room, self.cache, advance, bias)

@@ -1,0 +1,79 @@
+"""The public row beside experts, and alone."""
+
+import pytest
+import torch
+
+from dpicl_rag import PromptTemplate
+from dpicl_rag.answering import prompt_rows
+from dpicl_rag.answering.prompt_rows import BareModel, bare_log_probs, read, read_alone
+from dpicl_rag.language_models.lone_rows import LoneRows
+from dpicl_rag.language_models.packed_rows import PackedRows
+from tests.support.tiny_model import build_tiny_model
+
+TOKENS = (70, 71, 72)
+
+
+@pytest.fixture
+def kinds(monkeypatch):
+    """Which kinds of rows were read, in order."""
+    seen = []
+    for kind in (PackedRows, LoneRows):
+        honest = kind.__init__
+
+        def init(self, *given, kind=kind, honest=honest, **more):
+            seen.append(kind)
+            honest(self, *given, **more)
+
+        monkeypatch.setattr(kind, "__init__", init)
+    return seen
+
+
+def test_alone_it_says_what_it_says_in_company(tiny_model, kinds):
+    prompt = PromptTemplate().cut(tiny_model.tokenizer, "q?")
+    informed = tiny_model.digest(["it is known"], 99)
+    read(tiny_model, prompt, [], room=3)  # the probe's rows
+    read_alone(tiny_model, prompt, room=3)
+    kinds.clear()
+    company = read(tiny_model, prompt, [], room=3, informed=informed)
+    alone = read_alone(tiny_model, prompt, room=3, informed=informed)
+    assert kinds == [PackedRows, LoneRows]
+    for ids in (prompt.suffix, *((token,) for token in TOKENS)):
+        torch.testing.assert_close(company.extend(ids).public, alone.extend(ids).public)
+
+
+def test_no_experts_are_not_alone(tiny_model, kinds):
+    """How many units were found decides no bit of the public row."""
+    prompt = PromptTemplate().cut(tiny_model.tokenizer, "q?")
+    expert = tiny_model.digest(["a document"], 99)
+    none, one = (read(tiny_model, prompt, own, room=3) for own in ([], [expert]))
+    assert LoneRows not in kinds
+    assert torch.equal(none.extend(prompt.suffix).public, one.extend(prompt.suffix).public)
+
+
+def test_a_model_whose_rows_alone_are_not_right_reads_them_in_company(monkeypatch, kinds):
+    model = build_tiny_model().alone()
+    monkeypatch.setattr(model, "alone", lambda: model)
+    monkeypatch.setattr(model, "_holds", lambda kind, _: kind is PackedRows)
+    prompt = PromptTemplate().cut(model.tokenizer, "q?")
+    read_alone(model, prompt, room=3)
+    assert kinds[-1] is PackedRows
+
+
+def test_what_asks_for_no_experts_reads_alone(tiny_model, monkeypatch):
+    prompt, read_ = PromptTemplate().cut(tiny_model.tokenizer, "q?"), []
+
+    def reading(model, *given, **more):
+        read_.append(model)
+        return read(model, *given, **more)
+
+    monkeypatch.setattr(prompt_rows, "read", reading)
+    each = bare_log_probs(tiny_model, prompt, TOKENS)
+    whole = BareModel(tiny_model, prompt, 9).log_prob(prompt.suffix, TOKENS)
+    assert sum(each) == pytest.approx(whole, abs=1e-4)
+    assert [model._alone for model in read_] == [True, True]
+
+
+def test_a_copy_that_favours_its_words_is_alone_too(tiny_model):
+    assert tiny_model.alone().copying(1.0, public=True)._alone
+    assert tiny_model.copying(1.0).alone()._copy_bias == 1.0
+    assert not tiny_model._alone
