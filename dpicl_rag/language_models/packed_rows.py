@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,7 @@ class PackedRows:
     """
 
     version = "tiles 3"
+    _tiled = True
 
     def __init__(
         self,
@@ -67,7 +69,7 @@ class PackedRows:
         cached: CachedStates,
         advance: Callable[[int], None],
     ) -> None:
-        self._passes = _Passes(model, depth)
+        self._passes = _Passes(model, depth, self._tiled)
         self._room = room
         self._used = 0
         # Where a row stands among the others changes nothing: the widest own parts come first.
@@ -109,8 +111,8 @@ class PackedRows:
         return forward_each([self], [token_ids], keep)[0]
 
     def shares_passes(self, other: PackedRows) -> bool:
-        """Whether `forward_each` takes both: they are of one model."""
-        return self._passes.model is other._passes.model
+        """Whether `forward_each` takes both: they are of one model, and rows of many."""
+        return self._passes.model is other._passes.model and self._tiled and other._tiled
 
     def _in_order(self, token_ids: NewTokens) -> torch.Tensor:
         """New tokens of each row in the order in which rows are kept, int64 [rows, width]."""
@@ -180,6 +182,16 @@ class PackedRows:
             cache.place(slice(place, place + 1), slots, i, keys[None], values[None])
 
 
+class SingleRow(PackedRows):
+    """The same for one row that never has company, in products of the sizes that it needs.
+
+    Tiles are filled up to public sizes, which a row alone would pay for with each token.
+    """
+
+    version = "single 1"
+    _tiled = False
+
+
 def forward_each(
     batches: Sequence[PackedRows], token_ids: Sequence[NewTokens], keep: int
 ) -> list[torch.Tensor]:
@@ -240,9 +252,10 @@ def forward_each(
 class _Passes:
     """Forward passes over rows that begin with one shared prefix."""
 
-    def __init__(self, model: PreTrainedModel, depth: int) -> None:
+    def __init__(self, model: PreTrainedModel, depth: int, tiled: bool) -> None:
         self.model = model
         self._depth = depth
+        self._tiled = tiled
         self.shared: Layers = []
         self.device = model.device
         self.tokens = _PASS_TOKENS if self.device.type == "cpu" else _PASS_TOKENS_GPU
@@ -287,7 +300,7 @@ class _Passes:
         with (
             installed(self.model),
             current.running(),
-            Tiles(wide),
+            Tiles(wide) if self._tiled else nullcontext(),
             torch.autocast(self.device.type, enabled=False),
         ):
             found = called(use_cache=True, **passed_to(called, Cache(layers=layers)), **inputs)

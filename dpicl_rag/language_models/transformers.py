@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import torch
 
-from dpicl_rag.errors import ModelError
+from dpicl_rag.errors import ConfigurationError, ModelError
 from dpicl_rag.language_models import probe, token_inputs
 from dpicl_rag.language_models.attention import as_it_is
 from dpicl_rag.language_models.base import Input, Progress
@@ -20,7 +20,7 @@ from dpicl_rag.language_models.hardware import faster_dtype, machine
 from dpicl_rag.language_models.lone_rows import LoneRows
 from dpicl_rag.language_models.names import located
 from dpicl_rag.language_models.out_of_memory import NotEnoughMemoryError, enough_memory
-from dpicl_rag.language_models.packed_rows import PackedRows
+from dpicl_rag.language_models.packed_rows import PackedRows, SingleRow
 from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.language_models.probe_results import ProbeResults, on_this_machine
 from dpicl_rag.language_models.tokenizer import HuggingFaceTokenizer
@@ -97,10 +97,7 @@ class TransformersModel:
         return other
 
     def alone(self) -> TransformersModel:
-        """The same weights, tokenizer and cache; passes take one row, and no more; see `Solitary`.
-
-        Rows that share passes fill them up to public sizes, which one row alone would pay for.
-        """
+        """The same weights, tokenizer and cache; see `Solitary` and `SingleRow`."""
         other = copy.copy(self)
         other._alone, other.fingerprint = True, self.fingerprint
         return other
@@ -186,14 +183,18 @@ class TransformersModel:
         Inputs are non-empty tuples of token ids; see ``LanguageModel.read``.
 
         Raises:
+            ConfigurationError: More rows than one, of a model that reads one `alone`.
             ContextLengthError: The longest row and the room exceed the context.
             ModelError: There is not enough memory.
         """
         head, own = tuple(prefix), cast("Sequence[tuple[int, ...]]", inputs)
         token_inputs.require_room(head, own, room, self.context_length)
         advance = in_tenths(sum(map(len, own)), on_progress)
-        lone = self._alone and self._holds(LoneRows, probe.rows_are_right)
-        kind = LoneRows if lone or not self._packs() else PackedRows
+        if self._alone and len(own) != 1:
+            # An expert's bits would follow from how many others there are.
+            raise ConfigurationError("a model that reads one row alone was given several")
+        packed = SingleRow if self._alone else PackedRows
+        kind = packed if self._packs() else LoneRows
         way = self._copy_bias, self._public_copies
         bias = copy_bias_of(*way, own, self.tokenizer, self._model.device)
         return self._read(kind, head, own, room, self.cache, advance, bias)

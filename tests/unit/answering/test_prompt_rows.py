@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from dpicl_rag import PromptTemplate
+from dpicl_rag import ConfigurationError, PromptTemplate
 from dpicl_rag.answering import prompt_rows
 from dpicl_rag.answering.prompt_rows import BareModel, bare_log_probs, read, read_alone
 from dpicl_rag.language_models.lone_rows import LoneRows
-from dpicl_rag.language_models.packed_rows import PackedRows
+from dpicl_rag.language_models.packed_rows import PackedRows, SingleRow
 from tests.support.tiny_model import build_tiny_model
 
 TOKENS = (70, 71, 72)
@@ -20,8 +20,8 @@ def kinds(monkeypatch):
     for kind in (PackedRows, LoneRows):
         honest = kind.__init__
 
-        def init(self, *given, kind=kind, honest=honest, **more):
-            seen.append(kind)
+        def init(self, *given, honest=honest, **more):
+            seen.append(type(self))
             honest(self, *given, **more)
 
         monkeypatch.setattr(kind, "__init__", init)
@@ -36,7 +36,7 @@ def test_alone_it_says_what_it_says_in_company(tiny_model, kinds):
     kinds.clear()
     company = read(tiny_model, prompt, [], room=3, informed=informed)
     alone = read_alone(tiny_model, prompt, room=3, informed=informed)
-    assert kinds == [PackedRows, LoneRows]
+    assert kinds == [PackedRows, SingleRow]
     for ids in (prompt.suffix, *((token,) for token in TOKENS)):
         torch.testing.assert_close(company.extend(ids).public, alone.extend(ids).public)
 
@@ -46,17 +46,16 @@ def test_no_experts_are_not_alone(tiny_model, kinds):
     prompt = PromptTemplate().cut(tiny_model.tokenizer, "q?")
     expert = tiny_model.digest(["a document"], 99)
     none, one = (read(tiny_model, prompt, own, room=3) for own in ([], [expert]))
-    assert LoneRows not in kinds
+    assert SingleRow not in kinds
     assert torch.equal(none.extend(prompt.suffix).public, one.extend(prompt.suffix).public)
 
 
-def test_a_model_whose_rows_alone_are_not_right_reads_them_in_company(monkeypatch, kinds):
+def test_a_model_whose_rows_cannot_share_passes_reads_as_ever(monkeypatch, kinds):
     model = build_tiny_model().alone()
     monkeypatch.setattr(model, "alone", lambda: model)
-    monkeypatch.setattr(model, "_holds", lambda kind, _: kind is PackedRows)
-    prompt = PromptTemplate().cut(model.tokenizer, "q?")
-    read_alone(model, prompt, room=3)
-    assert kinds[-1] is PackedRows
+    monkeypatch.setattr(model, "_holds", lambda kind, _: kind is LoneRows)
+    read_alone(model, PromptTemplate().cut(model.tokenizer, "q?"), room=3)
+    assert kinds == [LoneRows]
 
 
 def test_what_asks_for_no_experts_reads_alone(tiny_model, monkeypatch):
@@ -71,6 +70,13 @@ def test_what_asks_for_no_experts_reads_alone(tiny_model, monkeypatch):
     whole = BareModel(tiny_model, prompt, 9).log_prob(prompt.suffix, TOKENS)
     assert sum(each) == pytest.approx(whole, abs=1e-4)
     assert [model._alone for model in read_] == [True, True]
+
+
+def test_a_model_that_reads_one_row_reads_no_expert(tiny_model):
+    prompt = PromptTemplate().cut(tiny_model.tokenizer, "q?")
+    expert = tiny_model.digest(["a document"], 99)
+    with pytest.raises(ConfigurationError, match="alone was given several"):
+        read(tiny_model.alone(), prompt, [expert], room=3)
 
 
 def test_a_copy_that_favours_its_words_is_alone_too(tiny_model):
