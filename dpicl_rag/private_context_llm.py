@@ -283,7 +283,7 @@ class PrivateContextLLM(NoOrdinaryModel):
             support=support,
             whole=whole,
             recalled=len(known),
-            keep=None if memory is None else lambda answer: memory.keep(question, answer, form),
+            keep=None if memory is None else partial(memory.keep, question, form),
         )
         return PrivateStream(
             tokens,

@@ -15,7 +15,7 @@ same are counted.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from dpicl_rag.answering.asking_part import shorter_questions
@@ -42,6 +42,7 @@ class Proposal:
         question: What the documents were asked when it was released; none where it is new.
         named: The names and numbers that experts are to say by themselves; None where they read
             the tokens.
+        counted: Whether documents agreed on it then, or an operator wrote it.
     """
 
     tokens: tuple[int, ...]
@@ -49,11 +50,7 @@ class Proposal:
     suffix: tuple[int, ...]
     question: str = ""
     named: str | None = None
-
-    @property
-    def released(self) -> bool:
-        """Whether it was released before, and so passed a count then."""
-        return bool(self.question)
+    counted: bool = False
 
 
 def proposal_for(
@@ -166,7 +163,7 @@ def as_before(
             continue
         found = _released_then(released, earlier.question, form, model, prompt, most)
         if found is not None:
-            return found
+            return replace(found, counted=not earlier.drawn)
     return None
 
 

@@ -26,7 +26,8 @@ class Settlement:
         support: By the documents; None where nobody asks.
         whole: Sentences on which experts agree; None where they are not asked for them.
         recalled: How many texts of public knowledge were found.
-        keep: Remembers an answer that documents support; None where there is no memory.
+        keep: Remembers an answer that documents support, and whether it was drawn (see `Entry`);
+            None where there is no memory.
     """
 
     config: PrivacyConfig
@@ -35,7 +36,7 @@ class Settlement:
     support: Support | None
     whole: WholeAnswer | None
     recalled: int
-    keep: Callable[[PrivateAnswer], None] | None
+    keep: Callable[[PrivateAnswer, bool], None] | None
 
     def __repr__(self) -> str:
         return "Settlement(<private>)"
@@ -73,5 +74,6 @@ class Settlement:
             recalled=self.recalled,
         )
         if self.keep is not None and supported:
-            self.keep(answer)
+            # Where no whole answers are counted, that one was drawn tells nothing.
+            self.keep(answer, by == "tokens" and self.config.agreement != "off")
         return answer

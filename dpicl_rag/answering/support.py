@@ -28,7 +28,7 @@ from dpicl_rag.retrieval.count import NoisyCount
 # the second what an expert adds to the bare model in all.
 _LIKELY, _NEWS = -1.0, 3.0
 _LINE = 3.0  # sigmas: noise alone passes 13 times in 10,000
-_LINE_AGAIN = 2.0  # and 2 times in 100, of what passed a count when it was released, or was edited
+_LINE_AGAIN = 2.0  # and 2 times in 100, of what documents agreed on when it was released
 
 # An expert speaks against a token where it is that unlikely, and so much less likely than to the
 # bare model (benchmarks/README.md, "What is marked as supported").
@@ -224,7 +224,7 @@ class Support:
             agreeing, most = naming(rows), _NAMING
         # Those who support something else may be many too.
         count, found = self._count, self._found
-        if self.proposal.released:
+        if self.proposal.counted:
             count = replace(count, sigmas=_LINE_AGAIN)
         line = 2 * count.line if found is None else most * found.low
         count = count if found is None else count.up_to(line)

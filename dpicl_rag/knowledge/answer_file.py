@@ -16,10 +16,10 @@ from dpicl_rag.knowledge.entry import Entry
 from dpicl_rag.knowledge.memory_schema import MEMORY
 from dpicl_rag.knowledge.memory_scope import ALL, Scope
 
-_COLUMNS = "id, corpus, caller, question, answer, epsilon, delta, released, whole, edited"
+_COLUMNS = "id, corpus, caller, question, answer, epsilon, delta, released, whole, edited, drawn"
 _COMPARED = 10_000  # newest entries that a question is compared with
 
-Row = tuple[int, str, str, str, str, float, float, int, int, int]
+Row = tuple[int, str, str, str, str, float, float, int, int, int, int]
 
 
 class AnswerFile:
@@ -108,19 +108,23 @@ class AnswerFile:
         epsilon: float,
         delta: float,
         whole: bool,
+        drawn: bool,
     ) -> None:
         """Keep an answer, in place of an older one to the same question of the same scope.
 
         Of two processes at once the last stays. What the operator edited is not replaced.
         """
-        kept = (corpus, caller, part, key, form, words, question, answer, epsilon, delta, whole)
+        told = (corpus, caller, part, key, form, words, question, answer)
+        kept = (*told, epsilon, delta, whole, drawn)
         self._file.now().write(
             lambda c: c.execute(
                 "INSERT INTO entry (corpus, caller, part, key, form, words, question, answer,"
-                " epsilon, delta, whole, released) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                " epsilon, delta, whole, drawn, released)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
                 " ON CONFLICT (corpus, caller, part, key, form, words) DO UPDATE SET"
                 " question = excluded.question, answer = excluded.answer,"
                 " epsilon = excluded.epsilon, delta = excluded.delta, whole = excluded.whole,"
+                " drawn = excluded.drawn,"
                 " released = excluded.released, embedder = NULL, vector = NULL"
                 " WHERE NOT edited",
                 (*kept, max(0, int(self._clock()))),
@@ -133,7 +137,9 @@ class AnswerFile:
         Raises:
             KnowledgeError: There is no such entry, or the file cannot be written.
         """
-        self._change(number, scope, "UPDATE entry SET answer = ?, whole = 1, edited = 1", answer)
+        self._change(
+            number, scope, "UPDATE entry SET answer = ?, whole = 1, edited = 1, drawn = 0", answer
+        )
 
     def forget(self, number: int, scope: Scope = ALL) -> None:
         """Delete an entry.
@@ -212,7 +218,8 @@ def _found(path: Path) -> os.stat_result:
 
 
 def _entry(row: Row) -> Entry:
-    number, corpus, caller, question, answer, epsilon, delta, released, whole, edited = row
+    number, corpus, caller, question, answer, epsilon, delta, released, *flags = row
+    whole, edited, drawn = map(bool, flags)
     moment = datetime.fromtimestamp(released, UTC)
     return Entry(
         id=number,
@@ -223,6 +230,7 @@ def _entry(row: Row) -> Entry:
         epsilon=epsilon,
         delta=delta,
         time=moment,
-        whole=bool(whole),
-        edited=bool(edited),
+        whole=whole,
+        edited=edited,
+        drawn=drawn,
     )

@@ -144,16 +144,21 @@ class AnswerMemory:
         return self._file.find(self._seen, same_words(_text(question)), form)
 
     def nearest(self, question: str) -> list[Entry]:
-        """Entries whose questions are near to this one, the nearest first."""
+        """Entries whose questions are near to this one, the nearest first.
+
+        What was drawn token by token is left out where there is something else: a small model says
+        after it whatever is nearest, also where most others say otherwise.
+        """
         found = self._file.vectors(self._seen, self._model().fingerprint)
         if not found:
             return []
         rows = self._rows(found)
         (asked,) = self._model().embed([_text(question)], query=True)
-        scores = rows @ np.asarray(asked, dtype=np.float32)
+        scores, least = rows @ np.asarray(asked, dtype=np.float32), self.least
         # A stable sort: of equally near ones the newest is first.
-        best = np.argsort(-scores, kind="stable")[: self.neighbours]
-        return [found[row][0] for row in best if scores[row] >= self.least]
+        best = [found[row][0] for row in np.argsort(-scores, kind="stable") if scores[row] >= least]
+        firm = [entry for entry in best if not entry.drawn]
+        return (firm or best)[: self.neighbours]
 
     def remember(
         self,
@@ -164,6 +169,7 @@ class AnswerMemory:
         delta: float = 0.0,
         form: str = "",
         whole: bool = True,
+        drawn: bool = False,
     ) -> None:
         """Keep an answer, in place of the one to the same question that there was.
 
@@ -177,6 +183,7 @@ class AnswerMemory:
             form: What else shaped the answer, such as an instruction. The same question in another
                 form is asked anew; an answer without a form fits every one.
             whole: Whether the answer ended by itself; the same question is asked anew if not.
+            drawn: Whether it was drawn token by token, see `Entry`.
 
         Raises:
             ConfigurationError: There is no text, or a cost below 0.
@@ -197,9 +204,10 @@ class AnswerMemory:
             epsilon=_validate.finite("epsilon", epsilon),
             delta=_validate.finite("delta", delta),
             whole=whole,
+            drawn=drawn,
         )
 
-    def keep(self, question: str, answer: PrivateAnswer, form: str) -> None:
+    def keep(self, question: str, form: str, answer: PrivateAnswer, drawn: bool) -> None:
         """`remember` what was just released. A failure is a warning, once: the answer is there."""
         try:
             self.remember(
@@ -209,6 +217,7 @@ class AnswerMemory:
                 delta=answer.delta,
                 form=form,
                 whole=answer.stopped_by == "end",
+                drawn=drawn,
             )
         except (KnowledgeError, ConfigurationError) as error:
             if not self._warned:

@@ -22,6 +22,8 @@ class Entry:
         whole: Whether the answer ended by itself. One that was cut off informs others, and the same
             question is asked anew.
         edited: Whether the operator corrected it. No drawn answer takes its place then.
+        drawn: Whether it was drawn token by token where experts could have said the same and did
+            not. It informs others only where nothing else does.
     """
 
     id: int
@@ -34,6 +36,7 @@ class Entry:
     time: datetime
     whole: bool
     edited: bool
+    drawn: bool = False
 
     @property
     def text(self) -> str:

@@ -64,10 +64,15 @@ _VERSION_2 = (
     "DROP TABLE entry_of_names",
 )
 
+# drawn: token by token, where experts did not say the same. What was kept before is not told apart.
+_VERSION_3 = (
+    "ALTER TABLE entry ADD COLUMN drawn INTEGER NOT NULL DEFAULT 0 CHECK (drawn IN (0, 1))",
+)
+
 MEMORY = FileKind(
     noun="memory",
     holds="the answers in it",
     error=KnowledgeError,
     application_id=0x4450414D,  # "DPAM"
-    migrations=(_VERSION_1, _VERSION_2),
+    migrations=(_VERSION_1, _VERSION_2, _VERSION_3),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
@@ -266,7 +267,7 @@ def test_what_was_released_before_is_put_to_the_documents_as_it_was(
     assert (found is not None) == asked_before
     if found is None:
         return
-    assert found.released
+    assert found.counted
     assert found.suffix == then.suffix
     assert (found.question, found.named) == (EARLIER, named)
     assert len(found.bare) == (0 if named else len(found.tokens))
@@ -308,6 +309,15 @@ def test_experts_that_name_the_same_confirm_it(monkeypatch, naming, found, confi
     assert delta == 0.0
 
 
+@pytest.mark.parametrize("drawn", [False, True])
+def test_what_was_drawn_was_not_counted(tiny_model, drawn):
+    cut = partial(PromptTemplate().cut, tiny_model.tokenizer)
+    first = Proposal(tuple(tiny_model.tokenizer.encode(" 9 days.")), (), cut("When?").suffix)
+    earlier = replace(entry("A refund takes 9 days."), drawn=drawn)
+    given = (tiny_model, cut, 0, SHORT, "", canonical_form, "When?", first)
+    assert as_before([earlier], *given).counted == (not drawn)
+
+
 def test_an_earlier_question_that_leaves_less_to_read_is_not_put_again(tiny_model):
     cut = partial(PromptTemplate().cut, tiny_model.tokenizer)
     first = Proposal(tuple(tiny_model.tokenizer.encode(" 9 days.")), (), cut("When?").suffix)
@@ -347,7 +357,7 @@ def test_the_public_row_is_asked_again_in_brief(
         start="",
         form=canonical_form,
     )
-    assert found.released == released
+    assert found.counted == released
     assert sought == words
     brief = [cut("When?").suffix] if released else []
     assert asked == [cut("It is late. When?").suffix, *brief]
@@ -373,15 +383,15 @@ def test_of_many_sentences_that_ask_the_last_is_asked_too(tiny_model, monkeypatc
     assert [prompt.suffix for prompt in asked] == [cut(one).suffix for one in words]
 
 
-def test_what_was_released_passes_at_two_sigmas(monkeypatch):
+def test_what_was_agreed_on_passes_at_two_sigmas(monkeypatch):
     monkeypatch.setattr(DiscreteGaussian, "draw", lambda self, randomness: 0)
     rows = MODEL.read((), ["", *["nothing"] * 64], room=4)
-    for agreeing, question, confirmed in ((25, "", False), (25, "q?", True), (19, "q?", False)):
+    for agreeing, counted, confirmed in ((25, False, False), (25, True, True), (19, True, False)):
         support = Support(
             SupportCount(DiscreteGaussian(10.0), 1),
             FixedFilter(1.0, 0.1, aside=1.0),
             Randomness(),
-            proposal=Proposal((1, END), (-1.0, -1.0), (2,), question, "9 days"),
+            proposal=Proposal((1, END), (-1.0, -1.0), (2,), "q?", "9 days", counted),
             found=NoisyCount(30, 0.1),
         )
         votes = torch.arange(64) < agreeing

@@ -18,7 +18,7 @@ from dpicl_rag.answering.answers import PrivateAnswer
 from dpicl_rag.errors import ConfigurationError, KnowledgeError
 from dpicl_rag.knowledge import AnswerMemory, Knowledge, NotRememberedWarning
 from dpicl_rag.knowledge.answer_file import AnswerFile
-from dpicl_rag.knowledge.memory_schema import _VERSION_1, MEMORY
+from dpicl_rag.knowledge.memory_schema import _VERSION_1, _VERSION_2, MEMORY
 from dpicl_rag.knowledge.memory_scope import ALL
 from dpicl_rag.ledger import Ledger
 from tests.support.bucket_embedder import BucketEmbedder
@@ -218,7 +218,7 @@ class TestBadInput:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             for _ in range(3):
-                memory.keep(QUESTION, released("Yes."), "")
+                memory.keep(QUESTION, "", released("Yes."), False)
         (warning,) = caught
         assert warning.category is NotRememberedWarning
         assert "was not remembered: the memory" in str(warning.message)
@@ -227,11 +227,11 @@ class TestBadInput:
     @pytest.mark.filterwarnings("error")
     def test_a_warning_that_is_an_error_costs_no_answer(self, memory):
         memory.close()
-        memory.keep(QUESTION, released("Yes."), "")
+        memory.keep(QUESTION, "", released("Yes."), False)
 
     def test_an_answer_without_words_is_not_kept(self, memory):
         with pytest.warns(NotRememberedWarning, match="one is empty"):
-            memory.keep(QUESTION, released("  "), "")
+            memory.keep(QUESTION, "", released("  "), False)
         assert memory.entries() == []
 
 
@@ -343,6 +343,38 @@ def test_a_file_of_the_first_version_keeps_its_answers_and_its_numbers(path):
         assert memory.same("where").answer == "We."
     with AnswerMemory(path, "mail", caller="ann", key="f00", embedder=BucketEmbedder()) as memory:
         assert memory.entries() == []
+
+
+def test_a_file_of_the_second_version_has_no_drawn_answers(path):
+    path.parent.mkdir()
+    with closing(sqlite3.connect(path)) as old, old:
+        for statement in (*_VERSION_1, *_VERSION_2):
+            old.execute(statement)
+        old.execute(
+            "INSERT INTO entry (corpus, caller, part, key, form, words, question, answer, epsilon,"
+            " delta, released, whole) VALUES ('mail', '', '', '', '', 'who', 'Who?', 'We.', 1.0,"
+            " 1e-5, 5, 1)"
+        )
+        old.execute(f"PRAGMA application_id = {MEMORY.application_id}")
+        old.execute("PRAGMA user_version = 2")
+    with AnswerMemory(path, "mail", embedder=BucketEmbedder()) as memory:
+        [entry] = memory.entries()
+        assert (entry.answer, entry.drawn) == ("We.", False)
+
+
+def test_what_was_drawn_informs_where_nothing_else_does(path):
+    with AnswerMemory(path, "mail", embedder=BucketEmbedder()) as memory:
+        memory.remember("When do you open?", "At 6:40pm.", drawn=True)
+        assert [entry.answer for entry in memory.nearest("When do you open?")] == ["At 6:40pm."]
+        memory.remember("When do you open today?", "6:40.")
+        assert [entry.answer for entry in memory.nearest("When do you open?")] == ["6:40."]
+        # The same question is answered from it all the same.
+        assert memory.same("When do you open?").answer == "At 6:40pm."
+        memory.edit(1, "At 6:40.")
+        assert len(memory.nearest("When do you open?")) == 2
+        memory.remember("Where is it?", "There.", drawn=True)
+        memory.remember("Where is it?", "Here.")
+        assert not memory.same("Where is it?").drawn
 
 
 def test_a_file_that_was_lent_stays_open(path):
