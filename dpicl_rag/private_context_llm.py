@@ -27,6 +27,7 @@ from dpicl_rag.answering.label_draw import draw_label
 from dpicl_rag.answering.plan import answer_plan, label_plan, priced_search, with_agreement
 from dpicl_rag.answering.prompt_rows import bare_log_probs
 from dpicl_rag.answering.proposals import proposal_for
+from dpicl_rag.answering.question import Question
 from dpicl_rag.answering.reading_ahead import read_ahead
 from dpicl_rag.answering.remembered import form_of, released_before
 from dpicl_rag.answering.settlement import Settlement
@@ -202,8 +203,8 @@ class PrivateContextLLM(NoOrdinaryModel):
         retriever = self._retriever(documents)
         config = self._decided(retriever)
         model = copying(self.model, config.copy_bias)
-        prompt = self._prompt(question)
-        allowance = prompt.allowance(model, config.unit_tokens, config.max_tokens)
+        asked = Question(question, self.template, model, config, self._form)
+        prompt, allowance = asked.prompt, asked.allowance
         corpus, memory = self._booked_under(retriever), self._memory(retriever)
         form = form_of(self.template, config.stop)
         if memory is not None and not fresh and (entry := memory.same(question, form)):
@@ -213,17 +214,8 @@ class PrivateContextLLM(NoOrdinaryModel):
         reader = copying(self.model, config.copy_bias, public=bool(informed))
         proposal, sought = None, question
         if informed and not fresh and config.unsupported != "ignore":
-            proposal, sought = proposal_for(
-                question,
-                () if memory is None or config.agreement == "off" else memory.nearest(question),
-                model,
-                reader,
-                self._prompt,
-                informed,
-                config,
-                start=self.template.answer_prefix,
-                form=self._form,
-            )
+            nearest = () if memory is None else memory.nearest(question)
+            proposal, sought = proposal_for(asked, nearest, reader, informed)
         booked, proposed = self._ledger is not None, proposal is not None
         retriever = priced_search(config, retriever, booked=booked, proposed=proposed)
         opening, price = self._opening(retriever), retriever.rho(config.adjacency)
@@ -249,18 +241,7 @@ class PrivateContextLLM(NoOrdinaryModel):
                 found=gathered.count,
                 bare=(lambda ids: sum(bare_log_probs(model, prompt, ids))) if informed else None,
             )
-        whole = whole_answer(
-            question,
-            self._prompt,
-            plan=plan,
-            gathered=gathered,
-            randomness=self._randomness,
-            config=config,
-            start=self.template.answer_prefix,
-        )
-        ballots = partial(
-            ballots_of, model, passages=gathered.passages, config=config, form=self._form
-        )
+        whole = whole_answer(asked, plan, gathered, self._randomness)
         # Begins when the first piece is asked for, inside the stream's own clean-up.
         tokens = generate(
             model=reader,
@@ -271,8 +252,8 @@ class PrivateContextLLM(NoOrdinaryModel):
             block_tokens=config.block_tokens,
             support=support,
             whole=whole,
-            ballots=partial(ballots, prompt, question),
-            naming=naming_of(proposal, ballots, self._prompt, config.max_tokens),
+            ballots=partial(ballots_of, asked, gathered.passages),
+            naming=naming_of(asked, proposal, gathered.passages),
             informed=informed,
             on_progress=on_progress,
         )
@@ -441,9 +422,7 @@ class PrivateContextLLM(NoOrdinaryModel):
         return {**answer.public_numbers(), "budget_left": self.budget_left(answer.corpus)}
 
     def _prompt(self, question: str) -> Prompt:
-        if not question.strip():
-            raise ConfigurationError("the question is empty")
-        return self.template.cut(self.model.tokenizer, question)
+        return Question(question, self.template, self.model, self.config).prompt
 
     def _retriever(self, documents: Documents) -> Retriever:
         """A search; nothing is looked at yet."""

@@ -19,13 +19,12 @@ from dpicl_rag.answering.ballot import Ballot, ballot_for
 from dpicl_rag.answering.canonical_form import CanonicalForm, first_sentence
 from dpicl_rag.answering.prompt_rows import BareModel
 from dpicl_rag.answering.proposals import Proposal
+from dpicl_rag.answering.question import Question
 from dpicl_rag.answering.support import Naming, supports
-from dpicl_rag.configuration import PrivacyConfig
-from dpicl_rag.language_models.base import LanguageModel, SpeakingRows
+from dpicl_rag.language_models.base import SpeakingRows
 from dpicl_rag.language_models.content_words import content_words
 from dpicl_rag.language_models.sentence_end import Continuation
 from dpicl_rag.language_models.tokenizer import Tokenizer, sentence_end_of
-from dpicl_rag.prompts import Prompt
 
 _ABOUT = 0.25
 """Of the question's words, the least part that a document must have (benchmarks/README.md)."""
@@ -118,17 +117,12 @@ class Ballots:
         return sentence, next(reached, len(ids))
 
 
-def ballots_of(
-    model: LanguageModel,
-    prompt: Prompt,
-    question: str,
-    passages: Sequence[Sequence[str]],
-    config: PrivacyConfig,
-    form: CanonicalForm,
-) -> Ballots:
+def ballots_of(question: Question, passages: Sequence[Sequence[str]]) -> Ballots:
     """What reads the sentences of experts, see `Ballots`."""
-    bare = BareModel(model, prompt, config.max_tokens)
-    return Ballots(model.tokenizer, question, passages, form, bare.log_prob, config.stop)
+    config, tokenizer = question.config, question.model.tokenizer
+    bare = BareModel(question.model, question.prompt, config.max_tokens)
+    text, form = question.text, question.form
+    return Ballots(tokenizer, text, passages, form, bare.log_prob, config.stop)
 
 
 def naming(
@@ -155,23 +149,24 @@ def naming(
 
 
 def naming_of(
-    proposal: Proposal | None,
-    ballots: Callable[[Prompt, str], Ballots],
-    prompt_for: Callable[[str], Prompt],
-    most: int,
+    question: Question, proposal: Proposal | None, passages: Sequence[Sequence[str]]
 ) -> Naming | None:
     """What finds the experts that name what is proposed; None where it has no names and numbers.
 
     Args:
+        question: What is asked.
         proposal: What public knowledge proposes.
-        ballots: Makes what reads the experts' sentences, for a prompt and its question.
-        prompt_for: Public text around a document, for a question.
-        most: Tokens that each expert says at most.
+        passages: What each expert was given of its unit. Private.
     """
     if proposal is None or proposal.named is None:
         return None
-    asked = partial(ballots, prompt_for(proposal.question), proposal.question)
-    return partial(naming, key=proposal.named, before=proposal.suffix, most=most, ballots=asked)
+    return partial(
+        naming,
+        key=proposal.named,
+        before=proposal.suffix,
+        most=question.config.max_tokens,
+        ballots=partial(ballots_of, question.worded(proposal.question), passages),
+    )
 
 
 def _has(words: Set[str], about: Set[str]) -> bool:

@@ -14,15 +14,13 @@ same are counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from dpicl_rag.answering.asking_part import shorter_questions
 from dpicl_rag.answering.ballot import ballot_for
-from dpicl_rag.answering.canonical_form import CanonicalForm
 from dpicl_rag.answering.prompt_rows import bare_log_probs, read_alone
-from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.answering.question import Question
 from dpicl_rag.knowledge.entry import Entry
 from dpicl_rag.language_models.base import Input, LanguageModel
 from dpicl_rag.language_models.content_words import FUNCTION_WORDS, content_words
@@ -54,146 +52,86 @@ class Proposal:
 
 
 def proposal_for(
-    question: str,
-    nearest: Sequence[Entry],
-    model: LanguageModel,
-    informed_model: LanguageModel,
-    prompt_for: Callable[[str], Prompt],
-    informed: Input,
-    config: PrivacyConfig,
-    *,
-    start: str,
-    form: CanonicalForm,
+    question: Question, nearest: Sequence[Entry], informed_model: LanguageModel, informed: Input
 ) -> tuple[Proposal | None, str]:
     """What is proposed to the documents, if anything is, and the words to search with. Public.
 
     Args:
-        question: Public text.
+        question: What is asked.
         nearest: What was released before, the nearest question first.
-        model: Reads no knowledge.
-        informed_model: The same model, as it reads public knowledge.
-        prompt_for: Public text around a document, for a question.
+        informed_model: The question's model, as it reads public knowledge.
         informed: The knowledge.
-        config: Public settings.
-        start: Words that every answer begins with.
-        form: Canonical form of an answer.
     """
-
-    def proposed(words: str) -> Proposal | None:
-        return propose(
-            model,
-            informed_model,
-            prompt_for(words),
-            informed,
-            max_tokens=config.max_tokens,
-            stop=config.stop,
-        )
-
-    proposal = proposed(question)
-    if not nearest or config.agreement == "off":
-        return proposal, question
-    allowance = prompt_for(question).allowance(model, config.unit_tokens, config.max_tokens)
-    again = partial(as_before, nearest, model, prompt_for, allowance, config, start, form)
-    if proposal is not None and (found := again(question, proposal)) is not None:
-        return found, f"{question} {found.question}"
-    for words in shorter_questions(question):
-        brief = proposed(words)
-        if brief is not None and (found := again(words, brief)) is not None:
-            return found, f"{question} {found.question}"
-    return proposal, question if proposal is None else f"{question} {nearest[0].question}"
+    text = question.text
+    proposal = propose(question, informed_model, informed)
+    if not nearest or question.config.agreement == "off":
+        return proposal, text
+    if proposal and (found := as_before(question, proposal, nearest, question.allowance)):
+        return found, f"{text} {found.question}"
+    for brief in map(question.worded, shorter_questions(text)):
+        shorter = propose(brief, informed_model, informed)
+        if shorter and (found := as_before(brief, shorter, nearest, question.allowance)):
+            return found, f"{text} {found.question}"
+    return proposal, f"{text} {nearest[0].question}" if proposal else text
 
 
-def propose(
-    model: LanguageModel,
-    informed_model: LanguageModel,
-    prompt: Prompt,
-    informed: Input,
-    *,
-    max_tokens: int,
-    stop: Sequence[str],
-) -> Proposal | None:
+def propose(question: Question, informed_model: LanguageModel, informed: Input) -> Proposal | None:
     """The likeliest answer of the public row; None where it does not end, or says nothing.
 
     Args:
-        model: Reads no knowledge.
-        informed_model: The same model, as it reads public knowledge.
-        prompt: Public text before and after it.
+        question: What it is asked.
+        informed_model: The question's model, as it reads public knowledge.
         informed: The knowledge.
-        max_tokens: Most tokens.
-        stop: Strings that end an answer too.
     """
-    tokens = _likeliest(informed_model, prompt, informed, max_tokens, stop)
+    config, prompt = question.config, question.prompt
+    tokens = _likeliest(informed_model, prompt, informed, config.max_tokens, config.stop)
     if not tokens:
         return None
-    return Proposal(tokens, tuple(bare_log_probs(model, prompt, tokens)), prompt.suffix)
+    return Proposal(tokens, tuple(bare_log_probs(question.model, prompt, tokens)), prompt.suffix)
 
 
 def as_before(
-    nearest: Sequence[Entry],
-    model: LanguageModel,
-    prompt_for: Callable[[str], Prompt],
-    allowance: int,
-    config: PrivacyConfig,
-    start: str,
-    form: CanonicalForm,
-    question: str,
-    proposal: Proposal,
+    question: Question, proposal: Proposal, nearest: Sequence[Entry], allowance: int
 ) -> Proposal | None:
     """The earlier answer that says the same as a proposal, as it was put to the documents. Public.
 
     Args:
-        nearest: What was released before, the nearest question first.
-        model: Reads no knowledge.
-        prompt_for: Public text around a document, for a question.
-        allowance: Tokens that an expert reads of its unit.
-        config: Public settings.
-        start: Words that every answer begins with.
-        form: Canonical form of an answer.
         question: What the public row was asked.
         proposal: Its answer.
+        nearest: What was released before, the nearest question first.
+        allowance: Tokens that an expert reads of its unit, for the question that was asked.
     """
-    most = config.max_tokens
-    for earlier in nearest:
-        released = earlier.answer.removeprefix(start).strip()
-        if not _says_the_same(proposal, released, question, earlier.question, model):
+    for entry in nearest:
+        released = entry.answer.removeprefix(question.template.answer_prefix).strip()
+        if not _says_the_same(proposal, released, question, entry.question):
             continue
-        prompt = prompt_for(earlier.question)
+        earlier = question.worded(entry.question)
         # Documents are read before it is known which question they answer.
-        if prompt.allowance(model, config.unit_tokens, most) < allowance:
-            continue
-        found = _released_then(released, earlier.question, form, model, prompt, most)
+        found = _released_then(released, earlier) if earlier.allowance >= allowance else None
         if found is not None:
-            return replace(found, counted=not earlier.drawn)
+            return replace(found, counted=not entry.drawn)
     return None
 
 
-def _says_the_same(
-    proposal: Proposal, released: str, question: str, earlier: str, model: LanguageModel
-) -> bool:
+def _says_the_same(proposal: Proposal, released: str, question: Question, earlier: str) -> bool:
     """Whether a proposal and what was released have the same words beside those asked with."""
-    tokenizer, asked = model.tokenizer, content_words(question) | content_words(earlier)
+    tokenizer = question.model.tokenizer
+    asked = content_words(question.text) | content_words(earlier)
     proposed = tokenizer.decode([t for t in proposal.tokens if t not in tokenizer.stop_tokens])
     news = content_words(released) - asked
     return bool(news) and content_words(proposed) - asked == news
 
 
-def _released_then(
-    released: str,
-    question: str,
-    form: CanonicalForm,
-    model: LanguageModel,
-    prompt: Prompt,
-    max_tokens: int,
-) -> Proposal | None:
-    tokenizer, ballot = model.tokenizer, None
+def _released_then(released: str, question: Question) -> Proposal | None:
+    model, prompt, ballot = question.model, question.prompt, None
     if FUNCTION_WORDS.isdisjoint(released.casefold().split()):
-        ballot = ballot_for(released, question, form)
-    named = None if ballot is None else ballot.short
-    tokens = (*tokenizer.encode(f"{prompt.lead}{released}"), *sorted(tokenizer.stop_tokens)[:1])
-    if len(tokens) > max_tokens:
+        ballot = ballot_for(released, question.text, question.form)
+    named, ends = None if ballot is None else ballot.short, sorted(model.tokenizer.stop_tokens)[:1]
+    tokens = (*model.tokenizer.encode(f"{prompt.lead}{released}"), *ends)
+    if len(tokens) > question.config.max_tokens:
         return None
     bare = () if named is not None else tuple(bare_log_probs(model, prompt, tokens))
-    return Proposal(tokens, bare, prompt.suffix, question, named)
+    return Proposal(tokens, bare, prompt.suffix, question.text, named)
 
 
 @enough_memory()

@@ -20,8 +20,8 @@ from dpicl_rag.answering.experts import Gathered
 from dpicl_rag.answering.ladder import Ladder
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.privacy_filters import AnswerFilter
+from dpicl_rag.answering.question import Question
 from dpicl_rag.answering.shown_form import shown_form
-from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.language_models.base import SpeakingRows
 from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.mechanisms.agreement import Agreed, Agreement
@@ -32,35 +32,26 @@ _END = "."
 
 
 def whole_answer(
-    question: str,
-    prompt_for: Callable[[str], Prompt],
-    *,
-    plan: Plan,
-    gathered: Gathered,
-    randomness: Randomness,
-    config: PrivacyConfig,
-    start: str,
+    question: Question, plan: Plan, gathered: Gathered, randomness: Randomness
 ) -> WholeAnswer | None:
     """What asks experts for whole sentences; None where the plan counts none, or no pool pays.
 
     Args:
-        question: Public text.
-        prompt_for: Public text around a document, for a question.
+        question: What is asked.
         plan: Of the answer.
         gathered: The experts, and how they pay.
         randomness: Where noise comes from.
-        config: Public settings.
-        start: Words that every answer begins with.
     """
     if not plan.ladder or not gathered.thresholds:
         return None
-    brief = asking_part(question)
+    config, text = question.config, question.text
+    brief = asking_part(text)
     return WholeAnswer(
         plan.ladder,
         gathered.spend,
         randomness,
-        show=partial(shown_form, question=question, begins=not start),
-        brief=None if brief == question else prompt_for(brief),
+        show=partial(shown_form, question=text, begins=not question.template.answer_prefix),
+        brief=None if brief == text else question.worded(brief).prompt,
         sentences=config.sentences,
         most=config.max_tokens,
         # Of experts that cannot carry a word, what is drawn would be refused.

@@ -22,3 +22,7 @@ class Around:
         """Itself, around a model with the preference."""
         self._model = self._model.copying(bias, public=public)
         return self
+
+    def alone(self) -> Self:
+        """Itself: one row alone is watched like others."""
+        return self

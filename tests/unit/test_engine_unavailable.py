@@ -172,7 +172,7 @@ def test_a_search_that_was_done_stays_paid(make, ledger):
 def test_an_engine_that_is_gone_when_support_is_asked_leaves_the_text(
     make, ledger, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(private_context_llm, "proposal_for", lambda asked, *_, **__: (None, asked))
+    monkeypatch.setattr(private_context_llm, "proposal_for", lambda asked, *_: (None, asked.text))
     # With knowledge, the bare model is asked again after the last token.
     with AnswerMemory(tmp_path / "memory", "default", embedder=BucketEmbedder()) as memory:
         given = {"max_tokens": TOKENS, "knowledge": memory, "corpus": "default"}

@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 
 import pytest
 import torch
 
 from dpicl_rag import Document, Ledger, PrivateContextLLM, PromptTemplate
 from dpicl_rag.answering import proposals
-from dpicl_rag.answering.canonical_form import canonical_form
 from dpicl_rag.answering.privacy_filters import FixedFilter, IndividualFilter
 from dpicl_rag.answering.prompt_rows import read
 from dpicl_rag.answering.proposals import Proposal, as_before, proposal_for, propose
+from dpicl_rag.answering.question import Question
 from dpicl_rag.answering.support import Support, SupportCount, Witness
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.configuration import PrivacyConfig
@@ -81,7 +80,8 @@ def asking(tokens, spend, found=None, suffix=PROMPT.suffix) -> Support:
     ],
 )
 def test_what_is_proposed_is_a_whole_answer_or_nothing(knows, most, stop, wanted):
-    proposal = propose(MODEL, MODEL, PROMPT, knows, max_tokens=most, stop=stop)
+    config = PrivacyConfig(max_tokens=most, stop=stop)
+    proposal = propose(Question("q?", PromptTemplate(), MODEL, config), MODEL, knows)
     assert (proposal.tokens if proposal else ()) == wanted
     if proposal:
         assert proposal.bare == pytest.approx([-math.log(SIZE)] * len(wanted))
@@ -230,6 +230,11 @@ def test_a_confirmed_proposal_is_released_whatever_else_is(agreement):
 EARLIER = "Ada: How long does a refund take?"
 
 
+def briefly(model, text, **settings):
+    """A question with short answers."""
+    return Question(text, PromptTemplate(), model, SHORT.model_copy(update=settings))
+
+
 def entry(answer):
     moment = datetime(2026, 11, 24, tzinfo=UTC)
     given = {"id": 1, "corpus": "mail", "caller": None, "question": EARLIER, "answer": answer}
@@ -257,18 +262,15 @@ def entry(answer):
 def test_what_was_released_before_is_put_to_the_documents_as_it_was(
     tiny_model, said, released, asked_before, named
 ):
-    tokenizer = tiny_model.tokenizer
-    cut = partial(PromptTemplate().cut, tokenizer)
-    then = cut(EARLIER)
-    question = "When does it arrive?"
-    first = Proposal(tuple(tokenizer.encode(f" {said}")), (), cut(question).suffix)
-    given = (tiny_model, cut, 0, SHORT, "", canonical_form, question, first)
-    found = as_before([entry("It is something else."), entry(released)], *given)
+    tokenizer, question = tiny_model.tokenizer, briefly(tiny_model, "When does it arrive?")
+    first = Proposal(tuple(tokenizer.encode(f" {said}")), (), question.prompt.suffix)
+    nearest = [entry("It is something else."), entry(released)]
+    found = as_before(question, first, nearest, 0)
     assert (found is not None) == asked_before
     if found is None:
         return
     assert found.counted
-    assert found.suffix == then.suffix
+    assert found.suffix == question.worded(EARLIER).prompt.suffix
     assert (found.question, found.named) == (EARLIER, named)
     assert len(found.bare) == (0 if named else len(found.tokens))
     text = tokenizer.decode([t for t in found.tokens if t not in tokenizer.stop_tokens])
@@ -311,18 +313,19 @@ def test_experts_that_name_the_same_confirm_it(monkeypatch, naming, found, confi
 
 @pytest.mark.parametrize("drawn", [False, True])
 def test_what_was_drawn_was_not_counted(tiny_model, drawn):
-    cut = partial(PromptTemplate().cut, tiny_model.tokenizer)
-    first = Proposal(tuple(tiny_model.tokenizer.encode(" 9 days.")), (), cut("When?").suffix)
+    first = Proposal(tuple(tiny_model.tokenizer.encode(" 9 days.")), (), ())
     earlier = replace(entry("A refund takes 9 days."), drawn=drawn)
-    given = (tiny_model, cut, 0, SHORT, "", canonical_form, "When?", first)
-    assert as_before([earlier], *given).counted == (not drawn)
+    found = as_before(briefly(tiny_model, "When?"), first, [earlier], 0)
+    assert found.counted == (not drawn)
 
 
 def test_an_earlier_question_that_leaves_less_to_read_is_not_put_again(tiny_model):
-    cut = partial(PromptTemplate().cut, tiny_model.tokenizer)
-    first = Proposal(tuple(tiny_model.tokenizer.encode(" 9 days.")), (), cut("When?").suffix)
-    given = (tiny_model, cut, 10**6, SHORT, "", canonical_form, "When?", first)
-    assert as_before([entry("A refund takes 9 days.")], *given) is None
+    question = briefly(tiny_model, "When?")
+    first = Proposal(tuple(tiny_model.tokenizer.encode(" 9 days.")), (), ())
+    nearest = [entry("A refund takes 9 days.")]
+    most = question.worded(EARLIER).allowance
+    assert as_before(question, first, nearest, most) is not None
+    assert as_before(question, first, nearest, most + 1) is None
 
 
 @pytest.mark.parametrize(
@@ -337,50 +340,29 @@ def test_the_public_row_is_asked_again_in_brief(
     tiny_model, monkeypatch, nearest, agreement, released, words
 ):
     """What surrounds a question is what a small model answers."""
-    tokenizer, asked = tiny_model.tokenizer, []
-    cut = partial(PromptTemplate().cut, tokenizer)
+    asked = []
 
-    def propose(model, informed_model, prompt, *_, **__):
-        asked.append(prompt.suffix)
-        said = " 9 days." if prompt.suffix == cut("When?").suffix else " It is late."
-        return Proposal(tuple(tokenizer.encode(said)), (), prompt.suffix)
+    def propose(question, *_):
+        asked.append(question.text)
+        said = " 9 days." if question.text == "When?" else " It is late."
+        return Proposal(tuple(tiny_model.tokenizer.encode(said)), (), question.prompt.suffix)
 
     monkeypatch.setattr(proposals, "propose", propose)
-    found, sought = proposal_for(
-        "It is late. When?",
-        [entry("A refund takes 9 days.")] if nearest else [],
-        tiny_model,
-        tiny_model,
-        cut,
-        "",
-        SHORT.model_copy(update={"agreement": agreement}),
-        start="",
-        form=canonical_form,
-    )
+    question = briefly(tiny_model, "It is late. When?", agreement=agreement)
+    before = [entry("A refund takes 9 days.")] if nearest else []
+    found, sought = proposal_for(question, before, tiny_model, ())
     assert found.counted == released
     assert sought == words
-    brief = [cut("When?").suffix] if released else []
-    assert asked == [cut("It is late. When?").suffix, *brief]
+    assert asked == ["It is late. When?", *(["When?"] if released else [])]
 
 
 def test_of_many_sentences_that_ask_the_last_is_asked_too(tiny_model, monkeypatch):
-    tokenizer, asked = tiny_model.tokenizer, []
-    monkeypatch.setattr(proposals, "propose", lambda m, i, prompt, *_, **__: asked.append(prompt))
-    cut = partial(PromptTemplate().cut, tokenizer)
-    found = proposal_for(
-        "Hello. Is it late? When?",
-        [entry("A refund takes 9 days.")],
-        tiny_model,
-        tiny_model,
-        cut,
-        "",
-        SHORT,
-        start="",
-        form=canonical_form,
-    )
-    assert found == (None, "Hello. Is it late? When?")
-    words = ("Hello. Is it late? When?", "Is it late? When?", "When?")
-    assert [prompt.suffix for prompt in asked] == [cut(one).suffix for one in words]
+    asked = []
+    monkeypatch.setattr(proposals, "propose", lambda question, *_: asked.append(question.text))
+    question = briefly(tiny_model, "Hello. Is it late? When?")
+    found = proposal_for(question, [entry("A refund takes 9 days.")], tiny_model, ())
+    assert found == (None, question.text)
+    assert asked == [question.text, "Is it late? When?", "When?"]
 
 
 def test_what_was_agreed_on_passes_at_two_sigmas(monkeypatch):

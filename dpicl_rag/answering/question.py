@@ -1,0 +1,53 @@
+"""One question, and all that is public about how it is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form
+from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.language_models.base import LanguageModel
+from dpicl_rag.prompts import Prompt, PromptTemplate
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question and how it is asked. Public.
+
+    Attributes:
+        text: Its words.
+        template: How it becomes a prompt.
+        model: Reads it, and no knowledge.
+        config: The settings of its answer.
+        form: Canonical form of an answer.
+
+    Raises:
+        ConfigurationError: It has no words.
+    """
+
+    text: str
+    template: PromptTemplate
+    model: LanguageModel
+    config: PrivacyConfig
+    form: CanonicalForm = canonical_form
+
+    def __post_init__(self) -> None:
+        if not self.text.strip():
+            raise ConfigurationError("the question is empty")
+
+    @cached_property
+    def prompt(self) -> Prompt:
+        """Text around a document."""
+        return self.template.cut(self.model.tokenizer, self.text)
+
+    @cached_property
+    def allowance(self) -> int:
+        """Tokens that an expert reads of its unit."""
+        config = self.config
+        return self.prompt.allowance(self.model, config.unit_tokens, config.max_tokens)
+
+    def worded(self, text: str) -> Question:
+        """The same in other words."""
+        return replace(self, text=text)
