@@ -14,13 +14,13 @@ from functools import partial
 
 import torch
 
-from dpicl_rag.answering.asking_part import asking_part
 from dpicl_rag.answering.ballot import Ballot, ballot_for
 from dpicl_rag.answering.canonical_form import CanonicalForm, first_sentence
 from dpicl_rag.answering.prompt_rows import BareModel
 from dpicl_rag.answering.proposals import Proposal
 from dpicl_rag.answering.question import Question
 from dpicl_rag.answering.support import Naming, supports
+from dpicl_rag.knowledge.asking_part import asking_part
 from dpicl_rag.language_models.base import SpeakingRows
 from dpicl_rag.language_models.content_words import content_words
 from dpicl_rag.language_models.sentence_end import Continuation

@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dpicl_rag.answering.asking_part import shorter_questions
 from dpicl_rag.answering.ballot import ballot_for
 from dpicl_rag.answering.prompt_rows import bare_log_probs, read_alone
 from dpicl_rag.answering.question import Question
+from dpicl_rag.knowledge.asking_part import shorter_questions
 from dpicl_rag.knowledge.entry import Entry
 from dpicl_rag.language_models.base import Input, LanguageModel
 from dpicl_rag.language_models.content_words import FUNCTION_WORDS, content_words

@@ -13,7 +13,6 @@ from functools import partial
 
 import torch
 
-from dpicl_rag.answering.asking_part import asking_part
 from dpicl_rag.answering.ballot import Ballot
 from dpicl_rag.answering.ballots import Ballots
 from dpicl_rag.answering.experts import Gathered
@@ -22,6 +21,7 @@ from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.privacy_filters import AnswerFilter
 from dpicl_rag.answering.question import Question
 from dpicl_rag.answering.shown_form import shown_form
+from dpicl_rag.knowledge.asking_part import asking_part
 from dpicl_rag.language_models.base import SpeakingRows
 from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.mechanisms.agreement import Agreed, Agreement

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from dpicl_rag import _validate
 from dpicl_rag.errors import ConfigurationError, KnowledgeError
 from dpicl_rag.knowledge.answer_file import AnswerFile
+from dpicl_rag.knowledge.asking_part import shorter_questions
 from dpicl_rag.knowledge.entry import Entry
 from dpicl_rag.knowledge.memory_scope import Scope, part_of
 from dpicl_rag.knowledge.same_question import same_words
@@ -144,7 +145,7 @@ class AnswerMemory:
         return self._file.find(self._seen, same_words(_text(question)), form)
 
     def nearest(self, question: str) -> list[Entry]:
-        """Entries whose questions are near to this one, the nearest first.
+        """Entries whose questions are near to this one, or to what it asks; the nearest first.
 
         What was drawn token by token is left out where there is something else: a small model says
         after it whatever is nearest, also where most others say otherwise.
@@ -153,8 +154,9 @@ class AnswerMemory:
         if not found:
             return []
         rows = self._rows(found)
-        (asked,) = self._model().embed([_text(question)], query=True)
-        scores, least = rows @ np.asarray(asked, dtype=np.float32), self.least
+        asked = [_text(question), *shorter_questions(_text(question))]
+        vectors = np.asarray(self._model().embed(asked, query=True), dtype=np.float32)
+        scores, least = (rows @ vectors.T).max(axis=1), self.least
         # A stable sort: of equally near ones the newest is first.
         best = [found[row][0] for row in np.argsort(-scores, kind="stable") if scores[row] >= least]
         firm = [entry for entry in best if not entry.drawn]

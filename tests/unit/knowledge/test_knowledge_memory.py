@@ -362,6 +362,13 @@ def test_a_file_of_the_second_version_has_no_drawn_answers(path):
         assert (entry.answer, entry.drawn) == ("We.", False)
 
 
+def test_a_question_is_near_by_the_part_that_asks(path):
+    with AnswerMemory(path, "mail", embedder=BucketEmbedder(), least=0.9) as memory:
+        memory.remember("When do you open?", "6:40.")
+        assert memory.nearest("I pass your warehouse every morning on my way. When do you open?")
+        assert not memory.nearest("I pass your warehouse every morning on my way.")
+
+
 def test_what_was_drawn_informs_where_nothing_else_does(path):
     with AnswerMemory(path, "mail", embedder=BucketEmbedder()) as memory:
         memory.remember("When do you open?", "At 6:40pm.", drawn=True)
