@@ -347,7 +347,7 @@ def test_an_answer_that_was_cut_off_says_so_among_the_earlier_ones(start, visit,
     with closing(AnswerFile(tmp_path / "memory.sqlite")) as answers:
         kept = {"corpus": "notes", "caller": "", "part": "", "key": "", "form": "", "words": ""}
         cost = {"epsilon": 1.0, "delta": 1e-5}
-        answers.put(question="When?", answer="It opens", whole=False, **kept, **cost)
+        answers.put(question="When?", answer="It opens", whole=False, drawn=False, **kept, **cost)
     page.reload()
     expect(page.locator("#memory .said")).to_have_text("It opens …")
     expect(page.locator("#memory li")).to_contain_text("cut off: asking it again is paid for")

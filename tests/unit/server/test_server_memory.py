@@ -63,6 +63,7 @@ def keep(path, caller, answer):
             epsilon=1.0,
             delta=1e-5,
             whole=True,
+            drawn=False,
         )
 
 
