@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from dpicl_rag._other_libraries import NoOrdinaryModel
 from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.answering.answer_cost import AnswerCost
-from dpicl_rag.answering.answers import (
-    PrivateAnswer,
-    PrivateLabel,
-    PrivateStream,
-    in_worker,
-)
+from dpicl_rag.answering.answers import PrivateAnswer, PrivateLabel, PrivateStream, in_worker
 from dpicl_rag.answering.async_stream import AsyncPrivateStream
 from dpicl_rag.answering.ballots import ballots_of, naming_of
 from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form
@@ -214,8 +209,7 @@ class PrivateContextLLM(NoOrdinaryModel):
         reader = copying(self.model, config.copy_bias, public=bool(informed))
         proposal, sought = None, question
         if informed and not fresh and config.unsupported != "ignore":
-            nearest = () if memory is None else memory.nearest(question)
-            proposal, sought = proposal_for(asked, nearest, reader, informed)
+            proposal, sought = proposal_for(asked, memory, reader, informed)
         booked, proposed = self._ledger is not None, proposal is not None
         retriever = priced_search(config, retriever, booked=booked, proposed=proposed)
         opening, price = self._opening(retriever), retriever.rho(config.adjacency)

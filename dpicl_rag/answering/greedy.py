@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from dpicl_rag.language_models.base import LanguageModel, Solitary
+from dpicl_rag.language_models.base import LanguageModel, alone
 from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.prompts import Prompt, PromptTemplate
 
@@ -40,8 +40,7 @@ def greedy_answer(
     room = len(prompt.suffix) + max_tokens
     left = model.context_length - len(prompt.prefix) - room
     document = model.digest(passages, left) or model.digest([template.no_document], left)
-    alone = model.alone() if isinstance(model, Solitary) else model
-    rows = alone.read(prompt.prefix, [document], room=room)
+    rows = alone(model).read(prompt.prefix, [document], room=room)
     return likeliest(
         tokenizer=model.tokenizer,
         prompt=prompt,

@@ -11,7 +11,7 @@ from dpicl_rag.language_models.base import (
     LanguageModel,
     Progress,
     Rows,
-    Solitary,
+    alone,
 )
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.mechanisms.step import Step
@@ -53,8 +53,7 @@ def read_alone(
         room: How many tokens will be appended at most.
         informed: Public knowledge that it reads in a document's place.
     """
-    alone = model.alone() if isinstance(model, Solitary) else model
-    return read(alone, prompt, [], room=room, informed=informed)
+    return read(alone(model), prompt, [], room=room, informed=informed)
 
 
 class BareModel:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from dpicl_rag.answering.ballot import ballot_for
 from dpicl_rag.answering.prompt_rows import bare_log_probs, read_alone
 from dpicl_rag.answering.question import Question
+from dpicl_rag.knowledge.answer_memory import AnswerMemory
 from dpicl_rag.knowledge.asking_part import shorter_questions
 from dpicl_rag.knowledge.entry import Entry
 from dpicl_rag.language_models.base import Input, LanguageModel
@@ -40,7 +41,7 @@ class Proposal:
         question: What the documents were asked when it was released; none where it is new.
         named: The names and numbers that experts are to say by themselves; None where they read
             the tokens.
-        counted: Whether documents agreed on it then, or an operator wrote it.
+        counted: Whether it was not drawn token by token then, see `Entry.drawn`.
     """
 
     tokens: tuple[int, ...]
@@ -52,19 +53,25 @@ class Proposal:
 
 
 def proposal_for(
-    question: Question, nearest: Sequence[Entry], informed_model: LanguageModel, informed: Input
+    question: Question,
+    memory: AnswerMemory | None,
+    informed_model: LanguageModel,
+    informed: Input,
 ) -> tuple[Proposal | None, str]:
     """What is proposed to the documents, if anything is, and the words to search with. Public.
 
     Args:
         question: What is asked.
-        nearest: What was released before, the nearest question first.
+        memory: Of what was released before, if there is one.
         informed_model: The question's model, as it reads public knowledge.
         informed: The knowledge.
     """
     text = question.text
     proposal = propose(question, informed_model, informed)
-    if not nearest or question.config.agreement == "off":
+    if memory is None or question.config.agreement == "off":
+        return proposal, text
+    nearest = memory.nearest(text)
+    if not nearest:
         return proposal, text
     if proposal and (found := as_before(question, proposal, nearest, question.allowance)):
         return found, f"{text} {found.question}"

@@ -178,6 +178,11 @@ class Solitary(Protocol):
         ...
 
 
+def alone(model: LanguageModel) -> LanguageModel:
+    """What reads rows that are read without others, see `Solitary`; the model itself, if none."""
+    return model.alone() if isinstance(model, Solitary) else model
+
+
 @runtime_checkable
 class Copying(Protocol):
     """A language model whose rows can be made to favour words of their own input."""

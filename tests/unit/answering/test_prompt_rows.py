@@ -83,3 +83,27 @@ def test_a_copy_that_favours_its_words_is_alone_too(tiny_model):
     assert tiny_model.alone().copying(1.0, public=True)._alone
     assert tiny_model.copying(1.0).alone()._copy_bias == 1.0
     assert not tiny_model._alone
+
+
+def test_what_the_bare_model_is_asked_changes_no_later_bit(tiny_model):
+    """Experts' sentences are put to it one after the other: each is judged as if it came alone."""
+    prompt = PromptTemplate().cut(tiny_model.tokenizer, "q?")
+    sentences = [(70, 71, 72), (73,), (74, 75, 76, 77, 78), (70, 71), (79, 80, 81, 82)]
+
+    def asked(order):
+        bare = BareModel(tiny_model, prompt, 9)
+        return {own: bare.log_prob(prompt.suffix, own) for own in order}
+
+    together = asked(sentences)
+    assert together == asked(sentences[::-1])
+    assert together == {own: asked([own])[own] for own in sentences}
+
+
+def test_a_row_alone_joins_no_pass_of_others(tiny_model):
+    prompt = PromptTemplate().cut(tiny_model.tokenizer, "q?")
+    company = read(tiny_model, prompt, [], room=3)._batch
+    alone = read_alone(tiny_model, prompt, room=3)._batch
+    assert company.shares_passes(company)
+    assert not company.shares_passes(alone)
+    assert not alone.shares_passes(company)
+    assert not alone.shares_passes(alone)

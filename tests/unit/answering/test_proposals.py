@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -241,6 +242,11 @@ def entry(answer):
     return Entry(**given, epsilon=2.0, delta=1e-5, time=moment, whole=True, edited=False)
 
 
+def memory_of(*entries):
+    """A memory in which these are near to whatever is asked."""
+    return SimpleNamespace(nearest=lambda question: list(entries))
+
+
 @pytest.mark.parametrize(
     ("said", "released", "asked_before", "named"),
     [
@@ -349,8 +355,8 @@ def test_the_public_row_is_asked_again_in_brief(
 
     monkeypatch.setattr(proposals, "propose", propose)
     question = briefly(tiny_model, "It is late. When?", agreement=agreement)
-    before = [entry("A refund takes 9 days.")] if nearest else []
-    found, sought = proposal_for(question, before, tiny_model, ())
+    memory = memory_of(entry("A refund takes 9 days.")) if nearest else memory_of()
+    found, sought = proposal_for(question, memory, tiny_model, ())
     assert found.counted == released
     assert sought == words
     assert asked == ["It is late. When?", *(["When?"] if released else [])]
@@ -360,7 +366,7 @@ def test_of_many_sentences_that_ask_the_last_is_asked_too(tiny_model, monkeypatc
     asked = []
     monkeypatch.setattr(proposals, "propose", lambda question, *_: asked.append(question.text))
     question = briefly(tiny_model, "Hello. Is it late? When?")
-    found = proposal_for(question, [entry("A refund takes 9 days.")], tiny_model, ())
+    found = proposal_for(question, memory_of(entry("A refund takes 9 days.")), tiny_model, ())
     assert found == (None, question.text)
     assert asked == [question.text, "Is it late? When?", "When?"]
 
