@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Set
+from dataclasses import dataclass, field, replace
 
 from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form
 from dpicl_rag.answering.short_form import asks_how, short_form
@@ -14,14 +15,25 @@ class Ballot:
     """The vote of one expert. Private.
 
     Attributes:
-        sentence: Its whole sentence, in canonical form.
+        sentence: Its whole sentence, in canonical form; None where names and numbers are all.
         short: The names and numbers of it; the sentence where the question asks for more.
         words: Content words of the sentence that the question has not.
+        named: The same of ``short``.
     """
 
-    sentence: str = field(repr=False)
+    sentence: str | None = field(repr=False)
     short: str = field(repr=False)
     words: frozenset[str] = field(repr=False)
+    named: frozenset[str] = field(repr=False)
+
+    def within(self, document: Set[str]) -> Ballot | None:
+        """What a document with these words carries of it; None if that is nothing.
+
+        "You need to calculate 9 working days" may be said of a document that calculates nothing.
+        """
+        if self.words <= document:
+            return self
+        return replace(self, sentence=None) if self.named <= document else None
 
 
 def ballot_for(sentence: str, question: str, form: CanonicalForm) -> Ballot | None:
@@ -38,6 +50,7 @@ def ballot_for(sentence: str, question: str, form: CanonicalForm) -> Ballot | No
         if not isinstance(key, str) or not key.strip():
             return None
         shortens = form is canonical_form and not asks_how(question)
-        return Ballot(key, short_form(key, asked) if shortens else key, words)
+        short = short_form(key, asked) if shortens else key
+        return Ballot(key, short, words, words if short == key else content_words(short) - asked)
     except Exception:
         return None  # one unit's words

@@ -2,9 +2,9 @@
 
 Experts that find nothing say what the model would make up, and they agree on that too; or they say
 what their document is about, whatever was asked. So an expert has a vote only where its document
-has words of the question, where every word of its sentence that matters stands in that document,
-and where the document adds the sentence to what the model says alone. Each vote is a function of
-the expert's own unit and of public things.
+has words of the question, where every word of its sentence that matters stands in that document
+(or every name and number of it, which then count alone), and where the document adds the sentence
+to what the model says alone. Each vote is a function of the expert's own unit and of public things.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Ballots:
         if sentence is None:
             return None
         ballot = ballot_for(sentence, self._question, self._form)
-        if ballot is None or ballot.words - document:
+        if ballot is None or (ballot := ballot.within(document)) is None:
             return None
         own = sum(said.log_probs[:tokens])
         supported = supports(own, tokens, lambda: self._bare(before, said.tokens[:tokens]))

@@ -80,16 +80,16 @@ class BareModel:
         """Log-probability of tokens after others that all rows have read.
 
         Args:
-            before: Public; what the last call had, or more.
+            before: Public.
             tokens: At least one.
         """
         if self._rows is None:
             rows = self._begin()
             assert isinstance(rows, BlockRows)
             self._rows = rows
-        known = len(self._read)
-        if self._first is None or len(before) > known:
-            self._first = self._rows.extend(before[known:])
+        if self._first is None or tuple(before) != self._read:
+            self._rows.rewind(len(self._read))
+            self._first = self._rows.extend(before)
             self._read, self._known = tuple(before), {}
         asked = tuple(tokens)
         if asked not in self._known:

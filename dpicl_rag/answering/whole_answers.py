@@ -8,7 +8,7 @@ agreement").
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 
 import torch
@@ -69,6 +69,7 @@ class WholeAnswer:
         randomness: Where their noise comes from.
         show: The text of a released form.
         brief: The prompt of a question's part that asks, where it says more; see `asking_part`.
+            Experts hear it first, and the whole question where they have no vote by that.
         sentences: Most sentences.
         most: Tokens of the answer at most, and so of what each expert says. Public.
         alone: Whether no token is drawn where experts do not agree.
@@ -115,14 +116,12 @@ class WholeAnswer:
             tokenizer: Of the model.
         """
         released: list[int] = []
+        suffixes = [one.suffix for one in (self._brief, prompt) if one is not None]
         for at in range(self._sentences):
-            before = (*prompt.suffix, *released)
             left = self._most - len(released)
             if not left:
                 return
-            said = rows.continue_each(before, left, ballots.asked)
-            votes = ballots.votes(before, said)
-            found = self._count(votes, partial(self._asked_again, rows, ballots, votes, released))
+            found = self._count(self._heard(rows, ballots, suffixes, released))
             if found is None:
                 return
             self.agreed = self.agreed or found
@@ -132,44 +131,43 @@ class WholeAnswer:
             released += tokens
             yield from tokens
 
-    def _asked_again(
+    def _heard(
         self,
         rows: SpeakingRows,
         ballots: Ballots,
-        votes: Sequence[Ballot | None],
+        suffixes: Sequence[Sequence[int]],
         released: Sequence[int],
-    ) -> Sequence[Ballot | None]:
-        """The votes, and those of experts that had none once they hear the part that asks."""
-        if self._brief is None:
-            return votes
-        before = (*self._brief.suffix, *released)
-        silent = [one and vote is None for one, vote in zip(ballots.asked, votes, strict=True)]
-        said = rows.continue_each(before, self._most - len(released), silent)
-        others = ballots.votes(before, said)
-        return [vote or other for vote, other in zip(votes, others, strict=True)]
+    ) -> Iterator[Sequence[Ballot | None]]:
+        """The votes after each way to ask; who has one by then is not asked again."""
+        votes: list[Ballot | None] = [None] * len(ballots.asked)
+        for suffix in suffixes:
+            before = (*suffix, *released)
+            silent = [one and vote is None for one, vote in zip(ballots.asked, votes, strict=True)]
+            said = rows.continue_each(before, self._most - len(released), silent)
+            others = ballots.votes(before, said)
+            votes = [vote or other for vote, other in zip(votes, others, strict=True)]
+            yield votes
 
-    def _count(
-        self, votes: Sequence[Ballot | None], ask_again: Callable[[], Sequence[Ballot | None]]
-    ) -> Agreed | None:
+    def _count(self, heard: Iterator[Sequence[Ballot | None]]) -> Agreed | None:
         """The first agreement on the ladder, every step of it paid for before it is drawn.
 
         Whole sentences are counted at the first step. Where they differ, names and numbers may
         not; so these are counted at the later ones, and of all experts that have a vote by then.
         """
         first, *later = self._ladder
+        votes: Sequence[Ballot | None] = ()
         if later:
             if not self._spend.can_count(first.rho):
                 return None
+            votes = next(heard)
             found = self._draw(first, [None if one is None else one.sentence for one in votes])
             if found is not None:
                 return found
-        short = None
         for step in later or [first]:
             if not self._spend.can_count(step.rho):
                 return None
-            if short is None:
-                short = [None if one is None else one.short for one in ask_again()]
-            found = self._draw(step, short)
+            *_, votes = votes, *heard  # after the last way to ask
+            found = self._draw(step, [None if one is None else one.short for one in votes])
             if found is not None:
                 return found
         return None

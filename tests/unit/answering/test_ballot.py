@@ -4,6 +4,7 @@ import pytest
 
 from dpicl_rag.answering.ballot import ballot_for
 from dpicl_rag.answering.canonical_form import canonical_form
+from dpicl_rag.language_models.content_words import content_words
 
 REFUND = "How long does a refund take?"
 
@@ -42,3 +43,28 @@ def test_words_that_cannot_be_read_are_no_vote(monkeypatch):
 
 def test_a_ballot_tells_nothing():
     assert "days" not in repr(ballot_for("Nine days.", REFUND, canonical_form))
+
+
+@pytest.mark.parametrize(
+    ("document", "sentence", "short"),
+    [
+        ("You calculate nine working days.", "You must calculate 9 working days", "9 working days"),
+        ("It takes nine working days.", None, "9 working days"),
+        ("You calculate nine days.", None, None),
+        ("You calculate.", None, None),
+    ],
+)
+def test_a_document_carries_a_sentence_or_its_names_and_numbers_alone(document, sentence, short):
+    ballot = ballot_for("You must calculate nine working days.", REFUND, canonical_form)
+    found = ballot.within(content_words(document))
+    assert (found and found.sentence, found and found.short) == (sentence, short)
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [("How do I clear it?", "Hold reset for ten days."), (REFUND, "It needs patience.")],
+)
+def test_of_a_sentence_that_is_its_own_short_form_a_document_carries_all(question, said):
+    ballot = ballot_for(said, question, canonical_form)
+    assert ballot.within(content_words(said)) == ballot
+    assert ballot.within(content_words(said) - {min(ballot.words)}) is None

@@ -107,3 +107,13 @@ def test_a_row_alone_joins_no_pass_of_others(tiny_model):
     assert not company.shares_passes(alone)
     assert not alone.shares_passes(company)
     assert not alone.shares_passes(alone)
+
+
+def test_the_bare_model_is_asked_after_one_text_and_another(tiny_model):
+    """Experts hear a question in two ways: each sentence is judged after what it answers."""
+    prompt = PromptTemplate().cut(tiny_model.tokenizer, "q?")
+    texts = [prompt.suffix[:2], prompt.suffix, (*prompt.suffix, 74), prompt.suffix[:3]]
+    bare = BareModel(tiny_model, prompt, 9)
+    for before in texts:
+        fresh = BareModel(tiny_model, prompt, 9)
+        assert bare.log_prob(before, TOKENS) == fresh.log_prob(before, TOKENS)

@@ -91,35 +91,35 @@ def test_a_unit_moves_its_own_key_by_one_and_pays_for_it(counted, accounting, wo
 
 
 @BOTH
-def test_an_expert_that_chatter_confuses_hears_the_part_that_asks(counted, accounting, monkeypatch):
+def test_experts_hear_the_part_that_asks_and_then_the_whole(counted, accounting, monkeypatch):
     honest = SyntheticRows.continue_each
     heard = []
 
     def continue_each(self, token_ids, most, asked):
         question = bytes(token_ids).decode()
-        heard.append(("Hello" in question, sum(asked)))
+        heard.append(("It is" in question, sum(asked)))
         hears = [
-            one and not ("Hello" in question and "confused" in text)
+            one and not ("It is" not in question and "needs more" in text)
             for one, text in zip(asked, self._texts[1:], strict=True)
         ]
         return honest(self, token_ids, most, hears)
 
     monkeypatch.setattr(SyntheticRows, "continue_each", continue_each)
     private = llm(accounting=accounting, agreement="only")
-    corpus = documents(*["refund"] * 3, *["is confused: refund"] * 4)
-    private.answer("Hello you. How?", corpus)
+    corpus = documents(*["refund"] * 3, *["needs more: refund"] * 4)
+    private.answer("It is so. How?", corpus)
     first, *later = counted
     assert first["keys"] == {"refund": 3}
     assert later
     for one in later:
         assert one["keys"] == {"refund": 7}
         assert one["able"].sum() == 7  # each of them pays
-    assert heard == [(True, 7), (False, 4)]
+    assert heard == [(False, 7), (True, 4)]
     counted.clear()
     heard.clear()
-    private.answer("How?", corpus)
+    private.answer("It is how?", corpus)
     assert {one["keys"]["refund"] for one in counted} == {7}
-    assert heard == [(False, 7)]
+    assert heard == [(True, 7)]
 
 
 def test_a_unit_that_cannot_pay_does_not_vote():
