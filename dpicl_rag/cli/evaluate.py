@@ -45,8 +45,8 @@ class Scoring:
         str,
         typer.Option(
             metavar="TASK",
-            help="agnews, trec, dbpedia, gsm8k, mitg or mitd; or a .csv or .jsonl file with a "
-            "text and a label in every row.",
+            help="agnews, trec, dbpedia, gsm8k, sst2, amazon, mitg or mitd; or a .csv or .jsonl "
+            "file with a text and a label in every row.",
         ),
     ]
     epsilon: options.Epsilon = 4.0
