@@ -81,9 +81,13 @@ class Coins:
                 whole = range(experts)
                 return [tuple(i for i in whole if i != out) for out in whole]
             case Groups(count=count, rate=rate) if rate < 1:
-                own = [self._coins(i, "alone", 2) for i in range(experts)]
-                chosen = [int(choice * count) if coin < rate else None for coin, choice in own]
-                return [tuple(i for i in range(experts) if chosen[i] == g) for g in range(count)]
+                # Two numbers for each example: its coin, and its choice.
+                own = _uniform(f"{self.seed}/{self.query}/groups", 2 * experts)
+                chosen: list[list[int]] = [[] for _ in range(count)]
+                for i, (coin, choice) in enumerate(zip(own[::2], own[1::2], strict=True)):
+                    if coin < rate:
+                        chosen[int(choice * count)].append(i)
+                return [tuple(group) for group in chosen]
             case Groups(count=count):
                 of = [int(u * count) for u in _uniform(f"{self.seed}/groups-{count}", experts)]
                 return [tuple(i for i in range(experts) if of[i] == g) for g in range(count)]

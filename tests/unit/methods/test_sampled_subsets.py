@@ -26,7 +26,7 @@ from dpicl_rag.mechanisms.report_noisy_max import ReportNoisyMax
 from dpicl_rag.methods import Groups, OneEach, make
 from dpicl_rag.methods.base import Calibrated
 from dpicl_rag.methods.votes import VOTE
-from dpicl_rag.research.context_rows import Coins
+from dpicl_rag.research import context_rows
 
 SMALL, LIKELY = 0.02, 0.05
 EPSILONS = np.array([0.0, 0.02, 0.3, 1.0, 2.5])
@@ -42,8 +42,9 @@ Place = Callable[[list[tuple[float, float]], Groups], list[tuple[int, ...]]]
 
 def own_choices(draws, layout):
     """The code of the evaluation, with given coins."""
-    with mock.patch.object(Coins, "_coins", lambda self, unit, name, number: draws[unit]):
-        return Coins(0, 0).subsets(layout, len(draws))
+    flat = [number for draw in draws for number in draw]
+    with mock.patch.object(context_rows, "_uniform", lambda name, number: flat[:number]):
+        return context_rows.Coins(0, 0).subsets(layout, len(draws))
 
 
 def by_rank(draws, layout):
