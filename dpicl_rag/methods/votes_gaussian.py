@@ -47,15 +47,14 @@ class VotesGaussian(ExpertMethod):
         """As published: sensitivity sqrt(2) under any adjacency.
 
         One query without subsampling by the classical formula ``sigma = 2 sqrt(log(1.25 / delta))
-        / epsilon``, proven for epsilon below 1; otherwise by privacy loss distributions, which is
-        the exact noise where a vote changes. None there, and where one unit changes several votes.
+        / epsilon``, proven for epsilon below 1; otherwise by privacy loss distributions. Where a
+        vote changes, as in sampled subsets, that is the exact noise. None where one unit changes
+        more than one vote.
         """
         reach = self._reach(budget)
         if reach > SQRT_2 * (1 + 1e-12):
             return None
         if budget.queries > 1 or self.rate < 1:
-            if math.isclose(reach, SQRT_2):
-                return None
             multiplier = gaussian_multiplier(budget, self.rate)
             return self._at(multiplier * SQRT_2, multiplier * (SQRT_2 / reach), budget, "published")
         sigma = 2 * math.sqrt(math.log(1.25 / budget.delta)) / budget.epsilon

@@ -178,11 +178,15 @@ def test_the_noise_is_for_that_charge(rate, group_size, queries):
 
 def test_the_papers_own_method_is_charged_as_published():
     """Its sensitivity of sqrt(2) is right where votes change, and too much where they arrive."""
-    many = Budget(4.0, 1e-5, queries=100)
-    for budget in (many, Budget(4.0, 1e-5)):
-        assert make("votes-gaussian", rate=0.05, group_size=4).published(budget) is None
-        assert make("votes-gaussian", rate=0.05).published(budget).noise == "published"
-    assert make("votes-gaussian", group_size=4).published(many) is None
+    for budget in (Budget(4.0, 1e-5, queries=100), Budget(4.0, 1e-5)):
+        method = make("votes-gaussian", rate=0.05, group_size=4)
+        exact, published = method.calibrate(budget), method.published(budget)
+        assert published.noise == "published"
+        assert published.parameter == pytest.approx(exact.parameter, rel=1e-12)
+        assert epsilon_for(published.event, budget) == pytest.approx(4.0, rel=1e-2)
+        alone = make("votes-gaussian", rate=0.05)
+        wide = alone.published(budget).parameter
+        assert wide == pytest.approx(math.sqrt(2) * alone.calibrate(budget).parameter)
 
 
 # ---- the plants ----
