@@ -213,8 +213,8 @@ def one_or_groups(experts: int, group_size: int, rate: float = 1.0) -> OneEach |
     _validate.count("experts", experts)
     if group_size == 1:
         return OneEach(rate)
-    # A hair more, so that 0.07 * 300 in floats is 21 and not just below.
-    return Groups(max(1, int(experts * rate / group_size + 1e-9)), rate)
+    count = experts // group_size if rate == 1 else round(experts * rate / group_size)
+    return Groups(max(1, count), rate)
 
 
 def require_own_coins(budget: Budget) -> None:

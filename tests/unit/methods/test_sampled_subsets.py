@@ -305,6 +305,7 @@ def test_the_number_of_subsets_follows_from_public_numbers():
     method = make("votes-gaussian", rate=0.05, group_size=4)
     assert method.layouts(800) == (Groups(10, 0.05),)
     assert make("votes-gaussian", rate=0.07, group_size=3).layouts(300) == (Groups(7, 0.07),)
+    assert make("votes-gaussian", rate=0.0083, group_size=4).layouts(4800)[0].count == 10
     assert method.layouts(3) == (Groups(1, 0.05),)
     assert make("hard", rate=0.05, group_size=4).layouts(800) == (Groups(10, 0.05),)
     assert make("poe", rate=0.5).layouts(8) == (OneEach(0.5),)
