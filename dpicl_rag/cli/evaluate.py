@@ -151,7 +151,7 @@ def run(
 ) -> None:
     """Score seeds x queries, then compare the methods. Goes on where it was interrupted."""
     from dpicl_rag.research.context_rows import LeaveOneOut
-    from dpicl_rag.research.expert_settings import methods_with
+    from dpicl_rag.research.expert_settings import methods_with, require_experts
     from dpicl_rag.research.paper_protocol import wanted_layouts
     from dpicl_rag.research.scores_folder import Reporting
 
@@ -160,6 +160,8 @@ def run(
     named = _names(methods)
     each: list[float | None] = [*rates] or [None]
     methods_at = [methods_with(named, exemplars=reading.exemplars, rate=rate) for rate in each]
+    if rates or reading.exemplars is not None:
+        require_experts(methods_at[0])
     wanted = list(wanted_layouts([one for at in methods_at for one in at], numbers))
     if leave_one_out:
         wanted.append((LeaveOneOut(), max(numbers)))

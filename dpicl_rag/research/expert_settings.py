@@ -20,16 +20,23 @@ def methods_with(
         rate: With which an example joins a query; None leaves each method its own.
 
     Raises:
-        ConfigurationError: A name is unknown or a setting out of range, or no method takes them.
+        ConfigurationError: A name is unknown, or a setting out of range.
     """
     given = {"group_size": exemplars, "rate": rate}
     settings = {name: value for name, value in given.items() if value is not None}
-    own = {name: has_experts(make(name)) for name in names}
-    if settings and not any(own.values()):
+    return [make(name, **settings) if has_experts(make(name)) else make(name) for name in names]
+
+
+def require_experts(methods: Sequence[Method]) -> None:
+    """Raise unless some method takes these settings.
+
+    Raises:
+        ConfigurationError: None has experts.
+    """
+    if not any(map(has_experts, methods)):
         raise ConfigurationError(
             "none of these methods has experts, so none takes a rate or a number of exemplars"
         )
-    return [make(name, **settings) if own[name] else make(name) for name in names]
 
 
 def has_experts(method: Method) -> bool:

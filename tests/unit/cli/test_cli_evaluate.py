@@ -68,10 +68,10 @@ def test_sampled_subsets_for_many_answers(score, cli, home):
     assert {spent["answers"] for spent in again["spent"]} == {1, 10, 20}
     shown = cli("evaluate", "report", str(home / "run"), "--no-sweeps").stdout
     assert "2 exemplars each, sampled at rate 0.8" in shown
+    words = ("evaluate", "report", str(home / "run"), "--answers", "1", "--json")
+    assert cli(*words, "--methods", "zero-shot").exit_code == 0  # takes no rate, and need not
     # Other numbers of answers need no other scores.
-    one = json.loads(
-        cli("evaluate", "report", str(home / "run"), "--answers", "1", "--json").stdout
-    )
+    one = json.loads(cli(*words).stdout)
     assert {line["note"] for line in one["methods"]} == {""}
     assert one["by_answers"] == []
 

@@ -7,7 +7,7 @@ import pytest
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.methods import METHODS, make
 from dpicl_rag.research.comparison import with_rate
-from dpicl_rag.research.expert_settings import methods_with, rate_for
+from dpicl_rag.research.expert_settings import methods_with, rate_for, require_experts
 
 
 def test_methods_with_experts_take_them():
@@ -24,8 +24,11 @@ def test_without_settings_all_stay_as_they_are():
 
 
 def test_what_nobody_takes_is_refused():
+    without = methods_with(["zero-shot", "sampling"], rate=0.5)
+    assert without == [make("zero-shot"), make("sampling")]
     with pytest.raises(ConfigurationError, match="none of these methods has experts"):
-        methods_with(["zero-shot", "sampling"], rate=0.5)
+        require_experts(without)
+    require_experts([*without, make("votes")])
     with pytest.raises(ConfigurationError, match="rate must be above 0"):
         methods_with(["poe"], rate=2.0)
 
