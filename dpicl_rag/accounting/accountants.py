@@ -6,7 +6,7 @@ accountant                 what it composes                                 how 
 PureAccountant             pure DP, bounded range; Poisson-subsampled       sums of epsilon
 ZeroConcentratedAccountant pure DP, bounded range, zCDP, Gaussian           sums of rho
 RenyiAccountant            pure DP, bounded range, zCDP, Gaussian           exact Renyi curves
-PrivacyLossAccountant      pure DP, Gaussian; Gaussian on samples           exact distributions
+PrivacyLossAccountant      pure DP, Gaussian; both on samples               exact distributions
 =========================  ===============================================  =====================
 
 All hold under adaptive composition of events whose parameters are fixed beforehand.
@@ -77,7 +77,7 @@ class Accountant(ABC):
                 raise ConfigurationError(
                     f"{type(self).__name__} cannot compose {type(leaf).__name__}; RenyiAccountant "
                     "composes every event but a subsample, PrivacyLossAccountant subsampled "
-                    "Gaussian noise, PureAccountant subsampled pure DP"
+                    "Gaussian noise and pure DP, PureAccountant subsampled pure DP"
                 )
         for leaf, times in parts:
             self._counts[leaf] = self._counts.get(leaf, 0) + times
@@ -214,9 +214,10 @@ class PrivacyLossAccountant(Accountant):
         return self._worst(lambda parts: composition.composed_delta(parts, epsilon))
 
     def _supports(self, leaf: Event) -> bool:
+        if isinstance(leaf, SubsampledSum | FixedSizeSubsampled):
+            return True
         inner = leaf.event if isinstance(leaf, PoissonSubsampled) else leaf
-        known = isinstance(leaf, PureDP | SubsampledSum | FixedSizeSubsampled)
-        return known or gaussian_rho(inner) is not None
+        return isinstance(inner, PureDP) or gaussian_rho(inner) is not None
 
     def _worst(
         self, cost: Callable[[composition.Composed], float], tail: float = composition.TAIL

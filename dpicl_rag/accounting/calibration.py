@@ -103,29 +103,54 @@ def least_noise(spend: Callable[[float], float], epsilon: float, least: float) -
 
 
 @lru_cache(maxsize=256)
-def bounded_range_strength(budget: Budget, utility_range: float) -> float:
+def bounded_range_strength(budget: Budget, utility_range: float, rate: float = 1.0) -> float:
     """Largest lambda of the exponential mechanism: by pure composition or by Renyi curves.
 
     One query is purely epsilon-DP. For 16 queries at epsilon 8 it is 6 % above ``strength_for``,
     for 64 it is 1 %; in a sum of zCDP charges they cost slightly more than ``budget.rho``.
 
+    On Poisson samples one query is amplified as any pure mechanism, and meets that. For many no
+    exact charge is known: mechanisms of one bounded range have no worst pair among them.
+
     Args:
         budget: Of all queries.
         utility_range: R.
+        rate: Of the Poisson sample that a query reads.
 
     Raises:
-        ConfigurationError: The search leaves nothing of the budget, or R is not above 0.
+        ConfigurationError: The search leaves nothing of the budget, or R is not above 0; on
+            samples, there is a search or more than one query.
     """
-    return _strength(budget, utility_range, bounded_range_to_rho, bounded_range.renyi)
+    if rate == 1:
+        return _strength(budget, utility_range, bounded_range_to_rho, bounded_range.renyi)
+    if budget.queries > 1:
+        raise ConfigurationError(
+            "no exact charge is known for many draws of the exponential mechanism on Poisson "
+            "samples; use one query, rate 1, votes-gaussian or permute-and-flip"
+        )
+    return _sampled_strength(budget, utility_range, rate)
 
 
 @lru_cache(maxsize=256)
-def pure_strength(budget: Budget, utility_range: float) -> float:
+def pure_strength(budget: Budget, utility_range: float, rate: float = 1.0) -> float:
     """Largest lambda of a mechanism that is (lambda * R * factor)-DP and nothing better.
 
-    Arguments and errors as in `bounded_range_strength`.
+    Arguments and errors as in `bounded_range_strength`, but that many queries on Poisson samples
+    have an exact charge: the privacy loss distribution of sampled randomised response. Delta alone
+    must not pay for the samples then.
     """
-    return _strength(budget, utility_range, pure_dp.zcdp, pure_dp.renyi)
+    if rate == 1:
+        return _strength(budget, utility_range, pure_dp.zcdp, pure_dp.renyi)
+    one = _sampled_strength(replace(budget, queries=1), utility_range, rate)
+    if budget.queries == 1:
+        return one
+    _require_noise(budget, rate)
+    reach = _reach(budget, utility_range)
+
+    def spend(noise: float) -> float:
+        return epsilon_for(PoissonSubsampled(rate, PureDP(reach / noise)), budget)
+
+    return 1 / least_noise(spend, budget.epsilon, 1 / one)
 
 
 @lru_cache(maxsize=256)
@@ -198,7 +223,8 @@ def epsilon_for(event: Event, budget: Budget) -> float:
 
     Gaussian noise by its exact formula, and so one query on subsamples; many by privacy loss
     distributions; the exponential mechanism and pure DP by sums of epsilon or
-    exact Renyi curves, whichever is less. The search is not in it.
+    exact Renyi curves, whichever is less. On subsamples pure DP composes by privacy loss
+    distributions, the exponential mechanism by sums of epsilon. The search is not in it.
 
     Raises:
         ConfigurationError: The event cannot be composed under the budget's adjacency.
@@ -210,6 +236,10 @@ def epsilon_for(event: Event, budget: Budget) -> float:
         case PureDP() | BoundedRange():
             pure = PureAccountant(adjacency).compose(event, queries).epsilon(delta)
             return min(pure, RenyiAccountant(adjacency).compose(event, queries).epsilon(delta))
+        case PoissonSubsampled(_, PureDP()) if queries == 1:
+            return PureAccountant(adjacency).compose(event).epsilon(delta)
+        case PoissonSubsampled(_, BoundedRange()):
+            return PureAccountant(adjacency).compose(event, queries).epsilon(delta)
     # Refuses what it cannot compose, also where the formula below is exact.
     accountant = PrivacyLossAccountant(adjacency).compose(event, queries)
     match event:
@@ -241,6 +271,18 @@ def _strength(
         return renyi_to_epsilon(curve, budget.delta)
 
     return max(pure, largest_strength(spend, budget.epsilon))
+
+
+def _sampled_strength(budget: Budget, utility_range: float, rate: float) -> float:
+    """Largest lambda of one purely private draw on a Poisson sample."""
+    _refuse_search(budget)
+    _validate.rate("rate", rate)
+    reach = _reach(budget, utility_range)
+
+    def spend(strength: float) -> float:
+        return pure_dp.amplified_epsilon(strength * reach, rate)
+
+    return largest_strength(spend, budget.epsilon) * _DOWN
 
 
 def _refuse_search(budget: Budget) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,8 @@ def profile_of(event: Event) -> Profile | None:
             return lambda epsilons: (event.deltas(epsilons), event.deltas(epsilons))
         case SubsampledSum():
             return partial(mixture_deltas, *event.mixture, event.sigma)
+        case PoissonSubsampled(rate, PureDP(epsilon)):
+            return sampled(rate, partial(_pure_deltas, epsilon)) if rate else None
     rate, inner = (
         (event.rate, event.event) if isinstance(event, PoissonSubsampled) else (1.0, event)
     )
@@ -35,24 +38,33 @@ def profile_of(event: Event) -> Profile | None:
 
 
 def sampled_gaussian(rate: float, mu: float) -> Profile:
-    """Gaussian noise of sensitivity over noise ``mu``, where a unit joins with chance ``rate``.
+    """Gaussian noise of sensitivity over noise ``mu``, where a unit joins with chance ``rate``."""
+    return sampled(rate, partial(gaussian_deltas, mu))
+
+
+def sampled(rate: float, deltas: Callable[[np.ndarray], np.ndarray]) -> Profile:
+    """A mechanism with these deltas in both directions, where a unit joins with chance ``rate``.
 
     With the unit P = (1 - q) Q + q N, without it Q. Let H_a be the hockey-stick divergence. P
     against Q has q H_a(N, Q) for a = 1 + (e^epsilon - 1) / q. The other way, Q - e^epsilon P is
     c Q - e^epsilon q N with c = q - (1 - q) (e^epsilon - 1): its delta is c H_a(Q, N) for
     a = e^epsilon q / c, and 0 from c = 0 on.
+
+    Both grow with the deltas, so a pair that dominates N and Q gives one that dominates P and Q
+    (Zhu, Dong, Wang 2022, "Optimal Accounting of Differential Privacy via Characteristic
+    Function", Theorem 11).
     """
 
     def profile(epsilons: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         import numpy as np
 
         grown = np.expm1(epsilons)
-        coming = rate * gaussian_deltas(mu, np.log1p(grown / rate))
+        coming = rate * deltas(np.log1p(grown / rate))
         rest = rate - (1 - rate) * grown
         some = rest > 0
         size = np.log(np.exp(epsilons[some]) * rate / rest[some])
         going = np.zeros(len(epsilons))
-        going[some] = rest[some] * gaussian_deltas(mu, np.maximum(0.0, size))
+        going[some] = rest[some] * deltas(np.maximum(0.0, size))
         return coming, going
 
     return profile
@@ -60,9 +72,13 @@ def sampled_gaussian(rate: float, mu: float) -> Profile:
 
 def _pure(total: float) -> Profile:
     def profile(epsilons: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        import numpy as np
-
-        found = np.array([pure_dp.delta(total, float(epsilon)) for epsilon in epsilons])
+        found = _pure_deltas(total, epsilons)
         return found, found
 
     return profile
+
+
+def _pure_deltas(total: float, epsilons: np.ndarray) -> np.ndarray:
+    import numpy as np
+
+    return np.array([pure_dp.delta(total, float(epsilon)) for epsilon in epsilons])

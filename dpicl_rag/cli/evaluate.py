@@ -24,11 +24,10 @@ from dpicl_rag.cli.evaluate_parts import GOES_ON, Out, language_model, names, sh
 from dpicl_rag.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from dpicl_rag.methods import Method
     from dpicl_rag.research.membership import MembershipReport
     from dpicl_rag.research.paper_protocol import Wanted
     from dpicl_rag.research.run_tables import EvaluationReport
-    from dpicl_rag.research.scores_folder import Kind
+    from dpicl_rag.research.scores_folder import Kind, Reporting
 
 app = typer.Typer(help="Compare the published methods on benchmark data.", no_args_is_help=True)
 
@@ -45,11 +44,11 @@ class Scoring:
         str,
         typer.Option(
             metavar="TASK",
-            help="agnews, trec, dbpedia, gsm8k, mitg or mitd; or a .csv or .jsonl file with a "
-            "text and a label in every row.",
+            help="agnews, trec, dbpedia, gsm8k, sst2, amazon, mitg or mitd; or a .csv or .jsonl "
+            "file with a text and a label in every row.",
         ),
     ]
-    epsilon: options.Epsilon = 4.0
+    epsilon: Annotated[float, typer.Option(help="Privacy of all answers together, above 0.")] = 4.0
     delta: options.Delta = options.DELTA
     text_tokens: Annotated[int, typer.Option(min=1, help="Texts are cut to this many tokens.")] = 64
     text_column: Annotated[
@@ -82,11 +81,57 @@ class Scoring:
     out: Out = None
 
 
+@dataclass(frozen=True)
+class Experts:
+    """What an expert reads, and how often it is asked."""
+
+    answers: Annotated[int, typer.Option(min=1, help="How many answers share epsilon.")] = 1
+    exemplars: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Examples that one expert reads, on average; each method's own by default.",
+        ),
+    ] = None
+    rate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBERS",
+            help="Each example joins a query with this probability. The tables are about the "
+            "largest; a report compares them.",
+        ),
+    ] = None
+    subsets: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Prompts of a query in place of a rate: so many of --exemplars are sampled from "
+            "--experts.",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        options.at_most_one({"--rate": self.rate, "--subsets": self.subsets})
+        if self.subsets is not None and self.exemplars is None:
+            raise typer.BadParameter("give --exemplars too", param_hint="--subsets")
+
+    def rates(self, experts: Sequence[int]) -> list[float]:
+        """The sampling rates, ascending; none where methods keep their own."""
+        from dpicl_rag.research.expert_settings import rate_for
+
+        if self.subsets is None or self.exemplars is None:
+            return [] if self.rate is None else options.numbers(self.rate, "--rate", float)
+        if len(experts) > 1:
+            raise typer.BadParameter("give one number of --experts", param_hint="--subsets")
+        return [rate_for(self.subsets, self.exemplars, experts[0])]
+
+
 @app.command("run")
 @console.reported(GOES_ON)
 @options.expanded
 def run(
     scoring: Scoring,
+    reading: Experts,
     methods: Methods = "all",
     experts: Annotated[
         str, typer.Option(metavar="N,...", help="Numbers of examples in the context.")
@@ -106,14 +151,29 @@ def run(
 ) -> None:
     """Score seeds x queries, then compare the methods. Goes on where it was interrupted."""
     from dpicl_rag.research.context_rows import LeaveOneOut
+    from dpicl_rag.research.expert_settings import methods_with, require_experts
     from dpicl_rag.research.paper_protocol import wanted_layouts
+    from dpicl_rag.research.scores_folder import Reporting
 
-    chosen = _methods(methods)
     numbers = options.numbers(experts, "--experts", int)
-    wanted = list(wanted_layouts(chosen, numbers))
+    rates = reading.rates(numbers)
+    named = _names(methods)
+    each: list[float | None] = [*rates] or [None]
+    methods_at = [methods_with(named, exemplars=reading.exemplars, rate=rate) for rate in each]
+    if rates or reading.exemplars is not None:
+        require_experts(methods_at[0])
+    wanted = list(wanted_layouts([one for at in methods_at for one in at], numbers))
     if leave_one_out:
         wanted.append((LeaveOneOut(), max(numbers)))
-    folder = _score(scoring, chosen, wanted, "accuracy", seeds, queries, quiet)
+    reporting = Reporting(
+        tuple(named),
+        scoring.epsilon,
+        scoring.delta,
+        reading.answers,
+        reading.exemplars,
+        tuple(rates),
+    )
+    folder = _score(scoring, reporting, wanted, "accuracy", seeds, queries, quiet)
     show([_reported(folder, sweeps=False)], as_json)
     if not as_json:
         console.note(f"sweeps and plots: dpicl-rag evaluate report {folder}")
@@ -133,15 +193,17 @@ def membership(
     quiet: options.Quiet = False,
 ) -> None:
     """Attack private and plain paths: is an example in the context? Goes on like ``run``."""
-    from dpicl_rag.methods import make
+    from dpicl_rag.research.expert_settings import methods_with
     from dpicl_rag.research.paper_protocol import wanted_layouts
+    from dpicl_rag.research.scores_folder import Reporting
 
     if examples % 2:
         raise typer.BadParameter("give an even number", param_hint="--examples")
-    chosen = _methods(methods)
+    named = _names(methods)
     # The bare model is what likelihoods are compared with.
-    wanted = wanted_layouts([*chosen, make("zero-shot")], [examples // 2])
-    folder = _score(scoring, chosen, wanted, "membership", seeds, examples, quiet)
+    wanted = wanted_layouts(methods_with([*named, "zero-shot"]), [examples // 2])
+    reporting = Reporting(tuple(named), scoring.epsilon, scoring.delta)
+    folder = _score(scoring, reporting, wanted, "membership", seeds, examples, quiet)
     show([_reported(folder, sweeps=False)], as_json)
 
 
@@ -162,12 +224,21 @@ def report(
     delta: Annotated[
         float | None, typer.Option(help="Delta of that epsilon; the run's by default.")
     ] = None,
-    answers: Annotated[int, typer.Option(min=1, help="How many answers share epsilon.")] = 1,
+    answers: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many answers share epsilon; the run's by default."),
+    ] = None,
     adjacency: Annotated[
         Literal["add_or_remove_one", "replace_one"],
         typer.Option(help="What makes two contexts neighbours."),
     ] = "add_or_remove_one",
-    sweeps: Annotated[bool, typer.Option(help="Show other epsilons and clip bounds too.")] = True,
+    sweeps: Annotated[
+        bool,
+        typer.Option(
+            help="Show other epsilons and clip bounds too; for many answers what fewer of them "
+            "need and cost, and for several rates each of them."
+        ),
+    ] = True,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write tables (Markdown) and plots there.")
     ] = None,
@@ -196,7 +267,7 @@ def report(
 
 def _score(
     scoring: Scoring,
-    methods: Sequence[Method],
+    reporting: Reporting,
     wanted: Wanted,
     kind: Kind,
     seeds: int,
@@ -206,7 +277,6 @@ def _score(
     """Score what is missing; returns the folder of the run."""
     from dpicl_rag.accounting import Budget
     from dpicl_rag.research import paper_protocol
-    from dpicl_rag.research.scores_folder import Reporting
     from dpicl_rag.research.tasks import load_task
 
     Budget(scoring.epsilon, scoring.delta)  # checks them
@@ -230,7 +300,7 @@ def _score(
             task,
             wanted,
             folder,
-            Reporting(tuple(method.name for method in methods), scoring.epsilon, scoring.delta),
+            reporting,
             seeds=seeds,
             queries=queries,
             text_tokens=scoring.text_tokens,
@@ -245,15 +315,16 @@ def _reported(
     methods: str | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
-    answers: int = 1,
+    answers: int | None = None,
     adjacency: str = "add_or_remove_one",
     *,
     sweeps: bool,
 ) -> EvaluationReport | MembershipReport:
     """The report of a run; what is None is as the run has it."""
     from dpicl_rag.accounting import Adjacency, Budget
+    from dpicl_rag.research.expert_settings import methods_with
     from dpicl_rag.research.membership import build_membership_report
-    from dpicl_rag.research.run_tables import CLIPS, EPSILONS, build_report
+    from dpicl_rag.research.run_tables import CLIPS, EPSILONS, build_report, fewer_answers
     from dpicl_rag.research.scores_folder import load_run
 
     run = load_run(folder)
@@ -262,26 +333,34 @@ def _reported(
             f"{folder}: a run of `dpicl-rag evaluate images`, which shows its own tables; give it "
             "the same settings and --out again"
         )
+    kept = run.reporting
     budget = Budget(
-        run.reporting.epsilon if epsilon is None else epsilon,
-        run.reporting.delta if delta is None else delta,
+        kept.epsilon if epsilon is None else epsilon,
+        kept.delta if delta is None else delta,
         Adjacency(adjacency),
-        queries=answers,
+        queries=kept.answers if answers is None else answers,
     )
-    chosen = _methods(",".join(run.reporting.methods) if methods is None else methods)
+    named = kept.methods if methods is None else _names(methods)
+    chosen = methods_with(named, exemplars=kept.exemplars, rate=max(kept.rates, default=None))
     if run.settings.kind == "membership":
         return build_membership_report(run, chosen, budget)
+    if not sweeps:
+        return build_report(run, chosen, budget, epsilons=(), clips=())
     return build_report(
-        run, chosen, budget, epsilons=EPSILONS if sweeps else (), clips=CLIPS if sweeps else ()
+        run,
+        chosen,
+        budget,
+        epsilons=EPSILONS,
+        clips=CLIPS,
+        answers=fewer_answers(budget.queries),
+        rates=kept.rates if len(kept.rates) > 1 else (),
     )
 
 
-def _methods(text: str) -> list[Method]:
-    from dpicl_rag.methods import METHODS, make
+def _names(text: str) -> list[str]:
+    from dpicl_rag.methods import METHODS
 
-    if text.strip() == "all":
-        return [make(name) for name in METHODS]
-    return [make(name) for name in names(text)]
+    return list(METHODS) if text.strip() == "all" else names(text)
 
 
 app.command("synthetic")(evaluate_synthetic.synthetic)

@@ -20,9 +20,11 @@ from dpicl_rag import _validate
 from dpicl_rag.accounting import (
     DIRECT,
     RANDOM_GROUPS,
+    Adjacency,
     BoundedRange,
     Budget,
     Event,
+    PoissonSubsampled,
 )
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.base import Mechanism
@@ -66,7 +68,8 @@ class Calibrated:
     @property
     def rho(self) -> float | None:
         """Rho (zCDP) of one query, or None where the charge has no simple one."""
-        return self.mechanism.rho if math.isfinite(self.mechanism.rho) else None
+        simple = math.isfinite(self.mechanism.rho) and not isinstance(self.event, PoissonSubsampled)
+        return self.mechanism.rho if simple else None
 
 
 class Method(ABC):
@@ -132,19 +135,31 @@ class Method(ABC):
 class ExpertMethod(Method):
     """A method with an expert for every unit, or for every random group of units.
 
+    **On a sample** (``rate`` q below 1) the charge is that of the method, amplified. Fix the coins
+    and choices of all other units, and the group g that a unit would choose; the unit's own coin
+    is left. Without it the output has some distribution Q, with it (1 - q) Q + q M_g, where M_g
+    and Q differ by one expert: one more, or in groups one changed, whichever g is. So the pair
+    that dominates M_g and Q, sampled at rate q, dominates these (``accounting.profiles.sampled``).
+    The hockey-stick divergence is jointly convex: the mixture over g and over all that was fixed,
+    which is the same on both sides, has no more. This needs choices that are a unit's own. In a
+    cut by rank an arrival would move the others.
+
     Attributes:
         group_size: Examples of an expert on average; above 1, units join random groups.
+        rate: Public probability with which a unit joins a query, by a coin of its own.
     """
 
     group_size: int = 1
+    rate: float = 1.0
 
     def __post_init__(self) -> None:
         _validate.count("group_size", self.group_size)
+        _validate.rate("rate", self.rate)
 
     @property
     def parameters(self) -> Parameters:
-        """Group size."""
-        return {"group_size": self.group_size}
+        """Group size and sampling rate."""
+        return {"group_size": self.group_size, "rate": self.rate}
 
     @property
     def rows(self) -> type[Layout]:
@@ -157,38 +172,62 @@ class ExpertMethod(Method):
 
     def expert_rows(self, experts: int) -> OneEach | Groups:
         """One row per unit, or as many groups as hold ``group_size`` units on average."""
-        return one_or_groups(experts, self.group_size)
+        return one_or_groups(experts, self.group_size, self.rate)
 
     def to_experts(self, budget: Budget) -> Budget:
-        """The budget, whose stability then reaches to the experts."""
+        """The budget, whose stability then reaches to the experts.
+
+        Raises:
+            ConfigurationError: Units are sampled, which does not amplify for this budget.
+        """
+        if self.rate < 1:
+            require_own_coins(budget)
         return budget.then(DIRECT if self.group_size == 1 else RANDOM_GROUPS)
 
+    def charged(self, event: Event) -> Event:
+        """The charge of a query, given that of its experts."""
+        return event if self.rate == 1 else PoissonSubsampled(self.rate, event)
 
-def one_or_groups(experts: int, group_size: int) -> OneEach | Groups:
-    """One row per unit, or as many groups as hold ``group_size`` of them on average."""
-    _validate.count("experts", experts)
-    return OneEach() if group_size == 1 else Groups(max(1, experts // group_size))
+    def exponential(
+        self, utility: Utility, strength: float, budget: Budget, noise: Noise = "exact"
+    ) -> Calibrated:
+        """The exponential mechanism at a strength, with its true charge.
+
+        Args:
+            utility: Of an expert.
+            strength: lambda.
+            budget: What was asked for.
+            noise: See ``Calibrated``.
+        """
+        factor = self.to_experts(budget).factor
+        mechanism = ExponentialMechanism(utility, strength, factor, budget.search_delta)
+        event = self.charged(BoundedRange(strength * utility.range * factor))
+        return Calibrated(mechanism, strength, event, budget, noise)
 
 
-def exponential(
-    utility: Utility,
-    strength: float,
-    budget: Budget,
-    factor: int,
-    noise: Noise = "exact",
-) -> Calibrated:
-    """The exponential mechanism at a strength, with its true charge.
+def one_or_groups(experts: int, group_size: int, rate: float = 1.0) -> OneEach | Groups:
+    """One row per unit, or as many groups as hold ``group_size`` of them on average.
 
-    Args:
-        utility: Of an expert.
-        strength: lambda.
-        budget: What was asked for.
-        factor: Of the stability from the corpus to the experts.
-        noise: See ``Calibrated``.
+    Both follow from public numbers: how many units come, or are sampled, is private.
     """
-    mechanism = ExponentialMechanism(utility, strength, factor, budget.search_delta)
-    event = BoundedRange(strength * utility.range * factor)
-    return Calibrated(mechanism, strength, event, budget, noise)
+    _validate.count("experts", experts)
+    if group_size == 1:
+        return OneEach(rate)
+    count = experts // group_size if rate == 1 else round(experts * rate / group_size)
+    return Groups(max(1, count), rate)
+
+
+def require_own_coins(budget: Budget) -> None:
+    """Raise unless Poisson subsampling amplifies.
+
+    Raises:
+        ConfigurationError: A neighbour differs by more than one unit that comes or goes.
+    """
+    if budget.adjacency is Adjacency.REPLACE_ONE or budget.stability != DIRECT:
+        raise ConfigurationError(
+            "Poisson subsampling amplifies under add-or-remove adjacency, for units that come and "
+            "go by themselves; use rate 1"
+        )
 
 
 def the_view(views: Views, kind: type[Layout]) -> torch.Tensor:

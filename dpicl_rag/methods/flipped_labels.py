@@ -49,7 +49,7 @@ class PermuteAndFlip(ExpertMethod):
 
     @property
     def parameters(self) -> Parameters:
-        """Utility, clip bound and group size."""
+        """Utility, clip bound, group size and sampling rate."""
         own: Parameters = {"clip": self.clip} if self.utility == "log_prob" else {}
         return {"utility": self.utility, **own, **super().parameters}
 
@@ -57,12 +57,12 @@ class PermuteAndFlip(ExpertMethod):
         """Lambda for the budget; see ``Method``."""
         utility: Utility = LogProb(self.clip) if self.utility == "log_prob" else VOTE
         reached = self.to_experts(budget)
-        strength = pure_strength(reached, utility.range)
+        strength = pure_strength(reached, utility.range, self.rate)
         event = PureDP(strength * utility.range * reached.factor)
         mechanism = permute_and_flip.PermuteAndFlip(
             utility, strength, zcdp(event.epsilon), budget.search_delta
         )
-        return Calibrated(mechanism, strength, event, budget)
+        return Calibrated(mechanism, strength, self.charged(event), budget)
 
 
 ON_VOTES = replace(PermuteAndFlip(), utility="vote", name="permute-and-flip-votes")

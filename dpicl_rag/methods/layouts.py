@@ -39,16 +39,20 @@ class Groups:
     Every unit joins one group, chosen uniformly by its own coin, once for the whole context. An
     empty group keeps its row: it is the query without examples. The number of units is private
     under add-or-remove adjacency, so a cut into groups of equal size would not do: an arrival
-    could change two of them.
+    could change two of them, or all of them where the cut is by rank.
 
     Attributes:
         count: Number of groups.
+        rate: Each unit joins by a coin of its own with this public probability, and then chooses
+            its group by another. Below 1 both are tossed afresh for every query.
     """
 
     count: int
+    rate: float = 1.0
 
     def __post_init__(self) -> None:
         _validate.count("the number of groups", self.count)
+        _validate.rate("rate", self.rate)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,20 +57,25 @@ class NotPrivate(Method):
             example, clipped only where a label is impossible. ``hard``: the most votes of one
             expert per example.
         group_size: Examples of an expert of the last two on average; above 1, in random groups.
+        rate: Probability with which an example joins a query of the last two.
     """
 
     name: Kind
     group_size: int = 1
+    rate: float = 1.0
 
     private = False
 
     def __post_init__(self) -> None:
         _validate.count("group_size", self.group_size)
+        _validate.rate("rate", self.rate)
 
     @property
     def parameters(self) -> Parameters:
-        """Group size, where there are experts."""
-        return {"group_size": self.group_size} if self.name in ("soft", "hard") else {}
+        """Group size and sampling rate, where there are experts."""
+        if self.name not in ("soft", "hard"):
+            return {}
+        return {"group_size": self.group_size, "rate": self.rate}
 
     @property
     def rows(self) -> type[Layout]:
@@ -87,7 +92,7 @@ class NotPrivate(Method):
             return ZeroShot()
         if self.name == "k-shot":
             return OnePrompt()
-        return one_or_groups(experts, self.group_size)
+        return one_or_groups(experts, self.group_size, self.rate)
 
     def calibrate(self, budget: Budget) -> Calibrated:
         """No noise and no charge, whatever is asked for."""

@@ -19,7 +19,6 @@ from dpicl_rag.methods.base import (
     ExpertMethod,
     Parameters,
     Views,
-    exponential,
     the_view,
 )
 from dpicl_rag.methods.layouts import ContentFree, Layout, ZeroShot
@@ -67,8 +66,8 @@ class ProductOfExperts(ExpertMethod):
 
     @property
     def parameters(self) -> Parameters:
-        """Clip bound, group size and prior."""
-        return {"clip": self.clip, "group_size": self.group_size, "prior": self.prior}
+        """Clip bound, prior, group size and sampling rate."""
+        return {"clip": self.clip, "prior": self.prior, **super().parameters}
 
     @property
     def takes_priors(self) -> bool:
@@ -90,22 +89,21 @@ class ProductOfExperts(ExpertMethod):
 
     def calibrate(self, budget: Budget) -> Calibrated:
         """Lambda for the budget; see ``Method``."""
-        reached = self.to_experts(budget)
-        strength = bounded_range_strength(reached, self.clip)
-        return exponential(self._utility(), strength, budget, reached.factor)
+        strength = bounded_range_strength(self.to_experts(budget), self.clip, self.rate)
+        return self.exponential(self._utility(), strength, budget)
 
     def published(self, budget: Budget) -> Calibrated | None:
         """Lambda by the paper's claim of ``lambda * C`` for a changed expert, half of the cost.
 
         Where no expert changes the paper is right, and the result is None. A unit that changes
-        several experts is beyond the paper; None too.
+        several experts, and samples, are beyond the paper; None too.
         """
         reached = self.to_experts(budget)
-        if reached.stability.moved(reached.adjacency) != (0, 1):
+        if reached.stability.moved(reached.adjacency) != (0, 1) or self.rate < 1:
             return None
         claimed = replace(budget, adjacency=Adjacency.ADD_OR_REMOVE_ONE, stability=DIRECT)
         strength = bounded_range_strength(claimed, self.clip)
-        return exponential(self._utility(), strength, budget, reached.factor, "published")
+        return self.exponential(self._utility(), strength, budget, "published")
 
     def step(self, views: Views) -> DenseStep:
         """The experts, without their prior; the zero-shot row is public where it is the prior."""

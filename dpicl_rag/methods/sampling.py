@@ -6,11 +6,10 @@ import math
 from dataclasses import dataclass
 
 from dpicl_rag import _validate
-from dpicl_rag.accounting import DIRECT, Adjacency, Budget, SubsampledSum, subsampled_sigma
-from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.accounting import Budget, SubsampledSum, subsampled_sigma
 from dpicl_rag.mechanisms.report_noisy_max import ReportNoisyMax
 from dpicl_rag.mechanisms.utilities import Probability
-from dpicl_rag.methods.base import Calibrated, Method, Parameters
+from dpicl_rag.methods.base import Calibrated, Method, Parameters, require_own_coins
 from dpicl_rag.methods.layouts import Layout, Subsampled
 
 
@@ -56,11 +55,7 @@ class Sampling(Method):
 
     def calibrate(self, budget: Budget) -> Calibrated:
         """Standard deviation for the budget; see ``Method``."""
-        if budget.adjacency is Adjacency.REPLACE_ONE or budget.stability != DIRECT:
-            raise ConfigurationError(
-                "Poisson subsampling amplifies under add-or-remove adjacency, for units that "
-                "change no other unit; use another method"
-            )
+        require_own_coins(budget)
         sigma = subsampled_sigma(budget, self.contexts, self.rate)
         # A mixture over coins: no zCDP says what it costs.
         mechanism = ReportNoisyMax(Probability(), sigma, math.inf, budget.delta)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dpicl_rag.accounting import Budget, bounded_range_strength
 from dpicl_rag.mechanisms.utilities import Vote
-from dpicl_rag.methods.base import Calibrated, ExpertMethod, exponential
+from dpicl_rag.methods.base import Calibrated, ExpertMethod
 
 VOTE = Vote(public_power=0.0)
 """Votes over a uniform base measure, as published."""
@@ -32,6 +32,5 @@ class Votes(ExpertMethod):
 
     def calibrate(self, budget: Budget) -> Calibrated:
         """Lambda for the budget; see ``Method``."""
-        reached = self.to_experts(budget)
-        strength = bounded_range_strength(reached, VOTE.range)
-        return exponential(VOTE, strength, budget, reached.factor)
+        strength = bounded_range_strength(self.to_experts(budget), VOTE.range, self.rate)
+        return self.exponential(VOTE, strength, budget)

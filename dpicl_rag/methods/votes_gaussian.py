@@ -5,20 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dpicl_rag.accounting import (
-    DIRECT,
-    SQRT_2,
-    Adjacency,
-    Budget,
-    Event,
-    Gaussian,
-    PoissonSubsampled,
-    gaussian_multiplier,
-)
-from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.accounting import SQRT_2, Budget, Gaussian, gaussian_multiplier
 from dpicl_rag.mechanisms.report_noisy_max import ReportNoisyMax
-from dpicl_rag.methods.base import Calibrated, ExpertMethod, Noise, Parameters
-from dpicl_rag.methods.layouts import Layout, OneEach
+from dpicl_rag.methods.base import Calibrated, ExpertMethod, Noise
 from dpicl_rag.methods.votes import VOTE
 
 
@@ -28,40 +17,25 @@ class VotesGaussian(ExpertMethod):
 
     Wu, Panda, Wang, Mittal 2024, "Privacy-Preserving In-Context Learning for Large Language
     Models" (DP-ICL), and Panda et al. 2023, "Differentially Private In-Context Learning": the
-    context is cut into subsets of k examples, each subset votes.
+    context is cut into subsets of k examples, each subset votes. With ``rate`` below 1 and
+    ``group_size=4`` it is their Algorithm 1: a Poisson sample for every query, in subsets of four
+    examples. The number of subsets is public; each unit chooses its own, so four is the mean.
 
     **Adjacency and charge.** A vote that arrives moves the counts by 1 in L2, a changed one by
     sqrt(2): in a group, or under replacement. The argmax costs at most the Gaussian mechanism on
     the counts, with noise multiplier sigma over that number, by its exact formula (Balle, Wang
     2018); many queries compose exactly. With ``rate`` below 1 every unit joins each query by its
-    own coin, which amplifies under add-or-remove adjacency alone; the charge is then a privacy
-    loss distribution. For the argmax of two labels the charge is loose by sqrt(2) in sigma; with
-    many labels it is met.
+    own coin, which amplifies under add-or-remove adjacency alone (see ``ExpertMethod``); the
+    charge is then a privacy loss distribution. For a vote that arrives the argmax of two labels
+    makes it loose by sqrt(2) in sigma; with many labels, or for a vote that changes, it is met.
 
     Attributes:
-        rate: Public probability with which a unit joins a query; needs ``group_size`` 1.
         name: Its name in the registry.
     """
 
-    rate: float = 1.0
     name: str = "votes-gaussian"
 
     private = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        OneEach(self.rate)
-        if self.rate < 1 and self.group_size > 1:
-            raise ConfigurationError("a rate below 1 needs one expert per unit (group_size 1)")
-
-    @property
-    def parameters(self) -> Parameters:
-        """Group size and sampling rate."""
-        return {**super().parameters, "rate": self.rate}
-
-    def layouts(self, experts: int) -> tuple[Layout, ...]:
-        """One row per expert."""
-        return (OneEach(self.rate),) if self.rate < 1 else super().layouts(experts)
 
     def calibrate(self, budget: Budget) -> Calibrated:
         """Standard deviation for the budget; see ``Method``."""
@@ -73,8 +47,9 @@ class VotesGaussian(ExpertMethod):
         """As published: sensitivity sqrt(2) under any adjacency.
 
         One query without subsampling by the classical formula ``sigma = 2 sqrt(log(1.25 / delta))
-        / epsilon``, proven for epsilon below 1; otherwise by privacy loss distributions. None
-        where one unit changes more than one vote.
+        / epsilon``, proven for epsilon below 1; otherwise by privacy loss distributions. Where a
+        vote changes, as in sampled subsets, that is the exact noise. None where one unit changes
+        more than one vote.
         """
         reach = self._reach(budget)
         if reach > SQRT_2 * (1 + 1e-12):
@@ -87,22 +62,12 @@ class VotesGaussian(ExpertMethod):
 
     def _reach(self, budget: Budget) -> float:
         """L2 sensitivity of the votes."""
-        if self.rate < 1 and (
-            budget.adjacency is Adjacency.REPLACE_ONE or budget.stability != DIRECT
-        ):
-            raise ConfigurationError(
-                "Poisson subsampling amplifies under add-or-remove adjacency, for units that "
-                "change no expert but their own; use rate 1"
-            )
         return self.to_experts(budget).stability.votes_l2(budget.adjacency)
 
     def _at(
         self, sigma: float, multiplier: float, budget: Budget, noise: Noise = "exact"
     ) -> Calibrated:
-        event: Event = Gaussian(multiplier)
-        rho = 1 / (2 * multiplier**2)
-        if self.rate < 1:
-            # Amplified by the coins, and no zCDP says how much.
-            event, rho = PoissonSubsampled(self.rate, event), math.inf
+        # Amplified by coins, and no zCDP says how much.
+        rho = 1 / (2 * multiplier**2) if self.rate == 1 else math.inf
         mechanism = ReportNoisyMax(VOTE, sigma, rho, budget.delta)
-        return Calibrated(mechanism, sigma, event, budget, noise)
+        return Calibrated(mechanism, sigma, self.charged(Gaussian(multiplier)), budget, noise)

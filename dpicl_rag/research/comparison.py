@@ -15,6 +15,7 @@ import torch
 from dpicl_rag.accounting import Budget, epsilon_for
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.methods.base import Calibrated, Method
+from dpicl_rag.research.expert_settings import has_experts
 from dpicl_rag.research.scores_folder import Record, Run
 
 
@@ -32,6 +33,7 @@ class Line:
             where the method has no sound charge for this adjacency or the run lacks its rows.
         error: Standard error of that mean over seeds; None with one seed.
         note: Why there is no accuracy.
+        parameter: Of the mechanism, see ``Calibrated``; None where there is no accuracy.
     """
 
     method: str
@@ -41,6 +43,7 @@ class Line:
     accuracy: float | None
     error: float | None
     note: str = ""
+    parameter: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +109,12 @@ def label_distribution(
 
 def with_clip(method: Method, clip: float) -> Method | None:
     """The method with another clip bound, or None where it has none."""
-    if "clip" not in method.parameters:
-        return None
-    changed: Any = dataclasses.replace(method, clip=clip)  # type: ignore[type-var]
-    found: Method = changed
-    return found
+    return _replaced(method, clip=clip) if "clip" in method.parameters else None
+
+
+def with_rate(method: Method, rate: float) -> Method | None:
+    """The method with examples sampled at another rate, or None where it has no experts."""
+    return _replaced(method, rate=rate) if has_experts(method) else None
 
 
 def calibrations(method: Method, budget: Budget) -> tuple[Calibrated, ...]:
@@ -122,6 +126,32 @@ def calibrations(method: Method, budget: Budget) -> tuple[Calibrated, ...]:
     exact = method.calibrate(budget)
     published = method.published(budget)
     return (exact,) if published is None else (exact, published)
+
+
+def spent(method: Method, budget: Budget, answers: Sequence[int]) -> list[float] | None:
+    """Epsilon after some answers, with the noise for all of a budget's.
+
+    Args:
+        method: A private one.
+        budget: Of all answers.
+        answers: Numbers of them.
+
+    Returns:
+        Epsilon at the budget's delta after each; None where the method has no sound charge.
+    """
+    try:
+        event = method.calibrate(budget).event
+    except ConfigurationError:
+        return None
+    if event is None:
+        return None
+    return [epsilon_for(event, dataclasses.replace(budget, queries=n)) for n in answers]
+
+
+def _replaced(method: Method, **values: float) -> Method:
+    changed: Any = dataclasses.replace(method, **values)  # type: ignore[type-var]
+    found: Method = changed
+    return found
 
 
 def _lines(run: Run, method: Method, experts: int, budget: Budget) -> list[Line]:
@@ -146,6 +176,7 @@ def _line(run: Run, method: Method, experts: int, budget: Budget, calibrated: Ca
         true_epsilon=_true_epsilon(calibrated, budget),
         accuracy=estimate.mean,
         error=estimate.error,
+        parameter=calibrated.parameter,
     )
 
 

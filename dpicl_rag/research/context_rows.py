@@ -41,8 +41,8 @@ def name_of(layout: Rows) -> str:
     match layout:
         case OneEach(rate) if rate < 1:
             return f"one-each@{rate:g}"
-        case Groups(count):
-            return f"groups-{count}"
+        case Groups(count, rate):
+            return f"groups-{count}" + (f"@{rate:g}" if rate < 1 else "")
         case Subsampled(contexts, rate):
             return f"subsampled-{contexts}@{rate:g}"
         case ContentFree(of):
@@ -65,7 +65,8 @@ class Coins:
     def subsets(self, layout: Rows, experts: int) -> list[Subset]:
         """The rows of a layout over the first ``experts`` examples, in order; some may be equal.
 
-        Groups keep their coins for all queries of a seed, subsamples toss them for each.
+        Groups of all examples keep their coins for all queries of a seed; subsamples, and groups of
+        them, toss them for each.
         """
         match layout:
             case ZeroShot():
@@ -79,6 +80,14 @@ class Coins:
             case LeaveOneOut():
                 whole = range(experts)
                 return [tuple(i for i in whole if i != out) for out in whole]
+            case Groups(count=count, rate=rate) if rate < 1:
+                # Two numbers for each example: its coin, and its choice.
+                own = _uniform(f"{self.seed}/{self.query}/groups", 2 * experts)
+                chosen: list[list[int]] = [[] for _ in range(count)]
+                for i, (coin, choice) in enumerate(zip(own[::2], own[1::2], strict=True)):
+                    if coin < rate:
+                        chosen[int(choice * count)].append(i)
+                return [tuple(group) for group in chosen]
             case Groups(count=count):
                 of = [int(u * count) for u in _uniform(f"{self.seed}/groups-{count}", experts)]
                 return [tuple(i for i in range(experts) if of[i] == g) for g in range(count)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -82,17 +82,26 @@ class Scorer:
         examples = (token for i in subset for token in self._example(context[i]))
         return (*examples, *self._opening)
 
-    def check(self, context: Sequence[Item]) -> None:
-        """Raise unless a prompt with the whole context fits the model.
+    def check(self, context: Sequence[Item], subsets: Collection[Subset]) -> None:
+        """Raise unless prompts fit the model.
+
+        Args:
+            context: The examples.
+            subsets: Those of them that stand in one prompt.
 
         Raises:
-            ConfigurationError: It does not; names the remedies.
+            ConfigurationError: One does not fit; names the remedies.
         """
-        longest = len(self._header) + len(self.row_tokens(context, tuple(range(len(context)))))
-        room = self._text_tokens + len(self._closing) + max(map(len, self._fixed), default=1)
-        if longest + room > self._model.context_length:
+
+        def tokens(subset: Subset) -> int:
+            return sum(len(self._example(context[i])) for i in subset)
+
+        largest = max(subsets, key=tokens, default=())
+        needed = len(self._header) + tokens(largest) + len(self._opening)
+        needed += self._text_tokens + len(self._closing) + max(map(len, self._fixed), default=1)
+        if needed > self._model.context_length:
             raise ConfigurationError(
-                f"{len(context)} examples in one prompt need {longest + room} tokens, and the "
+                f"{len(largest)} examples in one prompt need {needed} tokens, and the "
                 f"model's context holds {self._model.context_length}; give a smaller "
                 "--text-tokens, or fewer --experts"
             )

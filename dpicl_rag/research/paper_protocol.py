@@ -98,7 +98,8 @@ def run(
     @lru_cache(1)  # seed after seed
     def drawn(seed: int) -> tuple[tuple[Item, ...], tuple[Item, ...], dict[Subset, list[float]]]:
         context = context_of(task, seed, experts[-1])
-        scorer.check(context)
+        read = (distinct(wanted, Coins(seed, number)) for number in range(queries))
+        scorer.check(context, set().union(*(subset for both in read for subset in both)))
         return context, queries_of(task, seed, queries, kind), {}
 
     def scored(seed: int, number: int) -> Record:

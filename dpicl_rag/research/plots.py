@@ -91,11 +91,18 @@ def _accuracy(report: EvaluationReport) -> Any:
         panels.append(("epsilon", known))
     if report.by_clip:
         panels.append(("clip", report.by_clip))
-    figure = _figure(len(panels) + bool(report.approximation))
-    axes = figure.subplots(1, len(panels) + bool(report.approximation), squeeze=False)[0]
+    if report.by_answers:
+        panels.append(("answers that share epsilon", report.by_answers))
+    if report.by_rate:
+        panels.append(("sampling rate", report.by_rate))
+    more = bool(report.spent) + bool(report.approximation)
+    figure = _figure(len(panels) + more)
+    axes = figure.subplots(1, len(panels) + more, squeeze=False)[0]
     colours = _colours([line.method for _, points in panels for _, line in points])
     for axis, (name, points) in zip(axes, panels, strict=False):
         _curves(axis, name, points, colours)
+    if report.spent:
+        _spent(axes[len(panels)], report, colours)
     if report.approximation:
         _approximation(axes[-1], report)
     axes[0].set_ylabel("accuracy (%)")
@@ -137,8 +144,20 @@ def _curves(axis: Any, name: str, points: Points, colours: dict[str, str]) -> No
             dotted = ":" if own[0][1].epsilon is None else "-"
             _curve(axis, method, known, linestyle=dotted, color=colours[method])
     if name != "experts":
-        axis.set_xscale("log", base=2)
+        axis.set_xscale("log", base=10 if name.startswith("answers") else 2)
     axis.set_xlabel(name)
+
+
+def _spent(axis: Any, report: EvaluationReport, colours: dict[str, str]) -> None:
+    """Epsilon after some answers, with the noise for all of them."""
+    for method in dict.fromkeys(method for _, method, _ in report.spent):
+        own = [(answers, epsilon) for answers, name, epsilon in report.spent if name == method]
+        axis.plot(*zip(*own, strict=True), marker="o", markersize=3, color=colours[method])
+        axis.lines[-1].set_label(method)
+    axis.set_xscale("log")
+    axis.set_yscale("log")
+    axis.set_xlabel("answers given")
+    axis.set_ylabel("epsilon spent")
 
 
 def _curve(

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from dpicl_rag.accounting import Budget
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.methods.base import Method
 from dpicl_rag.research.approximation import Approximation, approximations
-from dpicl_rag.research.comparison import Line, compare, with_clip
+from dpicl_rag.research.comparison import Line, compare, spent, with_clip, with_rate
 from dpicl_rag.research.report import Report, Table, percent, side_by_side
 from dpicl_rag.research.scores_folder import Run
 
@@ -33,6 +34,11 @@ class EvaluationReport(Report):
         by_epsilon: The same for the largest number of experts, at other budgets.
         by_clip: Methods with a clip bound, at other bounds, as pairs of bound and line.
         approximation: Soft against hard; empty where the run lacks the rows.
+        by_answers: Where many answers share the budget, the same for fewer, as pairs of their
+            number and line.
+        by_rate: Methods with experts at other sampling rates, as pairs of rate and line.
+        spent: Epsilon after some answers with the noise for all, as triples of their number,
+            method and epsilon.
     """
 
     run: Run
@@ -41,6 +47,9 @@ class EvaluationReport(Report):
     by_epsilon: tuple[Line, ...] = ()
     by_clip: tuple[tuple[float, Line], ...] = ()
     approximation: tuple[Approximation, ...] = field(default=())
+    by_answers: tuple[tuple[float, Line], ...] = ()
+    by_rate: tuple[tuple[float, Line], ...] = ()
+    spent: tuple[tuple[int, str, float], ...] = ()
 
     def summary(self) -> dict[str, Any]:
         """See `Report`."""
@@ -58,6 +67,9 @@ class EvaluationReport(Report):
             "by_epsilon": [dataclasses.asdict(line) for line in self.by_epsilon],
             "by_clip": [{"clip": c, **dataclasses.asdict(line)} for c, line in self.by_clip],
             "approximation": [dataclasses.asdict(a) for a in self.approximation],
+            "by_answers": [{"answers": n, **dataclasses.asdict(e)} for n, e in self.by_answers],
+            "by_rate": [{"rate": rate, **dataclasses.asdict(e)} for rate, e in self.by_rate],
+            "spent": [{"answers": n, "method": m, "epsilon": e} for n, m, e in self.spent],
         }
 
     def tables(self) -> list[Table]:
@@ -67,6 +79,11 @@ class EvaluationReport(Report):
             found.append(self._sweep("epsilon", [(e.epsilon, e) for e in self.by_epsilon]))
         if self.by_clip:
             found.append(self._sweep("clip", list(self.by_clip)))
+        for name, lines in (("answers", self.by_answers), ("sampling rate", self.by_rate)):
+            if lines:
+                found += [self._sweep(name, list(lines)), self._noise(name, lines)]
+        if self.spent:
+            found.append(self._spent())
         if self.approximation:
             found.append(self._soft_against_hard())
         return found
@@ -76,6 +93,10 @@ class EvaluationReport(Report):
         settings, done = self.run.settings, len(self.run.records)
         wanted = settings.seeds * settings.queries
         amount = f"{settings.seeds} seeds x {settings.queries} queries"
+        if reads := self.run.reporting.exemplars:
+            amount += f", {reads} exemplars each"
+        if rates := self.run.reporting.rates:
+            amount += f", sampled at rate {max(rates):g}"
         if done < wanted:
             amount += f", UNFINISHED: {done} of {wanted}"
         return f"{settings.task}: {amount}"
@@ -97,11 +118,31 @@ class EvaluationReport(Report):
     def _sweep(self, name: str, lines: Sequence[tuple[float | None, Line]]) -> Table:
         known = [(value, line) for value, line in lines if value is not None]
         title = f"Accuracy in percent against {name}, {max(self.run.settings.experts)} experts"
+        if name == "answers":
+            title += f", epsilon {self.budget.epsilon:g}, delta {self.budget.delta:g} for them"
         return side_by_side(
-            title if name == "epsilon" else f"{title}, {self._terms()}",
+            title if name in ("epsilon", "answers") else f"{title}, {self._terms()}",
             ("method",),
             {value: f"{value:g}" for value in sorted({value for value, _ in known})},
-            [((line.method,), value, shown(line)) for value, line in known],
+            # Why there is none stands in the first table.
+            [((e.method,), value, "-" if e.accuracy is None else shown(e)) for value, e in known],
+        )
+
+    def _noise(self, name: str, lines: Sequence[tuple[float, Line]]) -> Table:
+        noisy = [(value, line) for value, line in lines if line.parameter]
+        return side_by_side(
+            f"Noise against {name}: sigma of votes-gaussian and sampling, else lambda",
+            ("method",),
+            {value: f"{value:g}" for value in sorted({value for value, _ in lines})},
+            [((line.method,), value, f"{line.parameter:.4g}") for value, line in noisy],
+        )
+
+    def _spent(self) -> Table:
+        return side_by_side(
+            f"Epsilon after some answers, with the noise of {self._terms()}",
+            ("method",),
+            {answers: str(answers) for answers, *_ in self.spent},
+            [((method,), answers, f"{e:.3g}") for answers, method, e in self.spent],
         )
 
     def _soft_against_hard(self) -> Table:
@@ -127,6 +168,8 @@ def build_report(
     *,
     epsilons: Sequence[float] = EPSILONS,
     clips: Sequence[float] = CLIPS,
+    answers: Sequence[int] = (),
+    rates: Sequence[float] = (),
 ) -> EvaluationReport:
     """Evaluate methods from the scores of a run.
 
@@ -136,22 +179,27 @@ def build_report(
         budget: What every private method gets.
         epsilons: Budgets of the sweep; none leaves it out.
         clips: Clip bounds of the sweep; none leaves it out.
+        answers: Numbers of answers that share the budget, and that it is spent after.
+        rates: Sampling rates of the sweep, for methods with experts.
 
     Raises:
-        ConfigurationError: The run has no record, or an epsilon or clip is outside its range.
+        ConfigurationError: The run has no record, or a value of a sweep is outside its range.
     """
     if not run.records:
         raise ConfigurationError(f"{run.name}: the run has no scores yet")
     experts = run.settings.experts
+    largest = experts[-1:]
     private = [method for method in methods if method.private]
-    by_epsilon: list[Line] = []
-    for epsilon in epsilons:
-        at = dataclasses.replace(budget, epsilon=epsilon)
-        by_epsilon += compare(run, private, experts[-1:], at)
-    by_clip: list[tuple[float, Line]] = []
-    for clip in clips:
-        changed = [m for method in private if (m := with_clip(method, clip)) is not None]
-        by_clip += [(clip, line) for line in compare(run, changed, experts[-1:], budget)]
+
+    def at(budget: Budget, changed: Callable[[Method], Method | None] = lambda m: m) -> list[Line]:
+        found = [method for each in private if (method := changed(each)) is not None]
+        return compare(run, found, largest, budget)
+
+    by_epsilon = [at(dataclasses.replace(budget, epsilon=epsilon)) for epsilon in epsilons]
+    by_clip = [(clip, at(budget, partial(with_clip, clip=clip))) for clip in clips]
+    by_answers = [(n, at(dataclasses.replace(budget, queries=n))) for n in answers]
+    by_rate = [(rate, at(budget, partial(with_rate, rate=rate))) for rate in rates]
+    costs = {method.name: spent(method, budget, answers) for method in private if answers}
     try:
         approximation = tuple(approximations(run, experts[-1]))
     except KeyError:
@@ -160,10 +208,27 @@ def build_report(
         run,
         budget,
         tuple(compare(run, methods, experts, budget)),
-        tuple(by_epsilon),
-        tuple(by_clip),
+        tuple(line for lines in by_epsilon for line in lines),
+        _pairs(by_clip),
         approximation,
+        _pairs(by_answers),
+        _pairs(by_rate),
+        tuple(
+            (number, name, epsilon)
+            for name, own in costs.items()
+            for number, epsilon in zip(answers, own or (), strict=False)
+        ),
     )
+
+
+def _pairs(sweep: Sequence[tuple[float, Sequence[Line]]]) -> tuple[tuple[float, Line], ...]:
+    return tuple((value, line) for value, lines in sweep for line in lines)
+
+
+def fewer_answers(answers: int) -> list[int]:
+    """Powers of ten up to a number of answers, and the number; none for a single one."""
+    powers = [10**n for n in range(len(str(answers)))]
+    return [*powers, *(n for n in [answers] if n not in powers)] if answers > 1 else []
 
 
 def shown(line: Line) -> str:

@@ -57,13 +57,19 @@ class Reporting:
 
     Attributes:
         methods: Names.
-        epsilon: Privacy of one answer.
-        delta: Privacy of one answer.
+        epsilon: Privacy of all answers together.
+        delta: Privacy of all answers together.
+        answers: How many share it.
+        exemplars: Examples of an expert; None where each method has its own number.
+        rates: With which examples are sampled, ascending; none where each method has its own.
     """
 
     methods: tuple[str, ...]
     epsilon: float
     delta: float
+    answers: int = 1
+    exemplars: int | None = None
+    rates: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -263,7 +263,7 @@ class _Asker:
             begin = len(self._items)
             self._items += [Item(text, label, label) for text, label in own]
             self._subsets[key] = tuple(range(begin, len(self._items)))
-            self._scorer.check(self._items[begin:])
+            self._scorer.check(self._items, [self._subsets[key]])
         self._any = Item("", labels[0], labels[0])
 
     def scores(self, row: Row | None) -> dict[str, list[float]]:

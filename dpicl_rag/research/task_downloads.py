@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dpicl_rag.errors import ConfigurationError, MissingDependencyError
+from dpicl_rag.research.sentiment_files import MOST_ROWS
 
 # Identifier on the hub and the arguments of load_dataset.
 _HOMES: Mapping[str, tuple[tuple[str, ...], Mapping[str, str]]] = {
@@ -14,6 +15,13 @@ _HOMES: Mapping[str, tuple[tuple[str, ...], Mapping[str, str]]] = {
     "trec": (("CogComp/trec",), {"revision": "refs/convert/parquet"}),
     "dbpedia": (("fancyzhx/dbpedia_14",), {}),
     "gsm8k": (("openai/gsm8k", "main"), {}),
+    "sst2": (("stanfordnlp/sst2",), {}),
+    "amazon": (("fancyzhx/amazon_polarity",), {}),
+}
+# Examples and queries. The test split of SST-2 has no labels.
+_SPLITS = {
+    "sst2": ["train", "validation"],
+    "amazon": [f"train[:{MOST_ROWS}]", f"test[:{MOST_ROWS}]"],
 }
 _NAMES = {
     "agnews": ("World", "Sports", "Business", "Technology"),
@@ -22,7 +30,10 @@ _NAMES = {
         *("Company", "School", "Artist", "Athlete", "Politician", "Transportation", "Building"),
         *("Nature", "Village", "Animal", "Plant", "Album", "Film", "Book"),
     ),
+    "sst2": ("Negative", "Positive"),
+    "amazon": ("Negative", "Positive"),
 }
+_TEXTS = {"dbpedia": ("content",), "sst2": ("sentence",), "amazon": ("title", "content")}
 
 
 def hub_rows(
@@ -48,8 +59,9 @@ def hub_rows(
         ) from error
     where, options = _HOMES[name]
     try:
-        splits = datasets.load_dataset(*where, **options)
-        return [_row(name, r) for r in splits["train"]], [_row(name, r) for r in splits["test"]]
+        splits = _SPLITS.get(name, ["train", "test"])
+        pool, test = datasets.load_dataset(*where, split=splits, **options)
+        return [_row(name, row) for row in pool], [_row(name, row) for row in test]
     except Exception as error:
         raise ConfigurationError(
             f"{name} cannot be read from the Hugging Face hub ({type(error).__name__}); check the "
@@ -63,5 +75,5 @@ def _row(name: str, row: Mapping[str, Any]) -> Mapping[str, object]:
         final = str(row["answer"]).rsplit("####", 1)[-1].strip().replace(",", "")
         return {"question": row["question"], "final": final}
     label = row["coarse_label"] if name == "trec" else row["label"]
-    text = row["content"] if name == "dbpedia" else row["text"]
+    text = " ".join(row[column] for column in _TEXTS.get(name, ("text",)))
     return {"text": text, "label": _NAMES[name][int(label)]}

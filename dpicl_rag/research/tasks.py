@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.files.public_rows import is_task_file, read_rows
+from dpicl_rag.research.sentiment_files import SENTIMENT_TASKS, sentiment_rows
 
 DATA_VARIABLE = "DPICL_RAG_DATA"
 """Environment variable with the folder of the benchmark data."""
@@ -98,6 +99,8 @@ _TEMPLATES = {
     "gsm8k": Template(
         "Answer the questions with the first digit of the result.\n\n", "Question:", "Answer:"
     ),
+    "sst2": Template("", "Review:", "Sentiment:"),
+    "amazon": Template("", "Review:", "Sentiment:"),
     "mitg": Template("", "Sentence:", "Genre:"),
     "mitd": Template("", "Sentence:", "Director:"),
 }
@@ -109,6 +112,8 @@ _LABELS: Mapping[str, tuple[str, ...]] = {
         *("Nature", "Village", "Animal", "Plant", "Album", "Film", "Book"),
     ),
     "gsm8k": tuple("123456789"),
+    "sst2": ("Negative", "Positive"),
+    "amazon": ("Negative", "Positive"),
     "mitg": (),
     "mitd": (),
 }
@@ -122,7 +127,8 @@ _DBPEDIA_NAMES = {
 }
 
 TASK_NAMES = tuple(_TEMPLATES)
-"""Tasks known by name: AG News, TREC, DBPedia, GSM8K (first digit), MIT Movies genre, director."""
+"""Tasks known by name: AG News, TREC, DBPedia, GSM8K (first digit), SST-2, Amazon polarity, MIT
+Movies genre, director."""
 
 
 def load_task(name: str, **options: str | Path | Sequence[str] | None) -> Task:
@@ -274,6 +280,8 @@ def _known_rows(name: str) -> tuple[Sequence[Row], Sequence[Row]]:
         from dpicl_rag.research.task_downloads import hub_rows
 
         return hub_rows(name)
+    if name in SENTIMENT_TASKS:
+        return sentiment_rows(name, Path(folder))
     pool = "pool" if name in {"agnews", "dbpedia"} else "train"
     return (
         read_rows(Path(folder) / f"{name}_{pool}.jsonl.gz"),

@@ -107,7 +107,7 @@ class TestRenyiAccountant(AccountantContract):
 
 
 class TestPrivacyLossAccountant(AccountantContract):
-    cases = (PURE, GAUSSIAN, SAMPLED_GAUSSIAN, SAMPLED_SUM)
+    cases = (PURE, GAUSSIAN, SAMPLED_PURE, SAMPLED_GAUSSIAN, SAMPLED_SUM)
     unsupported = (_Unknown(), BoundedRange(1.0), PoissonSubsampled(0.1, BoundedRange(1.0)))
     tolerance = 1e-3
 

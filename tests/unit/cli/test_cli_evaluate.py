@@ -50,6 +50,44 @@ def test_every_method_is_shown_with_a_standard_error(score):
         assert line["error"] >= 0
 
 
+def test_sampled_subsets_for_many_answers(score, cli, home):
+    sampled = ("--exemplars", "2", "--rate", "0.4,0.8", "--answers", "20")
+    result = score(*sampled, "--json", methods="zero-shot,hard,votes-gaussian,votes")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["answers"] == 20
+    exact = {line["method"]: line for line in found["methods"]}
+    assert exact["votes-gaussian"]["accuracy"] is not None
+    assert exact["hard"]["accuracy"] is not None
+    assert "no exact charge is known" in exact["votes"]["note"]
+    # The report knows the run's settings, and asks for them again without being told.
+    again = json.loads(cli("evaluate", "report", str(home / "run"), "--json").stdout)
+    assert again["methods"] == found["methods"]
+    assert {line["rate"] for line in again["by_rate"]} == {0.4, 0.8}
+    assert {line["answers"] for line in again["by_answers"]} == {1, 10, 20}
+    assert {spent["answers"] for spent in again["spent"]} == {1, 10, 20}
+    shown = cli("evaluate", "report", str(home / "run"), "--no-sweeps").stdout
+    assert "2 exemplars each, sampled at rate 0.8" in shown
+    words = ("evaluate", "report", str(home / "run"), "--answers", "1", "--json")
+    assert cli(*words, "--methods", "zero-shot").exit_code == 0  # takes no rate, and need not
+    # Other numbers of answers need no other scores.
+    one = json.loads(cli(*words).stdout)
+    assert {line["note"] for line in one["methods"]} == {""}
+    assert one["by_answers"] == []
+
+
+def test_a_number_of_subsets_in_place_of_a_rate(score):
+    words = ("--subsets", "2", "--exemplars", "2", "--experts", "8", "--answers", "5")
+    result = score(*words, "--json", methods="votes-gaussian")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["methods"][0]["accuracy"] is not None
+    assert score("--subsets", "2", "--rate", "0.5").exit_code == 2
+    assert score("--subsets", "2", "--experts", "8").exit_code == 2
+    assert score("--subsets", "2", "--exemplars", "2").exit_code == 2  # two numbers of experts
+    refused = score("--subsets", "5", "--exemplars", "2", "--experts", "8")
+    assert "5 subsets of 2 need 10 examples" in refused.stderr
+
+
 def test_a_second_run_asks_the_model_nothing(score, monkeypatch):
     first = score("--json")
     monkeypatch.setattr(Scorer, "score", lambda *a: pytest.fail("the model was asked"))
@@ -92,6 +130,8 @@ def test_other_settings_in_the_same_folder_are_one_error(score):
         (("--queries", "9"), "9 were asked for"),
         (("--methods", "magic"), "no method is called 'magic'"),
         (("--epsilon", "0"), "epsilon must be a finite number above 0"),
+        (("--rate", "2"), "rate must be above 0 and at most 1"),
+        (("--rate", "0.5", "--methods", "zero-shot"), "none of these methods has experts"),
     ],
 )
 def test_each_mistake_is_one_line(score, words, says):

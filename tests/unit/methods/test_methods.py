@@ -269,6 +269,7 @@ def test_keys_are_distinct_and_layouts_hashable():
         OneEach(0.5),
         Groups(2),
         Groups(4),
+        Groups(4, 0.5),
         OnePrompt(),
         Subsampled(100, 0.1),
         Subsampled(50, 0.1),
@@ -298,7 +299,7 @@ def test_groups_hold_about_the_asked_number_of_units():
         ("permute-and-flip", {"utility": "surplus"}, "utility"),
         ("sampling", {"rate": 1.5}, "rate"),
         ("sampling", {"contexts": 0}, "contexts"),
-        ("votes-gaussian", {"rate": 0.5, "group_size": 2}, "group_size 1"),
+        ("votes-gaussian", {"rate": 0.0, "group_size": 4}, "rate must be above 0"),
     ],
 )
 def test_a_bad_name_or_parameter_is_one_sentence(name, parameters, says):

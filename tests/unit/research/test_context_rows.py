@@ -45,7 +45,20 @@ def test_subsamples_have_fresh_coins_for_every_query_and_the_right_rate():
     assert both == pytest.approx(0.09, abs=0.03)
 
 
-@pytest.mark.parametrize("layout", [Subsampled(50, 0.3), OneEach(0.5), Groups(3), OneEach()])
+def test_groups_of_a_sample_have_fresh_coins_of_their_own():
+    layout = Groups(5, 0.4)
+    first, second = (Coins(0, query).subsets(layout, 400) for query in range(2))
+    assert first != second
+    members = [i for group in first for i in group]
+    assert len(members) == len(set(members)) == pytest.approx(160, abs=40)
+    assert [len(group) for group in first] == pytest.approx([32] * 5, abs=22)
+    rarer = [i for group in Coins(0, 0).subsets(Groups(2, 0.1), 400) for i in group]
+    assert set(rarer) < set(members)  # at another rate, by the same coins
+
+
+@pytest.mark.parametrize(
+    "layout", [Subsampled(50, 0.3), OneEach(0.5), Groups(3), Groups(3, 0.5), OneEach()]
+)
 def test_a_smaller_context_is_the_beginning_of_a_larger(layout):
     coins = Coins(1, 2)
     large, small = coins.subsets(layout, 8), coins.subsets(layout, 4)

@@ -10,7 +10,16 @@ import torch
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.prefix_cache import PrefixCache
-from dpicl_rag.methods import METHODS, ContentFree, OneEach, OnePrompt, Subsampled, ZeroShot, make
+from dpicl_rag.methods import (
+    METHODS,
+    ContentFree,
+    Groups,
+    OneEach,
+    OnePrompt,
+    Subsampled,
+    ZeroShot,
+    make,
+)
 from dpicl_rag.prompts import CONTENT_FREE
 from dpicl_rag.research import paper_protocol
 from dpicl_rag.research.context_rows import LeaveOneOut
@@ -208,6 +217,16 @@ def test_prompts_that_do_not_fit_the_model(tiny_model, task, tmp_path):
             tmp_path / "run",
             text_tokens=900,
         )
+
+
+def test_a_sample_must_fit_where_all_examples_would_not(tiny_model, task, tmp_path):
+    long = [dataclasses.replace(item, text="long " * 200) for item in task.pool]
+    wide = dataclasses.replace(task, pool=tuple(long))
+    settings = {"seeds": 1, "queries": 1, "text_tokens": 600}
+    with pytest.raises(ConfigurationError, match="4 examples in one prompt need"):
+        run(tiny_model, wide, tmp_path / "all", [(OnePrompt(), 4)], **settings)
+    found = run(tiny_model, wide, tmp_path / "run", [(Groups(4, 0.5), 4)], **settings)
+    assert found.records[0].view(Groups(4, 0.5), 4).shape == (4, 2)
 
 
 def test_queries_of_membership_are_the_context_and_as_many_others(tiny_model, task, tmp_path):

@@ -13,7 +13,7 @@ from dpicl_rag.methods import make
 from dpicl_rag.research import plots
 from dpicl_rag.research.approximation import approximations
 from dpicl_rag.research.comparison import compare, with_clip
-from dpicl_rag.research.run_tables import build_report
+from dpicl_rag.research.run_tables import build_report, fewer_answers
 from dpicl_rag.research.scores_folder import Record, Reporting, Run, Settings
 
 
@@ -101,6 +101,48 @@ def test_only_methods_with_a_clip_take_part_in_its_sweep():
     assert with_clip(make("votes"), 0.5) is None
 
 
+def test_a_budget_for_many_answers_is_shown_for_fewer_and_as_it_is_spent(run):
+    budget = Budget(4.0, 1e-5, queries=300)
+    methods = [make("votes-gaussian"), make("zero-shot")]
+    report = build_report(run, methods, budget, epsilons=(), clips=(), answers=(1, 100, 300))
+    exact, published, _ = report.lines
+    assert report.by_answers[-2:] == ((300, exact), (300, published))
+    assert [n for n, line in report.by_answers if line.method == exact.method] == [1, 100, 300]
+    few, more, all_of_them = (epsilon for _, _, epsilon in report.spent)
+    assert few < more < all_of_them == pytest.approx(4.0, rel=0.01)
+    accuracy, by_answers, noise, spent = report.tables()[:4]
+    assert by_answers.columns == noise.columns == spent.columns == ("method", "1", "100", "300")
+    assert "epsilon 4, delta 1e-05 for them" in by_answers.title
+    assert by_answers.rows[0][-1] == accuracy.rows[0][-1]
+    sigma = make("votes-gaussian").calibrate(budget).parameter
+    assert noise.rows[0] == ("votes-gaussian", "1.081", "10.81", f"{sigma:.4g}")
+    assert spent.rows[0][-1] == "4"
+    assert json.loads(json.dumps(report.summary()))["spent"][0]["answers"] == 1
+
+
+def test_methods_with_experts_are_compared_over_rates(run):
+    methods = [make("votes-gaussian", rate=0.5, group_size=2), make("votes", rate=0.5)]
+    report = build_report(
+        run, methods, Budget(4.0, 1e-2, queries=2), epsilons=(), clips=(), rates=(0.1, 0.5, 1.0)
+    )
+    found = {(rate, line.method): line for rate, line in report.by_rate}
+    gaussian = ["votes-gaussian", "votes-gaussian, as published"]
+    assert list(dict.fromkeys(name for _, name in found)) == [*gaussian, "votes"]
+    assert found[0.5, "votes-gaussian"] == report.lines[0]
+    low, half = (found[rate, "votes-gaussian"].parameter for rate in (0.1, 0.5))
+    assert low < half < found[1.0, "votes-gaussian"].parameter
+    by_rate, noise = report.tables()[1:3]
+    assert by_rate.rows[2][1:3] == ("-", "-")  # many draws on samples; why stands further up
+    assert noise.rows[2][:3] == ("votes", "", "")
+    assert "no exact charge" in report.markdown()
+
+
+def test_powers_of_ten_up_to_the_answers():
+    assert fewer_answers(1) == []
+    assert fewer_answers(10_000) == [1, 10, 100, 1000, 10_000]
+    assert fewer_answers(250) == [1, 10, 100, 250]
+
+
 def test_soft_against_hard_by_hand(run):
     found = {a.predictor: a for a in approximations(run, 2)}
     soft = 0.32 / 0.44
@@ -185,7 +227,13 @@ def test_a_run_without_scores():
 
 def test_files_of_a_report(run, tmp_path):
     pytest.importorskip("matplotlib")
-    report = build_report(run, [make("soft"), make("poe")], Budget(4.0, 1e-5))
+    report = build_report(
+        run,
+        [make("soft"), make("poe"), make("votes", rate=0.5)],
+        Budget(4.0, 1e-5, queries=10),
+        answers=(1, 10),
+        rates=(0.5, 1.0),
+    )
     files = plots.save(report, tmp_path / "out")
     assert [file.name for file in files] == ["report-words.md", "report-words.png"]
     assert files[0].read_text() == report.markdown()

@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 
 from dpicl_rag.errors import ConfigurationError, MissingDependencyError
+from dpicl_rag.research.sentiment_files import SENTIMENT_TASKS
 from dpicl_rag.research.tasks import TASK_NAMES, load_task
 
 
@@ -147,6 +148,8 @@ def test_a_data_folder_without_the_task(monkeypatch, tmp_path):
         ("trec", {"text": "t", "coarse_label": 0}, "Abbreviation"),
         ("dbpedia", {"title": "x", "content": "t", "label": 13}, "Book"),
         ("gsm8k", {"question": "t", "answer": "why\n#### 1,234"}, "1"),
+        ("sst2", {"idx": 0, "sentence": "t ", "label": 1}, "Positive"),
+        ("amazon", {"title": "", "content": "t", "label": 0}, "Negative"),
     ],
 )
 def test_rows_of_the_hub_become_those_of_the_folder(monkeypatch, name, rows, final):
@@ -155,7 +158,7 @@ def test_rows_of_the_hub_become_those_of_the_folder(monkeypatch, name, rows, fin
 
     from dpicl_rag.research import tasks
 
-    fake = types.SimpleNamespace(load_dataset=lambda *a, **k: {"train": [rows], "test": [rows]})
+    fake = types.SimpleNamespace(load_dataset=lambda *_, split, **__: [[rows] for _ in split])
     monkeypatch.setitem(sys.modules, "datasets", fake)
     monkeypatch.delenv("DPICL_RAG_DATA", raising=False)
     monkeypatch.setattr(tasks, "_checked", lambda task: task)
@@ -166,7 +169,12 @@ def test_rows_of_the_hub_become_those_of_the_folder(monkeypatch, name, rows, fin
 @pytest.mark.parametrize("name", TASK_NAMES)
 def test_the_real_data(monkeypatch, data_folder, name):
     monkeypatch.setenv("DPICL_RAG_DATA", str(data_folder))
-    task = load_task(name)
+    try:
+        task = load_task(name)
+    except ConfigurationError:
+        if name not in SENTIMENT_TASKS:
+            raise
+        pytest.skip(f"the data folder does not have {name}")
     assert len(task.pool) > 1500
     assert len(task.test) > 400
     if task.labels:

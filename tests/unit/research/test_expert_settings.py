@@ -1,0 +1,48 @@
+"""Settings that go to the methods that have experts, and to no other."""
+
+from __future__ import annotations
+
+import pytest
+
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.methods import METHODS, make
+from dpicl_rag.research.comparison import with_rate
+from dpicl_rag.research.expert_settings import methods_with, rate_for, require_experts
+
+
+def test_methods_with_experts_take_them():
+    found = {m.name: m for m in methods_with(list(METHODS), exemplars=4, rate=0.05)}
+    assert list(found) == list(METHODS)
+    for name in ("zero-shot", "k-shot", "sampling"):
+        assert found[name] == make(name)
+    for name in ("hard", "poe", "poe-groups", "votes-gaussian", "permute-and-flip-votes"):
+        assert found[name] == make(name, group_size=4, rate=0.05)
+
+
+def test_without_settings_all_stay_as_they_are():
+    assert methods_with(["poe-groups", "sampling"]) == [make("poe-groups"), make("sampling")]
+
+
+def test_what_nobody_takes_is_refused():
+    without = methods_with(["zero-shot", "sampling"], rate=0.5)
+    assert without == [make("zero-shot"), make("sampling")]
+    with pytest.raises(ConfigurationError, match="none of these methods has experts"):
+        require_experts(without)
+    require_experts([*without, make("votes")])
+    with pytest.raises(ConfigurationError, match="rate must be above 0"):
+        methods_with(["poe"], rate=2.0)
+
+
+def test_only_methods_with_experts_have_another_rate():
+    changed = with_rate(make("votes-gaussian", group_size=4), 0.05)
+    assert changed == make("votes-gaussian", group_size=4, rate=0.05)
+    assert with_rate(make("sampling"), 0.05) is None
+
+
+def test_a_number_of_subsets_is_a_rate():
+    assert rate_for(10, 4, 800) == 0.05
+    layout = make("votes-gaussian", group_size=3, rate=rate_for(7, 3, 999)).layouts(999)[0]
+    assert layout.count == 7
+    assert rate_for(2, 4, 8) == 1.0
+    with pytest.raises(ConfigurationError, match="3 subsets of 4 need 12 examples"):
+        rate_for(3, 4, 8)
