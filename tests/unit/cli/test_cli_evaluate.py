@@ -173,7 +173,7 @@ def test_synthetic_shots_end_with_a_table_or_json(cli, home, source):
     words = (*base, "0.5", *sizes, "3", "--delta", "1e-2", "--out", str(home / "synthetic"))
     result = cli("evaluate", "synthetic", *words)
     assert result.exit_code == 0, result.output
-    for name in ("zero-shot", "real", "data-free", "exponential", "few-shot", "not private"):
+    for name in ("zero-shot", "real", "no-noise", "data-free", "few-shot", "not private"):
         assert name in result.stdout
     picture = home / "synthetic.png"
     found = json.loads(
@@ -184,7 +184,7 @@ def test_synthetic_shots_end_with_a_table_or_json(cli, home, source):
     assert refused.exit_code == 1
     assert "the plot cannot be written there" in refused.stderr
     assert [line["arm"] for line in found["lines"]] == [
-        *("zero-shot", "real", "data-free"),
+        *("zero-shot", "real", "no-noise", "data-free"),
         *("exponential", "few-shot"),
     ]
 
