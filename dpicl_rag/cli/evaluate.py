@@ -16,6 +16,7 @@ from dpicl_rag._packaged import optional
 from dpicl_rag.cli import (
     console,
     evaluate_images,
+    evaluate_radius,
     evaluate_synthetic,
     evaluate_tabular,
     options,
@@ -285,5 +286,6 @@ def _methods(text: str) -> list[Method]:
 
 
 app.command("synthetic")(evaluate_synthetic.synthetic)
+app.command("radius")(evaluate_radius.radius)
 app.command("images")(evaluate_images.images)
 app.command("tabular")(evaluate_tabular.tabular)

@@ -19,6 +19,19 @@ if TYPE_CHECKING:
     from dpicl_rag.research.tasks import Task
 
 
+Methods = Annotated[
+    str,
+    typer.Option(
+        "--method",
+        metavar="NAMES",
+        help="few-shot, few-shot-permute-and-flip, adaptive, difference, exponential, "
+        "separated by commas; NAME:all reads all examples and takes no samples; "
+        "adaptive:published has the paper's constants for an epsilon of 1, 2, 4 or 8.",
+    ),
+]
+METHODS = "few-shot,adaptive,difference,exponential"
+
+
 @dataclass(frozen=True)
 class Writing:
     """The shots: what they are written from, how, and where they are kept."""
@@ -31,22 +44,12 @@ class Writing:
             "compared letter by letter; or a .csv or .jsonl file.",
         ),
     ]
-    method: Annotated[
-        str,
-        typer.Option(
-            metavar="NAMES",
-            help="few-shot, few-shot-permute-and-flip, adaptive, difference, exponential, "
-            "separated by commas; NAME:all reads all examples and takes no samples; "
-            "adaptive:published has the paper's constants for an epsilon of 1, 2, 4 or 8.",
-        ),
-    ] = "few-shot,adaptive,difference,exponential"
     epsilon: Annotated[
         str, typer.Option(metavar="NUMBERS", help="Of all texts of a method together.")
     ] = "1,2,4,8"
     delta: options.Delta = options.DELTA
     seeds: Annotated[int, typer.Option(min=1, help="Sets of shots and queries.")] = 5
     shots: Annotated[int, typer.Option(min=1, help="Labels that get a text.")] = 4
-    queries: Annotated[int, typer.Option(min=1, help="Queries of a seed.")] = 100
     max_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of a text.")] = 40
     experts: Annotated[int, typer.Option(min=1, help="Experts expected at a token.")] = 20
     per_expert: Annotated[
@@ -63,17 +66,22 @@ class Writing:
     text_tokens: Annotated[int, typer.Option(min=1, help="Texts are cut to this many.")] = 64
     model: options.Model = None
 
-    def rows(self) -> list[Arm]:
+    def rows(self, methods: str) -> list[Arm]:
         """What is compared.
+
+        Args:
+            methods: Names, separated by commas.
 
         Raises:
             ConfigurationError: A method is unknown.
         """
         from dpicl_rag.research.synthetic_shots import arms
 
-        return arms(names(self.method), options.numbers(self.epsilon, "--epsilon", float))
+        return arms(names(methods), options.numbers(self.epsilon, "--epsilon", float))
 
-    def settings(self, task: Task, model: LanguageModel, constants: Constants) -> Settings:
+    def settings(
+        self, task: Task, model: LanguageModel, constants: Constants, queries: int = 0
+    ) -> Settings:
         """Settings of a run.
 
         Raises:
@@ -88,7 +96,7 @@ class Writing:
             self.rate,
             seeds=self.seeds,
             shots=self.shots,
-            queries=self.queries,
+            queries=queries,
             delta=self.delta,
             max_tokens=self.max_tokens,
             experts=self.experts,
@@ -109,6 +117,8 @@ class Writing:
 def synthetic(
     writing: Writing,
     constants: Constants,
+    method: Methods = METHODS,
+    queries: Annotated[int, typer.Option(min=1, help="Queries of a seed.")] = 100,
     out: Out = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a plot there, such as out.png.")
@@ -123,10 +133,10 @@ def synthetic(
 
     if plot is not None:
         optional("matplotlib", "eval")
-    rows, task = writing.rows(), load_task(writing.task)
+    rows, task = writing.rows(method), load_task(writing.task)
     folder = writing.folder(out, "synthetic")
     with language_model(writing.model, 3, quiet=quiet) as loaded:
-        settings = writing.settings(task, loaded, constants)
+        settings = writing.settings(task, loaded, constants, queries)
         with console.Bar("Sets of shots", quiet=quiet, counts=True) as bar:
             evaluation.run(loaded, task, settings, rows, folder, bar.update)
     report = read_report(folder)

@@ -170,7 +170,7 @@ def shots_of(
     own = folder / "texts" / f"{arm.name.replace(':', '-')}-{arm.epsilon or 0:g}-{seed}"
     fresh = not own.exists()
     written = synthesise_examples(
-        _examples(task, labels) if arm.epsilon is not None else [],
+        examples_for(task, labels) if arm.epsilon is not None else [],
         labels,
         model=model,
         template=template_of(task),
@@ -256,7 +256,8 @@ def arms(methods: Sequence[str], epsilons: Sequence[float]) -> list[Arm]:
     return [*map(Arm, COMPARED), *(Arm(m, e) for m in methods for e in epsilons)]
 
 
-def _examples(task: Task, labels: Sequence[str]) -> list[LabelledDocument]:
+def examples_for(task: Task, labels: Sequence[str]) -> list[LabelledDocument]:
+    """The task's pool, as what texts for these labels are written from."""
     if is_extraction(task):
         return examples_of(task.pool, labels)
     return [LabelledDocument(item.text, item.answer) for item in task.pool]
@@ -286,7 +287,7 @@ def _without_noise(
         settings.max_tokens,
         settings.text_tokens * settings.per_expert,
     )
-    examples, coins, found = _examples(task, labels), Randomness(), []
+    examples, coins, found = examples_for(task, labels), Randomness(), []
     for number, label in enumerate(labels):
         tell(number, len(labels))
         text = writer.write(label, examples, coins)
