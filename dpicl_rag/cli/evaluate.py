@@ -286,6 +286,7 @@ def _methods(text: str) -> list[Method]:
 
 
 app.command("synthetic")(evaluate_synthetic.synthetic)
+app.command("synthetic-membership")(evaluate_synthetic.synthetic_membership)
 app.command("radius")(evaluate_radius.radius)
 app.command("images")(evaluate_images.images)
 app.command("tabular")(evaluate_tabular.tabular)

@@ -145,3 +145,31 @@ def synthetic(
 
         save_synthetic(report, plot)
     show([report], as_json)
+
+
+@console.reported(GOES_ON)
+@options.expanded
+def synthetic_membership(
+    writing: Writing,
+    constants: Constants,
+    method: Methods = METHODS,
+    attacked: Annotated[
+        int, typer.Option(min=1, help="Records to attack of each half, for every seed.")
+    ] = 20,
+    out: Out = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Attack shots that were written privately: is a record among those they were written from?"""
+    from dpicl_rag.research import synthetic_membership as membership
+    from dpicl_rag.research.tasks import load_task
+
+    rows, task = writing.rows(method), load_task(writing.task)
+    folder = writing.folder(out, "synthetic-membership")
+    with language_model(writing.model, 3, quiet=quiet) as loaded:
+        settings = writing.settings(task, loaded, constants)
+        with console.Bar("Sets of shots", quiet=quiet, counts=True) as bar:
+            membership.run(
+                loaded, task, settings, rows, folder, attacked=attacked, on_progress=bar.update
+            )
+    show([membership.read_attacks(folder)], as_json)

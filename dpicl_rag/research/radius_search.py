@@ -117,8 +117,11 @@ class RadiusReport(Report):
 
     def summary(self) -> dict[str, Any]:
         """See `Report`."""
-        lines = {"extremes": self.extremes, "radii": self.radii}
-        return {"task": self.settings.task} | {k: [asdict(x) for x in v] for k, v in lines.items()}
+        return {
+            "task": self.settings.task,
+            "extremes": [asdict(line) for line in self.extremes],
+            "radii": [asdict(line) for line in self.radii],
+        }
 
     def tables(self) -> list[Table]:
         """See `Report`."""

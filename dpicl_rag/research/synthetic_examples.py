@@ -26,7 +26,14 @@ from dpicl_rag.research.label_scores import Scorer, shares_right
 from dpicl_rag.research.paper_protocol import data_digest, queries_of
 from dpicl_rag.research.run_folder import Results, going_on
 from dpicl_rag.research.synthetic_report import RESULTS
-from dpicl_rag.research.synthetic_shots import POOLS, Arm, Settings, known_labels, shots_of
+from dpicl_rag.research.synthetic_shots import (
+    POOLS,
+    Arm,
+    Settings,
+    check_prices,
+    known_labels,
+    shots_of,
+)
 from dpicl_rag.research.tasks import Item, Task
 
 
@@ -75,8 +82,9 @@ def run(
 
     Raises:
         ConfigurationError: The folder holds other settings, or another process is at it; a number
-            is outside its range.
+            is outside its range, or a row costs more than its epsilon.
     """
+    check_prices(task, settings, rows)
     scorer = Scorer(model, task, settings.text_tokens)
     places = [(arm.name, arm.epsilon, n) for n in range(settings.seeds) for arm in rows]
     with going_on(folder, kept(settings), free="seeds"):

@@ -234,6 +234,17 @@ def plan_of(task: Task, settings: Settings, arm: Arm) -> ExamplesPlan:
     )
 
 
+def check_prices(task: Task, settings: Settings, rows: Sequence[Arm]) -> None:
+    """Plan every private row before the first text is written.
+
+    Raises:
+        ConfigurationError: Settings do not fit each other, or cost more than a row's epsilon.
+    """
+    for arm in rows:
+        if arm.epsilon is not None:
+            plan_of(task, settings, arm)
+
+
 def template_of(task: Task) -> ExampleTemplate:
     """The public template of prompts in which texts are written."""
     words = _TEMPLATES.get(task.name, (ExampleTemplate().instruction, "Label:", "Text:"))

@@ -93,6 +93,22 @@ def test_other_settings_in_the_folder_are_refused(run):
         run("exponential", seeds=1, queries=3)
 
 
+def test_a_folder_of_before_these_settings_goes_on(task, model):
+    """What is as it was then stands in no folder, so that it is not another run's."""
+    usual = synthetic_examples.kept(settings_for(task, model, 0.5, **GIVEN))
+    assert not {"per_expert", "adaptive", "radius"} & set(usual)
+    changed = settings_for(task, model, 0.5, per_expert=2, radius=0.3, **GIVEN)
+    assert synthetic_examples.kept(changed) == {**usual, "per_expert": 2, "radius": 0.3}
+
+
+def test_a_price_above_epsilon_is_said_before_anything_is_written(task, model, tmp_path):
+    constants = {"radius_noise": 3.0, "mean_noise": 1.0, "count_noise": 2.0}
+    settings = settings_for(task, model, 0.5, adaptive=constants, **GIVEN)
+    with pytest.raises(ConfigurationError, match="give a larger epsilon"):
+        synthetic_examples.run(model, task, settings, arms(["adaptive"], [0.1]), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_the_shots_of_data_free_texts_read_nothing(run, monkeypatch):
     read = []
     right = synthetic_shots.synthesise_examples
