@@ -234,8 +234,11 @@ def _read(
 
 def _show_plan(planned: ExamplesPlan, as_json: bool) -> None:
     mechanism = planned.mechanism
-    names = ("sigma", "strength", "radius", "noises")
-    noise = {name: getattr(mechanism, name) for name in names if hasattr(mechanism, name)}
+    noise = {
+        name: value
+        for name in ("sigma", "strength", "radius", "target", "noises")
+        if not callable(value := getattr(mechanism, name, None)) and value is not None
+    }
     rows = {
         "method": planned.method,
         "epsilon": planned.epsilon,

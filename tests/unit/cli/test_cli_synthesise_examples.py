@@ -98,6 +98,8 @@ def test_constants_of_the_adaptive_method_make_the_price(cli, home, table):
     words = ("synthesise", "examples", str(table), *PUBLIC, *NOISES)
     planned = json.loads(cli(*words, "--plan", "--json").stdout)
     assert planned["epsilon"] == planned["true_epsilon"] > 0
+    assert planned["noises"].startswith("Noises(radius=3.0, mean=1.5, count=2.0")
+    assert "method" not in " ".join(map(str, planned.values()))  # of an object, such as its sigma
     made = json.loads(cli(*words, "--out", str(home / "run"), "--json").stdout)
     assert made["epsilon"] == planned["epsilon"]
     more = json.loads(cli(*words, "--rounds", "2", "--plan", "--json").stdout)
