@@ -21,7 +21,7 @@ from typing import Any
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.prompts import CONTENT_FREE
-from dpicl_rag.research.extraction import ANSWER_TOKENS, is_extraction
+from dpicl_rag.research.film_spans import ANSWER_TOKENS, is_extraction
 from dpicl_rag.research.label_scores import Scorer, shares_right
 from dpicl_rag.research.paper_protocol import data_digest, queries_of
 from dpicl_rag.research.run_folder import Results, going_on

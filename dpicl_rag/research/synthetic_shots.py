@@ -12,7 +12,7 @@ from dpicl_rag.accounting import Adjacency
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.research.extraction import (
+from dpicl_rag.research.film_spans import (
     SPANS,
     SpanTemplate,
     examples_of,

@@ -10,9 +10,8 @@ import torch
 
 from dpicl_rag.accounting import Adjacency
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.good_radius import LARGEST, good_radius, radius_chances
+from dpicl_rag.mechanisms.good_radius import LARGEST
 from dpicl_rag.mechanisms.points import GRID
-from dpicl_rag.mechanisms.randomness import SeededRandomness
 from dpicl_rag.research.published_settings import published_constants
 from dpicl_rag.research.radius_search import extremes, measure, radius_without_noise
 from dpicl_rag.research.synthetic_examples import settings_for
@@ -81,19 +80,6 @@ def test_a_search_without_noise_does_tell_them_apart():
     agreeing, apart, chance = extremes(quiet)
     assert agreeing[0] < 0.2 < 0.6 < apart[0]
     assert chance > 0.98
-
-
-@pytest.mark.filterwarnings("ignore::dpicl_rag.mechanisms.randomness.NotPrivateWarning")
-def test_radii_come_out_with_their_chances():
-    own = torch.tensor([[GRID, 0], [GRID // 2, GRID // 2], [0, GRID]])
-    chances = dict(radius_chances(own, 2, 0.8))
-    assert sum(chances.values()) == pytest.approx(1)
-    coins, runs = SeededRandomness(3), 3000
-    drawn = [good_radius(own, 2, 0.8, coins) for _ in range(runs)]
-    assert set(drawn) <= set(chances)
-    for radius, chance in chances.items():
-        error = math.sqrt(chance * (1 - chance) / runs)
-        assert drawn.count(radius) / runs == pytest.approx(chance, abs=5 * error)
 
 
 def test_the_radius_without_noise():

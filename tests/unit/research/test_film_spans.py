@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.research import extraction, synthetic_examples
-from dpicl_rag.research.extraction import SpanTemplate, examples_of
+from dpicl_rag.research import film_spans, synthetic_examples
+from dpicl_rag.research.film_spans import SpanTemplate, examples_of
 from dpicl_rag.research.label_scores import Scorer
 from dpicl_rag.research.synthetic_report import read_report
 from dpicl_rag.research.synthetic_shots import Arm, arms, plan_of, shots_of
@@ -58,7 +58,7 @@ def test_shots_of_public_spans(model, films, tmp_path):
     for arm in (Arm("no-noise"), Arm("difference", 2.0), Arm("adaptive:published", 2.0)):
         shots = shots_of(model, films, settings, arm, 0, tmp_path, lambda *_: None)
         for shot in shots.items:
-            assert shot.shown in extraction.SPANS["mitg"]
+            assert shot.shown in film_spans.SPANS["mitg"]
             assert shot.answer == shot.shown.split()[0]
         assert (shots.true_epsilon is None) == (arm.epsilon is None)
     real = shots_of(model, films, settings, Arm("real"), 0, tmp_path, lambda *_: None)
