@@ -16,7 +16,7 @@ from dpicl_rag.mechanisms.points import GRID
 from dpicl_rag.mechanisms.projected_mean import clipped_sum, distribution_on
 from dpicl_rag.mechanisms.randomness import SeededRandomness
 from dpicl_rag.synthesis.adaptive import Adaptive
-from dpicl_rag.synthesis.adaptive_constants import Noises, multiplier_of
+from dpicl_rag.synthesis.adaptive_constants import AdaptiveConstants, Noises, multiplier_of
 
 DELTA = 1e-2
 CELLS = 21
@@ -78,11 +78,21 @@ def points_of(*shares):
     return (torch.tensor(table, dtype=torch.float64).reshape(-1, 2) * GRID).floor().long()
 
 
+GIVEN = [
+    (AdaptiveConstants(), None),
+    (AdaptiveConstants(), 0.2),
+    (AdaptiveConstants(2.0, 1.2, 1.5, precision=0.3, slack=0.1, captured=0.5, enough=0.9), None),
+]
+"""Constants, and a public radius."""
+
+
+@pytest.mark.parametrize(("constants", "radius"), GIVEN)
 @pytest.mark.parametrize("others", [(), (0.0, 0.1, 0.4)])
-def test_an_arrival_moves_a_token_within_the_charge(others):
-    multiplier = 0.8
-    one, centre = mechanism(multiplier), points_of(0.45)[0]
-    claimed = gaussian_epsilon(1 / multiplier, DELTA)
+def test_an_arrival_moves_a_token_within_the_charge(others, constants, radius):
+    noises = constants.noises(0.8, searched=radius is None)
+    one = Adaptive(2, 4, noises, 1, math.inf, DELTA, constants, radius)
+    centre = points_of(0.45)[0]
+    claimed = gaussian_epsilon(1 / noises.multiplier, DELTA)
     without = first_token_chance(points_of(*others), centre, one)
     found = []
     for share in (1.0, 0.0):
