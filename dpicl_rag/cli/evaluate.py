@@ -16,6 +16,7 @@ from dpicl_rag._packaged import optional
 from dpicl_rag.cli import (
     console,
     evaluate_images,
+    evaluate_radius,
     evaluate_synthetic,
     evaluate_tabular,
     options,
@@ -364,5 +365,7 @@ def _names(text: str) -> list[str]:
 
 
 app.command("synthetic")(evaluate_synthetic.synthetic)
+app.command("synthetic-membership")(evaluate_synthetic.synthetic_membership)
+app.command("radius")(evaluate_radius.radius)
 app.command("images")(evaluate_images.images)
 app.command("tabular")(evaluate_tabular.tabular)

@@ -14,6 +14,7 @@ from dpicl_rag.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from dpicl_rag.accounting import Adjacency
+    from dpicl_rag.synthesis.adaptive_constants import AdaptiveConstants
     from dpicl_rag.synthesis.examples_plan import ExamplesPlan
     from dpicl_rag.synthesis.pools import LabelledDocument
     from dpicl_rag.synthesis.released_records import Synthesis
@@ -27,7 +28,13 @@ class Writing:
         str,
         typer.Option(metavar="A,B,...", help="The public list of labels; others are left out."),
     ]
-    epsilon: Annotated[float, typer.Option(help="Of all texts together; less is more private.")]
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            help="Of all texts together; less is more private. It may be left out where all noise "
+            "of the adaptive method is given."
+        ),
+    ] = None
     delta: options.Delta = options.DELTA
     shots: Annotated[int, typer.Option(min=1, help="Texts of each label.")] = 1
     method: Annotated[
@@ -70,11 +77,89 @@ class Writing:
         }
 
 
+@dataclass(frozen=True)
+class Constants:
+    """Constants of the adaptive method, which steer its radius and price a token."""
+
+    radius_noise: Annotated[
+        float | None,
+        typer.Option(
+            metavar="NUMBER",
+            help="Of adaptive: noise of the radius search over its sensitivity (sigma 0). With all "
+            "three given, the price follows from them.",
+        ),
+    ] = None
+    mean_noise: Annotated[
+        float | None,
+        typer.Option(metavar="NUMBER", help="Of adaptive: noise of each mean (sigma 1)."),
+    ] = None
+    count_noise: Annotated[
+        float | None,
+        typer.Option(metavar="NUMBER", help="Of adaptive: noise of each count (sigma 2)."),
+    ] = None
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="Of adaptive: most refined means; 1 by default.")
+    ] = None
+    precision: Annotated[
+        float | None,
+        typer.Option(
+            metavar="NUMBER",
+            help="Of adaptive: the radius search ends at an interval as long; 0.1 by default.",
+        ),
+    ] = None
+    slack: Annotated[
+        float | None,
+        typer.Option(
+            metavar="NUMBER",
+            help="Of adaptive: lambda, how much of the noise is added to the radius; 0.25 by "
+            "default.",
+        ),
+    ] = None
+    captured: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Of adaptive: experts that the radius is to hold; 0.8 by default.",
+        ),
+    ] = None
+    enough: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Of adaptive: experts that a smaller ball must hold; 0.55 by default.",
+        ),
+    ] = None
+    radius: Annotated[
+        float | None,
+        typer.Option(
+            metavar="NUMBER",
+            help="A public radius: of adaptive in place of its search, of difference in place of "
+            "0.5.",
+        ),
+    ] = None
+
+    def adaptive(self) -> AdaptiveConstants | None:
+        """The constants; None where none is given.
+
+        Raises:
+            ConfigurationError: One is outside its range.
+        """
+        from dpicl_rag.synthesis.adaptive_constants import AdaptiveConstants
+
+        given = {k: v for k, v in vars(self).items() if v is not None and k != "radius"}
+        return AdaptiveConstants(**given) if given else None
+
+    def settings(self) -> dict[str, Any]:
+        """Arguments of `synthesise_examples`."""
+        return {"adaptive": self.adaptive(), "radius": self.radius}
+
+
 @console.reported("interrupted; what was drawn is kept, and the same command goes on with it")
 @options.expanded
 def examples(
     source: Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or JSON Lines.")],
     writing: Writing,
+    constants: Constants,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="DIR", help="Folder of the run, so a kill loses nothing."),
@@ -97,7 +182,7 @@ def examples(
     quiet: options.Quiet = False,
 ) -> None:
     """Write examples from a private table. With --out, the same command goes on."""
-    settings = writing.settings()
+    settings = {**writing.settings(), **constants.settings()}
     planned = _plan(settings, in_ledger=corpus is not None)
     if plan:
         _show_plan(planned, as_json)
@@ -149,8 +234,11 @@ def _read(
 
 def _show_plan(planned: ExamplesPlan, as_json: bool) -> None:
     mechanism = planned.mechanism
-    names = ("sigma", "strength", "radius", "noises")
-    noise = {name: getattr(mechanism, name) for name in names if hasattr(mechanism, name)}
+    noise = {
+        name: value
+        for name in ("sigma", "strength", "radius", "target", "noises")
+        if not callable(value := getattr(mechanism, name, None)) and value is not None
+    }
     rows = {
         "method": planned.method,
         "epsilon": planned.epsilon,

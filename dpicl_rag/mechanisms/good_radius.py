@@ -18,6 +18,7 @@ import math
 
 import torch
 
+from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.points import GRID
 from dpicl_rag.mechanisms.randomness import Randomness
 
@@ -27,11 +28,25 @@ SENSITIVITY = 2.0
 LARGEST = math.sqrt(2) / 2
 """Radius of a ball that holds all probability vectors, nearly; the search begins with it."""
 
-ROUNDS = 3
-"""Halvings, two noisy values each: from 0.71 to steps of 0.09."""
+PRECISION = 0.1
+"""The search ends where its interval is no longer than this (their tolerance)."""
 
-NOISY_VALUES = 2 * ROUNDS
-"""Values of L that one radius costs."""
+LEAST = 0.001
+"""Least precision, and least radius: shorter ones lie near the grid that noise is drawn on."""
+
+ROUNDS = 3
+"""Halvings at that precision, two noisy values each: from 0.71 to steps of 0.09."""
+
+
+def halvings(precision: float) -> int:
+    """Halvings that make an interval of ``LARGEST`` no longer than ``precision``; 1 at least.
+
+    Raises:
+        ConfigurationError: The precision is below ``LEAST`` or not finite.
+    """
+    if not LEAST <= precision < math.inf:
+        raise ConfigurationError(f"precision must be a finite number of {LEAST:g} or more")
+    return max(1, math.ceil(math.log2(LARGEST / precision)))
 
 
 def crowding(distances: torch.Tensor, radius: float, most: int) -> float:
@@ -60,22 +75,27 @@ def down_chance(distances: torch.Tensor, radius: float, most: int, sigma: float)
 
 
 def good_radius(
-    points: torch.Tensor, most: int, multiplier: float, randomness: Randomness
+    points: torch.Tensor,
+    most: int,
+    multiplier: float,
+    randomness: Randomness,
+    halved: int = ROUNDS,
 ) -> float:
-    """A radius, private at ``NOISY_VALUES`` Gaussian releases of a noise multiplier.
+    """A radius, private at ``2 * halved`` Gaussian releases of a noise multiplier.
 
     Args:
         points: Int64 [n, K].
         most: t: how many points the ball is to hold. Public.
         multiplier: Noise of a value of L over its sensitivity.
         randomness: Where the coins come from.
+        halved: How often the interval is halved. Public.
 
     Returns:
-        The middle of the interval that is left, one of eight numbers.
+        The middle of the interval that is left, one of ``2 ** halved`` numbers.
     """
     distances = pairwise(points)
     low, high = 0.0, LARGEST
-    for _ in range(ROUNDS):
+    for _ in range(halved):
         middle = (low + high) / 2
         chance = down_chance(distances, middle, most, SENSITIVITY * multiplier)
         if randomness.uniform() < chance:
@@ -83,3 +103,22 @@ def good_radius(
         else:
             low = middle
     return (low + high) / 2
+
+
+def radius_chances(
+    points: torch.Tensor, most: int, multiplier: float, halved: int = ROUNDS
+) -> list[tuple[float, float]]:
+    """What `good_radius` may return, each radius with its exact chance. Private.
+
+    For tests and for experiments on public data; the arguments are those of `good_radius`.
+    """
+    distances = pairwise(points)
+    found = [(0.0, LARGEST, 1.0)]
+    for _ in range(halved):
+        grown = []
+        for low, high, chance in found:
+            middle = (low + high) / 2
+            down = down_chance(distances, middle, most, SENSITIVITY * multiplier)
+            grown += [(low, middle, chance * down), (middle, high, chance * (1 - down))]
+        found = grown
+    return [((low + high) / 2, chance) for low, high, chance in found]

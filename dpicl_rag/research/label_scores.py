@@ -131,6 +131,30 @@ class Scorer:
             found.update(zip(batch, said.tolist(), strict=True))
         return found
 
+    def written(self, context: Sequence[Item], query: str, most: int) -> str:
+        """What the model writes after a query by itself, always the likeliest token.
+
+        Args:
+            context: The examples, all in one prompt.
+            query: Text of the query.
+            most: Most tokens.
+
+        Returns:
+            Its first line that is not empty, without the white space around it.
+        """
+        row, tokens = self.row_tokens(context, tuple(range(len(context)))), self.query_tokens(query)
+        rows = self._model.read(self._header, [row], room=len(tokens) + most)
+        step, said = rows.extend(tokens), list[int]()
+        for left in range(most, 0, -1):
+            token = int(step.public.argmax())
+            if token in self._model.tokenizer.stop_tokens:
+                break
+            said.append(token)
+            if left == 1 or "\n" in self._model.tokenizer.decode(said).lstrip():
+                break
+            step = rows.extend([token])
+        return self._model.tokenizer.decode(said).strip().split("\n")[0].strip()
+
     def _example(self, item: Item) -> list[int]:
         known = self._examples.get(item)
         if known is None:

@@ -115,9 +115,9 @@ class MembershipReport(Report):
         rows = tuple(
             (
                 line.path + ("" if line.private else " (not private)"),
-                _shown(line.likelihood_ratio),
-                _shown(line.confidence),
-                _shown(line.released),
+                shown_attack(line.likelihood_ratio),
+                shown_attack(line.confidence),
+                shown_attack(line.released),
                 "" if line.bound is None else f"{line.bound:.4f}",
             )
             for line in self.lines
@@ -150,7 +150,7 @@ def build_membership_report(
             continue
         try:
             output = _private(method, experts, budget)
-            lines.append(_line(method.name, whole, output, _bound(budget)))
+            lines.append(_line(method.name, whole, output, replacement_bound(budget)))
         except (KeyError, ConfigurationError):
             left_out.append(method.name)
     if not lines:
@@ -190,8 +190,11 @@ def _private(method: Method, experts: int, budget: Budget) -> Output:
     return lambda record: float(label_distribution(record, method, experts, exact)[record.right])
 
 
-def _bound(budget: Budget) -> float:
-    """A replacement is a removal and an arrival: group privacy where that is the adjacency."""
+def replacement_bound(budget: Budget) -> float:
+    """The AUROC that no attack on a release exceeds, between a record and another in its place.
+
+    A replacement is a removal and an arrival: group privacy where that is the adjacency.
+    """
     if budget.adjacency is Adjacency.REPLACE_ONE:
         return largest_auroc(budget.epsilon, budget.delta)
     if budget.epsilon > 300:
@@ -207,5 +210,6 @@ def _whole_seeds(run: Run) -> list[list[Record]]:
     return [records for records in seeds.values() if len(records) == run.settings.queries]
 
 
-def _shown(found: Attack) -> str:
+def shown_attack(found: Attack) -> str:
+    """An AUROC with its interval."""
     return f"{found.auroc:.3f} [{found.low:.3f}, {found.high:.3f}]"

@@ -11,7 +11,7 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.research.comparison import Line
 from dpicl_rag.research.membership import MembershipReport
 from dpicl_rag.research.run_tables import EvaluationReport
-from dpicl_rag.research.synthetic_examples import SyntheticReport
+from dpicl_rag.research.synthetic_report import SyntheticReport
 
 Points = Sequence[tuple[float, Line]]
 
@@ -54,12 +54,20 @@ def save_synthetic(report: SyntheticReport, file: Path) -> None:
         ConfigurationError: The file cannot be written.
     """
     optional("matplotlib", "eval")
-    figure, lines, settings = _figure(2), report.lines, report.settings
-    panels = figure.subplots(1, 2, sharey=True)
-    _synthetic(panels[0], [(n.arm, n.true_epsilon, n.accuracy, n.error) for n in lines])
-    _synthetic(panels[1], [(n.arm, n.true_epsilon, n.corrected, n.corrected_error) for n in lines])
-    panels[0].set_title("as it is", fontsize=9)
-    panels[1].set_title("with the prompt's prior taken out", fontsize=9)
+    lines, settings = report.lines, report.settings
+    shown = {"as it is": [(n.arm, n.true_epsilon, n.accuracy, n.error) for n in lines]}
+    corrected = [
+        (n.arm, n.true_epsilon, n.corrected, n.corrected_error)
+        for n in lines
+        if n.corrected is not None
+    ]
+    if corrected:
+        shown["with the prompt's prior taken out"] = corrected
+    figure = _figure(len(shown))
+    panels = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
+    for panel, (title, found) in zip(panels, shown.items(), strict=True):
+        _synthetic(panel, found)
+        panel.set_title(title, fontsize=9)
     panels[0].set_ylabel("accuracy (%)")
     handles = {line.get_label(): line for line in panels[0].lines}
     figure.legend(handles.values(), handles.keys(), loc="outside right upper", fontsize=7)

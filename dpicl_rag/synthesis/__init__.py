@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dpicl_rag._lazy import importing
 
 if TYPE_CHECKING:
+    from dpicl_rag.synthesis.adaptive_constants import AdaptiveConstants
     from dpicl_rag.synthesis.corpus_plan import CorpusPlan
     from dpicl_rag.synthesis.example_template import ExampleTemplate
     from dpicl_rag.synthesis.examples import synthesise_examples
@@ -22,6 +23,7 @@ __getattr__, __dir__ = importing(
     __name__,
     {
         "synthetic_corpus": "synthesise_corpus",
+        "adaptive_constants": "AdaptiveConstants",
         "corpus_plan": "CorpusPlan",
         "example_template": "ExampleTemplate",
         "examples": "synthesise_examples",
@@ -32,6 +34,7 @@ __getattr__, __dir__ = importing(
 )
 
 __all__ = [
+    "AdaptiveConstants",
     "CorpusPlan",
     "ExampleTemplate",
     "LabelledDocument",

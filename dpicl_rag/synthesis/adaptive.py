@@ -8,12 +8,14 @@ a unit comes or goes, and the public number of experts stands in place of the on
 
 **Charge.** Radius, means and counts are released, for the analysis; every token pays for all
 rounds, also where it stops early. As one Gaussian release, in squared sensitivities over noise:
-``6 / sigma_radius^2 + (rounds + 1) / sigma_mean^2 + rounds / sigma_count^2``.
+``6 / sigma_radius^2 + (rounds + 1) / sigma_mean^2 + rounds / sigma_count^2`` (6 values of the
+radius search at its usual precision; none where the radius is a public number).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -21,53 +23,15 @@ import torch
 from dpicl_rag.answering.privacy_filters import Filter
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.base import no_ranges
-from dpicl_rag.mechanisms.good_radius import LARGEST, NOISY_VALUES, good_radius
+from dpicl_rag.mechanisms.good_radius import LARGEST, good_radius
 from dpicl_rag.mechanisms.points import GRID, points, public_point
 from dpicl_rag.mechanisms.projected_mean import clipped_sum, distribution_on, noise, within
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.mechanisms.utilities import likeliest
+from dpicl_rag.synthesis.adaptive_constants import AdaptiveConstants, Noises
 
-CAPTURED, ENOUGH = 0.8, 0.55
-"""Shares of the experts: that the target radius is to hold, and that a smaller ball must hold."""
-
-_SHARES = {"radius": 0.04, "mean": 0.9, "count": 0.06}
-"""Of a token's charge, near what the paper's settings come to."""
-
-
-def multiplier_of(radius: float, mean: float, count: float, rounds: int) -> float:
-    """Noise over sensitivity of all releases of a token, as of one Gaussian release.
-
-    Args:
-        radius: Of each value that the radius takes.
-        mean: Of each mean.
-        count: Of each count.
-        rounds: Most refined means.
-    """
-    squares = NOISY_VALUES / radius**2 + (rounds + 1) / mean**2 + rounds / count**2
-    return 1 / math.sqrt(squares)
-
-
-@dataclass(frozen=True, slots=True)
-class Noises:
-    """Noise over sensitivity of a token's releases; see `multiplier_of`."""
-
-    radius: float
-    mean: float
-    count: float
-    rounds: int = 1
-
-    @staticmethod
-    def within(multiplier: float, rounds: int = 1) -> Noises:
-        """Noise whose releases together cost what one of ``multiplier`` costs."""
-        parts = {"radius": NOISY_VALUES, "mean": rounds + 1, "count": rounds}
-        found = {k: multiplier * math.sqrt(n / _SHARES[k]) for k, n in parts.items()}
-        return Noises(**found, rounds=rounds)
-
-    @property
-    def multiplier(self) -> float:
-        """Of all of them together."""
-        return multiplier_of(self.radius, self.mean, self.count, self.rounds)
+_USUAL = AdaptiveConstants()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +46,8 @@ class Adaptive:
             they change.
         rho: Rho of zCDP of one draw, without the sampling of experts.
         delta: See ``Mechanism``.
-        slack: Lambda of the paper: how much of the noise's length is added to the target radius.
+        constants: What steers the radius; their noise is in ``noises``.
+        target: A public radius in place of one that is searched for; None searches.
     """
 
     candidates: int
@@ -91,7 +56,8 @@ class Adaptive:
     moved: int
     rho: float
     delta: float
-    slack: float = 0.25
+    constants: AdaptiveConstants = _USUAL
+    target: float | None = None
 
     def draw(self, step: Step, spend: Filter, randomness: Randomness) -> int:
         """See ``Mechanism``.
@@ -123,10 +89,35 @@ class Adaptive:
             centre: The public row's, int64 [K].
             randomness: Where the coins come from.
         """
-        most = max(1, round(CAPTURED * self.experts))
-        target = good_radius(own, most, self.noises.radius, randomness)
+        *_, (_, mean) = self.balls(own, centre, self.radius(own, randomness), randomness)
+        return mean
+
+    @property
+    def captured(self) -> int:
+        """How many experts the target radius is to hold: a public number."""
+        return max(1, round(self.constants.captured * self.experts))
+
+    def radius(self, own: torch.Tensor, randomness: Randomness) -> float:
+        """The target radius: searched for with noise, or the public one."""
+        if self.target is not None:
+            return self.target
+        noises = self.noises
+        return good_radius(own, self.captured, noises.radius, randomness, noises.halved)
+
+    def balls(
+        self, own: torch.Tensor, centre: torch.Tensor, target: float, randomness: Randomness
+    ) -> Iterator[tuple[float, torch.Tensor]]:
+        """The noisy means, each with the radius of its ball: every ball is smaller.
+
+        Args:
+            own: Points of the experts, int64 [n, K].
+            centre: The public row's, int64 [K].
+            target: The radius that balls come down to.
+            randomness: Where the coins come from.
+        """
         radius = LARGEST
         mean = self.mean(own, centre, radius, randomness)
+        yield radius, mean
         for _ in range(self.noises.rounds):
             centre = distribution_on(mean)
             smaller = self.smaller(target, radius, len(centre))
@@ -134,7 +125,7 @@ class Adaptive:
                 break
             radius = smaller
             mean = self.mean(own, centre, radius, randomness)
-        return mean
+            yield radius, mean
 
     def mean(
         self, own: torch.Tensor, centre: torch.Tensor, radius: float, randomness: Randomness
@@ -151,11 +142,11 @@ class Adaptive:
     def smaller(self, target: float, radius: float, candidates: int) -> float:
         """The next radius: the target, and some of what noise adds to a mean."""
         spread = self.sigma(radius) * math.sqrt(candidates) / self.experts
-        return target + self.slack * spread
+        return target + self.constants.slack * spread
 
     def chance(self, own: torch.Tensor, centre: torch.Tensor, radius: float) -> float:
         """Chance that the noisy count of points in a ball reaches its share: one coin draws it."""
         from scipy.special import ndtr
 
         inside = int(within(own, centre, radius).sum())
-        return float(ndtr((inside - ENOUGH * self.experts) / self.noises.count))
+        return float(ndtr((inside - self.constants.enough * self.experts) / self.noises.count))

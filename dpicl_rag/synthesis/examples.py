@@ -18,6 +18,7 @@ from dpicl_rag.language_models.load_language_model import load_language_model
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.prompts import Prompt
+from dpicl_rag.synthesis.adaptive_constants import AdaptiveConstants
 from dpicl_rag.synthesis.disjoint_batches import Batches, units_of
 from dpicl_rag.synthesis.example_template import ExampleTemplate, ended, written
 from dpicl_rag.synthesis.examples_plan import ExamplesMethod, ExamplesPlan, examples_plan
@@ -43,7 +44,7 @@ def synthesise_examples(
     labels: Sequence[str],
     *,
     method: ExamplesMethod = "exponential",
-    epsilon: float,
+    epsilon: float | None = None,
     delta: float = 1e-5,
     texts_per_label: int = 1,
     max_tokens: int = 40,
@@ -51,6 +52,8 @@ def synthesise_examples(
     per_expert: int = 1,
     rate: float | None = None,
     candidates: int = 100,
+    adaptive: AdaptiveConstants | None = None,
+    radius: float | None = None,
     template: ExampleTemplate | None = None,
     unit_tokens: int = 128,
     model: Any = None,
@@ -76,7 +79,8 @@ def synthesise_examples(
             and each pays for what it reveals. ``few-shot`` (Tang et al. 2024, and its
             ``few-shot-permute-and-flip``), ``adaptive`` (AdaDPSyn) and ``difference`` add noise to
             sums over experts, a fresh secret sample of them for every token.
-        epsilon: See above.
+        epsilon: See above. Where all constants of the adaptive method are given, the texts cost
+            what follows from these, at most ``epsilon``; it may be left out then.
         delta: See above.
         texts_per_label: How many texts each label gets.
         max_tokens: Most tokens of a text.
@@ -88,6 +92,9 @@ def synthesise_examples(
             None takes all of them, and reads them once for a text.
         candidates: The public row's likeliest tokens, which alone can be drawn. Not for
             ``exponential``.
+        adaptive: Constants of the adaptive method. What is not given of its noise is calibrated.
+        radius: A public radius: of the adaptive method in place of its noisy search, of
+            ``difference`` in place of 0.5.
         template: Of prompts.
         unit_tokens: Most tokens of an example that are read.
         model: As for ``PrivateContextLLM``.
@@ -104,8 +111,8 @@ def synthesise_examples(
 
     Raises:
         BudgetExceededError: The ledger has not as much left as the run may cost.
-        ConfigurationError: A setting is outside its range or does not fit another, or the folder
-            holds another plan.
+        ConfigurationError: A setting is outside its range or does not fit another, constants cost
+            more than ``epsilon``, or the folder holds another plan.
         EngineUnavailableError: The engine does not answer. Started again, the run goes on.
         ModelError: The model cannot be loaded, or there is not enough memory.
     """
@@ -123,6 +130,8 @@ def synthesise_examples(
         candidates=candidates,
         adjacency=adjacency,
         labels_per_unit=labels_per_unit,
+        adaptive=adaptive,
+        radius=radius,
         in_rho=ledger is not None,
     )
     if ledger is not None and plan.rho is None:
@@ -136,7 +145,7 @@ def synthesise_examples(
         "kind": "examples",
         "method": method,
         "labels": list(names),
-        "epsilon": float(epsilon),
+        "epsilon": float(plan.epsilon if epsilon is None else epsilon),
         "delta": float(delta),
         "adjacency": str(adjacency),
         "texts_per_label": texts_per_label,
@@ -150,6 +159,8 @@ def synthesise_examples(
         "template": asdict(shown),
         "corpus": corpus if ledger is not None else None,
         "model": loaded.fingerprint,
+        **({} if adaptive is None else {"adaptive": asdict(adaptive)}),
+        **({} if radius is None else {"radius": float(radius)}),
     }
     prompts = {label: shown.prompt(loaded.tokenizer, label) for label in names}
     room = min(p.allowance(loaded, unit_tokens * per_expert, max_tokens) for p in prompts.values())

@@ -33,8 +33,10 @@ from dpicl_rag.answering.privacy_filters import rounded_up
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
+from dpicl_rag.mechanisms.good_radius import LEAST
 from dpicl_rag.mechanisms.utilities import Surplus
-from dpicl_rag.synthesis.adaptive import Adaptive, Noises
+from dpicl_rag.synthesis.adaptive import Adaptive
+from dpicl_rag.synthesis.adaptive_constants import AdaptiveConstants
 from dpicl_rag.synthesis.difference import Difference
 from dpicl_rag.synthesis.few_shot import FewShot, FewShotPermuteAndFlip
 from dpicl_rag.synthesis.fresh_sample import Sampler, fixed_size, poisson
@@ -45,7 +47,7 @@ ExamplesMethod = Literal[
 METHODS: tuple[ExamplesMethod, ...] = get_args(ExamplesMethod)
 
 RADIUS = 0.5
-"""Length to which `difference` cuts, of at most sqrt(2)."""
+"""Length to which `difference` cuts, of at most sqrt(2), where no other is given."""
 
 _ROUNDING = 1 + 1e-9
 """Noise beyond the charge's, for the last bits of a point's length."""
@@ -63,7 +65,8 @@ class ExamplesPlan:
         event: What one token costs a unit of its pool; of `exponential`, what all of them do.
         draws: How many such events one unit pays for at most.
         pools: How many labels' pools one unit, or its replacement, changes.
-        epsilon: What is promised, at ``delta``.
+        epsilon: What is promised, at ``delta``: what was asked for, or what all constants of the
+            adaptive method come to where they are given.
         true_epsilon: What the noise gives: the promise, but for a search's last thousandth.
         delta: See ``epsilon``.
         token_rho: zCDP rho of a token for a unit of its pool; None where samples have none.
@@ -88,7 +91,7 @@ def examples_plan(
     method: str,
     labels: int,
     *,
-    epsilon: float,
+    epsilon: float | None,
     delta: float,
     texts_per_label: int,
     max_tokens: int,
@@ -98,6 +101,8 @@ def examples_plan(
     candidates: int,
     adjacency: Adjacency,
     labels_per_unit: int,
+    adaptive: AdaptiveConstants | None = None,
+    radius: float | None = None,
     in_rho: bool = False,
 ) -> ExamplesPlan:
     """The plan of `synthesise_examples`, whose arguments these are.
@@ -106,7 +111,8 @@ def examples_plan(
     budget of this epsilon.
 
     Raises:
-        ConfigurationError: A number is outside its range, or settings do not fit each other.
+        ConfigurationError: A number is outside its range, settings do not fit each other, or the
+            constants of the adaptive method cost more than ``epsilon``.
     """
     for name, value in (
         ("the number of labels", labels),
@@ -124,6 +130,7 @@ def examples_plan(
         raise ConfigurationError(
             "the adaptive method takes a sample for every token; give its public rate"
         )
+    _refuse_strangers(method, adaptive, radius)
     replaced = adjacency is Adjacency.REPLACE_ONE
     if replaced and rate is None and method != "exponential":
         raise ConfigurationError(
@@ -131,15 +138,26 @@ def examples_plan(
         )
     pools = min(labels, labels_per_unit * (2 if replaced else 1))
     draws = pools * texts_per_label * max_tokens
-    budget = Budget(epsilon, delta, adjacency, queries=draws)
+    chosen = Chosen(adaptive or AdaptiveConstants(), radius)
+    priced = method == "adaptive" and chosen.priced
+    if epsilon is None and not priced:
+        raise ConfigurationError(
+            "give epsilon; it follows from the settings only where all three noises of the "
+            "adaptive method are given"
+        )
+    # Of a price that is not known yet only delta, adjacency and queries are asked.
+    budget = Budget(1.0 if epsilon is None else epsilon, delta, adjacency, queries=draws)
     # A ledger keeps a budget of the same epsilon as less rho.
     kept = replace(budget, delta=SHARES.beside_pool(delta)) if in_rho else budget
     if method == "exponential":
         return _exponential(kept, delta, pools, per_expert)
-    sampled = _Sampled(kept, experts, per_expert, 1.0 if rate is None else rate, in_rho)
+    sampled = _Sampled(kept, experts, per_expert, 1.0 if rate is None else rate, in_rho, chosen)
     mechanism, event = sampled.made(method, candidates)
     token_rho = mechanism.rho if sampled.rate == 1 else None
     whole = None if token_rho is None else rounded_up(Fraction(token_rho) * draws)
+    cost = epsilon_for(event, budget)
+    if priced:
+        _check_price(cost, whole if in_rho else None, kept, given=epsilon is not None)
     return ExamplesPlan(
         method=_known(method),
         mechanism=mechanism,
@@ -148,12 +166,70 @@ def examples_plan(
         event=event,
         draws=draws,
         pools=pools,
-        epsilon=epsilon,
-        true_epsilon=epsilon_for(event, budget),
+        epsilon=cost if priced else budget.epsilon,
+        true_epsilon=cost,
         delta=delta,
         token_rho=token_rho,
         rho=whole,
     )
+
+
+def _refuse_strangers(
+    method: str, adaptive: AdaptiveConstants | None, radius: float | None
+) -> None:
+    """Refuse settings that the method does not have."""
+    if adaptive is not None and method != "adaptive":
+        raise ConfigurationError(f"the {method} method has no constants of the adaptive one")
+    if radius is None:
+        return
+    if method not in ("adaptive", "difference"):
+        raise ConfigurationError(f"the {method} method has no radius")
+    if not LEAST <= radius <= SQRT_2:
+        raise ConfigurationError(f"radius must lie between {LEAST:g} and sqrt(2)")
+    if adaptive is not None and adaptive.radius_noise is not None:
+        raise ConfigurationError("a radius that is given is not searched for: leave its noise out")
+
+
+def _check_price(cost: float, rho: float | None, budget: Budget, *, given: bool) -> None:
+    """Refuse constants that cost more than the budget, or that delta alone would pay for."""
+    if not cost > 0:
+        raise ConfigurationError(
+            f"delta {budget.delta:g} pays for samples as rare as these by itself; choose a smaller "
+            "delta"
+        )
+    over = rho is not None and rho > epsilon_to_rho(budget.epsilon, budget.delta)
+    if given and (cost > budget.epsilon or over):
+        kept = f" and rho {rho:.4g}, more than a ledger keeps for it" if over else ""
+        raise ConfigurationError(
+            f"these constants cost epsilon {_up(cost)}{kept}, and the budget is "
+            f"{budget.epsilon:g}: give a larger epsilon, more noise, a smaller rate or fewer tokens"
+        )
+
+
+def _up(value: float) -> str:
+    """Four digits that are not below a number, so that what is said is enough."""
+    if math.isinf(value):
+        return "without bound"
+    step = 10.0 ** (math.floor(math.log10(value)) - 3)
+    return f"{math.ceil(value / step) * step:.4g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What is given of the adaptive method, and the radius of `difference`.
+
+    Attributes:
+        constants: Of the adaptive method.
+        radius: Public, in place of a search or of ``RADIUS``.
+    """
+
+    constants: AdaptiveConstants
+    radius: float | None
+
+    @property
+    def priced(self) -> bool:
+        """Whether the adaptive method's price follows from its constants."""
+        return self.constants.priced(searched=self.radius is None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +241,7 @@ class _Sampled:
     per_expert: int
     rate: float
     in_rho: bool
+    chosen: Chosen
 
     @property
     def _replaced(self) -> bool:
@@ -209,30 +286,60 @@ class _Sampled:
             strength, event = self._flips()
             rho = zcdp(strength * (2 if self._changed else 1))
             return FewShotPermuteAndFlip(candidates, strength, rho, delta), event
+        if method == "adaptive" and self.chosen.priced:
+            return self._priced(candidates)
         multiplier, event = self._gaussian()
         rho = 1 / (2 * multiplier**2)
-        noise, moved = multiplier * _ROUNDING, 2 if self._changed else 1
+        noise, moved = multiplier * _ROUNDING, self._moved
         if method == "few-shot":
             sigma = noise * self._sums_l2
             return FewShot(candidates, sigma, rho, delta), event
         if method == "difference":
-            sigma = noise * moved * RADIUS
-            return Difference(candidates, self.experts, RADIUS, sigma, rho, delta), event
-        noises = Noises.within(noise)
-        return Adaptive(candidates, self.experts, noises, moved, rho, delta), event
+            radius = RADIUS if self.chosen.radius is None else self.chosen.radius
+            sigma = noise * moved * radius
+            return Difference(candidates, self.experts, radius, sigma, rho, delta), event
+        return self._adaptive(candidates, noise, rho), event
+
+    def _priced(self, candidates: int) -> tuple[Mechanism, Event]:
+        """The adaptive method whose constants are all given: the price is theirs."""
+        noises = self.chosen.constants.noises(searched=self.chosen.radius is None)
+        multiplier = noises.multiplier / _ROUNDING
+        rho = 1 / (2 * multiplier**2)
+        if self.in_rho:  # a ledger rounds up every token that it pays for
+            rho = rounded_up(Fraction(math.ceil(Fraction(rho) * NANO), NANO))
+        return self._adaptive(candidates, math.inf, rho), self._event(multiplier)
+
+    def _adaptive(self, candidates: int, multiplier: float, rho: float) -> Adaptive:
+        constants, radius = self.chosen.constants, self.chosen.radius
+        noises = constants.noises(multiplier, searched=radius is None)
+        rest = (self._moved, rho, self.budget.delta, constants, radius)
+        return Adaptive(candidates, self.experts, noises, *rest)
+
+    @property
+    def _moved(self) -> int:
+        """How many times its length a difference moves."""
+        return 2 if self._changed else 1
 
     def _gaussian(self) -> tuple[float, Event]:
-        if self.rate == 1:
-            if self.in_rho:
-                multiplier = math.sqrt(1 / (2 * self._nano_share)) * _ROUNDING
-            else:
-                multiplier = gaussian_multiplier(self.budget)
-            return multiplier, Gaussian(multiplier)
-        if self._replaced:
+        """The least noise over sensitivity that the budget pays for, and what a token costs."""
+        if self.rate == 1 and self.in_rho:
+            multiplier = math.sqrt(1 / (2 * self._nano_share)) * _ROUNDING
+        elif self.rate == 1:
+            multiplier = gaussian_multiplier(self.budget)
+        elif self._replaced:
             multiplier = fixed_size_multiplier(self.budget, self.rate)
-            return multiplier, FixedSizeSubsampled(self.rate, Gaussian(multiplier))
-        multiplier = gaussian_multiplier(self.budget, self.rate)
-        return multiplier, PoissonSubsampled(self.rate, Gaussian(multiplier))
+        else:
+            multiplier = gaussian_multiplier(self.budget, self.rate)
+        return multiplier, self._event(multiplier)
+
+    def _event(self, multiplier: float) -> Event:
+        """The cost of a token: noise on everyone, or on a sample."""
+        noise = Gaussian(multiplier)
+        if self.rate == 1:
+            return noise
+        if self._replaced:
+            return FixedSizeSubsampled(self.rate, noise)
+        return PoissonSubsampled(self.rate, noise)
 
     def _flips(self) -> tuple[float, Event]:
         if self._replaced and self.rate < 1:

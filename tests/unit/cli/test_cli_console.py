@@ -44,6 +44,8 @@ COMMANDS = [
     ["evaluate", "membership"],
     ["evaluate", "report"],
     ["evaluate", "synthetic"],
+    ["evaluate", "synthetic-membership"],
+    ["evaluate", "radius"],
     ["evaluate", "images"],
     ["evaluate", "tabular"],
     ["synthesise", "examples"],

@@ -213,7 +213,7 @@ def test_synthetic_shots_end_with_a_table_or_json(cli, home, source):
     words = (*base, "0.5", *sizes, "3", "--delta", "1e-2", "--out", str(home / "synthetic"))
     result = cli("evaluate", "synthetic", *words)
     assert result.exit_code == 0, result.output
-    for name in ("zero-shot", "real", "data-free", "exponential", "few-shot", "not private"):
+    for name in ("zero-shot", "real", "no-noise", "data-free", "few-shot", "not private"):
         assert name in result.stdout
     picture = home / "synthetic.png"
     found = json.loads(
@@ -224,9 +224,49 @@ def test_synthetic_shots_end_with_a_table_or_json(cli, home, source):
     assert refused.exit_code == 1
     assert "the plot cannot be written there" in refused.stderr
     assert [line["arm"] for line in found["lines"]] == [
-        *("zero-shot", "real", "data-free"),
+        *("zero-shot", "real", "no-noise", "data-free"),
         *("exponential", "few-shot"),
     ]
+
+
+SHOTS = ("--seeds", "1", "--shots", "2", "--max-tokens", "2", "--experts", "3", "--delta", "1e-2")
+
+
+def test_membership_of_what_shots_were_written_from(cli, home, source):
+    words = ("--task", str(source), "--method", "difference", "--epsilon", "2", "--rate", "0.5")
+    words += (*SHOTS, "--attacked", "3", "--out", str(home / "attacked"))
+    found = cli("evaluate", "synthetic-membership", *words, "--json")
+    assert found.exit_code == 0, found.output
+    lines = json.loads(found.stdout)["lines"]
+    assert [line["arm"] for line in lines][-1] == "difference"
+    assert lines[-1]["bound"] < 1
+    assert "AUROC" in cli("evaluate", "synthetic-membership", *words).stdout
+    refused = cli("evaluate", "synthetic-membership", *words[:-4], "--attacked", "9")
+    assert "at most half of the examples" in refused.stderr
+
+
+def test_the_radius_of_the_adaptive_method(cli, source):
+    words = ("--task", str(source), "--rate", "0.5", "--epsilon", "1,2", *SHOTS)
+    found = json.loads(cli("evaluate", "radius", *words, "--json").stdout)
+    assert [line["epsilon"] for line in found["radii"]] == [1.0, 2.0]
+    assert found["extremes"][0]["told"] < found["extremes"][1]["told"]
+    assert "told apart" in " ".join(cli("evaluate", "radius", *words).stdout.split())
+    refused = cli("evaluate", "radius", *words, "--radius", "0.3")
+    assert "searches for a radius" in refused.stderr
+
+
+def test_constants_and_groups_of_synthetic_shots(cli, home, source):
+    words = ("--task", str(source), "--method", "adaptive", "--epsilon", "50", "--rate", "0.5")
+    noises = ("--radius-noise", "3", "--mean-noise", "2", "--count-noise", "3")
+    words += (*SHOTS, *noises, "--per-expert", "2", "--queries", "2")
+    out = ("--out", str(home / "constants"))
+    found = json.loads(cli("evaluate", "synthetic", *words, *out, "--json").stdout)
+    assert (found["per_expert"], found["adaptive"]["mean_noise"]) == (2, 2.0)
+    assert 0 < found["lines"][-1]["true_epsilon"] < 50
+    dear = cli("evaluate", "synthetic", *words, "--epsilon", "0.1", "--out", str(home / "dear"))
+    assert "give a larger epsilon" in dear.stderr
+    other = cli("evaluate", "synthetic", *words, *out, "--per-expert", "3")
+    assert "other settings (per_expert)" in other.stderr
 
 
 @pytest.mark.parametrize("epsilon", ["0", "x", "1,-2", "inf"])

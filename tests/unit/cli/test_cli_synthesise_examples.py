@@ -88,3 +88,38 @@ def test_what_is_refused_is_one_line(cli, home, table, words, said):
     assert len(result.stderr.strip().splitlines()) == 1
     folderless = cli("synthesise", "examples", str(table), *BASE)
     assert "--out" in folderless.stderr
+
+
+NOISES = ("--radius-noise", "3", "--mean-noise", "1.5", "--count-noise", "2")
+PUBLIC = ("--labels", "x,y", "--max-tokens", "3", "--rate", "0.5", "--method", "adaptive")
+
+
+def test_constants_of_the_adaptive_method_make_the_price(cli, home, table):
+    words = ("synthesise", "examples", str(table), *PUBLIC, *NOISES)
+    planned = json.loads(cli(*words, "--plan", "--json").stdout)
+    assert planned["epsilon"] == planned["true_epsilon"] > 0
+    assert planned["noises"].startswith("Noises(radius=3.0, mean=1.5, count=2.0")
+    assert "method" not in " ".join(map(str, planned.values()))  # of an object, such as its sigma
+    made = json.loads(cli(*words, "--out", str(home / "run"), "--json").stdout)
+    assert made["epsilon"] == planned["epsilon"]
+    more = json.loads(cli(*words, "--rounds", "2", "--plan", "--json").stdout)
+    assert more["epsilon"] > planned["epsilon"]
+    less = cli(*words[:-6], *NOISES[2:], "--radius", "0.3", "--plan", "--json")
+    assert json.loads(less.stdout)["epsilon"] < planned["epsilon"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((*NOISES, "--epsilon", "1"), "give a larger epsilon, more noise"),
+        (NOISES[2:], "give epsilon"),
+        ((*NOISES, "--radius", "0.3"), "leave its noise out"),
+        ((*NOISES, "--precision", "0"), "precision"),
+        ((*NOISES[2:], "--epsilon", "1", "--method", "few-shot"), "no constants"),
+    ],
+)
+def test_constants_that_are_refused_are_one_line(cli, home, table, words, said):
+    result = cli("synthesise", "examples", str(table), *PUBLIC, *words, "--plan")
+    assert result.exit_code == 1
+    assert said in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1

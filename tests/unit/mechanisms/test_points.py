@@ -8,8 +8,16 @@ import pytest
 import torch
 from scipy import stats
 
+from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms import good_radius as radius_module
-from dpicl_rag.mechanisms.good_radius import SENSITIVITY, crowding, good_radius, pairwise
+from dpicl_rag.mechanisms.good_radius import (
+    SENSITIVITY,
+    crowding,
+    good_radius,
+    halvings,
+    pairwise,
+    radius_chances,
+)
 from dpicl_rag.mechanisms.points import GRID, points, public_point, spread
 from dpicl_rag.mechanisms.projected_mean import clipped_sum, distribution_on, noise, within
 from dpicl_rag.mechanisms.randomness import Randomness, SeededRandomness
@@ -156,3 +164,23 @@ def test_a_noisy_mean_becomes_a_distribution():
     ]
     nothing = distribution_on(torch.tensor([-1.0, -2.0]).double())
     assert (nothing / GRID).tolist() == [0.5, 0.5]
+
+
+@pytest.mark.filterwarnings("ignore::dpicl_rag.mechanisms.randomness.NotPrivateWarning")
+def test_radii_come_out_with_their_chances():
+    own = torch.tensor([[GRID, 0], [GRID // 2, GRID // 2], [0, GRID]])
+    chances = dict(radius_chances(own, 2, 0.8))
+    assert sum(chances.values()) == pytest.approx(1)
+    coins, runs = SeededRandomness(3), 3000
+    drawn = [good_radius(own, 2, 0.8, coins) for _ in range(runs)]
+    assert set(drawn) <= set(chances)
+    for radius, chance in chances.items():
+        error = math.sqrt(chance * (1 - chance) / runs)
+        assert drawn.count(radius) / runs == pytest.approx(chance, abs=5 * error)
+
+
+def test_a_finer_precision_halves_more_often():
+    assert [halvings(p) for p in (10.0, 0.5, 0.1, 0.05, 0.001)] == [1, 1, 3, 4, 10]
+    for precision in (0.0, 0.0009, math.inf, math.nan):
+        with pytest.raises(ConfigurationError, match="precision"):
+            halvings(precision)

@@ -5,15 +5,10 @@ import json
 import pytest
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.research import plots, synthetic_examples
-from dpicl_rag.research.synthetic_examples import (
-    Arm,
-    Line,
-    SyntheticReport,
-    arms,
-    read_report,
-    settings_for,
-)
+from dpicl_rag.research import plots, synthetic_examples, synthetic_shots
+from dpicl_rag.research.synthetic_examples import settings_for
+from dpicl_rag.research.synthetic_report import Line, SyntheticReport, read_report
+from dpicl_rag.research.synthetic_shots import Arm, arms
 from tests.support.tiny_model import build_tiny_model
 
 GIVEN = {
@@ -51,21 +46,25 @@ def test_every_arm_has_a_line_with_its_true_epsilon(run):
     report = run("exponential", "difference:all", on_progress=lambda *at: told.append(at))
     lines = report.lines
     found = {line.arm: line for line in lines}
-    assert list(found) == ["zero-shot", "real", "data-free", "exponential", "difference:all"]
-    assert [line.true_epsilon for line in lines][:3] == [None, None, 0.0]
+    assert list(found) == [
+        *("zero-shot", "real", "no-noise", "data-free"),
+        *("exponential", "difference:all"),
+    ]
+    assert [line.true_epsilon for line in lines][:4] == [None, None, None, 0.0]
+    assert [line.seconds is None for line in lines] == [True, True, *[False] * 4]
     assert found["exponential"].true_epsilon == 2.0
     assert 1.9 < found["difference:all"].true_epsilon <= 2.0
     for line in lines:
         assert line.seeds == 2
         assert 0 <= line.accuracy <= 1
         assert line.error is not None
-    assert told[0] == (0, 10)
-    assert told[-1] == (10, 10)
+    assert told[0] == (0, 12)
+    assert told[-1] == (12, 12)
     assert [done for done, _ in told] == sorted(done for done, _ in told)
     (words,) = report.tables()
     assert "2 of 2 seeds x 2 queries" in words.title
-    assert words.rows[1][2] == "not private"
-    assert json.loads(json.dumps(report.summary()))["lines"][2]["epsilon"] == 0.0
+    assert [row[2] for row in words.rows[:3]] == ["not private"] * 3
+    assert json.loads(json.dumps(report.summary()))["lines"][3]["epsilon"] == 0.0
 
 
 def test_a_killed_run_goes_on_and_more_seeds_add_to_it(run, monkeypatch):
@@ -73,7 +72,7 @@ def test_a_killed_run_goes_on_and_more_seeds_add_to_it(run, monkeypatch):
         pass
 
     def kill(done, total):
-        if done > 4.5:
+        if done > 5.5:
             raise Killed
 
     with pytest.raises(Killed):
@@ -81,12 +80,10 @@ def test_a_killed_run_goes_on_and_more_seeds_add_to_it(run, monkeypatch):
     before = run("few-shot:all", seeds=1).lines
     after = run("few-shot:all").lines
     assert {line.arm: line.seeds for line in after} == dict.fromkeys(
-        ["zero-shot", "real", "data-free", "few-shot:all"], 2
+        ["zero-shot", "real", "no-noise", "data-free", "few-shot:all"], 2
     )
-    assert len(before) == 4
-    monkeypatch.setattr(
-        synthetic_examples, "synthesise_examples", lambda *_, **__: pytest.fail("again")
-    )
+    assert len(before) == 5
+    monkeypatch.setattr(synthetic_examples, "shots_of", lambda *_, **__: pytest.fail("again"))
     assert run("few-shot:all").lines == after
 
 
@@ -96,21 +93,37 @@ def test_other_settings_in_the_folder_are_refused(run):
         run("exponential", seeds=1, queries=3)
 
 
+def test_a_folder_of_before_these_settings_goes_on(task, model):
+    """What is as it was then stands in no folder, so that it is not another run's."""
+    usual = synthetic_examples.kept(settings_for(task, model, 0.5, **GIVEN))
+    assert not {"per_expert", "adaptive", "radius"} & set(usual)
+    changed = settings_for(task, model, 0.5, per_expert=2, radius=0.3, **GIVEN)
+    assert synthetic_examples.kept(changed) == {**usual, "per_expert": 2, "radius": 0.3}
+
+
+def test_a_price_above_epsilon_is_said_before_anything_is_written(task, model, tmp_path):
+    constants = {"radius_noise": 3.0, "mean_noise": 1.0, "count_noise": 2.0}
+    settings = settings_for(task, model, 0.5, adaptive=constants, **GIVEN)
+    with pytest.raises(ConfigurationError, match="give a larger epsilon"):
+        synthetic_examples.run(model, task, settings, arms(["adaptive"], [0.1]), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_the_shots_of_data_free_texts_read_nothing(run, monkeypatch):
     read = []
-    right = synthetic_examples.synthesise_examples
+    right = synthetic_shots.synthesise_examples
 
     def noted(examples, *rest, **settings):
         read.append(len(examples))
         return right(examples, *rest, **settings)
 
-    monkeypatch.setattr(synthetic_examples, "synthesise_examples", noted)
+    monkeypatch.setattr(synthetic_shots, "synthesise_examples", noted)
     run("exponential", seeds=1)
     assert read == [0, 6]
 
 
 def test_what_is_refused(task, model, tmp_path):
-    for name in ("magic", "adaptive:all"):
+    for name in ("magic", "adaptive:all", "difference:published"):
         with pytest.raises(ConfigurationError, match="unknown method"):
             arms([name], [1.0])
     assert arms(["adaptive"], [1.0])[-1] == Arm("adaptive", 1.0)

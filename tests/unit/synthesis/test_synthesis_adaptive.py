@@ -11,11 +11,12 @@ from dpicl_rag.accounting.gaussian_cost import gaussian_epsilon
 from dpicl_rag.answering.privacy_filters import IndividualFilter
 from dpicl_rag.auditing.enumeration import exact_epsilon
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.good_radius import LARGEST, ROUNDS, SENSITIVITY, down_chance, pairwise
+from dpicl_rag.mechanisms.good_radius import LARGEST, radius_chances
 from dpicl_rag.mechanisms.points import GRID
 from dpicl_rag.mechanisms.projected_mean import clipped_sum, distribution_on
 from dpicl_rag.mechanisms.randomness import SeededRandomness
-from dpicl_rag.synthesis.adaptive import CAPTURED, Adaptive, Noises, multiplier_of
+from dpicl_rag.synthesis.adaptive import Adaptive
+from dpicl_rag.synthesis.adaptive_constants import AdaptiveConstants, Noises, multiplier_of
 
 DELTA = 1e-2
 CELLS = 21
@@ -34,24 +35,11 @@ def test_all_releases_together_cost_one_gaussian():
     )
 
 
-def radii(own, most, sigma):
-    """All target radii with their chances."""
-    found = [(0.0, LARGEST, 1.0)]
-    distances = pairwise(own)
-    for _ in range(ROUNDS):
-        grown = []
-        for low, high, chance in found:
-            middle = (low + high) / 2
-            down = down_chance(distances, middle, most, sigma)
-            grown += [(low, middle, chance * down), (middle, high, chance * (1 - down))]
-        found = grown
-    return [((low + high) / 2, chance) for low, high, chance in found]
-
-
 def first_token_chance(own, centre, one):
     """Chance that the first of two candidates is drawn, the first mean's noise cut into cells."""
-    most = max(1, round(CAPTURED * one.experts))
-    targets = radii(own, most, SENSITIVITY * one.noises.radius)
+    targets = [(one.target, 1.0)]
+    if one.target is None:
+        targets = radius_chances(own, one.captured, one.noises.radius, one.noises.halved)
     sigma = one.sigma(LARGEST)
     edges = np.linspace(-6, 6, CELLS + 1)
     weights = np.diff(ndtr(edges))
@@ -90,11 +78,21 @@ def points_of(*shares):
     return (torch.tensor(table, dtype=torch.float64).reshape(-1, 2) * GRID).floor().long()
 
 
+GIVEN = [
+    (AdaptiveConstants(), None),
+    (AdaptiveConstants(), 0.2),
+    (AdaptiveConstants(2.0, 1.2, 1.5, precision=0.3, slack=0.1, captured=0.5, enough=0.9), None),
+]
+"""Constants, and a public radius."""
+
+
+@pytest.mark.parametrize(("constants", "radius"), GIVEN)
 @pytest.mark.parametrize("others", [(), (0.0, 0.1, 0.4)])
-def test_an_arrival_moves_a_token_within_the_charge(others):
-    multiplier = 0.8
-    one, centre = mechanism(multiplier), points_of(0.45)[0]
-    claimed = gaussian_epsilon(1 / multiplier, DELTA)
+def test_an_arrival_moves_a_token_within_the_charge(others, constants, radius):
+    noises = constants.noises(0.8, searched=radius is None)
+    one = Adaptive(2, 4, noises, 1, math.inf, DELTA, constants, radius)
+    centre = points_of(0.45)[0]
+    claimed = gaussian_epsilon(1 / noises.multiplier, DELTA)
     without = first_token_chance(points_of(*others), centre, one)
     found = []
     for share in (1.0, 0.0):

@@ -24,7 +24,7 @@ SPEECH = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5], [0.9, 0.1]], dtype=to
 SETTINGS = [(ARRIVAL, 1, None), (ARRIVAL, 1, 0.5), (ARRIVAL, 3, 0.5), (REPLACED, 1, 0.5)]
 
 
-def plan_of(method, adjacency, per_expert, rate):
+def plan_of(method, adjacency, per_expert, rate, **more):
     return examples_plan(
         method,
         2,
@@ -38,6 +38,7 @@ def plan_of(method, adjacency, per_expert, rate):
         candidates=2,
         adjacency=adjacency,
         labels_per_unit=1,
+        **more,
     )
 
 
@@ -75,6 +76,23 @@ def test_noise_over_what_an_expert_moves(method, adjacency, per_expert, rate, mo
     ratio = plan.mechanism.sigma / worst_move(sums, changed)
     assert ratio == pytest.approx(multiplier(plan.event), rel=1e-5)
     assert ratio >= multiplier(plan.event)
+
+
+@pytest.mark.parametrize(("adjacency", "per_expert", "rate"), SETTINGS)
+def test_noise_over_a_radius_that_is_given(adjacency, per_expert, rate, monkeypatch):
+    """The plant: the usual radius' noise, where a longer one moves the sum further."""
+    changed = per_expert > 1 or adjacency is REPLACED
+    usual = plan_of("difference", adjacency, per_expert, rate)
+    for radius in (0.1, 0.7):
+        plan = plan_of("difference", adjacency, per_expert, rate, radius=radius)
+
+        def sums(rows, one=plan.mechanism):
+            return sums_of(one, rows, monkeypatch)
+
+        moved = worst_move(sums, changed)
+        assert plan.mechanism.sigma / moved == pytest.approx(multiplier(plan.event), rel=1e-5)
+        assert plan.mechanism.sigma / moved >= multiplier(plan.event)
+    assert usual.mechanism.sigma / moved < 0.8 * multiplier(plan.event)
 
 
 @pytest.mark.parametrize(("adjacency", "per_expert", "rate"), SETTINGS[1:])
