@@ -218,8 +218,11 @@ def local(
         ),
     ],
     method: Annotated[
-        Literal["one-attribute", "bits"],
-        typer.Option(help="One column with the whole epsilon, or a bit of every column."),
+        Literal["one-attribute", "bits", "one-hot"],
+        typer.Option(
+            help="One column with the whole epsilon; a bit of every column; or a bit of every "
+            "value of a category, as LDP-TabICL counts them."
+        ),
     ] = "one-attribute",
     out: Annotated[
         Path | None,
@@ -253,7 +256,7 @@ def collect(
     schema: SchemaName,
     epsilon: Annotated[float, typer.Option(help="Of every report.")],
     method: Annotated[
-        Literal["one-attribute", "bits"], typer.Option(help="Of the reports.")
+        Literal["one-attribute", "bits", "one-hot"], typer.Option(help="Of the reports.")
     ] = "one-attribute",
     demonstrations: Annotated[int, typer.Option(min=0, help="Rows to draw and show.")] = 4,
     as_json: options.AsJson = False,
@@ -263,10 +266,10 @@ def collect(
 
     public = _schema(schema)
     sent = map(Report.read, _lines(reports))
-    if method == "bits":
-        made = bits_from_reports(sent, public, epsilon).rows(demonstrations)
-    else:
+    if method == "one-attribute":
         made = tables_from_reports(sent, public, epsilon).rows(demonstrations)
+    else:
+        made = bits_from_reports(sent, public, epsilon, method).rows(demonstrations)
     _show(made, public, {"epsilon": epsilon}, as_json, recorded=None)
 
 

@@ -102,7 +102,7 @@ def test_a_sample_shows_both_epsilons(cli, home, people, schema):
     assert len(json.loads(grouped.stdout)["rows"]) == 8
 
 
-@pytest.mark.parametrize("method", ["one-attribute", "bits"])
+@pytest.mark.parametrize("method", ["one-attribute", "bits", "one-hot"])
 def test_a_report_is_all_that_leaves(cli, home, schema, secret, method):
     row = {"age": 44, "job": secret, "rich": "1", "name": secret}
     base = ("--schema", schema, "--epsilon", "2", "--method", method)
