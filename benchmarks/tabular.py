@@ -5,6 +5,9 @@ released tables and on local reports stands beside naive Bayes and logistic regr
 diffprivlib (``pip install diffprivlib``; its lines are left out where it is missing), both with the
 bounds of our public schemas: without bounds it reads them off the private rows and warns. The data
 are found through DPICL_RAG_DATA.
+
+``python -m benchmarks.tabular --published`` reads nothing: it prints what the settings of DP-TabICL
+cost, beside what is said of them.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpicl_rag.research.logistic_regression import logistic_regression
+from dpicl_rag.research.published_bits import bits_table
+from dpicl_rag.research.published_sampling import fresh_table, sampling_table, sizes_table
 from dpicl_rag.research.table_tasks import TableTask, load_tables
 from dpicl_rag.tabular.local_privacy import local_report, tables_from_reports
 from dpicl_rag.tabular.noisy_tables import noiseless, release_tables
@@ -95,7 +100,12 @@ def main() -> None:
     parser.add_argument("--task", default="all")
     parser.add_argument("--epsilon", default="1,10")
     parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--published", action="store_true")
     given = parser.parse_args()
+    if given.published:
+        for table in (bits_table(), sampling_table(), sizes_table(), fresh_table()):
+            print(table.markdown())
+        return
     names = PACKAGED if given.task == "all" else given.task.split(",")
     for task in load_tables(names):
 
