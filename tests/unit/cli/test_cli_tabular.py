@@ -300,3 +300,34 @@ def test_a_plan_refuses_a_unit_without_a_name(cli, home, people, schema, kind):
     assert [one.exit_code for one in told] == [1, 1]
     assert "--unit names a column" in told[0].stderr
     assert told[0].stderr == told[1].stderr
+
+
+def test_evaluate_tabular_has_the_paper_s_own_where_it_is_asked_for(cli, home, schema, people):
+    own = ("--schema", schema, "--train", people, "--test", people)
+    few = ("--seeds", "2", "--queries", "2", "--k", "2", "--epsilon", "1")
+    words = ("evaluate", "tabular", *own, *few, "--out", str(home / "run"))
+    result = cli(*words, "--fresh", "--rate", "0.5", "--t-tests", "--json")
+    assert result.exit_code == 0, result.output
+    methods = [line["arm"]["method"] for line in json.loads(result.stdout)["lines"]]
+    assert {"local bits, fresh", "aggregates, rate 0.5"} <= set(methods)
+    assert "| 1 | 2 | 0.5 |" in (home / "run" / "sizes.md").read_text()
+    assert "Welch, 2 seeds" in (home / "run" / "t-tests.md").read_text()
+    assert "other settings (rates, fresh)" in cli(*words).stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--rate", "published"), "packaged tasks"),
+        (("--groups", "published"), "packaged tasks"),
+        (("--rate", "2"), "above 0 and below 1"),
+        (("--peers",), "pip install diffprivlib"),
+    ],
+)
+def test_what_the_paper_has_not_is_refused(cli, home, schema, people, monkeypatch, words, said):
+    monkeypatch.setattr("dpicl_rag.research.private_baselines.find_spec", lambda _: None)
+    own = ("--schema", schema, "--train", people, "--test", people, "--out", str(home / "run"))
+    result = cli("evaluate", "tabular", *own, *words)
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert said in result.stderr
+    assert not (home / "run").exists()
