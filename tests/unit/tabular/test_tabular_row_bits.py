@@ -1,12 +1,17 @@
 """Bits of rows: how many there are, how many two rows differ in, and what they stand for."""
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
 
+from dpicl_rag.accounting import Adjacency
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.tabular.aggregates import release_aggregates
 from dpicl_rag.tabular.row_bits import RowBits
 from dpicl_rag.tabular.schema import Category, Label, Number, Schema
+from tests.support.private_rows import SCHEMA as PRIVATE
+from tests.support.private_rows import dearest
 
 SCHEMA = Schema(
     columns=(
@@ -98,3 +103,35 @@ def test_too_many_bits_are_refused():
     assert RowBits(wide).number == 2
     with pytest.raises(ConfigurationError, match="at most 20 bits"):
         RowBits(wide, one_hot=True)
+
+
+def grouped_release(ones_of):
+    """Aggregates grouped by jobs that ``ones_of`` chooses; it is shown the private rows."""
+
+    def run(rows):
+        job = replace(PRIVATE.columns[1], ones=ones_of(rows))
+        schema = replace(PRIVATE, columns=(PRIVATE.columns[0], job, PRIVATE.columns[2]))
+        groups = release_aggregates(rows, schema, 3.0, ("rich", "job")).groups
+        return [
+            number
+            for group in groups
+            for part in ((group.count,), *group.columns, group.label)
+            for number in part
+        ]
+
+    return run
+
+
+def test_groups_of_any_values_cost_the_same():
+    found = dearest(grouped_release(lambda _: ("clerk", "other")), Adjacency.ADD_OR_REMOVE_ONE)
+    assert found == pytest.approx(3.0, rel=1e-12)
+
+
+def test_values_that_the_rows_group_are_found():
+    """Which values are one group follows from the rows: an arrival moves other people's rows."""
+
+    def seen(rows):
+        jobs = [str(row.get("job")) for row in rows if row.get("rich") == "1"]
+        return ("clerk", "other") if jobs.count("smith") > 1 else ("clerk",)
+
+    assert dearest(grouped_release(seen), Adjacency.ADD_OR_REMOVE_ONE) > 3.5
