@@ -89,7 +89,7 @@ class FreshCharge:
 
 
 class FreshRows:
-    """Rows for one query after the other.
+    """Rows for one query after the other. Neighbours are tables of as many rows: n is public.
 
     Args:
         rows: Private, one of each person. A row without a listed label is reported with a random
