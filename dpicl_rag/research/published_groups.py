@@ -1,8 +1,9 @@
 """The groups of DP-TabICL's Table VII: the label, and two columns that are each cut in two.
 
 Carey et al. 2024. One row is made of all rows, two by the label, four by the label and the first
-column, eight by both columns. For Car the table names doors, where the published code compares the
-price with numbers of doors, so that no row with three doors or five is in any of its eight groups.
+column, eight by both columns. The conditions are those of the published code, but for one slip: for
+Car's doors it compares the price with numbers of doors, so that no row with three doors or five is
+in any of its eight groups; here they are the doors' own, (2, 3) against (4, 5 or more).
 """
 
 from __future__ import annotations

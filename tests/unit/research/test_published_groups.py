@@ -21,7 +21,8 @@ from dpicl_rag.research.table_tasks import load_tables
 from dpicl_rag.tabular.aggregates import AggregatesPlan, release_aggregates
 from dpicl_rag.tabular.schema import PACKAGED
 
-# From the paper; each is the same for all rows of one group, and differs between groups.
+# From the published code, Car's doors put right. Each is the same for all rows of a group, and the
+# two together differ between groups.
 PUBLISHED = {
     "adult": (lambda row: row["sex"] == "Male", lambda row: row["race"] == "White"),
     "bank": (lambda row: row["poutcome"] == "success", lambda row: float(row["age"]) <= 50),
