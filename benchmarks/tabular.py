@@ -5,15 +5,16 @@ released tables and on local reports stands beside naive Bayes and logistic regr
 diffprivlib (``pip install diffprivlib``; its lines are left out where it is missing), both with the
 bounds of our public schemas: without bounds it reads them off the private rows and warns. The data
 are found through DPICL_RAG_DATA.
+
+``python -m benchmarks.tabular --published`` reads nothing: it prints what the settings of DP-TabICL
+cost, beside what is said of them.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.util import find_spec
 from statistics import fmean, stdev
 
@@ -21,13 +22,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dpicl_rag.research.logistic_regression import logistic_regression
+from dpicl_rag.research.private_baselines import Predict, peers
+from dpicl_rag.research.published_bits import bits_table
+from dpicl_rag.research.published_sampling import fresh_table, sampling_table, sizes_table
 from dpicl_rag.research.table_tasks import TableTask, load_tables
 from dpicl_rag.tabular.local_privacy import local_report, tables_from_reports
 from dpicl_rag.tabular.noisy_tables import noiseless, release_tables
-from dpicl_rag.tabular.schema import PACKAGED, Number, Row
-
-Matrix = npt.NDArray[np.float64]
-Predict = Callable[[], npt.NDArray[np.int64]]
+from dpicl_rag.tabular.schema import PACKAGED
 
 
 def ours(task: TableTask, epsilon: float) -> Iterator[tuple[str, Predict]]:
@@ -45,57 +46,18 @@ def ours(task: TableTask, epsilon: float) -> Iterator[tuple[str, Predict]]:
     yield "naive Bayes, local one-attribute", local
 
 
-def peers(task: TableTask, epsilon: float) -> Iterator[tuple[str, Predict]]:
-    """Diffprivlib's, where it is installed."""
-    if find_spec("diffprivlib") is None:
-        return
-    from diffprivlib.models import GaussianNB, LogisticRegression
-
-    labels = np.array([task.schema.encode(row).label for row in task.train])
-    codes, tests = matrices(task, one_hot=False)
-    units, unit_tests = matrices(task, one_hot=True)
-    low = np.zeros(codes.shape[1])
-    high = np.array([1.0 if isinstance(c, Number) else c.size - 1.0 for c in task.schema.columns])
-    # A row's numbers are at most 1, and of each category's indicators exactly one is 1.
-    norm = math.sqrt(len(task.schema.columns))
-
-    def bayes() -> npt.NDArray[np.int64]:
-        model = GaussianNB(epsilon=epsilon, bounds=(low, high), priors=None)
-        return model.fit(codes, labels).predict(tests)
-
-    def regression() -> npt.NDArray[np.int64]:
-        model = LogisticRegression(epsilon=epsilon, data_norm=norm, max_iter=500)
-        return model.fit(units, labels).predict(unit_tests)
-
-    yield "diffprivlib naive Bayes", bayes
-    yield "diffprivlib logistic regression", regression
-
-
-def matrices(task: TableTask, *, one_hot: bool) -> tuple[Matrix, Matrix]:
-    """Private rows and queries in numbers, by public bounds: [rows, features] each."""
-
-    def features(row: Row) -> list[float]:
-        found: list[float] = []
-        for column in task.schema.columns:
-            value = row.get(column.name)
-            if isinstance(column, Number):
-                found.append((column.clamped(value) - column.low) / (column.high - column.low))
-            elif one_hot:
-                found += [float(column.place(value) == at) for at in range(column.size)]
-            else:
-                found.append(float(column.place(value)))
-        return found
-
-    return np.array(list(map(features, task.train))), np.array(list(map(features, task.test)))
-
-
 def main() -> None:
     """Print accuracies in percent, means and standard deviations over runs, as JSON lines."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--task", default="all")
     parser.add_argument("--epsilon", default="1,10")
     parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--published", action="store_true")
     given = parser.parse_args()
+    if given.published:
+        for table in (bits_table(), sampling_table(), sizes_table(), fresh_table()):
+            print(table.markdown())
+        return
     names = PACKAGED if given.task == "all" else given.task.split(",")
     for task in load_tables(names):
 
@@ -113,10 +75,9 @@ def main() -> None:
         line = logistic_regression(task)
         show("logistic regression", None, [percent(line, task.right)], task.name)
         for epsilon in map(float, given.epsilon.split(",")):
-            for method, predict in (*ours(task, epsilon), *peers(task, epsilon)):
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    found = [percent(predict(), task.right) for _ in range(given.runs)]
+            there = find_spec("diffprivlib") is not None
+            for method, predict in (*ours(task, epsilon), *(peers(task, epsilon) if there else ())):
+                found = [percent(predict(), task.right) for _ in range(given.runs)]
                 show(method, epsilon, found, task.name)
 
 

@@ -26,6 +26,11 @@ MethodName = Literal[
 """Published methods that need one row per expert, and its prior at most: those that documents can
 be labelled with. Groups are a setting."""
 
+ImageMethodName = Literal[
+    "poe", "votes", "votes-gaussian", "permute-and-flip", "permute-and-flip-votes"
+]
+"""Those that pictures can be labelled with: all that read no question without content."""
+
 TEMPLATE = "template=PromptTemplate(system=...) says how a document and a question become a prompt"
 """Stands where other libraries take a prompt."""
 

@@ -70,9 +70,10 @@ def epsilon(total: float, delta: float) -> float:
 
 
 def amplified_epsilon(epsilon: float, rate: float) -> float:
-    """Epsilon of an epsilon-DP mechanism on a Poisson subsample: log(1 + q (e^epsilon - 1)).
+    """Epsilon of an epsilon-DP mechanism on a secret subsample: log(1 + q (e^epsilon - 1)).
 
-    Source: Balle, Barthe, Gaboardi 2018, Theorem 8, for add-or-remove adjacency.
+    Source: Balle, Barthe, Gaboardi 2018: Theorem 8 for a Poisson sample under add-or-remove
+    adjacency, Theorem 9 for one of a fixed size, q of all, under replace-one adjacency.
 
     Args:
         epsilon: Without subsampling, 0 or more.
@@ -84,3 +85,19 @@ def amplified_epsilon(epsilon: float, rate: float) -> float:
         return 0.0
     log_share = epsilon + math.log(rate)
     return max(0.0, log_share) + math.log1p(math.exp(-abs(log_share)))
+
+
+def epsilon_on_sample(epsilon: float, rate: float) -> float:
+    """Largest epsilon on a subsample that `amplified_epsilon` brings down to a given one.
+
+    Args:
+        epsilon: Of the whole, above 0.
+        rate: q, above 0 and at most 1.
+    """
+    if rate == 1:
+        return epsilon
+    small = epsilon <= 700  # the exponential of more is no float
+    found = math.log1p(math.expm1(epsilon) / rate) if small else epsilon - math.log(rate)
+    while amplified_epsilon(found, rate) > epsilon:
+        found *= 1 - 1e-15
+    return found

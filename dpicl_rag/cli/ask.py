@@ -11,7 +11,7 @@ import typer
 
 from dpicl_rag.cli import console, data_folder, options
 from dpicl_rag.configuration import MethodName, PrivacyConfig
-from dpicl_rag.errors import EngineUnavailableError
+from dpicl_rag.errors import ConfigurationError, EngineUnavailableError
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 
 if TYPE_CHECKING:
@@ -73,6 +73,8 @@ def ask(
                 quiet=quiet,
             )
             return
+        if not question.strip():
+            raise ConfigurationError("the question is empty")
         if plan:
             _print_plan(opened, source, settings, answering, as_json=as_json)
             return
@@ -177,8 +179,12 @@ def _print_plan(
     from rich.table import Table
 
     from dpicl_rag.answering.answer_cost import AnswerCost
+    from dpicl_rag.knowledge.public_documents import PublicDocuments
     from dpicl_rag.ledger.status import least_remaining
 
+    for public in answering.public or ():
+        with data_folder.open_corpus(public, source.path, source.embedder) as corpus:
+            PublicDocuments(corpus)  # refuses a private one
     left = None
     if not answering.no_ledger:
         with data_folder.open_ledger(answering.ledger) as ledger:

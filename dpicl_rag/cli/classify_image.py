@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from dpicl_rag.cli import console, data_folder, options
-from dpicl_rag.configuration import MethodName
+from dpicl_rag.configuration import ImageMethodName
 from dpicl_rag.errors import ConfigurationError
 
 
@@ -34,7 +34,7 @@ def classify_image(
         typer.Option(metavar="NAME", help="Whose budget pays; the folder's name by default."),
     ] = None,
     method: Annotated[
-        MethodName, typer.Option(help="A published method; see docs/methods.md.")
+        ImageMethodName, typer.Option(help="A published method; see docs/methods.md.")
     ] = "poe",
     epsilon: options.Epsilon = 8.0,
     delta: options.Delta = options.DELTA,

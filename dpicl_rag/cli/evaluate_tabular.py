@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -34,6 +34,38 @@ def tabular(
     ] = "4",
     seeds: Annotated[int, typer.Option(min=1, help="Releases, demonstrations and queries.")] = 5,
     queries: Annotated[int, typer.Option(min=1, help="Queries of a seed and a task.")] = 30,
+    groups: Annotated[
+        Literal["ours", "published"],
+        typer.Option(help="Groups of aggregates: of the schema, or of DP-TabICL's Table VII."),
+    ] = "ours",
+    rate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RATES",
+            help="Aggregates on samples too: numbers below 1, or published for the paper's own, "
+            "separated by commas. The folder's sizes.md has them by size.",
+        ),
+    ] = None,
+    fresh: Annotated[
+        bool,
+        typer.Option(
+            "--fresh",
+            help="Also perturb rows anew for each query; all queries of a seed share --epsilon.",
+        ),
+    ] = False,
+    peers: Annotated[
+        bool,
+        typer.Option(
+            "--peers", help="Beside private classifiers of diffprivlib, which must be installed."
+        ),
+    ] = False,
+    t_tests: Annotated[
+        bool,
+        typer.Option(
+            "--t-tests",
+            help="Write t-tests.md: demonstrations against private classifiers, over seeds.",
+        ),
+    ] = False,
     model: options.Model = None,
     out: Annotated[
         Path,
@@ -47,10 +79,20 @@ def tabular(
     The folder's results.md has all data sets side by side.
     """
     from dpicl_rag.research import table_labels as evaluation
+    from dpicl_rag.research.private_baselines import check_peers
+    from dpicl_rag.research.sample_sizes import sizes_by_accuracy
+    from dpicl_rag.research.t_tests import t_table
+    from dpicl_rag.research.table_arms import More, Settings, arms
     from dpicl_rag.research.table_tasks import load_tables, table_task
     from dpicl_rag.tabular.schema import PACKAGED, Schema
 
+    rates = () if rate is None else tuple(names(rate))
+    more = More(groups, rates, fresh, peers)
+    if peers:
+        check_peers()
     own = (schema, train, test)
+    if more.of_the_paper and any(part is not None for part in own):
+        raise ConfigurationError("published groups and rates are of the packaged tasks")
     if any(part is not None for part in own):
         if schema is None or train is None or test is None:
             raise ConfigurationError("your own data needs --schema, --train and --test")
@@ -60,12 +102,16 @@ def tabular(
             tasks = load_tables(PACKAGED if task == "all" else names(task))
     epsilons = tuple(options.numbers(epsilon, "--epsilon", float))
     ks = tuple(options.numbers(k, "--k", int))
-    evaluation.arms(epsilons, ks)  # checks them
+    arms(epsilons, ks, more)  # checks them
     digests = {one.name: one.digest for one in tasks}
     with language_model(model, 2, quiet=quiet) as loaded:
-        settings = evaluation.Settings(loaded.fingerprint, epsilons, ks, queries, seeds, digests)
+        settings = Settings(loaded.fingerprint, epsilons, ks, queries, seeds, digests, more)
         with console.Bar("Queries", quiet=quiet, counts=True) as bar:
             evaluation.run(loaded, tasks, settings, out, bar.update)
     report = evaluation.read_report(out)
     (out / "results.md").write_text(report.overview().markdown(), "utf-8")
+    if rates:
+        (out / "sizes.md").write_text(sizes_by_accuracy(out).markdown(), "utf-8")
+    if t_tests:
+        (out / "t-tests.md").write_text(t_table(out).markdown(), "utf-8")
     show([report], as_json)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpicl_rag.cli import choose_unit, console, data_folder, options, show_joins
+from dpicl_rag.errors import LoaderError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -143,6 +144,11 @@ def ingest(
             )
 
     loaded = read(unit)
+    if not loaded.report.read and all(map(_is_delimited, sources)):
+        raise LoaderError(
+            f"nothing to read in {', '.join(map(str, sources))}: a table names its columns in its "
+            "first row, and has a row for each record after it"
+        )
     if unit is None and not public and corpus not in Corpus.names(path):
         unit = choose_unit.chosen(loaded.report, yes=yes)
         loaded = loaded if unit is None else read(unit)
@@ -180,6 +186,11 @@ def ingest(
     console.stdout().print(console.printable(loaded.report.summary), soft_wrap=True)
     _print_skipped(loaded.report, every=verbose)
     show_joins.show(added.joins)
+
+
+def _is_delimited(source: Path) -> bool:
+    name = source.name.lower().removesuffix(".gz")
+    return source.is_file() and name.endswith((".csv", ".tsv"))
 
 
 def _bring_over(

@@ -211,9 +211,11 @@ def examples(
 
 def _plan(settings: dict[str, Any], *, in_ledger: bool) -> ExamplesPlan:
     from dpicl_rag.synthesis.examples_plan import examples_plan
+    from dpicl_rag.synthesis.pools import public_labels, public_rate
 
     numbers = {name: value for name, value in settings.items() if name not in ("labels", "method")}
-    labels = len(settings["labels"])
+    labels = len(public_labels(settings["labels"]))
+    public_rate(settings["rate"])
     return examples_plan(settings["method"], labels, in_rho=in_ledger, **numbers)
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -72,6 +72,10 @@ class Releasing:
     corpus: Charged = None
     ledger: options.LedgerPath = None
 
+    def __post_init__(self) -> None:
+        if not self.unit.strip():
+            raise ConfigurationError("--unit names a column; leave it out to protect each row")
+
     @property
     def neighbours(self) -> Adjacency:
         """The change between two tables that are neighbours."""
@@ -85,6 +89,12 @@ class Releasing:
         schema = _schema(self.schema).digest
         corpus = {"corpus": self.corpus, "schema": schema, "table": str(source.resolve())}
         return {"kind": kind, **kept, **corpus, **given}
+
+    def check(self, source: Path, schema: Schema) -> None:
+        """Refuse a table that cannot be read, before anything is made for its release."""
+        from dpicl_rag.loaders.private_table import check_private_table
+
+        check_private_table(source, _columns(schema), unit=self.unit)
 
     def draw(
         self, source: Path, schema: Schema, release: Callable[..., Release], quiet: bool
@@ -138,7 +148,8 @@ def tables(
         return releasing.draw(source, schema, partial(release_tables, delta=delta), quiet)
 
     folder = _folder(out)
-    kept = _released(folder, releasing.settings("tables", source, delta=delta), draw)
+    settings = releasing.settings("tables", source, delta=delta)
+    kept = _released(folder, settings, draw, partial(releasing.check, source, schema))
     found = read_tables(kept, schema)
     if rows:
         _write_rows(folder / "rows.jsonl", found.rows(rows))
@@ -187,7 +198,8 @@ def aggregates(
         return releasing.draw(source, schema, release, quiet)
 
     settings = releasing.settings("aggregates", source, group_by=list(names), rate=rate)
-    found = read_aggregates(_released(_folder(out), settings, draw), schema)
+    check = partial(releasing.check, source, schema)
+    found = read_aggregates(_released(_folder(out), settings, draw, check), schema)
     _show(found.rows, schema, cost, as_json, recorded=releasing.corpus is not None)
 
 
@@ -206,8 +218,11 @@ def local(
         ),
     ],
     method: Annotated[
-        Literal["one-attribute", "bits"],
-        typer.Option(help="One column with the whole epsilon, or a bit of every column."),
+        Literal["one-attribute", "bits", "one-hot"],
+        typer.Option(
+            help="One column with the whole epsilon; a bit of every column; or a bit of every "
+            "value of a category, as LDP-TabICL counts them."
+        ),
     ] = "one-attribute",
     out: Annotated[
         Path | None,
@@ -224,11 +239,14 @@ def local(
 
     public = _schema(schema)
 
+    own = cache(partial(_row, row))
+
     def draw() -> dict[str, Any]:
-        return local_report(_row(row), public, epsilon, method=method).to_json()
+        return local_report(own(), public, epsilon, method=method).to_json()
 
     settings = {"kind": "local", "schema": public.digest, "epsilon": epsilon, "method": method}
-    console.write_json(draw() if out is None else kept_release(out, settings, draw))
+    # A report that nobody sees costs nothing, so one is drawn as the check.
+    console.write_json(draw() if out is None else kept_release(out, settings, draw, check=draw))
 
 
 @app.command("collect")
@@ -238,7 +256,7 @@ def collect(
     schema: SchemaName,
     epsilon: Annotated[float, typer.Option(help="Of every report.")],
     method: Annotated[
-        Literal["one-attribute", "bits"], typer.Option(help="Of the reports.")
+        Literal["one-attribute", "bits", "one-hot"], typer.Option(help="Of the reports.")
     ] = "one-attribute",
     demonstrations: Annotated[int, typer.Option(min=0, help="Rows to draw and show.")] = 4,
     as_json: options.AsJson = False,
@@ -248,10 +266,10 @@ def collect(
 
     public = _schema(schema)
     sent = map(Report.read, _lines(reports))
-    if method == "bits":
-        made = bits_from_reports(sent, public, epsilon).rows(demonstrations)
-    else:
+    if method == "one-attribute":
         made = tables_from_reports(sent, public, epsilon).rows(demonstrations)
+    else:
+        made = bits_from_reports(sent, public, epsilon, method).rows(demonstrations)
     _show(made, public, {"epsilon": epsilon}, as_json, recorded=None)
 
 
@@ -309,15 +327,19 @@ def _schema(source: str) -> Schema:
     return Schema.read(source)
 
 
+def _columns(schema: Schema) -> list[str]:
+    """Public names of the columns that a table must have."""
+    return [*(column.name for column in schema.columns), schema.label.name]
+
+
 def _read(
     source: Path, schema: Schema, unit: str, quiet: bool
 ) -> tuple[list[Mapping[str, str]], list[str]]:
     """Private rows, and whose each is."""
     from dpicl_rag.loaders import load_private_table
 
-    columns = [*(column.name for column in schema.columns), schema.label.name]
     with console.status("Reading", quiet=quiet):
-        documents = load_private_table(source, columns, unit=unit)
+        documents = load_private_table(source, _columns(schema), unit=unit)
     return [document.metadata for document in documents], [document.unit for document in documents]
 
 
@@ -343,12 +365,17 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     return [dict(row) for row in read_rows(path)]
 
 
-def _released(folder: Path, settings: Mapping[str, Any], draw: Any) -> dict[str, Any]:
+def _released(
+    folder: Path,
+    settings: Mapping[str, Any],
+    draw: Callable[[], dict[str, Any]],
+    check: Callable[[], object],
+) -> dict[str, Any]:
     from dpicl_rag.ledger import NoBudgetWarning
     from dpicl_rag.tabular.release_folder import kept_release
 
     with console.told(NoBudgetWarning):
-        return kept_release(folder, settings, draw)
+        return kept_release(folder, settings, draw, check)
 
 
 def _folder(out: Path | None) -> Path:

@@ -33,8 +33,8 @@ def read_rows(path: Path) -> list[Mapping[str, object]]:
     if not is_task_file(path.name):
         raise ConfigurationError(f"{path}: a task file ends in {', '.join(KINDS)}")
     try:
+        reader = _csv if ".csv" in path.name.lower() else _jsonl
         with _open(path) as stream:
-            reader = _csv if ".csv" in path.name.lower() else _jsonl
             rows = list(reader(path, stream))
     except FileNotFoundError:
         raise ConfigurationError(f"{path}: there is no such task file") from None
@@ -43,7 +43,8 @@ def read_rows(path: Path) -> list[Mapping[str, object]]:
             f"{path}: the task file cannot be read ({type(error).__name__})"
         ) from error
     if not rows:
-        raise ConfigurationError(f"{path} has no rows")
+        first = "; a CSV file names its columns in its first row" if reader is _csv else ""
+        raise ConfigurationError(f"{path} has no rows{first}")
     return rows
 
 

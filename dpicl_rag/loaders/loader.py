@@ -216,7 +216,11 @@ def _require_columns(columns: Sequence[str], options: Options) -> None:
     }
     for what, name in asked.items():
         if name and name not in columns:
-            there = f"there are: {', '.join(map(repr, few(columns)))}" if columns else "it has none"
+            there = (
+                f"there are: {', '.join(map(repr, few(columns)))}"
+                if columns
+                else "it is empty, or its first row, which names the columns, cannot be read"
+            )
             raise ConfigurationError(f"the table has no column for the {what} {name!r}; {there}")
 
 

@@ -8,7 +8,7 @@ such row: a column that nobody has a value in is empty, and what is released of 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from dpicl_rag.documents import Document
@@ -42,6 +42,24 @@ def load_private_table(
         LoaderError: There is no such file, it cannot be opened, or it is no table by its name.
         ConfigurationError: A CSV table has no such column by its first row.
     """
+    check_private_table(path, columns, unit=unit)
+    return load(Path(path), unit=unit, text_field=text_field).documents
+
+
+def check_private_table(
+    path: str | Path, columns: Iterable[str], *, unit: str = "document"
+) -> None:
+    """Refuse all that `load_private_table` refuses; no row but a CSV table's first one is read.
+
+    Args:
+        path: As there.
+        columns: As there.
+        unit: As there.
+
+    Raises:
+        LoaderError: As there.
+        ConfigurationError: As there.
+    """
     file = Path(path)
     suffix = Path(file.name.lower().removesuffix(".gz")).suffix
     if suffix not in (*_CSV, *_JSON):
@@ -53,16 +71,20 @@ def load_private_table(
         raise LoaderError(f"{file} does not exist, or is no file")
     if suffix in _CSV:
         _require_columns(file, [*columns, *({unit} - {"document"})])
-    return load(file, unit=unit, text_field=text_field).documents
 
 
-def _require_columns(file: Path, wanted: Iterable[str]) -> None:
+def _require_columns(file: Path, wanted: Sequence[str]) -> None:
     try:
         with open_stream(file) as stream:
             found = columns_of(stream)
     except (OSError, EOFError, zlib.error) as error:
         reason = isinstance(error, OSError) and error.strerror
         raise LoaderError(f"{file} cannot be read: {reason or 'it is damaged'}") from None
+    if not found:
+        raise ConfigurationError(
+            f"{file} is empty, or its first row cannot be read; begin it with a row that names the "
+            f"columns: {','.join(wanted)}"
+        )
     for name in wanted:
         if name not in found:
             raise ConfigurationError(

@@ -12,84 +12,34 @@ The data is public. Noise is secret all the same, so a run cannot be repeated, o
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.prompts import CONTENT_FREE
 from dpicl_rag.research.comparison import Estimate
-from dpicl_rag.research.label_scores import Scorer, shares_right
-from dpicl_rag.research.logistic_regression import logistic_regression
-from dpicl_rag.research.paper_protocol import shuffled
+from dpicl_rag.research.label_scores import Scorer, Subset, shares_right
 from dpicl_rag.research.report import LinesReport, Table, percent, side_by_side
 from dpicl_rag.research.run_folder import Results, going_on, read_lines, read_settings
+from dpicl_rag.research.table_arms import Arm, More, Settings, arms
+from dpicl_rag.research.table_releases import not_private, queries_of, released
 from dpicl_rag.research.table_tasks import TableTask
 from dpicl_rag.research.tasks import Item, Task, Template
-from dpicl_rag.tabular.aggregates import release_aggregates
-from dpicl_rag.tabular.local_privacy import bits_from_reports, local_report, tables_from_reports
-from dpicl_rag.tabular.noisy_tables import NoisyTables, noiseless, release_tables
-from dpicl_rag.tabular.schema import Row, Schema
-from dpicl_rag.tabular.serialise import answer, asked
+from dpicl_rag.tabular.schema import Row
+from dpicl_rag.tabular.serialise import asked
 
-BITS, ONE, AGGREGATES, TABLES = "local bits", "local one-attribute", "aggregates", "tables"
-METHODS = (BITS, ONE, AGGREGATES, TABLES)
-"""Private demonstrations."""
+Accuracy = tuple[float, float | None]
+"""Share of rows labelled right, plain and with the prior taken out."""
 
 _PRIOR = -1  # in place of a query's number: the content-free one
 _SHOTS, _RESULTS = "shots.jsonl", "results.jsonl"
 _HEADS = ("demonstrations", "epsilon", "k")
-
-
-@dataclass(frozen=True, slots=True)
-class Arm:
-    """One line of the results.
-
-    Attributes:
-        method: What gives the demonstrations, or which classifier.
-        epsilon: None where nothing is private.
-        k: How many demonstrations; None without a language model.
-    """
-
-    method: str
-    epsilon: float | None = None
-    k: int | None = None
-
-    @property
-    def key(self) -> str:
-        """Names it in files."""
-        return json.dumps([self.method, self.epsilon, self.k])
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Settings that the results of a run depend on. More tasks and more seeds go on with a run.
-
-    Attributes:
-        model: Fingerprint.
-        epsilons: Of releases and reports.
-        ks: Numbers of demonstrations.
-        queries: Of a seed and a task.
-        seeds: How many.
-        tasks: Digests by name.
-    """
-
-    model: str
-    epsilons: tuple[float, ...]
-    ks: tuple[int, ...]
-    queries: int
-    seeds: int
-    tasks: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,22 +61,6 @@ class Line:
     error: float | None
     corrected: float | None
     seeds: int
-
-
-def arms(epsilons: Sequence[float], ks: Sequence[int]) -> list[Arm]:
-    """All lines: classifiers, then what the language model answers with.
-
-    Raises:
-        ConfigurationError: A number of demonstrations is no power of two.
-    """
-    if any(k < 1 or k & (k - 1) for k in ks):
-        raise ConfigurationError("numbers of demonstrations are powers of two: groups are halved")
-    alone = [Arm("majority class"), Arm("logistic regression"), Arm("naive Bayes")]
-    for epsilon in epsilons:
-        alone += [Arm(f"naive Bayes, {ONE}", epsilon), Arm(f"naive Bayes, {TABLES}", epsilon)]
-    shown = [Arm("zero-shot", None, 0), *(Arm("real", None, k) for k in ks)]
-    shown += [Arm(method, epsilon, k) for method in METHODS for epsilon in epsilons for k in ks]
-    return alone + shown
 
 
 def run(
@@ -153,31 +87,38 @@ def run(
         (task.name, seed, number)
         for seed in range(settings.seeds)
         for task in tasks
-        for number in shuffled(f"{seed}/queries", len(task.test))[: settings.queries]
+        for number in queries_of(task, settings, seed)
     ]
     known = {task.name: task for task in tasks}
     alone: dict[str, dict[str, float]] = {}  # of each task, the same for every seed
-    with going_on(folder, asdict(settings), free="seeds"):
+    with going_on(folder, settings.kept(folder), free="seeds"):
         releases = Results(folder / _SHOTS, "task", "seed")
         lines = read_lines(folder / _SHOTS)
-        shots = {(line["task"], line["seed"]): line["shots"] for line in lines}
+        shots = {(line["task"], line["seed"]): line for line in lines}
         results = Results(folder / _RESULTS, "task", "seed", "query")
         missing = groupby(results.missing(places, on_progress), key=itemgetter(0, 1))
         for (name, seed), mine in missing:
             task = known[name]
             if (name, seed) not in shots:
                 if name not in alone:
-                    alone[name] = _not_private(task)
-                made = _released(task, settings, seed, alone[name])
-                releases.add((name, seed), made)
-                shots[name, seed] = made["shots"]
-            asker = _Asker(model, task, shots[name, seed])
+                    alone[name] = not_private(task)
+                shots[name, seed] = released(task, settings, seed, alone[name])
+                releases.add((name, seed), shots[name, seed])
+            asker = _Asker(model, task, shots[name, seed]["shots"])
+            fresh = shots[name, seed].get("fresh", {})
             prior = (name, seed, _PRIOR)
             if prior not in results.done:
                 results.add(prior, {"right": None, "scores": asker.scores(None)})
             for place in mine:
                 right, row = int(task.right[place[-1]]), task.test[place[-1]]
-                results.add(place, {"right": right, "scores": asker.scores(row)})
+                scores = asker.scores(row)
+                if not (own := fresh.get(str(place[-1]))):
+                    results.add(place, {"right": right, "scores": scores})
+                    continue
+                # Each query has a prompt of its own, and so a prior of its own.
+                scores |= asker.scores_of(own, row)
+                priors = asker.scores_of(own, None)
+                results.add(place, {"right": right, "scores": scores, "priors": priors})
 
 
 class TabularReport(LinesReport[Line]):
@@ -189,7 +130,7 @@ class TabularReport(LinesReport[Line]):
         found = []
         for name in dict.fromkeys(line.task for line in self.lines):
             own = [line for line in self.lines if line.task == name]
-            rows = tuple((*_head(line.arm), _accuracy(line), _corrected(line)) for line in own)
+            rows = tuple((*_head(line.arm), shown_accuracy(line), _corrected(line)) for line in own)
             found.append(Table(f"{name}: {self._asked_of(own)}", columns, rows))
         return found
 
@@ -197,7 +138,7 @@ class TabularReport(LinesReport[Line]):
         """All data sets side by side: accuracy, and behind a stroke with the prior taken out."""
         cells = []
         for line in self.lines:
-            said, more = _accuracy(line), _corrected(line)
+            said, more = shown_accuracy(line), _corrected(line)
             cells.append((_head(line.arm), line.task, f"{said} / {more}" if more else said))
         columns = {line.task: line.task for line in self.lines}
         return side_by_side(self._asked_of(self.lines), _HEADS, columns, cells)
@@ -218,25 +159,41 @@ def read_report(folder: Path) -> TabularReport:
         ConfigurationError: The folder holds none, or a damaged one.
     """
     settings = read_settings(folder)
-    shares: dict[tuple[str, str], list[tuple[float, float | None]]] = defaultdict(list)
-    for line in read_lines(folder / _SHOTS):
-        for key, accuracy in line["alone"].items():
-            shares[line["task"], key].append((accuracy, None))
-    answers: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
-    for line in read_lines(folder / _RESULTS):
-        answers[line["task"], line["seed"]].append(line)
-    for (task, _), lines in answers.items():
-        for key, pair in _accuracies(lines):
-            shares[task, key].append(pair)
+    shares = accuracies(folder)
     found: list[Line] = []
     for task in settings["tasks"]:
-        for arm in arms(settings["epsilons"], settings["ks"]):
-            if own := shares.get((task, arm.key)):
+        for arm in arms_of(settings):
+            if by_seed := shares.get((task, arm.key)):
+                own = list(by_seed.values())
                 mean = Estimate.of([plain for plain, _ in own])
                 known = [corrected for _, corrected in own if corrected is not None]
                 corrected = fmean(known) if known else None
                 found.append(Line(task, arm, mean.mean, mean.error, corrected, len(own)))
     return TabularReport(settings, found)
+
+
+def arms_of(settings: Mapping[str, Any]) -> list[Arm]:
+    """All lines of a run, from its settings as the folder has them."""
+    return arms(settings["epsilons"], settings["ks"], More.read(settings.get("more", {})))
+
+
+def accuracies(folder: Path) -> dict[tuple[str, str], dict[int, Accuracy]]:
+    """Accuracies of each task and key of an arm, by seed.
+
+    Raises:
+        ConfigurationError: A line of the folder is damaged.
+    """
+    shares: dict[tuple[str, str], dict[int, Accuracy]] = defaultdict(dict)
+    for line in read_lines(folder / _SHOTS):
+        for key, accuracy in line["alone"].items():
+            shares[line["task"], key][line["seed"]] = (accuracy, None)
+    answers: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
+    for line in read_lines(folder / _RESULTS):
+        answers[line["task"], line["seed"]].append(line)
+    for (task, seed), lines in answers.items():
+        for key, pair in _accuracies(lines):
+            shares[task, key][seed] = pair
+    return shares
 
 
 class _Asker:
@@ -257,90 +214,47 @@ class _Asker:
         longest = 2 * max(len(model.tokenizer.encode(text)) for text in texts[:100])
         self._scorer = Scorer(model, Task(task.name, template, labels, (), ()), longest)
         self._schema = task.schema
-        self._items: list[Item] = []
-        self._subsets: dict[str, tuple[int, ...]] = {}
-        for key, own in shots.items():
-            begin = len(self._items)
-            self._items += [Item(text, label, label) for text, label in own]
-            self._subsets[key] = tuple(range(begin, len(self._items)))
-            self._scorer.check(self._items, [self._subsets[key]])
+        self._items, self._subsets = _items_of(shots)
+        for subset in self._subsets.values():
+            self._scorer.check(self._items, [subset])
         self._any = Item("", labels[0], labels[0])
 
     def scores(self, row: Row | None) -> dict[str, list[float]]:
         """Log-probabilities of the labels for each arm; of no row for the prior."""
+        return self._scored(self._items, self._subsets, row)
+
+    def scores_of(
+        self, shots: Mapping[str, Sequence[Sequence[str]]], row: Row | None
+    ) -> dict[str, list[float]]:
+        """The same for demonstrations of this row alone."""
+        items, subsets = _items_of(shots)
+        for subset in subsets.values():
+            self._scorer.check([items[at] for at in subset])
+        return self._scored(items, subsets, row)
+
+    def _scored(
+        self, items: Sequence[Item], subsets: Mapping[str, Subset], row: Row | None
+    ) -> dict[str, list[float]]:
         text = CONTENT_FREE if row is None else asked(row, self._schema)
-        wanted = sorted(set(self._subsets.values()))
+        wanted = sorted(set(subsets.values()))
         choice = self._scorer.choice(self._any)
-        found = self._scorer.score(self._items, text, choice, wanted)
+        found = self._scorer.score(items, text, choice, wanted)
         return {
-            key: [round(score, 6) for score in found[subset]]
-            for key, subset in self._subsets.items()
+            key: [round(score, 6) for score in found[subset]] for key, subset in subsets.items()
         }
 
 
-def _not_private(task: TableTask) -> dict[str, float]:
-    """Accuracies of the classifiers without noise, by the keys of their arms."""
-    most = np.bincount([task.schema.encode(row).label or 0 for row in task.train]).argmax()
-    found = {
-        "majority class": np.full(len(task.test), most),
-        "logistic regression": logistic_regression(task),
-        "naive Bayes": noiseless(task.train, task.schema).naive_bayes().best(task.places),
-    }
-    return {Arm(name).key: _share_right(task, labels) for name, labels in found.items()}
-
-
-def _share_right(task: TableTask, labels: npt.NDArray[np.int64]) -> float:
-    return float(np.mean(labels == task.right))
-
-
-def _released(
-    task: TableTask, settings: Settings, seed: int, not_private: Mapping[str, float]
-) -> dict[str, Any]:
-    """All releases of a seed: demonstrations, and accuracies without a language model."""
-    schema = task.schema
-    alone = dict(not_private)
-    shots: dict[str, list[tuple[str, str]]] = {Arm("zero-shot", None, 0).key: []}
-
-    def bayes(method: str, epsilon: float, released: NoisyTables) -> None:
-        labels = released.naive_bayes().best(task.places)
-        alone[Arm(method, epsilon).key] = _share_right(task, labels)
-
-    def show(method: str, epsilon: float | None, rows: Sequence[Row]) -> None:
-        arm = Arm(method, epsilon, len(rows))
-        shots[arm.key] = [(asked(row, schema), answer(row, schema)) for row in rows]
-
-    order = shuffled(f"{seed}/real", len(task.train))
-    for k in settings.ks:
-        show("real", None, [task.train[at] for at in order[:k]])
-    for epsilon in settings.epsilons:
-        tabled = release_tables(task.train, schema, epsilon)
-        sent = (local_report(row, schema, epsilon) for row in task.train)
-        local = tables_from_reports(sent, schema, epsilon)
-        bits = bits_from_reports(
-            (local_report(row, schema, epsilon, method="bits") for row in task.train),
-            schema,
-            epsilon,
-        )
-        bayes(f"naive Bayes, {TABLES}", epsilon, tabled)
-        bayes(f"naive Bayes, {ONE}", epsilon, local)
-        for k in settings.ks:
-            show(TABLES, epsilon, tabled.rows(k))
-            show(ONE, epsilon, local.rows(k))
-            show(BITS, epsilon, bits.rows(k))
-            grouped = release_aggregates(task.train, schema, epsilon, _group_by(schema, k))
-            show(AGGREGATES, epsilon, grouped.rows)
-    return {"alone": alone, "shots": shots}
-
-
-def _group_by(schema: Schema, k: int) -> tuple[str, ...]:
-    """Public names that make k groups: none, the label, then columns."""
-    more = k.bit_length() - 2
-    names = schema.group_by or tuple(column.name for column in schema.columns)
-    if more > len(names) or (k > 1 and len(schema.label.values) != 2):
-        raise ConfigurationError(
-            f"{k} groups need a label of two answers and {max(more, 0)} columns in group_by"
-        )
-    return () if k == 1 else (schema.label.name, *names[:more])
+def _items_of(
+    shots: Mapping[str, Sequence[Sequence[str]]],
+) -> tuple[list[Item], dict[str, Subset]]:
+    """Demonstrations of all arms in a row, and which of them are each one's."""
+    items: list[Item] = []
+    subsets: dict[str, Subset] = {}
+    for key, own in shots.items():
+        begin = len(items)
+        items += [Item(text, label, label) for text, label in own]
+        subsets[key] = tuple(range(begin, len(items)))
+    return items, subsets
 
 
 def _accuracies(lines: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, tuple[float, float]]]:
@@ -352,9 +266,19 @@ def _accuracies(lines: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, tuple
     for key, before in prior.items():
         said = [(line["scores"][key], line["right"]) for line in queries]
         yield key, shares_right(said, before)
+    for key in queries[0].get("priors", ()):
+        # Each less the prior of its own prompt.
+        said = [(line["scores"][key], line["right"]) for line in queries]
+        less = [
+            ([p - q for p, q in zip(line["scores"][key], line["priors"][key], strict=True)], right)
+            for line, (_, right) in zip(queries, said, strict=True)
+        ]
+        nothing = [0.0] * len(said[0][0])
+        yield key, (shares_right(said, nothing)[0], shares_right(less, nothing)[0])
 
 
-def _accuracy(line: Line) -> str:
+def shown_accuracy(line: Line) -> str:
+    """In percent, with its standard error."""
     return percent(line.accuracy, line.error or None, digits=0)
 
 

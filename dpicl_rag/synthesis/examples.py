@@ -12,7 +12,6 @@ from dpicl_rag.accounting import Adjacency
 from dpicl_rag.answering.decoding import decode
 from dpicl_rag.answering.privacy_filters import Filter
 from dpicl_rag.answering.prompt_rows import read
-from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import GrowingRows, Input, LanguageModel, Progress
 from dpicl_rag.language_models.load_language_model import load_language_model
 from dpicl_rag.language_models.out_of_memory import enough_memory
@@ -134,11 +133,6 @@ def synthesise_examples(
         radius=radius,
         in_rho=ledger is not None,
     )
-    if ledger is not None and plan.rho is None:
-        raise ConfigurationError(
-            "a ledger counts zCDP, which has no charge for samples: leave rate out (all examples "
-            "are read once for a text), use method='exponential', or keep the account yourself"
-        )
     loaded = load_language_model(model)
     shown = template or ExampleTemplate()
     settings: dict[str, Any] = {

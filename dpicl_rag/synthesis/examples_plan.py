@@ -111,8 +111,9 @@ def examples_plan(
     budget of this epsilon.
 
     Raises:
-        ConfigurationError: A number is outside its range, settings do not fit each other, or the
-            constants of the adaptive method cost more than ``epsilon``.
+        ConfigurationError: A number is outside its range, settings do not fit each other, the
+            constants of the adaptive method cost more than ``epsilon``, or the ledger has no charge
+            for them.
     """
     for name, value in (
         ("the number of labels", labels),
@@ -155,6 +156,11 @@ def examples_plan(
     mechanism, event = sampled.made(method, candidates)
     token_rho = mechanism.rho if sampled.rate == 1 else None
     whole = None if token_rho is None else rounded_up(Fraction(token_rho) * draws)
+    if in_rho and whole is None:
+        raise ConfigurationError(
+            "a ledger counts zCDP, which has no charge for samples: leave rate out (all examples "
+            "are read once for a text), use method='exponential', or keep the account yourself"
+        )
     cost = epsilon_for(event, budget)
     if priced:
         _check_price(cost, whole if in_rho else None, kept, given=epsilon is not None)

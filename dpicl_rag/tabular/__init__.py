@@ -11,6 +11,7 @@ from dpicl_rag._lazy import importing
 
 if TYPE_CHECKING:
     from dpicl_rag.tabular.aggregates import Aggregates, release_aggregates
+    from dpicl_rag.tabular.fresh_rows import FreshCharge, FreshRows
     from dpicl_rag.tabular.local_privacy import (
         Report,
         bits_from_reports,
@@ -26,6 +27,7 @@ __getattr__, __dir__ = importing(
     __name__,
     {
         "aggregates": "Aggregates release_aggregates",
+        "fresh_rows": "FreshCharge FreshRows",
         "local_privacy": "Report bits_from_reports local_report tables_from_reports",
         "naive_bayes": "NaiveBayes",
         "schema": "Category Label Number Schema",
@@ -37,6 +39,8 @@ __getattr__, __dir__ = importing(
 __all__ = [
     "Aggregates",
     "Category",
+    "FreshCharge",
+    "FreshRows",
     "Label",
     "NaiveBayes",
     "NoisyTables",

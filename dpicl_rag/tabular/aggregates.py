@@ -18,7 +18,6 @@ public and fixed beforehand: a number of rows over the table's size would tell t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
@@ -27,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpicl_rag import _validate
 from dpicl_rag.accounting import Adjacency, zcdp
-from dpicl_rag.accounting.pure_dp import amplified_epsilon
+from dpicl_rag.accounting.pure_dp import epsilon_on_sample
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.laplace import DiscreteLaplace
 from dpicl_rag.mechanisms.randomness import Randomness
@@ -92,7 +91,7 @@ class Aggregates:
 
     def to_json(self) -> dict[str, Any]:
         """All of it for a file; it is public."""
-        return asdict(self)
+        return {**asdict(self), "schema": self.schema.to_json()}
 
     def _row(self, group: Group) -> dict[str, Any]:
         label = self.schema.label
@@ -175,15 +174,7 @@ class AggregatesPlan:
     @property
     def epsilon_of_sample(self) -> float:
         """The cost of the release without the sampling; see the module."""
-        if self.rate == 1:
-            return self.epsilon
-        if self.epsilon > 700:
-            found = self.epsilon - math.log(self.rate)
-        else:
-            found = math.log1p(math.expm1(self.epsilon) / self.rate)
-        while amplified_epsilon(found, self.rate) > self.epsilon:
-            found *= 1 - 1e-15
-        return found
+        return epsilon_on_sample(self.epsilon, self.rate)
 
     @property
     def charge(self) -> Charge:

@@ -1,6 +1,6 @@
 """Local privacy: each person changes the own row by chance, and only that leaves the machine.
 
-Nobody needs to be trusted: the aggregator sees reports and never a row. Two ways:
+Nobody needs to be trusted: the aggregator sees reports and never a row. Three ways:
 
 *One attribute*: a person draws one column, by a public coin, and sends its value together with
 the label by generalised randomised response, with the whole epsilon. The aggregator estimates the
@@ -10,6 +10,10 @@ same tables as in `noisy_tables`.
 each of the d bits is kept with probability ``e^(epsilon/d) / (1 + e^(epsilon/d))``. The aggregator
 estimates the joint distribution of the bits. That multiplies noise by ``(2 p - 1)^-d``; it is here
 to be compared with.
+
+*One-hot*: the same with a bit for each value of a category, as the paper counts them
+(`row_bits`). Two rows differ in at most two bits of a category, and each bit has its share of
+``epsilon`` by that, not by how many bits there are.
 
 **Charge**: the chances of any report under any two rows differ by a factor of ``e^epsilon`` at
 most, whatever other people do. A second report of the same person costs epsilon again.
@@ -33,12 +37,11 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.randomised_response import RandomisedResponse
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.tabular.noisy_tables import NoisyTables
+from dpicl_rag.tabular.row_bits import RowBits
 from dpicl_rag.tabular.schema import Row, Schema
 
-Method = Literal["one-attribute", "bits"]
+Method = Literal["one-attribute", "bits", "one-hot"]
 METHODS: tuple[Method, ...] = get_args(Method)
-
-_MOST_BITS = 20  # of a joint distribution: 2^20 cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +52,10 @@ class Report:
         method: How it was made.
         epsilon: Of this report.
         schema: Digest of the schema.
-        column: The column that was drawn; empty for ``bits``.
-        value: Its value after the change, by name; empty for ``bits``.
-        label: The label after the change; empty for ``bits``.
-        bits: One for each column and then the label, after the change; empty otherwise.
+        column: The column that was drawn, of ``one-attribute``; empty otherwise.
+        value: Its value after the change, by name; empty otherwise.
+        label: The label after the change; empty otherwise.
+        bits: Of the columns and then the label, after the change; empty for ``one-attribute``.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -90,11 +93,13 @@ class Bits:
         schema: Of the rows.
         shares: Of each combination of bits, [2, ..., 2], the label last; 0 or more, of sum 1.
         people: How many reported.
+        one_hot: Whether bits are as the paper counts them.
     """
 
     schema: Schema
     shares: npt.NDArray[np.float64]
     people: int
+    one_hot: bool = False
 
     def rows(self, number: int, randomness: Randomness | None = None) -> list[dict[str, Any]]:
         """Rows drawn from the distribution, as published: from cells rounded up to whole people.
@@ -106,15 +111,20 @@ class Bits:
         coins = randomness or Randomness()
         cells = np.ceil(self.shares * self.people - 1e-9).ravel()
         until = np.cumsum(cells) if cells.any() else np.arange(1.0, len(cells) + 1)
+        layout = RowBits(self.schema, self.one_hot)
         made: list[dict[str, Any]] = []
         for _ in range(number):
             cell = int(np.searchsorted(until, coins.uniform() * until[-1], side="right"))
             bits = [int(bit) for bit in np.unravel_index(cell, self.shares.shape)]
-            columns = zip(self.schema.columns, bits[:-1], strict=True)
-            places = [column.of_bit(bit) for column, bit in columns]
-            answer = {self.schema.label.name: self.schema.label.values[bits[-1]]}
-            made.append({**self.schema.decode(places), **answer})
+            made.append(row_of_bits(bits, layout))
         return made
+
+
+def row_of_bits(bits: Sequence[int], layout: RowBits) -> dict[str, Any]:
+    """The row that bits stand for, with its label."""
+    label = layout.schema.label
+    answer = {label.name: label.values[bits[-1]]}
+    return {**layout.schema.decode(layout.places(bits[:-1])), **answer}
 
 
 def local_report(
@@ -142,10 +152,10 @@ def local_report(
     encoded = schema.encode(row)
     answers = len(schema.label.values)
     label = coins.below(answers) if encoded.label is None else encoded.label
-    if _known(method) == "bits":
-        own = [*map(_bit, zip(schema.columns, encoded.places, strict=True)), label]
-        response = RandomisedResponse(2, exact / _bits_of(schema))
-        sent = tuple(response.draw(bit, coins) for bit in own)
+    if _known(method) != "one-attribute":
+        layout = RowBits(schema, method == "one-hot")
+        response = RandomisedResponse(2, layout.share(exact))
+        sent = tuple(response.draw(bit, coins) for bit in layout.of(encoded, label))
         return Report(method, float(epsilon), schema.digest, bits=sent)
     at = coins.below(len(schema.columns))
     column = schema.columns[at]
@@ -188,8 +198,10 @@ def tables_from_reports(reports: Iterable[Report], schema: Schema, epsilon: floa
     return NoisyTables(schema, tuple(tables), float(epsilon), 0.0, zcdp(epsilon))
 
 
-def bits_from_reports(reports: Iterable[Report], schema: Schema, epsilon: float) -> Bits:
-    """The joint distribution estimated from reports of ``bits``, as LDP-TabICL does it.
+def bits_from_reports(
+    reports: Iterable[Report], schema: Schema, epsilon: float, method: Method = "bits"
+) -> Bits:
+    """The joint distribution estimated from reports of bits, as LDP-TabICL does it.
 
     The shares of the reports are multiplied by the Kronecker power of the inverse of one bit's
     2 x 2 matrix; what is below 0 becomes 0, and the rest is rescaled.
@@ -198,41 +210,29 @@ def bits_from_reports(reports: Iterable[Report], schema: Schema, epsilon: float)
         reports: One of each person.
         schema: As in the reports.
         epsilon: As in the reports.
+        method: As in the reports: ``bits`` or ``one-hot``.
 
     Raises:
         ConfigurationError: A report is of another kind; says which one.
     """
-    bits = _bits_of(schema)
+    layout = RowBits(schema, _known(method) == "one-hot")
+    bits = layout.number
     counted = np.zeros((2,) * bits)
     people = 0
     for people, one in enumerate(reports, start=1):
-        _check(one, people, schema, epsilon, "bits")
+        _check(one, people, schema, epsilon, method)
         if len(one.bits) != bits or not set(one.bits) <= {0, 1}:
             raise ConfigurationError(f"report {people}: give {bits} bits")
         counted[one.bits] += 1
-    response = RandomisedResponse(2, Fraction(epsilon) / bits)
+    response = RandomisedResponse(2, layout.share(epsilon))
     kept, other = response.kept, response.other
     inverse = np.array([[kept, -other], [-other, kept]]) / (kept - other)
     for axis in range(bits):
         counted = np.moveaxis(np.tensordot(inverse, counted, axes=(1, axis)), 0, axis)
     clipped = np.maximum(counted, 0)
     total = clipped.sum()
-    return Bits(schema, clipped / total if total else np.full_like(clipped, 0.5**bits), people)
-
-
-def _bit(pair: tuple[Any, int]) -> int:
-    column, place = pair
-    return int(column.bit(place))
-
-
-def _bits_of(schema: Schema) -> int:
-    bits = len(schema.columns) + 1
-    if len(schema.label.values) != 2 or bits > _MOST_BITS:
-        raise ConfigurationError(
-            f"bits are for labels of two answers and at most {_MOST_BITS - 1} columns; "
-            "use one-attribute"
-        )
-    return bits
+    shares = clipped / total if total else np.full_like(clipped, 0.5**bits)
+    return Bits(schema, shares, people, layout.one_hot)
 
 
 def _known(method: str) -> str:

@@ -77,7 +77,7 @@ class NoisyTables:
 
     def to_json(self) -> dict[str, Any]:
         """All of it for a file; it is public."""
-        return asdict(self)
+        return {**asdict(self), "schema": self.schema.to_json()}
 
 
 def release_tables(
@@ -148,7 +148,7 @@ def read_tables(found: Mapping[str, Any], schema: Schema) -> NoisyTables:
     wanted = [(len(schema.label.values), column.size) for column in schema.columns]
     counts = _frozen(found["counts"])
     shapes = [np.array(table).shape for table in counts]
-    same = json.loads(json.dumps(asdict(schema))) == found["schema"]
+    same = json.loads(json.dumps(schema.to_json())) == found["schema"]
     if shapes != wanted or not same:
         raise ConfigurationError("the tables are of another schema")
     return NoisyTables(schema, counts, found["epsilon"], found["delta"], found["rho"])

@@ -18,7 +18,10 @@ _FILE = "release.json"
 
 
 def kept_release(
-    folder: Path, settings: Mapping[str, Any], draw: Callable[[], dict[str, Any]]
+    folder: Path,
+    settings: Mapping[str, Any],
+    draw: Callable[[], dict[str, Any]],
+    check: Callable[[], object] = lambda: None,
 ) -> dict[str, Any]:
     """The release of a folder; drawn now if there is none.
 
@@ -26,12 +29,15 @@ def kept_release(
         folder: Where it is kept. All of it is public.
         settings: What the release depends on, as JSON has it.
         draw: Pays and draws what JSON can hold.
+        check: Refuses what can be refused before anything is drawn; then no folder is made.
 
     Raises:
         ConfigurationError: The folder holds a release of other settings or a damaged one, or
             another process is at it.
     """
     file = folder / _FILE
+    if not file.exists():
+        check()
     with alone_in(folder, "another release is under way there"):
         if not file.exists():
             made = {"settings": dict(settings), "release": draw()}

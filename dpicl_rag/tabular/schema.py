@@ -136,6 +136,8 @@ class Category:
         values: The public list; what is not in it is ``other``.
         aliases: Other spellings, and values that count as one; from what the rows have to the list.
         shown: Words for a value in a prompt, where they differ.
+        ones: Values whose bit is 1, ``other`` perhaps among them; all but the first one unless
+            given. A bit groups rows, and is what a local report of bits sends.
         kind: ``category``.
     """
 
@@ -145,6 +147,7 @@ class Category:
     values: tuple[str, ...]
     aliases: Mapping[str, str] = field(default_factory=dict)
     shown: Mapping[str, str] = field(default_factory=dict)
+    ones: tuple[str, ...] = ()
     kind: Literal["category"] = "category"
 
     def __post_init__(self) -> None:
@@ -154,6 +157,8 @@ class Category:
             raise ConfigurationError(
                 f"column {self.name!r}: words are given for {min(unknown)!r}, which is not listed"
             )
+        if self.ones:
+            _check_ones(self.name, self.names, self.ones)
 
     @property
     def size(self) -> int:
@@ -175,12 +180,12 @@ class Category:
         return self.names[place]
 
     def bit(self, place: int) -> int:
-        """0 for the first value of the list, 1 for all others."""
-        return int(place > 0)
+        """1 for the values of ``ones``, or for all but the first one of the list."""
+        return int(self.names[place] in self.ones if self.ones else place > 0)
 
     def of_bit(self, bit: int) -> int:
-        """The value that stands for a bit: the first one of the list, or the second."""
-        return min(bit, self.size - 1)
+        """The value that stands for a bit: the first one of the list that has it."""
+        return next((at for at in range(self.size) if self.bit(at) == bit), 0)
 
     def words(self, value: object) -> str:
         """A value in words; one that is not listed is ``other``, whatever it says."""
@@ -271,8 +276,16 @@ class Schema:
     @cached_property
     def digest(self) -> str:
         """A digest that distinguishes schemas."""
-        text = json.dumps(asdict(self), sort_keys=True)
+        text = json.dumps(self.to_json(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it for a file; what a column leaves to the default of ``ones`` is left out."""
+        found = asdict(self)
+        for column in found["columns"]:
+            if not column.get("ones", True):
+                del column["ones"]  # so that what was kept before there was one is still read
+        return found
 
     def column(self, name: str) -> Column:
         """A column by name.
@@ -323,7 +336,7 @@ class Schema:
 
 def _validated(source: str | Path, found: dict[str, Any]) -> Schema:
     for column in (*_tables(found["columns"]), *_tables([found.get("label")])):
-        for key in ("low", "high", "cuts", "values", "typical"):
+        for key in ("low", "high", "cuts", "values", "typical", "ones"):
             if isinstance(column.get(key), str):
                 name = column.get("name", "?")
                 raise ConfigurationError(f"{source}: column {name!r}, {key}: {_INFERRED}")
@@ -356,6 +369,15 @@ def _check_list(name: str, values: object, aliases: Mapping[str, str]) -> None:
     if wrong is not None:
         raise ConfigurationError(
             f"column {name!r}: an alias leads to {wrong!r}, which is not listed"
+        )
+
+
+def _check_ones(name: str, names: Sequence[str], ones: object) -> None:
+    listed = isinstance(ones, tuple) and len(set(ones)) == len(ones) and set(ones) < set(names)
+    if not listed:
+        raise ConfigurationError(
+            f"column {name!r}: ones are some of its values, each once, and not all of them; there "
+            f"are {', '.join(names)}"
         )
 
 

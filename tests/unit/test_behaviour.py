@@ -214,13 +214,13 @@ def corpus_of_records() -> list[object]:
 def tables(delta: float) -> object:
     """Noisy tables of private rows."""
     coins = SeededRandomness(3)
-    return asdict(release_tables(EVERY_ROW, SCHEMA, 1.0, delta=delta, randomness=coins))
+    return release_tables(EVERY_ROW, SCHEMA, 1.0, delta=delta, randomness=coins).to_json()
 
 
 def aggregates(rate: float) -> object:
     """An average row for each group."""
     coins = SeededRandomness(3)
-    return asdict(release_aggregates(EVERY_ROW, SCHEMA, 1.0, rate=rate, randomness=coins))
+    return release_aggregates(EVERY_ROW, SCHEMA, 1.0, rate=rate, randomness=coins).to_json()
 
 
 def cases() -> dict[str, tuple[object, dict[str, object]]]:

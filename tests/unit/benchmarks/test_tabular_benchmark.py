@@ -6,6 +6,7 @@ import sys
 import numpy as np
 
 from benchmarks import tabular
+from dpicl_rag.research import private_baselines
 from dpicl_rag.research.table_tasks import TableTask
 from tests.support.private_rows import BASE, SCHEMA
 
@@ -14,8 +15,8 @@ TASK = TableTask("people", SCHEMA, BASE[:3] * 10, BASE[:3])
 
 def test_peers_get_numbers_within_public_bounds():
     odd = TableTask("odd", SCHEMA, [{"age": 1e9, "job": "spy", "rich": "1"}], BASE[:3])
-    codes, _ = tabular.matrices(odd, one_hot=False)
-    units, queries = tabular.matrices(odd, one_hot=True)
+    codes, _ = private_baselines.matrices(odd, one_hot=False)
+    units, queries = private_baselines.matrices(odd, one_hot=True)
     assert codes.tolist() == [[1.0, 2.0, 0.0]]
     assert units.tolist() == [[1.0, 0.0, 0.0, 1.0, 0.0]]
     norm = np.sqrt(len(SCHEMA.columns))
@@ -36,3 +37,12 @@ def test_it_runs_without_peers(monkeypatch, capsys):
     ]
     assert lines[0]["percent"] == 100.0
     assert "deviation" in lines[2]
+
+
+def test_it_prints_what_published_settings_cost(monkeypatch, capsys):
+    monkeypatch.setattr(tabular, "load_tables", lambda names: None)  # reads nothing
+    monkeypatch.setattr(sys, "argv", ["tabular", "--published"])
+    tabular.main()
+    said = capsys.readouterr().out
+    assert said.count("## ") == 4
+    assert "| car | 12 | 9 |" in said

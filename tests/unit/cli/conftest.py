@@ -29,8 +29,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_model) -> Path:
 def cli():
     """Run a command; ``.output`` is stdout and stderr together."""
 
-    def run(*words: str, input: str | None = None):
-        return CliRunner().invoke(app, list(words), input=input)
+    def run(*words: str, input: str | None = None, env: dict[str, str] | None = None):
+        return CliRunner().invoke(app, list(words), input=input, env=env)
 
     return run
 

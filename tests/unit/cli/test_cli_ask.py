@@ -533,3 +533,19 @@ def test_a_question_opens_its_corpus_once(cli, mail, endless, monkeypatch):
     result = cli("ask", "What is the code?", "--corpus", mail, "--max-tokens", "2", *PLAIN)
     assert result.exit_code == 0
     assert len(opened) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((" ", "--corpus", "mail"), "the question is empty"),
+        (("What?", "--corpus", "mail", "--public", "absent"), "no corpus named 'absent'"),
+        (("What?", "--corpus", "mail", "--public", "mail"), "private"),
+        (("What?", "--corpus", "mail", "--max-tokens", "0"), "max_tokens"),
+    ],
+)
+def test_a_plan_refuses_what_the_answer_refuses(cli, mail, words, said):
+    for way in ((), ("--plan",)):
+        refused = cli("ask", *words, *way)
+        assert refused.exit_code == 1, refused.output
+        assert said in refused.stderr

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from typing import get_args
 
 import pytest
 
+from dpicl_rag.configuration import ImageMethodName, MethodName
 from dpicl_rag.research import vision_prototype
 from tests.support.images import ColourNetwork, an_image, unreadable
 
@@ -94,3 +96,12 @@ def test_a_model_is_always_named(cli, photos, home):
     refused = cli("classify-image", *given)
     assert (refused.exit_code, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
     assert "give --model, the folder or Hugging Face id" in refused.stderr
+
+
+@pytest.mark.parametrize("method", get_args(MethodName))
+def test_help_lists_the_methods_that_it_takes(classify, cli, method):
+    listed = method in get_args(ImageMethodName)
+    result = classify("--method", method, "--no-ledger")
+    assert (result.exit_code == 0) == listed, result.output
+    shown = "".join(cli("classify-image", "--help", env={"COLUMNS": "400"}).stdout.split())
+    assert (f"|{method}|" in shown or f"<{method}|" in shown or f"|{method}>" in shown) == listed

@@ -290,3 +290,14 @@ def test_the_device_that_embeds_is_chosen(cli, rows, monkeypatch):
     monkeypatch.setattr(data_folder, "load_embedder", remember)
     assert cli("ingest", str(rows), "--corpus", "facts", "--device", "cpu").exit_code == 0
     assert devices == ["cpu"]
+
+
+@pytest.mark.parametrize("content", ["", "\n", "text,label\n"], ids=["empty", "blank", "header"])
+def test_an_empty_table_is_told_of_before_a_corpus_is_made(cli, home, content):
+    (home / "empty.csv").write_text(content)
+    result = cli("ingest", str(home / "empty.csv"), "--corpus", "empty", "--yes")
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert "a table names its columns in its first row" in result.stderr
+    (home / "note.txt").write_text("A note.")
+    both = (str(home / "empty.csv"), str(home / "note.txt"))
+    assert cli("ingest", *both, "--corpus", "both", "--yes").exit_code == 0

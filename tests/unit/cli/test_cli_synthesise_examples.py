@@ -123,3 +123,35 @@ def test_constants_that_are_refused_are_one_line(cli, home, table, words, said):
     assert result.exit_code == 1
     assert said in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--labels", "x,,y"), "public list of names"),
+        (("--labels", ""), "public list of names"),
+        (("--labels", "x,y,x"), "stands twice"),
+        (("--method", "adaptive"), "public rate"),
+        (("--rate", "2"), "at most 1"),
+        (("--method", "few-shot", "--rate", "0.5", "--corpus", "mail"), "no charge for samples"),
+    ],
+)
+def test_a_plan_refuses_what_the_run_refuses(cli, home, table, words, said):
+    given = ("synthesise", "examples", str(table), *BASE, *words)
+    told = [cli(*given, *way) for way in (("--plan",), ("--out", str(home / "run")))]
+    assert [one.exit_code for one in told] == [1, 1]
+    assert told[0].stderr == told[1].stderr
+    assert said in told[0].stderr
+    assert not (home / "run").exists()
+
+
+@pytest.mark.parametrize("content", ["", "\n\n", None], ids=["empty", "blank", "missing"])
+def test_an_empty_or_missing_table_is_told_of_in_one_line(cli, home, table, content):
+    path = home / "other.csv"
+    if content is not None:
+        path.write_text(content)
+    result = cli("synthesise", "examples", str(path), *BASE, "--out", str(home / "run"))
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    said = "does not exist" if content is None else "a row that names the columns: text,label"
+    assert said in result.stderr
+    assert not (home / "run").exists()

@@ -102,7 +102,7 @@ def test_a_sample_shows_both_epsilons(cli, home, people, schema):
     assert len(json.loads(grouped.stdout)["rows"]) == 8
 
 
-@pytest.mark.parametrize("method", ["one-attribute", "bits"])
+@pytest.mark.parametrize("method", ["one-attribute", "bits", "one-hot"])
 def test_a_report_is_all_that_leaves(cli, home, schema, secret, method):
     row = {"age": 44, "job": secret, "rich": "1", "name": secret}
     base = ("--schema", schema, "--epsilon", "2", "--method", method)
@@ -253,3 +253,81 @@ def test_evaluate_tabular_takes_one_s_own_rows(cli, home, schema, people):
     assert {line["task"] for line in found["lines"]} == {"schema"}
     assert "needs --schema, --train and --test" in cli("evaluate", "tabular", *own[:4]).stderr
     assert cli(*words, "--k", "0").exit_code == 2
+
+
+@pytest.mark.parametrize("kind", ["tables", "aggregates"])
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("absent.csv", None, "does not exist"),
+        ("absent.jsonl", None, "does not exist"),
+        ("empty.csv", "", "a row that names the columns: age,job,rich"),
+        ("blank.csv", "\n\n", "a row that names the columns: age,job,rich"),
+        ("other.csv", "a,b\n1,2\n", "no column 'age'"),
+    ],
+)
+def test_a_table_that_is_refused_leaves_no_folder(cli, home, schema, kind, name, content, said):
+    if content is not None:
+        (home / name).write_text(content)
+    words = ("tabular", kind, str(home / name), "--schema", schema, "--epsilon", "1")
+    result = cli(*words, "--out", str(home / "runs" / "release"))
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert said in result.stderr
+    assert not (home / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    "words", [("--row", "absent.json"), ("--row", "{}", "--epsilon", "0")], ids=["row", "epsilon"]
+)
+def test_a_report_that_is_refused_leaves_no_folder(cli, home, schema, words):
+    result = cli(
+        "tabular", "local", "--schema", schema, "--epsilon", "1", "--out", str(home / "own"), *words
+    )
+    assert result.exit_code == 1
+    assert not (home / "own").exists()
+
+
+def test_a_row_on_stdin_is_read_once(cli, home, schema):
+    words = ("tabular", "local", "--schema", schema, "--epsilon", "1", "--out", str(home / "own"))
+    result = cli(*words, "--row", "-", input='{"age": 44, "job": "clerk", "rich": "1"}')
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize("kind", ["tables", "aggregates"])
+def test_a_plan_refuses_a_unit_without_a_name(cli, home, people, schema, kind):
+    words = ("tabular", kind, people, "--schema", schema, "--epsilon", "1", "--unit", "")
+    told = [cli(*words, *way) for way in (("--plan",), ("--out", str(home / "release")))]
+    assert [one.exit_code for one in told] == [1, 1]
+    assert "--unit names a column" in told[0].stderr
+    assert told[0].stderr == told[1].stderr
+
+
+def test_evaluate_tabular_has_the_paper_s_own_where_it_is_asked_for(cli, home, schema, people):
+    own = ("--schema", schema, "--train", people, "--test", people)
+    few = ("--seeds", "2", "--queries", "2", "--k", "2", "--epsilon", "1")
+    words = ("evaluate", "tabular", *own, *few, "--out", str(home / "run"))
+    result = cli(*words, "--fresh", "--rate", "0.5", "--t-tests", "--json")
+    assert result.exit_code == 0, result.output
+    methods = [line["arm"]["method"] for line in json.loads(result.stdout)["lines"]]
+    assert {"local bits, fresh", "aggregates, rate 0.5"} <= set(methods)
+    assert "| 1 | 2 | 0.5 |" in (home / "run" / "sizes.md").read_text()
+    assert "Welch, 2 seeds" in (home / "run" / "t-tests.md").read_text()
+    assert "other settings (rates, fresh)" in cli(*words).stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--rate", "published"), "packaged tasks"),
+        (("--groups", "published"), "packaged tasks"),
+        (("--rate", "2"), "above 0 and below 1"),
+        (("--peers",), "pip install diffprivlib"),
+    ],
+)
+def test_what_the_paper_has_not_is_refused(cli, home, schema, people, monkeypatch, words, said):
+    monkeypatch.setattr("dpicl_rag.research.private_baselines.find_spec", lambda _: None)
+    own = ("--schema", schema, "--train", people, "--test", people, "--out", str(home / "run"))
+    result = cli("evaluate", "tabular", *own, *words)
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert said in result.stderr
+    assert not (home / "run").exists()

@@ -9,12 +9,9 @@ import pytest
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.research import table_labels
 from dpicl_rag.research.logistic_regression import logistic_regression
-from dpicl_rag.research.table_labels import (
-    Arm,
-    Settings,
-    arms,
-    read_report,
-)
+from dpicl_rag.research.table_arms import Arm, Settings, arms
+from dpicl_rag.research.table_labels import read_report
+from dpicl_rag.research.table_releases import group_by
 from dpicl_rag.research.table_tasks import TableTask, load_tables, table_task
 from tests.support.private_rows import BASE, SCHEMA
 from tests.support.tiny_model import build_tiny_model
@@ -112,7 +109,7 @@ def test_a_killed_run_goes_on_and_more_seeds_and_tasks_add_to_it(run, tmp_path, 
     assert (tmp_path / "run" / "shots.jsonl").read_text().startswith(kept)
     assert {line.task for line in lines} == {"people", "others"} == set(settings["tasks"])
     assert {line.seeds for line in lines} == {2}
-    monkeypatch.setattr(table_labels, "_released", lambda *_: pytest.fail("again"))
+    monkeypatch.setattr(table_labels, "released", lambda *_: pytest.fail("again"))
     assert run(tasks=(TASK,)).lines == lines
 
 
@@ -125,11 +122,11 @@ def test_other_settings_in_the_folder_are_refused(run):
 
 
 def test_groups_are_halved_by_public_names():
-    assert table_labels._group_by(SCHEMA, 1) == ()
-    assert table_labels._group_by(SCHEMA, 2) == ("rich",)
-    assert table_labels._group_by(SCHEMA, 4) == ("rich", "job")
+    assert group_by(SCHEMA, 1) == ()
+    assert group_by(SCHEMA, 2) == ("rich",)
+    assert group_by(SCHEMA, 4) == ("rich", "job")
     with pytest.raises(ConfigurationError, match="2 columns in group_by"):
-        table_labels._group_by(SCHEMA, 8)
+        group_by(SCHEMA, 8)
     with pytest.raises(ConfigurationError, match="powers of two"):
         arms([1.0], [3])
 

@@ -37,7 +37,7 @@ def test_the_commands_and_their_options_exist():
     root = get_command(app)
     lines = [line.split("  #")[0] for block in blocks("") for line in block.splitlines()]
     found = [line.split() for line in lines if line.startswith("dpicl-rag ")]
-    assert len(found) == 10
+    assert len(found) == 11
     for words in found:
         command = root.commands[words[1]].commands[words[2]]
         options = {name for option in command.params for name in option.opts}

@@ -18,6 +18,7 @@ from dpicl_rag.tabular.local_privacy import (
     local_report,
     tables_from_reports,
 )
+from dpicl_rag.tabular.row_bits import RowBits
 from dpicl_rag.tabular.schema import Category, Label, Number, Schema
 from tests.support.private_rows import BASE, EVERY_ROW, SCHEMA
 from tests.support.scored_units import distribution
@@ -69,7 +70,39 @@ def test_chances_add_up(method, monkeypatch):
     assert math.fsum(chances(BASE[3], 1.0, method, monkeypatch).values()) == pytest.approx(1)
 
 
+PRICES = Schema(
+    (Category("price", ("low", "med", "high")), Category("doors", ("2", "3"))),
+    Label("ok", ("No", "Yes")),
+)
+PRICED = [
+    {"price": price, "doors": doors, "ok": ok}
+    for price, doors, ok in product(("low", "high", "?"), ("2", "3"), ("No", "Yes"))
+]
+
+
+def priced(row, _schema, epsilon, **given):
+    return local_report(row, PRICES, epsilon, **given)
+
+
+def test_one_hot_bits_cost_epsilon_and_no_less(monkeypatch):
+    assert loss(3.0, "one-hot", monkeypatch, PRICED, priced) == pytest.approx(3.0, rel=1e-9)
+
+
+def test_the_paper_s_share_of_one_hot_bits_costs_less_than_it_claims(monkeypatch):
+    layout = RowBits(PRICES, one_hot=True)
+    assert (layout.number, layout.flips) == (5, 4)
+    monkeypatch.setattr(RowBits, "share", RowBits.published_share)
+    found = loss(3.0, "one-hot", monkeypatch, PRICED, priced)
+    assert found == pytest.approx(float(layout.true_epsilon(3.0)), rel=1e-9) == pytest.approx(2.4)
+
+
 # Planted faults.
+
+
+def test_a_share_for_each_column_of_one_hot_bits_is_found(monkeypatch):
+    monkeypatch.setattr(RowBits, "flips", property(lambda bits: len(bits.schema.columns) + 1))
+    found = loss(3.0, "one-hot", monkeypatch, PRICED, priced)
+    assert found == pytest.approx(4.0)  # where 3 is charged
 
 
 def test_a_column_charged_once_that_changes_two_bits_is_found(monkeypatch):
@@ -92,7 +125,7 @@ def test_a_column_charged_once_that_changes_two_bits_is_found(monkeypatch):
 
 
 def test_every_bit_at_the_whole_epsilon_is_found(monkeypatch):
-    monkeypatch.setattr(local_privacy, "_bits_of", lambda _: 1)
+    monkeypatch.setattr(RowBits, "flips", 1)
     assert loss(1.0, "bits", monkeypatch, DIFFERENT) > 3.9
 
 
@@ -190,7 +223,7 @@ def test_reports_of_another_kind_are_refused(change, said):
 def test_settings_are_checked():
     with pytest.raises(ConfigurationError, match="epsilon"):
         local_report(BASE[0], SCHEMA, 0.0)
-    with pytest.raises(ConfigurationError, match="one-attribute, bits"):
+    with pytest.raises(ConfigurationError, match="one-attribute, bits, one-hot"):
         local_report(BASE[0], SCHEMA, 1.0, method="laplace")
     wide = Schema(tuple(Number(f"n{at}", 0, 2, (1,)) for at in range(20)), SCHEMA.label)
     with pytest.raises(ConfigurationError, match="at most 19 columns"):
