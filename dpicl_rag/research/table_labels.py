@@ -215,8 +215,7 @@ class _Asker:
         self._scorer = Scorer(model, Task(task.name, template, labels, (), ()), longest)
         self._schema = task.schema
         self._items, self._subsets = _items_of(shots)
-        for subset in self._subsets.values():
-            self._scorer.check(self._items, [subset])
+        self._scorer.check(self._items, self._subsets.values())
         self._any = Item("", labels[0], labels[0])
 
     def scores(self, row: Row | None) -> dict[str, list[float]]:
@@ -228,8 +227,7 @@ class _Asker:
     ) -> dict[str, list[float]]:
         """The same for demonstrations of this row alone."""
         items, subsets = _items_of(shots)
-        for subset in subsets.values():
-            self._scorer.check([items[at] for at in subset])
+        self._scorer.check(items, subsets.values())
         return self._scored(items, subsets, row)
 
     def _scored(
