@@ -209,7 +209,7 @@ class PrivateContextLLM(NoOrdinaryModel):
         reader = copying(self.model, config.copy_bias, public=bool(informed))
         proposal, sought = None, question
         if informed and not fresh and config.unsupported != "ignore":
-            proposal, sought = proposal_for(asked, memory, reader, informed)
+            proposal, sought = proposal_for(asked, memory, reader, informed, known)
         booked, proposed = self._ledger is not None, proposal is not None
         retriever = priced_search(config, retriever, booked=booked, proposed=proposed)
         opening, price = self._opening(retriever), retriever.rho(config.adjacency)

@@ -9,7 +9,7 @@ to what the model says alone. Each vote is a function of the expert's own unit a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from functools import partial
 
 import torch
@@ -125,11 +125,30 @@ def ballots_of(question: Question, passages: Sequence[Sequence[str]]) -> Ballots
     return Ballots(tokenizer, text, passages, form, bare.log_prob, config.stop)
 
 
+def heard(
+    rows: SpeakingRows, ballots: Ballots, ways: Sequence[Sequence[int]], most: int
+) -> Iterator[Sequence[Ballot | None]]:
+    """The votes after each way to ask; who has one by then is not asked again. Private.
+
+    Args:
+        rows: The public row and the experts; they stand where they stood, afterwards.
+        ballots: Reads what they say.
+        ways: Tokens between a document and what its expert says.
+        most: Tokens that each says at most.
+    """
+    votes: list[Ballot | None] = [None] * len(ballots.asked)
+    for before in ways:
+        silent = [one and vote is None for one, vote in zip(ballots.asked, votes, strict=True)]
+        others = ballots.votes(before, rows.continue_each(before, most, silent))
+        votes = [vote or other for vote, other in zip(votes, others, strict=True)]
+        yield votes
+
+
 def naming(
     rows: SpeakingRows,
     *,
     key: str,
-    before: Sequence[int],
+    ways: Sequence[Sequence[int]],
     most: int,
     ballots: Callable[[], Ballots],
 ) -> torch.Tensor:
@@ -138,12 +157,11 @@ def naming(
     Args:
         rows: The public row and the experts; they stand where they stood, afterwards.
         key: The names and numbers.
-        before: Tokens between a document and what its expert says.
+        ways: See `heard`.
         most: Tokens that each says at most.
         ballots: Reads what they say.
     """
-    made = ballots()
-    votes = made.votes(before, rows.continue_each(before, most, made.asked))
+    *_, votes = heard(rows, ballots(), ways, most)
     named = [vote is not None and vote.short == key for vote in votes]
     return torch.tensor(named, dtype=torch.bool)  # of no experts, too
 
@@ -160,12 +178,13 @@ def naming_of(
     """
     if proposal is None or proposal.named is None:
         return None
+    asked = question.worded(proposal.question)
     return partial(
         naming,
         key=proposal.named,
-        before=proposal.suffix,
+        ways=[one.suffix for one in asked.hearings],
         most=question.config.max_tokens,
-        ballots=partial(ballots_of, question.worded(proposal.question), passages),
+        ballots=partial(ballots_of, asked, passages),
     )
 
 

@@ -10,6 +10,9 @@ gives an answer that was released before, to the question or to a part of it tha
 documents are asked what they were asked then. If that was names and numbers alone, which are
 unlikely to experts that say sentences, each says its sentence by itself, and those that name the
 same are counted.
+
+Where it makes an answer up, what the nearest answer names is put to the experts so, with the
+question that is asked now: that costs a count of support, which is less than to find it anew.
 """
 
 from __future__ import annotations
@@ -57,6 +60,7 @@ def proposal_for(
     memory: AnswerMemory | None,
     informed_model: LanguageModel,
     informed: Input,
+    known: Sequence[str],
 ) -> tuple[Proposal | None, str]:
     """What is proposed to the documents, if anything is, and the words to search with. Public.
 
@@ -64,7 +68,8 @@ def proposal_for(
         question: What is asked.
         memory: Of what was released before, if there is one.
         informed_model: The question's model, as it reads public knowledge.
-        informed: The knowledge.
+        informed: The knowledge, as it reads it.
+        known: Its texts.
     """
     text = question.text
     proposal = propose(question, informed_model, informed)
@@ -79,6 +84,8 @@ def proposal_for(
         shorter = propose(brief, informed_model, informed)
         if shorter and (found := as_before(brief, shorter, nearest, question.allowance)):
             return found, f"{text} {found.question}"
+    if proposal is None or not _stands_in(proposal, question, known):
+        proposal = named_before(question, nearest) or proposal
     return proposal, f"{text} {nearest[0].question}" if proposal else text
 
 
@@ -109,7 +116,7 @@ def as_before(
         allowance: Tokens that an expert reads of its unit, for the question that was asked.
     """
     for entry in nearest:
-        released = entry.answer.removeprefix(question.template.answer_prefix).strip()
+        released = _released(entry, question)
         if not _says_the_same(proposal, released, question, entry.question):
             continue
         earlier = question.worded(entry.question)
@@ -118,6 +125,43 @@ def as_before(
         if found is not None:
             return replace(found, counted=not entry.drawn)
     return None
+
+
+def named_before(question: Question, nearest: Sequence[Entry]) -> Proposal | None:
+    """Names and numbers of the nearest answer that has some, for experts to name now. Public.
+
+    Args:
+        question: What is asked.
+        nearest: What was released before, the nearest question first.
+    """
+    model, prompt = question.model, question.prompt
+    for entry in nearest:
+        released = _released(entry, question)
+        ballot = ballot_for(released, question.text, question.form)
+        if ballot is None or not ballot.named:
+            continue
+        if ballot.short != ballot.sentence or _names_alone(released):
+            text = f"{prompt.lead}{ballot.short}."
+            tokens = (*model.tokenizer.encode(text), *sorted(model.tokenizer.stop_tokens)[:1])
+            if len(tokens) <= question.config.max_tokens:
+                now, counted = question.text, not entry.drawn
+                return Proposal(tokens, (), prompt.suffix, now, ballot.short, counted)
+    return None
+
+
+def _released(entry: Entry, question: Question) -> str:
+    return entry.answer.removeprefix(question.template.answer_prefix).strip()
+
+
+def _names_alone(released: str) -> bool:
+    return FUNCTION_WORDS.isdisjoint(released.casefold().split())
+
+
+def _stands_in(proposal: Proposal, question: Question, known: Sequence[str]) -> bool:
+    """Whether public knowledge has the words of a proposal that are not the question's."""
+    tokenizer = question.model.tokenizer
+    said = tokenizer.decode([t for t in proposal.tokens if t not in tokenizer.stop_tokens])
+    return content_words(said) - content_words(question.text) <= content_words("\n".join(known))
 
 
 def _says_the_same(proposal: Proposal, released: str, question: Question, earlier: str) -> bool:
@@ -131,7 +175,7 @@ def _says_the_same(proposal: Proposal, released: str, question: Question, earlie
 
 def _released_then(released: str, question: Question) -> Proposal | None:
     model, prompt, ballot = question.model, question.prompt, None
-    if FUNCTION_WORDS.isdisjoint(released.casefold().split()):
+    if _names_alone(released):
         ballot = ballot_for(released, question.text, question.form)
     named, ends = None if ballot is None else ballot.short, sorted(model.tokenizer.stop_tokens)[:1]
     tokens = (*model.tokenizer.encode(f"{prompt.lead}{released}"), *ends)

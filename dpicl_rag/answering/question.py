@@ -8,6 +8,7 @@ from functools import cached_property
 from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.knowledge.asking_part import asking_part
 from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.prompts import Prompt, PromptTemplate
 
@@ -47,6 +48,12 @@ class Question:
         """Tokens that an expert reads of its unit."""
         config = self.config
         return self.prompt.allowance(self.model, config.unit_tokens, config.max_tokens)
+
+    @property
+    def hearings(self) -> tuple[Prompt, ...]:
+        """How experts hear it: the part that asks, and then the whole where it says more."""
+        brief = asking_part(self.text)
+        return (self.prompt,) if brief == self.text else (self.worded(brief).prompt, self.prompt)
 
     def worded(self, text: str) -> Question:
         """The same in other words."""

@@ -14,14 +14,13 @@ from functools import partial
 import torch
 
 from dpicl_rag.answering.ballot import Ballot
-from dpicl_rag.answering.ballots import Ballots
+from dpicl_rag.answering.ballots import Ballots, heard
 from dpicl_rag.answering.experts import Gathered
 from dpicl_rag.answering.ladder import Ladder
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.privacy_filters import AnswerFilter
 from dpicl_rag.answering.question import Question
 from dpicl_rag.answering.shown_form import shown_form
-from dpicl_rag.knowledge.asking_part import asking_part
 from dpicl_rag.language_models.base import SpeakingRows
 from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.mechanisms.agreement import Agreed, Agreement
@@ -45,13 +44,12 @@ def whole_answer(
     if not plan.ladder or not gathered.thresholds:
         return None
     config, text = question.config, question.text
-    brief = asking_part(text)
     return WholeAnswer(
         plan.ladder,
         gathered.spend,
         randomness,
         show=partial(shown_form, question=text, begins=not question.template.answer_prefix),
-        brief=None if brief == text else question.worded(brief).prompt,
+        hearings=question.hearings,
         sentences=config.sentences,
         most=config.max_tokens,
         # Of experts that cannot carry a word, what is drawn would be refused.
@@ -68,8 +66,7 @@ class WholeAnswer:
         spend: Pays for them, and says which experts can.
         randomness: Where their noise comes from.
         show: The text of a released form.
-        brief: The prompt of a question's part that asks, where it says more; see `asking_part`.
-            Experts hear it first, and the whole question where they have no vote by that.
+        hearings: How experts hear the question, see `Question.hearings`.
         sentences: Most sentences.
         most: Tokens of the answer at most, and so of what each expert says. Public.
         alone: Whether no token is drawn where experts do not agree.
@@ -86,7 +83,7 @@ class WholeAnswer:
         randomness: Randomness,
         *,
         show: Callable[[str], str],
-        brief: Prompt | None,
+        hearings: Sequence[Prompt],
         sentences: int,
         most: int,
         alone: bool,
@@ -97,7 +94,7 @@ class WholeAnswer:
         self._spend = spend
         self._randomness = randomness
         self._show = show
-        self._brief = brief
+        self._hearings = hearings
         self._sentences = sentences
         self._most = most
 
@@ -116,12 +113,12 @@ class WholeAnswer:
             tokenizer: Of the model.
         """
         released: list[int] = []
-        suffixes = [one.suffix for one in (self._brief, prompt) if one is not None]
         for at in range(self._sentences):
             left = self._most - len(released)
             if not left:
                 return
-            found = self._count(self._heard(rows, ballots, suffixes, released))
+            ways = [(*one.suffix, *released) for one in self._hearings]
+            found = self._count(heard(rows, ballots, ways, left))
             if found is None:
                 return
             self.agreed = self.agreed or found
@@ -131,24 +128,7 @@ class WholeAnswer:
             released += tokens
             yield from tokens
 
-    def _heard(
-        self,
-        rows: SpeakingRows,
-        ballots: Ballots,
-        suffixes: Sequence[Sequence[int]],
-        released: Sequence[int],
-    ) -> Iterator[Sequence[Ballot | None]]:
-        """The votes after each way to ask; who has one by then is not asked again."""
-        votes: list[Ballot | None] = [None] * len(ballots.asked)
-        for suffix in suffixes:
-            before = (*suffix, *released)
-            silent = [one and vote is None for one, vote in zip(ballots.asked, votes, strict=True)]
-            said = rows.continue_each(before, self._most - len(released), silent)
-            others = ballots.votes(before, said)
-            votes = [vote or other for vote, other in zip(votes, others, strict=True)]
-            yield votes
-
-    def _count(self, heard: Iterator[Sequence[Ballot | None]]) -> Agreed | None:
+    def _count(self, after_each: Iterator[Sequence[Ballot | None]]) -> Agreed | None:
         """The first agreement on the ladder, every step of it paid for before it is drawn.
 
         Whole sentences are counted at the first step. Where they differ, names and numbers may
@@ -159,14 +139,14 @@ class WholeAnswer:
         if later:
             if not self._spend.can_count(first.rho):
                 return None
-            votes = next(heard)
+            votes = next(after_each)
             found = self._draw(first, [None if one is None else one.sentence for one in votes])
             if found is not None:
                 return found
         for step in later or [first]:
             if not self._spend.can_count(step.rho):
                 return None
-            *_, votes = votes, *heard  # after the last way to ask
+            *_, votes = votes, *after_each  # after the last way to ask
             found = self._draw(step, [None if one is None else one.short for one in votes])
             if found is not None:
                 return found

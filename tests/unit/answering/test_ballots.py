@@ -154,7 +154,7 @@ def test_of_known_names_and_numbers_those_are_counted_who_say_them():
     made = Ballots(
         Letters(), QUESTION, [[text] for text in documents], canonical_form, lambda *_: -40.0
     )
-    found = naming(Rows(), key="9 days", before=(7,), most=5, ballots=lambda: made)
+    found = naming(Rows(), key="9 days", ways=[(7,)], most=5, ballots=lambda: made)
     assert found.tolist() == [True, False, False, False]  # the third has no nine, and no vote
     assert heard == [((7,), 5, [True, True, False, False])]
 
@@ -166,7 +166,7 @@ def test_of_no_experts_none_names_it():
         def continue_each(self, token_ids, most, asked):
             return []
 
-    found = naming(Rows(), key="9 days", before=(7,), most=5, ballots=lambda: made)
+    found = naming(Rows(), key="9 days", ways=[(7,)], most=5, ballots=lambda: made)
     assert (found.dtype, len(found)) == (torch.bool, 0)
 
 

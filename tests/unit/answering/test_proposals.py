@@ -14,7 +14,7 @@ from dpicl_rag import Document, Ledger, PrivateContextLLM, PromptTemplate
 from dpicl_rag.answering import proposals
 from dpicl_rag.answering.privacy_filters import FixedFilter, IndividualFilter
 from dpicl_rag.answering.prompt_rows import read
-from dpicl_rag.answering.proposals import Proposal, as_before, proposal_for, propose
+from dpicl_rag.answering.proposals import Proposal, as_before, named_before, proposal_for, propose
 from dpicl_rag.answering.question import Question
 from dpicl_rag.answering.support import Support, SupportCount, Witness
 from dpicl_rag.auditing import SyntheticModel
@@ -356,7 +356,7 @@ def test_the_public_row_is_asked_again_in_brief(
     monkeypatch.setattr(proposals, "propose", propose)
     question = briefly(tiny_model, "It is late. When?", agreement=agreement)
     memory = memory_of(entry("A refund takes 9 days.")) if nearest else memory_of()
-    found, sought = proposal_for(question, memory, tiny_model, ())
+    found, sought = proposal_for(question, memory, tiny_model, (), ())
     assert found.counted == released
     assert sought == words
     assert asked == ["It is late. When?", *(["When?"] if released else [])]
@@ -366,9 +366,58 @@ def test_of_many_sentences_that_ask_the_last_is_asked_too(tiny_model, monkeypatc
     asked = []
     monkeypatch.setattr(proposals, "propose", lambda question, *_: asked.append(question.text))
     question = briefly(tiny_model, "Hello. Is it late? When?")
-    found = proposal_for(question, memory_of(entry("A refund takes 9 days.")), tiny_model, ())
+    found = proposal_for(question, memory_of(entry("It is up to you.")), tiny_model, (), ())
     assert found == (None, question.text)
     assert asked == [question.text, "Is it late? When?", "When?"]
+
+
+@pytest.mark.parametrize(
+    ("answers", "question", "named"),
+    [
+        (["A refund takes 9 days."], "Is it late? When?", "9 days"),
+        (["It is up to you.", "9 days."], "Is it late? When?", "9 days"),
+        (["Marrowby.", "9 days."], "Is it late? When?", "Marrowby"),
+        # What is asked is no news, and who asks how asks for more than a name.
+        (["A refund takes 9 days."], "Is it after 9 days?", None),
+        (["A refund takes 9 days."], "How do I get it?", None),
+        (["It is up to you."], "Is it late? When?", None),
+        (["Rosalind " * 60], "Who?", None),  # longer than an answer
+    ],
+)
+def test_what_a_near_answer_names_is_asked_for(tiny_model, answers, question, named):
+    asked = briefly(tiny_model, question)
+    found = named_before(asked, [entry(answer) for answer in answers])
+    assert (found and found.named) == named
+    if found:
+        tokenizer = tiny_model.tokenizer
+        assert tokenizer.decode(found.tokens[:-1]).strip() == f"{named}."
+        assert found.tokens[-1] in tokenizer.stop_tokens
+        assert (found.question, found.suffix) == (question, asked.prompt.suffix)
+        assert found.counted
+
+
+@pytest.mark.parametrize(
+    ("said", "known", "named"),
+    [
+        ("It is Marrowby.", ["The town of Marrowby"], None),
+        ("It is Marrowby.", ["Nothing of the kind"], "9 days"),
+        (None, [], "9 days"),
+    ],
+)
+def test_a_proposal_that_public_knowledge_has_comes_first(
+    tiny_model, monkeypatch, said, known, named
+):
+    """What it has not is made up, and no use to the documents."""
+
+    def propose(question, *_):
+        tokens = () if said is None else tuple(tiny_model.tokenizer.encode(said))
+        return Proposal(tokens, (), question.prompt.suffix) if tokens else None
+
+    monkeypatch.setattr(proposals, "propose", propose)
+    memory = memory_of(entry("A refund takes 9 days."))
+    found, sought = proposal_for(briefly(tiny_model, "When?"), memory, tiny_model, (), known)
+    assert found.named == named
+    assert sought == f"When? {EARLIER}"
 
 
 def test_what_was_agreed_on_passes_at_two_sigmas(monkeypatch):
