@@ -42,6 +42,8 @@ LIKELY = 1e-24
 MUCH = {"epsilon": 12.0, "delta": 0.01, "units": 6, "max_tokens": 2}
 # "a" is no name, and what was released takes three tokens.
 NAMED = {"named": "b", "agreement": "only", "max_tokens": 3}
+# The same where the public row does not say it to the question that is asked.
+NEAR = {**NAMED, "knows": "nothing!"}
 
 
 def speech(text: str, drawn: tuple[int, ...]) -> list[float]:
@@ -125,13 +127,13 @@ class Earlier:
 
 
 class Named(Earlier):
-    """A memory in which names alone were released to another question; the public row says them."""
+    """A memory in which names alone were released to another question."""
 
     memory = property(lambda self: self)
 
-    def __init__(self, answer: str) -> None:
+    def __init__(self, answer: str, knows: str | None) -> None:
         when = datetime(2026, 11, 25, tzinfo=UTC)
-        self.texts = [f"says {answer}"]
+        self.texts = [knows or f"says {answer}"]
         self.entry = Entry(1, "", None, "who?", answer, 1.0, 0.0, when, True, False)
 
     def require_documents(self, *_) -> None:
@@ -148,7 +150,15 @@ class Named(Earlier):
 
 
 def views(
-    trace, words, unit=None, questions=1, likely=LIKELY, question="how?", named=None, **settings
+    trace,
+    words,
+    unit=None,
+    questions=1,
+    likely=LIKELY,
+    question="how?",
+    named=None,
+    knows=None,
+    **settings,
 ):
     """Distribution of all that is released, and of what unit ``u`` paid; and the delta booked."""
     model = SyntheticModel(SIZE, speech, frozenset({END}))
@@ -170,7 +180,7 @@ def views(
         llm = PrivateContextLLM(model, randomness=Coins(choose), knowledge=knows, **given)
         llm._ledger = Books()
         if named is not None:
-            llm._knowledge = Named(named)
+            llm._knowledge = Named(named, knows)
         seen = []
         for _ in range(questions):
             answer = llm.answer(question, corpus)
@@ -268,17 +278,19 @@ def near_line(monkeypatch):
 
 @BOTH
 @pytest.mark.usefixtures("near_line")
+@pytest.mark.parametrize("asked", [NAMED, NEAR])
 @pytest.mark.parametrize("unit", ["b", "c"])
-def test_experts_that_name_what_was_released_are_paid_for(trace, accounting, unit):
-    short, beyond = worst(trace, ("b", "b", "b"), unit, **NAMED, accounting=accounting)
+def test_experts_that_name_what_was_released_are_paid_for(trace, accounting, unit, asked):
+    short, beyond = worst(trace, ("b", "b", "b"), unit, **asked, accounting=accounting)
     assert short <= 1e-9
     assert beyond <= 1e-12
 
 
 @BOTH
 @pytest.mark.usefixtures("near_line")
-def test_names_are_confirmed_and_are_not(trace, accounting):
-    found, _ = views(trace, ("b", "b", "b"), "b", **NAMED, accounting=accounting)
+@pytest.mark.parametrize("asked", [NAMED, NEAR])
+def test_names_are_confirmed_and_are_not(trace, accounting, asked):
+    found, _ = views(trace, ("b", "b", "b"), "b", **asked, accounting=accounting)
     assert {view[1][1] for view, _ in found} >= {"memory", "agreement"}
 
 
@@ -355,12 +367,13 @@ def test_a_unit_that_votes_and_does_not_pay_is_seen(trace, monkeypatch):
 
 
 @pytest.mark.usefixtures("near_line")
+@pytest.mark.parametrize("asked", [NAMED, NEAR])
 @pytest.mark.parametrize("kind", [IndividualFilter, FixedFilter])
-def test_names_that_are_counted_at_half_their_price_are_seen(trace, monkeypatch, kind):
+def test_names_that_are_counted_at_half_their_price_are_seen(trace, monkeypatch, kind, asked):
     honest = kind.pay_aside
     monkeypatch.setattr(kind, "pay_aside", lambda self, rho, *given: honest(self, rho / 2, *given))
     accounting = "fixed" if kind is FixedFilter else "individual"
-    assert worst(trace, ("b", "b", "b"), "b", **NAMED, accounting=accounting)[0] > 0.001
+    assert worst(trace, ("b", "b", "b"), "b", **asked, accounting=accounting)[0] > 0.001
 
 
 @pytest.mark.usefixtures("near_line")
