@@ -42,8 +42,8 @@ LIKELY = 1e-24
 MUCH = {"epsilon": 12.0, "delta": 0.01, "units": 6, "max_tokens": 2}
 # "a" is no name, and what was released takes three tokens.
 NAMED = {"named": "b", "agreement": "only", "max_tokens": 3}
-# The same where the public row does not say it to the question that is asked.
-NEAR = {**NAMED, "knows": "nothing!"}
+# The same where the public row does not say it to the question that is asked; it gets a full stop.
+NEAR = {**NAMED, "recalled": "nothing!", "max_tokens": 4}
 
 
 def speech(text: str, drawn: tuple[int, ...]) -> list[float]:
@@ -131,9 +131,9 @@ class Named(Earlier):
 
     memory = property(lambda self: self)
 
-    def __init__(self, answer: str, knows: str | None) -> None:
+    def __init__(self, answer: str, recalled: str | None) -> None:
         when = datetime(2026, 11, 25, tzinfo=UTC)
-        self.texts = [knows or f"says {answer}"]
+        self.texts = [recalled or f"says {answer}"]
         self.entry = Entry(1, "", None, "who?", answer, 1.0, 0.0, when, True, False)
 
     def require_documents(self, *_) -> None:
@@ -157,7 +157,7 @@ def views(
     likely=LIKELY,
     question="how?",
     named=None,
-    knows=None,
+    recalled=None,
     **settings,
 ):
     """Distribution of all that is released, and of what unit ``u`` paid; and the delta booked."""
@@ -180,7 +180,7 @@ def views(
         llm = PrivateContextLLM(model, randomness=Coins(choose), knowledge=knows, **given)
         llm._ledger = Books()
         if named is not None:
-            llm._knowledge = Named(named, knows)
+            llm._knowledge = Named(named, recalled)
         seen = []
         for _ in range(questions):
             answer = llm.answer(question, corpus)
