@@ -5,7 +5,7 @@ Benchmark data is public; nothing here is the private path.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -20,21 +20,26 @@ from dpicl_rag.cli import (
     evaluate_tabular,
     options,
 )
-from dpicl_rag.cli.evaluate_parts import GOES_ON, Out, language_model, names, show
+from dpicl_rag.cli.evaluate_parts import GOES_ON, Out, Writing, language_model, names, show
 from dpicl_rag.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from dpicl_rag.language_models.base import LanguageModel
     from dpicl_rag.methods import Method
     from dpicl_rag.research.membership import MembershipReport
     from dpicl_rag.research.paper_protocol import Wanted
     from dpicl_rag.research.run_tables import EvaluationReport
     from dpicl_rag.research.scores_folder import Kind
+    from dpicl_rag.research.tasks import Task
 
 app = typer.Typer(help="Compare the published methods on benchmark data.", no_args_is_help=True)
 
 Methods = Annotated[
     str, typer.Option(metavar="NAMES", help="Method names separated by commas, or all.")
 ]
+
+Then = Callable[["LanguageModel", "Task", Path], None]
+"""What else is asked of the model of a run, once all is scored."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,15 @@ class Scoring:
 @options.expanded
 def run(
     scoring: Scoring,
-    methods: Methods = "all",
+    writing: Writing,
+    methods: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="Method names separated by commas, or all; few-shot and others that write shots "
+            "(see evaluate synthetic) stand beside them where they are named.",
+        ),
+    ] = "all",
     experts: Annotated[
         str, typer.Option(metavar="N,...", help="Numbers of examples in the context.")
     ] = "4,8",
@@ -105,15 +118,42 @@ def run(
     quiet: options.Quiet = False,
 ) -> None:
     """Score seeds x queries, then compare the methods. Goes on where it was interrupted."""
+    from dpicl_rag.accounting import Budget
+    from dpicl_rag.research import written_shots
     from dpicl_rag.research.context_rows import LeaveOneOut
     from dpicl_rag.research.paper_protocol import wanted_layouts
 
-    chosen = _methods(methods)
+    chosen, writers = _methods_and_writers(methods)
+    if not chosen:
+        raise ConfigurationError(
+            "give a method that reads examples too, such as poe; `dpicl-rag evaluate synthetic` "
+            "compares written shots alone"
+        )
     numbers = options.numbers(experts, "--experts", int)
     wanted = list(wanted_layouts(chosen, numbers))
     if leave_one_out:
         wanted.append((LeaveOneOut(), max(numbers)))
-    folder = _score(scoring, chosen, wanted, "accuracy", seeds, queries, quiet)
+
+    def write(model: LanguageModel, task: Task, folder: Path) -> None:
+        with console.Bar("Sets of shots", quiet=quiet, counts=True) as bar:
+            written_shots.write(
+                model,
+                task,
+                writers,
+                written_shots.Shots(
+                    writing.shots, writing.shot_tokens, writing.shot_experts, writing.rate
+                ),
+                folder,
+                budget=Budget(scoring.epsilon, scoring.delta),
+                seeds=seeds,
+                queries=queries,
+                text_tokens=scoring.text_tokens,
+                on_progress=bar.update,
+            )
+
+    named = [method.name for method in chosen] + writers
+    then = write if writers else None
+    folder = _score(scoring, named, wanted, "accuracy", seeds, queries, quiet, then)
     show([_reported(folder, sweeps=False)], as_json)
     if not as_json:
         console.note(f"sweeps and plots: dpicl-rag evaluate report {folder}")
@@ -141,7 +181,8 @@ def membership(
     chosen = _methods(methods)
     # The bare model is what likelihoods are compared with.
     wanted = wanted_layouts([*chosen, make("zero-shot")], [examples // 2])
-    folder = _score(scoring, chosen, wanted, "membership", seeds, examples, quiet)
+    named = [method.name for method in chosen]
+    folder = _score(scoring, named, wanted, "membership", seeds, examples, quiet)
     show([_reported(folder, sweeps=False)], as_json)
 
 
@@ -196,12 +237,13 @@ def report(
 
 def _score(
     scoring: Scoring,
-    methods: Sequence[Method],
+    named: Sequence[str],
     wanted: Wanted,
     kind: Kind,
     seeds: int,
     queries: int,
     quiet: bool,
+    then: Then | None = None,
 ) -> Path:
     """Score what is missing; returns the folder of the run."""
     from dpicl_rag.accounting import Budget
@@ -221,22 +263,22 @@ def _score(
             labels=None if labels is None else [label.strip() for label in labels.split(",")],
             test_file=scoring.test_file,
         )
-    with (
-        language_model(scoring.model, 4, quiet=quiet, workers=scoring.workers) as model,
-        console.Bar("Queries", quiet=quiet, counts=True) as bar,
-    ):
-        paper_protocol.run(
-            model,
-            task,
-            wanted,
-            folder,
-            Reporting(tuple(method.name for method in methods), scoring.epsilon, scoring.delta),
-            seeds=seeds,
-            queries=queries,
-            text_tokens=scoring.text_tokens,
-            kind=kind,
-            on_progress=bar.update,
-        )
+    with language_model(scoring.model, 4, quiet=quiet, workers=scoring.workers) as model:
+        with console.Bar("Queries", quiet=quiet, counts=True) as bar:
+            paper_protocol.run(
+                model,
+                task,
+                wanted,
+                folder,
+                Reporting(tuple(named), scoring.epsilon, scoring.delta),
+                seeds=seeds,
+                queries=queries,
+                text_tokens=scoring.text_tokens,
+                kind=kind,
+                on_progress=bar.update,
+            )
+        if then is not None:
+            then(model, task, folder)
     return folder
 
 
@@ -255,6 +297,7 @@ def _reported(
     from dpicl_rag.research.membership import build_membership_report
     from dpicl_rag.research.run_tables import CLIPS, EPSILONS, build_report
     from dpicl_rag.research.scores_folder import load_run
+    from dpicl_rag.research.written_shots import written_lines
 
     run = load_run(folder)
     if run.settings.kind == "images":
@@ -268,11 +311,18 @@ def _reported(
         Adjacency(adjacency),
         queries=answers,
     )
-    chosen = _methods(",".join(run.reporting.methods) if methods is None else methods)
+    chosen, writers = _methods_and_writers(
+        ",".join(run.reporting.methods) if methods is None else methods
+    )
     if run.settings.kind == "membership":
         return build_membership_report(run, chosen, budget)
     return build_report(
-        run, chosen, budget, epsilons=EPSILONS if sweeps else (), clips=CLIPS if sweeps else ()
+        run,
+        chosen,
+        budget,
+        epsilons=EPSILONS if sweeps else (),
+        clips=CLIPS if sweeps else (),
+        others=(lambda at: written_lines(folder, run, writers, at)) if writers else None,
     )
 
 
@@ -282,6 +332,15 @@ def _methods(text: str) -> list[Method]:
     if text.strip() == "all":
         return [make(name) for name in METHODS]
     return [make(name) for name in names(text)]
+
+
+def _methods_and_writers(text: str) -> tuple[list[Method], list[str]]:
+    """Methods that label, and names of those that write shots; ``all`` has none of the latter."""
+    from dpicl_rag.research.written_shots import is_writer
+
+    found = names(text)
+    writers = [name for name in found if is_writer(name)]
+    return _methods(",".join(name for name in found if name not in writers)), writers
 
 
 app.command("synthetic")(evaluate_synthetic.synthetic)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -127,6 +127,7 @@ def build_report(
     *,
     epsilons: Sequence[float] = EPSILONS,
     clips: Sequence[float] = CLIPS,
+    others: Callable[[Budget], Sequence[Line]] | None = None,
 ) -> EvaluationReport:
     """Evaluate methods from the scores of a run.
 
@@ -136,6 +137,7 @@ def build_report(
         budget: What every private method gets.
         epsilons: Budgets of the sweep; none leaves it out.
         clips: Clip bounds of the sweep; none leaves it out.
+        others: Lines at a budget that do not come from scores, such as `written_lines`.
 
     Raises:
         ConfigurationError: The run has no record, or an epsilon or clip is outside its range.
@@ -148,6 +150,8 @@ def build_report(
     for epsilon in epsilons:
         at = dataclasses.replace(budget, epsilon=epsilon)
         by_epsilon += compare(run, private, experts[-1:], at)
+        known = others(at) if others is not None else ()
+        by_epsilon += [e for e in known if e.epsilon and not e.note and e.experts == experts[-1]]
     by_clip: list[tuple[float, Line]] = []
     for clip in clips:
         changed = [m for method in private if (m := with_clip(method, clip)) is not None]
@@ -156,10 +160,11 @@ def build_report(
         approximation = tuple(approximations(run, experts[-1]))
     except KeyError:
         approximation = ()
+    lines = compare(run, methods, experts, budget)
     return EvaluationReport(
         run,
         budget,
-        tuple(compare(run, methods, experts, budget)),
+        (*lines, *(others(budget) if others is not None else ())),
         tuple(by_epsilon),
         tuple(by_clip),
         approximation,

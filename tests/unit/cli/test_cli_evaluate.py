@@ -50,6 +50,21 @@ def test_every_method_is_shown_with_a_standard_error(score):
         assert line["error"] >= 0
 
 
+def test_written_shots_stand_beside_the_methods(score, cli, home):
+    words = ("--shots", "2", "--shot-tokens", "2", "--shot-experts", "3", "--rate", "0.5")
+    words += ("--delta", "1e-2")
+    result = score(*words, "--json", methods="poe,few-shot")
+    assert result.exit_code == 0, result.output
+    found = {line["method"]: line for line in json.loads(result.stdout)["methods"]}
+    assert 0 < found["few-shot, once for all answers"]["true_epsilon"] <= 4
+    assert found["data-free shots"]["true_epsilon"] == 0
+    again = cli("evaluate", "report", str(home / "run"), "--no-sweeps", "--json")
+    assert again.stdout == result.stdout
+    alone = score(*words, methods="few-shot")
+    assert (alone.exit_code, alone.stderr.count("\n")) == (1, 1)
+    assert "a method that reads examples too" in alone.stderr
+
+
 def test_a_second_run_asks_the_model_nothing(score, monkeypatch):
     first = score("--json")
     monkeypatch.setattr(Scorer, "score", lambda *a: pytest.fail("the model was asked"))
