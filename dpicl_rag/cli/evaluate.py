@@ -16,6 +16,7 @@ from dpicl_rag._packaged import optional
 from dpicl_rag.cli import (
     console,
     evaluate_images,
+    evaluate_picture_membership,
     evaluate_synthetic,
     evaluate_tabular,
     options,
@@ -345,4 +346,5 @@ def _methods_and_writers(text: str) -> tuple[list[Method], list[str]]:
 
 app.command("synthetic")(evaluate_synthetic.synthetic)
 app.command("images")(evaluate_images.images)
+app.command("membership-images")(evaluate_picture_membership.membership_images)
 app.command("tabular")(evaluate_tabular.tabular)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -180,6 +181,22 @@ def test_membership_attacks_both_paths(cli, home, source):
     again = cli("evaluate", "report", str(home / "attack"))
     assert "AUROC" in again.stdout
     assert cli("evaluate", "membership", *words, "--examples", "5").exit_code == 2
+
+
+@pytest.mark.skipif("DPICL_RAG_DATA" not in os.environ, reason="no benchmark data")
+@pytest.mark.parametrize("task", ["agnews", "trec", "dbpedia", "gsm8k"])
+def test_membership_is_attacked_on_every_text_task(cli, home, task):
+    """The fifth task is one of pictures: `evaluate membership-images`."""
+    words = ("--seeds", "2", "--examples", "2", "--methods", "k-shot,poe", "--text-tokens", "8")
+    result = cli(
+        "evaluate", "membership", "--task", task, *words, "--out", str(home / "a"), "--json"
+    )
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert (found["task"], found["complete"]) == (task, True)
+    assert [line["path"] for line in found["attacks"]] == [
+        *("zero-shot", "k-shot", "soft", "hard", "poe")
+    ]
 
 
 def test_synthetic_shots_end_with_a_table_or_json(cli, home, source):

@@ -80,3 +80,17 @@ def test_a_run_is_not_taken_for_another_kind(evaluate, cli, home):
     result = cli("evaluate", "report", str(home / "run"))
     assert result.exit_code == 1
     assert "evaluate images" in result.stderr
+
+
+def test_membership_of_pictures_is_attacked_and_reported(cli, photos, home, monkeypatch):
+    words = ("--seeds", "2", "--pairs", "3", "--methods", "k-shot,poe", "--out", str(home / "run"))
+    result = cli("evaluate", "membership-images", str(photos), *words, "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert (found["seeds"], found["examples"], found["epsilon"]) == (2, 6, 4.0)
+    assert [line["path"] for line in found["attacks"]][-1] == "poe"
+    again = cli("evaluate", "report", str(home / "run"), "--json")
+    assert json.loads(again.stdout) == found
+    refused = cli("evaluate", "membership-images", str(photos), "--pairs", "99", "--quiet")
+    assert (refused.exit_code, refused.stderr.count("\n")) == (1, 1)
+    assert "give fewer pairs" in refused.stderr
