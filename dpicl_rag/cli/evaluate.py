@@ -15,6 +15,7 @@ import typer
 from dpicl_rag._packaged import optional
 from dpicl_rag.cli import (
     console,
+    evaluate_convergence,
     evaluate_images,
     evaluate_picture_membership,
     evaluate_synthetic,
@@ -344,6 +345,7 @@ def _methods_and_writers(text: str) -> tuple[list[Method], list[str]]:
     return _methods(",".join(name for name in found if name not in writers)), writers
 
 
+app.command("convergence")(evaluate_convergence.convergence)
 app.command("synthetic")(evaluate_synthetic.synthetic)
 app.command("images")(evaluate_images.images)
 app.command("membership-images")(evaluate_picture_membership.membership_images)

@@ -162,6 +162,21 @@ def test_a_report_is_written(score, cli, home):
     assert "written: " in result.stderr
 
 
+def test_convergence_is_read_off_a_run(score, cli, home):
+    pytest.importorskip("matplotlib")
+    score(methods="zero-shot,k-shot,soft", options=("--experts", "1,2,3", *OPTIONS[2:]))
+    picture = home / "convergence.png"
+    words = ("evaluate", "convergence", str(home / "run"))
+    found = json.loads(cli(*words, "--json", "--plot", str(picture)).stdout)
+    assert [p["experts"] for p in found["points"] if p["predictor"] == "soft"] == [1, 2, 3]
+    one = found["points"][0]["distance"]["mean"]
+    assert one == pytest.approx(0, abs=1e-9)  # one example is one prompt
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert "Product of experts against one prompt" in cli(*words).stdout
+    refused = cli("evaluate", "convergence", str(home))
+    assert (refused.exit_code, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
+
+
 def test_a_folder_without_a_run(cli, home):
     result = cli("evaluate", "report", str(home))
     assert (result.exit_code, result.stdout) == (1, "")
