@@ -8,6 +8,7 @@ import pytest
 
 from dpicl_rag.research import vision_prototype
 from tests.support.images import ColourNetwork, an_image, unreadable
+from tests.support.tiny_qwen import save_tiny_qwen
 
 
 @pytest.fixture
@@ -46,6 +47,17 @@ def test_json_is_one_object_and_the_same_again(evaluate):
     assert found["seeds"] == 4
     assert {line["epsilon"] for line in found["lines"]} == {None, 1.0, 4.0, 8.0}
     assert evaluate("--json", "--quiet").stdout == first.stdout
+
+
+@pytest.mark.parametrize("command", ["images", "membership-images"])
+def test_the_folder_of_a_vision_language_model_is_read(cli, photos, home, command):
+    model = str(save_tiny_qwen(home / "qwen"))
+    words = ("--model", model, "--seeds", "2", "--pairs", "2", "--methods", "k-shot,poe")
+    found = cli("evaluate", command, str(photos), *words, "--out", str(home / "own"), "--json")
+    assert found.exit_code == 0, found.output
+    assert json.loads(found.stdout)["complete"]
+    head = json.loads((home / "own" / "run.json").read_text())
+    assert head["settings"]["model"].startswith("vision-language 1")
 
 
 @pytest.mark.parametrize("wrong", sorted(unreadable()))
