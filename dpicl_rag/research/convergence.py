@@ -7,7 +7,7 @@ here; its two sides are measured, without noise, at every number of examples of 
 - *Distance*: total variation distance of the product to the prompt with all examples.
 - *Interaction*: what the one prompt says beyond its examples by themselves, in nats: the range over
   labels of ``log p(y | D) - log product(y)``, both normalised. At 0 the two are equal.
-- *Margin*: log-odds of the product's likeliest label against its second, in nats.
+- *Margin*: log-odds of the likeliest label against the second, in nats.
 
 A range of I nats allows a distance of ``tanh(I / 4)`` and no more (two labels reach it), and where
 the margin is larger than I both have the same likeliest label. So the product converges where its
@@ -30,8 +30,9 @@ from dpicl_rag.research.comparison import Estimate, over_seeds
 from dpicl_rag.research.report import Report, Table, percent
 from dpicl_rag.research.scores_folder import Record, Run
 
-PRODUCTS = ("soft", "soft with prior", "hard")
-"""Predictors that are measured; see `approximation.PREDICTORS`."""
+MEASURED = ("k-shot", "soft", "soft with prior", "hard")
+"""Predictors that are measured; see `approximation.PREDICTORS`. The first is the one prompt itself,
+for its margin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Point:
     """Figures of one predictor at one number of examples: means over queries, then over seeds.
 
     Attributes:
-        predictor: One of ``PRODUCTS``.
+        predictor: One of ``MEASURED``.
         experts: Number of examples.
         distance: Total variation distance to one prompt with all of them, 0 to 1.
         same_label: Share of queries for which both have the same likeliest label.
@@ -115,7 +116,7 @@ def build_convergence_report(run: Run) -> ConvergenceReport:
     if not run.records:
         raise ConfigurationError(f"{run.name}: the run has no scores yet")
     try:
-        points = tuple(_point(run, p, n) for p in PRODUCTS for n in run.settings.experts)
+        points = tuple(_point(run, p, n) for p in MEASURED for n in run.settings.experts)
     except KeyError:
         raise ConfigurationError(
             f"{run.name}: lacks rows; run it with --methods zero-shot,k-shot,soft"
@@ -139,12 +140,14 @@ def distance_allowed(nats: float) -> float:
     return math.tanh(nats / 4)
 
 
-def log_product(record: Record, name: str, experts: int) -> torch.Tensor:
-    """Log-probabilities of ``soft`` or ``soft with prior``, float64 [labels].
+def log_predicted(record: Record, name: str, experts: int) -> torch.Tensor:
+    """Log-probabilities of a predictor that is not ``hard``, float64 [labels].
 
     Raises:
         KeyError: The run lacks rows.
     """
+    if name == "k-shot":
+        return record.view(OnePrompt(), experts)[0]
     rows = record.view(OneEach(), experts)
     prior = record.view(ZeroShot(), experts)[0]
     taken_out = len(rows) - 1 if name == "soft with prior" else 0
@@ -162,10 +165,10 @@ def _point(run: Run, name: str, experts: int) -> Point:
         return float(predicted(record, name, experts).argmax() == whole.argmax())
 
     def beyond(record: Record, whole: torch.Tensor) -> float:
-        return interaction(whole, log_product(record, name, experts))
+        return interaction(whole, log_predicted(record, name, experts))
 
     def margin(record: Record, whole: torch.Tensor) -> float:
-        first, second = log_product(record, name, experts).topk(2).values
+        first, second = log_predicted(record, name, experts).topk(2).values
         return float(first - second)
 
     smooth = name != "hard"

@@ -9,7 +9,7 @@ from typing import Any
 from dpicl_rag._packaged import optional
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.research.comparison import Line
-from dpicl_rag.research.convergence import PRODUCTS, ConvergenceReport
+from dpicl_rag.research.convergence import MEASURED, ConvergenceReport
 from dpicl_rag.research.membership import MembershipReport
 from dpicl_rag.research.run_tables import EvaluationReport
 from dpicl_rag.research.synthetic_examples import SyntheticReport
@@ -82,14 +82,15 @@ def save_convergence(report: ConvergenceReport, file: Path) -> None:
     optional("matplotlib", "eval")
     figure = _figure(2)
     left, right = figure.subplots(1, 2)
-    for number, name in enumerate(PRODUCTS):
+    for number, name in enumerate(MEASURED):
         own = [point for point in report.points if point.predictor == name]
         look = {"color": f"C{number}"}
         found = [(p.experts, p.distance.mean, p.distance.error) for p in own]
-        _curve(left, name, found, **look)
+        if name != "k-shot":  # at no distance from itself
+            _curve(left, name, found, **look)
         for part, style in (("interaction", "-"), ("margin", "--")):
             known = [(p.experts, e) for p in own if (e := getattr(p, part)) is not None]
-            if known:
+            if known and (part, name) != ("interaction", "k-shot"):
                 at, nats = zip(*((n, e.mean) for n, e in known), strict=True)
                 errors = [e.error or 0.0 for _, e in known]
                 right.errorbar(
@@ -101,8 +102,10 @@ def save_convergence(report: ConvergenceReport, file: Path) -> None:
     right.set_ylabel("nats")
     for axis in (left, right):
         axis.set_xscale("log", base=2)
+        numbers = sorted({point.experts for point in report.points})
+        axis.set_xticks(numbers, [str(number) for number in numbers])
         axis.set_xlabel("examples")
-        axis.legend(fontsize=7)
+        axis.legend(fontsize=7, handlelength=3)
     figure.suptitle(report.heading())
     _write(figure, file)
 

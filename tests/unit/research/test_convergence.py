@@ -12,11 +12,11 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.research import plots
 from dpicl_rag.research.approximation import predicted
 from dpicl_rag.research.convergence import (
-    PRODUCTS,
+    MEASURED,
     build_convergence_report,
     distance_allowed,
     interaction,
-    log_product,
+    log_predicted,
 )
 from dpicl_rag.research.scores_folder import Record, Reporting, Run, Settings
 
@@ -50,8 +50,11 @@ def points(run):
 
 def test_without_interaction_the_product_less_the_prior_is_the_prompt_itself():
     found = points(made_run())
-    assert list(found) == [(name, n) for name in PRODUCTS for n in EXPERTS]
+    assert list(found) == [(name, n) for name in MEASURED for n in EXPERTS]
     for n in EXPERTS:
+        itself = found["k-shot", n]
+        assert (itself.distance.mean, itself.interaction.mean) == (0, 0)
+        assert itself.margin.mean == pytest.approx(found["soft with prior", n].margin.mean)
         exact = found["soft with prior", n]
         assert exact.distance.mean == pytest.approx(0, abs=1e-12)
         assert exact.interaction.mean == pytest.approx(0, abs=1e-9)
@@ -103,7 +106,7 @@ def test_same_label_where_the_margin_is_larger_than_the_interaction():
     decided = 0
     for record in run.records:
         for n in EXPERTS[1:]:
-            product = log_product(record, "soft with prior", n)
+            product = log_predicted(record, "soft with prior", n)
             first, second = product.topk(2).values
             if first - second > 3.0 + 1e-9:
                 decided += 1
@@ -114,10 +117,10 @@ def test_same_label_where_the_margin_is_larger_than_the_interaction():
 def test_logs_are_those_of_the_predictors_and_do_not_underflow():
     run = made_run()
     for name in ("soft", "soft with prior"):
-        product = log_product(run.records[0], name, 8)
+        product = log_predicted(run.records[0], name, 8)
         assert torch.allclose(product.exp(), predicted(run.records[0], name, 8), atol=1e-12)
     rows = {(): [-1.0, -1.0], **{(i,): [0.0, -300.0] for i in range(4)}, (0, 1, 2, 3): [0.0, -9.0]}
-    far = log_product(Record(0, 0, ("a", "b"), 0, rows), "soft", 4)
+    far = log_predicted(Record(0, 0, ("a", "b"), 0, rows), "soft", 4)
     assert float(far[1]) == -1200.0
 
 
@@ -134,7 +137,7 @@ def test_what_is_refused():
 def test_tables_json_and_plot(tmp_path, monkeypatch):
     report = build_convergence_report(made_run())
     (table,) = report.tables()
-    assert len(table.rows) == len(PRODUCTS) * len(EXPERTS)
+    assert len(table.rows) == len(MEASURED) * len(EXPERTS)
     assert all(len(row) == len(table.columns) for row in table.rows)
     assert json.loads(json.dumps(report.summary()))["points"][0]["experts"] == 1
     drawn = []
@@ -144,6 +147,6 @@ def test_tables_json_and_plot(tmp_path, monkeypatch):
     assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
     left, right = drawn[0].axes
     assert list(left.lines[0].get_xdata()) == list(EXPERTS)
-    assert len([line for line in right.lines if line.get_label()[0] != "_"]) == 4
+    assert len([line for line in right.lines if line.get_label()[0] != "_"]) == 5
     with pytest.raises(ConfigurationError, match="cannot be written there"):
         plots.save_convergence(report, tmp_path / "no" / "c.png")
