@@ -24,19 +24,23 @@ def load_processor(model: str | Path) -> Any:
 
     Raises:
         MissingDependencyError: What prepares its pictures needs a package too.
+        OSError: There is no such model.
+        ValueError: Its files are none of a processor.
     """
     import transformers
 
     try:
         return transformers.AutoProcessor.from_pretrained(str(model))
-    except ImportError as missing:
+    except (ImportError, ValueError) as refused:  # transformers says it in both ways
         try:
             return _without_videos(str(model))
         except Exception:
+            if isinstance(refused, ValueError):
+                raise refused from None
             raise MissingDependencyError(
                 f"the processor of {str(model)!r} needs a package that is not installed; most "
                 "often it is torchvision, in the version that belongs to your torch"
-            ) from missing
+            ) from refused
 
 
 def _without_videos(model: str) -> Any:

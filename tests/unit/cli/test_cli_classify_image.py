@@ -8,7 +8,7 @@ import pytest
 
 from dpicl_rag.research import vision_prototype
 from tests.support.images import ColourNetwork, an_image, unreadable
-from tests.support.tiny_qwen import save_tiny_qwen
+from tests.support.tiny_vision_folders import save_tiny_qwen
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Pictures read by the architecture of Qwen2.5-VL, from a folder, through the library's loader.
+"""Pictures read by Qwen2.5-VL's and InternVL's architecture, from folders, by the library's loader.
 
 The weights are random: what is tested is that a user's own folder is read, that it sees pictures,
 and that an expert's row is a function of its own unit's pictures to the last bit.
@@ -18,15 +18,18 @@ from dpicl_rag.vision import Example, VisionLanguageModel, classify_image, load_
 from dpicl_rag.vision.base import read_rows
 from dpicl_rag.vision.pictures import read_picture
 from tests.support.images import an_image, unreadable
-from tests.support.tiny_qwen import save_tiny_qwen
+from tests.support.tiny_vision_folders import save_tiny_internvl, save_tiny_qwen
 
 LABELS = ("dax", "blicket", "perpo")
 COLOURS = {"red": (255, 0, 0), "blue": (0, 0, 255), "green": (0, 200, 40)}
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return save_tiny_qwen(tmp_path_factory.mktemp("tiny-qwen"))
+SAVED = {"Qwen2_5_VL": save_tiny_qwen, "InternVL": save_tiny_internvl}
+
+
+@pytest.fixture(scope="module", params=list(SAVED))
+def folder(request, tmp_path_factory):
+    return SAVED[request.param](tmp_path_factory.mktemp(request.param))
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +54,12 @@ UNITS = [
 ]
 
 
-def test_the_folder_of_a_qwen_is_loaded(model):
+def test_a_folder_is_loaded_with_its_own_processor(model, folder):
     assert isinstance(model, VisionLanguageModel)
-    assert type(model._model).__name__ == "Qwen2_5_VLForConditionalGeneration"
-    assert type(model._processor).__name__ == "Qwen2_5_VLProcessor"
+    name = folder.name.rstrip("0123456789")
+    assert type(model._model).__name__ == f"{name}ForConditionalGeneration"
+    assert type(model._processor).__name__ == f"{name}Processor"
+    assert model._processor.chat_template
 
 
 def test_rows_follow_from_pictures_and_from_names(model, pictures):
@@ -94,9 +99,9 @@ def test_a_row_is_that_of_its_own_unit_to_the_last_bit(model, pictures):
     assert torch.equal(company.experts[1], whole.experts[0])
 
 
-def test_a_model_that_remembers_lengths_is_refused(folder, monkeypatch):
+def test_a_model_that_remembers_lengths_is_refused(tmp_path, monkeypatch):
     """A planted fault: positions of an earlier prompt, as Qwen keeps them between passes."""
-    sound = load_vision_model(folder)
+    sound = load_vision_model(save_tiny_qwen(tmp_path))
     inner = sound._model.model
     right = inner.compute_3d_position_ids
 
@@ -154,7 +159,6 @@ def test_a_folder_whose_pictures_need_more_names_it(folder, monkeypatch):
 def test_the_row_is_that_of_the_model_by_itself(model, pictures):
     """Against a generation of the model's own code: its scores of the first token."""
     prompt = model._prompt([Example(pictures["blue"], "dax")], pictures["red"])
-    model._model.model.rope_deltas = None
     space = model._tokenizer.encode(" ")[0]
     with torch.inference_mode():
         own = model._model.generate(
