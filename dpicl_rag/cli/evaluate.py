@@ -5,7 +5,7 @@ Benchmark data is public; nothing here is the private path.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -15,26 +15,34 @@ import typer
 from dpicl_rag._packaged import optional
 from dpicl_rag.cli import (
     console,
+    evaluate_convergence,
     evaluate_images,
+    evaluate_picture_membership,
     evaluate_radius,
     evaluate_synthetic,
     evaluate_tabular,
     options,
 )
-from dpicl_rag.cli.evaluate_parts import GOES_ON, Out, language_model, names, show
+from dpicl_rag.cli.evaluate_parts import GOES_ON, Out, Writing, language_model, names, show
 from dpicl_rag.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from dpicl_rag.language_models.base import LanguageModel
+    from dpicl_rag.research.comparison import Line
     from dpicl_rag.research.membership import MembershipReport
     from dpicl_rag.research.paper_protocol import Wanted
     from dpicl_rag.research.run_tables import EvaluationReport
     from dpicl_rag.research.scores_folder import Kind, Reporting
+    from dpicl_rag.research.tasks import Task
 
 app = typer.Typer(help="Compare the published methods on benchmark data.", no_args_is_help=True)
 
 Methods = Annotated[
     str, typer.Option(metavar="NAMES", help="Method names separated by commas, or all.")
 ]
+
+Then = Callable[["LanguageModel", "Task", Path], None]
+"""What else is asked of the model of a run, once all is scored."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +141,15 @@ class Experts:
 def run(
     scoring: Scoring,
     reading: Experts,
-    methods: Methods = "all",
+    writing: Writing,
+    methods: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="Method names separated by commas, or all; few-shot and others that write shots "
+            "(see evaluate synthetic) stand beside them where they are named.",
+        ),
+    ] = "all",
     experts: Annotated[
         str, typer.Option(metavar="N,...", help="Numbers of examples in the context.")
     ] = "4,8",
@@ -151,14 +167,21 @@ def run(
     quiet: options.Quiet = False,
 ) -> None:
     """Score seeds x queries, then compare the methods. Goes on where it was interrupted."""
+    from dpicl_rag.accounting import Budget
+    from dpicl_rag.research import written_shots
     from dpicl_rag.research.context_rows import LeaveOneOut
     from dpicl_rag.research.expert_settings import methods_with, require_experts
     from dpicl_rag.research.paper_protocol import wanted_layouts
     from dpicl_rag.research.scores_folder import Reporting
 
+    named, writers = _names_and_writers(methods)
+    if not named:
+        raise ConfigurationError(
+            "give a method that reads examples too, such as poe; `dpicl-rag evaluate synthetic` "
+            "compares written shots alone"
+        )
     numbers = options.numbers(experts, "--experts", int)
     rates = reading.rates(numbers)
-    named = _names(methods)
     each: list[float | None] = [*rates] or [None]
     methods_at = [methods_with(named, exemplars=reading.exemplars, rate=rate) for rate in each]
     if rates or reading.exemplars is not None:
@@ -167,14 +190,33 @@ def run(
     if leave_one_out:
         wanted.append((LeaveOneOut(), max(numbers)))
     reporting = Reporting(
-        tuple(named),
+        (*named, *writers),
         scoring.epsilon,
         scoring.delta,
         reading.answers,
         reading.exemplars,
         tuple(rates),
     )
-    folder = _score(scoring, reporting, wanted, "accuracy", seeds, queries, quiet)
+
+    def write(model: LanguageModel, task: Task, folder: Path) -> None:
+        with console.Bar("Sets of shots", quiet=quiet, counts=True) as bar:
+            written_shots.write(
+                model,
+                task,
+                writers,
+                written_shots.Shots(
+                    writing.shots, writing.shot_tokens, writing.shot_experts, writing.shot_rate
+                ),
+                folder,
+                budget=Budget(scoring.epsilon, scoring.delta),
+                seeds=seeds,
+                queries=queries,
+                text_tokens=scoring.text_tokens,
+                on_progress=bar.update,
+            )
+
+    then = write if writers else None
+    folder = _score(scoring, reporting, wanted, "accuracy", seeds, queries, quiet, then)
     show([_reported(folder, sweeps=False)], as_json)
     if not as_json:
         console.note(f"sweeps and plots: dpicl-rag evaluate report {folder}")
@@ -274,6 +316,7 @@ def _score(
     seeds: int,
     queries: int,
     quiet: bool,
+    then: Then | None = None,
 ) -> Path:
     """Score what is missing; returns the folder of the run."""
     from dpicl_rag.accounting import Budget
@@ -292,22 +335,22 @@ def _score(
             labels=None if labels is None else [label.strip() for label in labels.split(",")],
             test_file=scoring.test_file,
         )
-    with (
-        language_model(scoring.model, 4, quiet=quiet, workers=scoring.workers) as model,
-        console.Bar("Queries", quiet=quiet, counts=True) as bar,
-    ):
-        paper_protocol.run(
-            model,
-            task,
-            wanted,
-            folder,
-            reporting,
-            seeds=seeds,
-            queries=queries,
-            text_tokens=scoring.text_tokens,
-            kind=kind,
-            on_progress=bar.update,
-        )
+    with language_model(scoring.model, 4, quiet=quiet, workers=scoring.workers) as model:
+        with console.Bar("Queries", quiet=quiet, counts=True) as bar:
+            paper_protocol.run(
+                model,
+                task,
+                wanted,
+                folder,
+                reporting,
+                seeds=seeds,
+                queries=queries,
+                text_tokens=scoring.text_tokens,
+                kind=kind,
+                on_progress=bar.update,
+            )
+        if then is not None:
+            then(model, task, folder)
     return folder
 
 
@@ -327,6 +370,7 @@ def _reported(
     from dpicl_rag.research.membership import build_membership_report
     from dpicl_rag.research.run_tables import CLIPS, EPSILONS, build_report, fewer_answers
     from dpicl_rag.research.scores_folder import load_run
+    from dpicl_rag.research.written_shots import written_lines
 
     run = load_run(folder)
     if run.settings.kind == "images":
@@ -341,12 +385,16 @@ def _reported(
         Adjacency(adjacency),
         queries=kept.answers if answers is None else answers,
     )
-    named = kept.methods if methods is None else _names(methods)
+    named, writers = _names_and_writers(",".join(kept.methods) if methods is None else methods)
     chosen = methods_with(named, exemplars=kept.exemplars, rate=max(kept.rates, default=None))
     if run.settings.kind == "membership":
         return build_membership_report(run, chosen, budget)
+
+    def others(at: Budget) -> Sequence[Line]:
+        return written_lines(folder, run, writers, at) if writers else ()
+
     if not sweeps:
-        return build_report(run, chosen, budget, epsilons=(), clips=())
+        return build_report(run, chosen, budget, epsilons=(), clips=(), others=others)
     return build_report(
         run,
         chosen,
@@ -355,6 +403,7 @@ def _reported(
         clips=CLIPS,
         answers=fewer_answers(budget.queries),
         rates=kept.rates if len(kept.rates) > 1 else (),
+        others=others,
     )
 
 
@@ -364,8 +413,19 @@ def _names(text: str) -> list[str]:
     return list(METHODS) if text.strip() == "all" else names(text)
 
 
+def _names_and_writers(text: str) -> tuple[list[str], list[str]]:
+    """Names of methods that label, and of those that write shots; ``all`` has none of these."""
+    from dpicl_rag.research.written_shots import is_writer
+
+    found = _names(text)
+    writers = [name for name in found if is_writer(name)]
+    return [name for name in found if name not in writers], writers
+
+
+app.command("convergence")(evaluate_convergence.convergence)
 app.command("synthetic")(evaluate_synthetic.synthetic)
 app.command("synthetic-membership")(evaluate_synthetic.synthetic_membership)
 app.command("radius")(evaluate_radius.radius)
 app.command("images")(evaluate_images.images)
+app.command("membership-images")(evaluate_picture_membership.membership_images)
 app.command("tabular")(evaluate_tabular.tabular)

@@ -15,28 +15,34 @@ from dpicl_rag.research import stand_ins
 stand_ins.register()
 
 
+Folder = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[FOLDER]",
+        help="Pictures: a folder for each class, or two halves called train and test; or a "
+        "tar file of these. The benchmark's groceries by default.",
+    ),
+]
+VisionModelName = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        metavar="MODEL",
+        help="vision-prototype or vision-words, which stand in for a vision-language model; "
+        "or the folder or Hugging Face id of one.",
+    ),
+]
+ReadsWords = Annotated[
+    str | None,
+    typer.Option("--language-model", metavar="MODEL", help="What reads the words of vision-words."),
+]
+
+
 @console.reported(GOES_ON)
 def images(
-    folder: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[FOLDER]",
-            help="Pictures: a folder for each class, or two halves called train and test; or a "
-            "tar file of these. The benchmark's groceries by default.",
-        ),
-    ] = None,
-    model: Annotated[
-        str,
-        typer.Option(
-            metavar="MODEL",
-            help="vision-prototype or vision-words, which stand in for a vision-language model; "
-            "or the folder or Hugging Face id of one.",
-        ),
-    ] = "vision-prototype",
-    language_model: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL", help="What reads the words of vision-words."),
-    ] = None,
+    folder: Folder = None,
+    model: VisionModelName = "vision-prototype",
+    language_model: ReadsWords = None,
     methods: Annotated[
         str,
         typer.Option(metavar="NAMES", help="Methods separated by commas; see docs/methods.md."),

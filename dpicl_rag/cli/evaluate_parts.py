@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,6 +26,25 @@ Out = Annotated[
         help="Folder of the run; one that was interrupted goes on. Below runs/ by default.",
     ),
 ]
+
+
+@dataclass(frozen=True)
+class Writing:
+    """How shots are written where methods that write some stand beside others."""
+
+    shots: Annotated[
+        int, typer.Option(min=1, help="Labels that few-shot and its like write a text for.")
+    ] = 4
+    shot_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of such a text.")] = 40
+    shot_experts: Annotated[
+        int, typer.Option(min=1, help="Experts expected at a token of such a text.")
+    ] = 20
+    shot_rate: Annotated[
+        float | None,
+        typer.Option(
+            help="Public rate of their samples, fixed beforehand; a task file needs it for them."
+        ),
+    ] = None
 
 
 def names(text: str) -> list[str]:

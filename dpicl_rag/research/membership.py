@@ -25,6 +25,7 @@ from dpicl_rag.accounting import Adjacency, Budget
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.methods.base import Method
 from dpicl_rag.methods.layouts import ZeroShot
+from dpicl_rag.methods.registry import make
 from dpicl_rag.research.approximation import predicted
 from dpicl_rag.research.attack import Attack, attack, coin_attack, largest_auroc
 from dpicl_rag.research.comparison import calibrations, label_distribution
@@ -150,7 +151,7 @@ def build_membership_report(
             continue
         try:
             output = _private(method, experts, budget)
-            lines.append(_line(method.name, whole, output, replacement_bound(budget)))
+            lines.append(_line(_path(method), whole, output, replacement_bound(budget)))
         except (KeyError, ConfigurationError):
             left_out.append(method.name)
     if not lines:
@@ -179,6 +180,12 @@ def _line(
         coin_attack(*split(output)),
         bound,
     )
+
+
+def _path(method: Method) -> str:
+    size = method.parameters.get("group_size", 1)
+    usual = make(method.name).parameters.get("group_size", 1)
+    return method.name if size == usual else f"{method.name}, {size} per expert"
 
 
 def _plain(name: str, experts: int) -> Output:

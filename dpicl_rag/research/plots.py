@@ -9,6 +9,7 @@ from typing import Any
 from dpicl_rag._packaged import optional
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.research.comparison import Line
+from dpicl_rag.research.convergence import MEASURED, ConvergenceReport
 from dpicl_rag.research.membership import MembershipReport
 from dpicl_rag.research.run_tables import EvaluationReport
 from dpicl_rag.research.synthetic_report import SyntheticReport
@@ -72,6 +73,52 @@ def save_synthetic(report: SyntheticReport, file: Path) -> None:
     handles = {line.get_label(): line for line in panels[0].lines}
     figure.legend(handles.values(), handles.keys(), loc="outside right upper", fontsize=7)
     figure.suptitle(f"{settings['task']}: {settings['shots']} shots, true epsilon")
+    _write(figure, file)
+
+
+def save_convergence(report: ConvergenceReport, file: Path) -> None:
+    """Write a plot of a product of experts against one prompt, by number of examples.
+
+    Args:
+        report: Of a run. Left are distances, right interactions and margins.
+        file: Its suffix says the format.
+
+    Raises:
+        MissingDependencyError: matplotlib is not installed.
+        ConfigurationError: The file cannot be written.
+    """
+    optional("matplotlib", "eval")
+    figure = _figure(2)
+    left, right = figure.subplots(1, 2)
+    for number, name in enumerate(MEASURED):
+        own = [point for point in report.points if point.predictor == name]
+        look = {"color": f"C{number}"}
+        found = [(p.experts, p.distance.mean, p.distance.error) for p in own]
+        if name != "k-shot":  # at no distance from itself
+            _curve(left, name, found, **look)
+        for part, style in (("interaction", "-"), ("margin", "--")):
+            known = [(p.experts, e) for p in own if (e := getattr(p, part)) is not None]
+            if known and (part, name) != ("interaction", "k-shot"):
+                at, nats = zip(*((n, e.mean) for n, e in known), strict=True)
+                errors = [e.error or 0.0 for _, e in known]
+                right.errorbar(
+                    at, nats, yerr=errors, marker="o", markersize=3, linestyle=style, **look
+                )
+                right.lines[-1].set_label(f"{part}, {name}")
+    left.set_ylabel("distance to one prompt (%)")
+    left.set_ylim(bottom=0)
+    right.set_ylabel("nats")
+    for axis in (left, right):
+        axis.set_xscale("log", base=2)
+        numbers = sorted({point.experts for point in report.points})
+        axis.set_xticks(numbers, [str(number) for number in numbers])
+        axis.set_xlabel("examples")
+        axis.legend(fontsize=7, handlelength=3)
+    figure.suptitle(report.heading())
+    _write(figure, file)
+
+
+def _write(figure: Any, file: Path) -> None:
     try:
         figure.savefig(file, dpi=120)
     except (OSError, ValueError) as error:

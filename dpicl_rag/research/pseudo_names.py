@@ -182,12 +182,7 @@ def run(
     if not pairs or min(*pairs, seeds, 1) < 1:
         raise ConfigurationError("pairs and seeds must be at least 1")
     most, names = max(pairs), NAMES[: len(task.classes)]
-    sizes = sorted(sum(d.text == name for d in task.pool) for name in task.classes)
-    if sum(sizes[: len(names)]) < most:
-        raise ConfigurationError(
-            f"{task.name}: {len(names)} classes may have fewer than {most} pictures together; "
-            "give fewer pairs"
-        )
+    check_size(task, most)
     rows = wanted_layouts([arm.method for arm in wanted], pairs)
     settings = Settings(
         task=task.name,
@@ -213,10 +208,25 @@ def run(
             None if (own := picture(place)) is None else Example(own, names[name])
             for place, name in drawn.context
         ]
-        found = _rows(model, rows, seed, examples, picture(drawn.query), names)
+        found = rows_of_pairs(model, rows, seed, examples, picture(drawn.query), names)
         return Record(seed, query, names, drawn.right, found)
 
     keep_scores(folder, settings, reporting, scored, on_progress)
+
+
+def check_size(task: ImageTask, pictures: int) -> None:
+    """Raise unless any classes that may get names have so many pictures to learn from.
+
+    Raises:
+        ConfigurationError: They have not.
+    """
+    sizes = sorted(sum(d.text == name for d in task.pool) for name in task.classes)
+    named = sizes[: len(NAMES)]
+    if sum(named) < pictures:
+        raise ConfigurationError(
+            f"{task.name}: {len(named)} classes may have fewer than {pictures} pictures together; "
+            "give fewer pairs"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,9 +246,7 @@ class Drawn:
 
 def draw(task: ImageTask, seed: int, pairs: int) -> Drawn:
     """The classes, the context and the query of a seed."""
-    classes = task.classes
-    names = {classes[i]: n for n, i in enumerate(shuffled(f"{seed}/classes", len(classes)))}
-    names = {label: n for label, n in names.items() if n < len(NAMES)}
+    names = named_classes(task, seed)
 
     def some(half: str, documents: Sequence[Any], number: int) -> list[int]:
         places = [place for place, d in enumerate(documents) if d.text in names]
@@ -251,6 +259,13 @@ def draw(task: ImageTask, seed: int, pairs: int) -> Drawn:
         len(task.pool) + query,
         names[task.test[query].text],
     )
+
+
+def named_classes(task: ImageTask, seed: int) -> dict[str, int]:
+    """The classes of a seed that have a made-up name, with its place in ``NAMES``."""
+    classes = task.classes
+    names = {classes[i]: n for n, i in enumerate(shuffled(f"{seed}/classes", len(classes)))}
+    return {label: n for label, n in names.items() if n < len(NAMES)}
 
 
 def build_images_report(
@@ -281,7 +296,7 @@ def build_images_report(
     return ImagesReport(run, delta, tuple(lines))
 
 
-def _rows(
+def rows_of_pairs(
     model: VisionModel,
     wanted: Wanted,
     seed: int,

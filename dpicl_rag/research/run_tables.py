@@ -170,6 +170,7 @@ def build_report(
     clips: Sequence[float] = CLIPS,
     answers: Sequence[int] = (),
     rates: Sequence[float] = (),
+    others: Callable[[Budget], Sequence[Line]] | None = None,
 ) -> EvaluationReport:
     """Evaluate methods from the scores of a run.
 
@@ -181,6 +182,7 @@ def build_report(
         clips: Clip bounds of the sweep; none leaves it out.
         answers: Numbers of answers that share the budget, and that it is spent after.
         rates: Sampling rates of the sweep, for methods with experts.
+        others: Lines at a budget that do not come from scores, such as `written_lines`.
 
     Raises:
         ConfigurationError: The run has no record, or a value of a sweep is outside its range.
@@ -195,7 +197,12 @@ def build_report(
         found = [method for each in private if (method := changed(each)) is not None]
         return compare(run, found, largest, budget)
 
-    by_epsilon = [at(dataclasses.replace(budget, epsilon=epsilon)) for epsilon in epsilons]
+    def beside(budget: Budget) -> list[Line]:
+        known = () if others is None else others(budget)
+        return [e for e in known if e.epsilon and not e.note and e.experts == experts[-1]]
+
+    budgets = [dataclasses.replace(budget, epsilon=epsilon) for epsilon in epsilons]
+    by_epsilon = [at(one) + beside(one) for one in budgets]
     by_clip = [(clip, at(budget, partial(with_clip, clip=clip))) for clip in clips]
     by_answers = [(n, at(dataclasses.replace(budget, queries=n))) for n in answers]
     by_rate = [(rate, at(budget, partial(with_rate, rate=rate))) for rate in rates]
@@ -207,7 +214,7 @@ def build_report(
     return EvaluationReport(
         run,
         budget,
-        tuple(compare(run, methods, experts, budget)),
+        (*compare(run, methods, experts, budget), *(others(budget) if others else ())),
         tuple(line for lines in by_epsilon for line in lines),
         _pairs(by_clip),
         approximation,

@@ -18,6 +18,7 @@ from dpicl_rag.language_models.tokenizer import HuggingFaceTokenizer
 from dpicl_rag.language_models.transformers import context_length_of
 from dpicl_rag.prompts import label_tokens
 from dpicl_rag.vision.base import Example
+from dpicl_rag.vision.picture_processor import load_processor
 from dpicl_rag.vision.pictures import Picture
 
 _SHOWN = "This is a {label}."
@@ -79,7 +80,7 @@ class VisionLanguageModel:
             side: See the class.
 
         Raises:
-            MissingDependencyError: Its processor needs a package, such as torchvision for videos.
+            MissingDependencyError: What prepares its pictures needs a package.
             ModelError: It cannot be found or read.
         """
         import transformers
@@ -88,14 +89,11 @@ class VisionLanguageModel:
         optional("PIL.Image", "images", "Pillow")
         try:
             with without_bars():
-                processor = transformers.AutoProcessor.from_pretrained(str(model))
+                processor = load_processor(model)
                 kind = transformers.AutoModelForImageTextToText
                 loaded = kind.from_pretrained(str(model), dtype="auto").to(place)
-        except ImportError as error:
-            raise MissingDependencyError(
-                f"the processor of {str(model)!r} needs a package that is not installed; most "
-                "often it is torchvision, in the version that belongs to your torch"
-            ) from error
+        except MissingDependencyError:
+            raise
         except Exception as error:
             raise ModelError(
                 f"cannot load the vision-language model {str(model)!r} ({type(error).__name__}): "

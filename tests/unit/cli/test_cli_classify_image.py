@@ -10,6 +10,7 @@ import pytest
 from dpicl_rag.configuration import ImageMethodName, MethodName
 from dpicl_rag.research import vision_prototype
 from tests.support.images import ColourNetwork, an_image, unreadable
+from tests.support.tiny_vision_folders import save_tiny_qwen
 
 
 @pytest.fixture
@@ -72,6 +73,18 @@ def test_a_folder_without_pictures_is_answered_too(classify, photos, spending):
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines()[0] in ("rose", "sky")
     assert spending("photos").spent == 2.0
+
+
+def test_the_folder_of_a_vision_language_model_is_read(classify, home, spending, monkeypatch):
+    """Qwen2.5-VL with random weights: nothing stands in for it."""
+    monkeypatch.delattr(vision_prototype, "EfficientNetLite")
+    model = save_tiny_qwen(home / "qwen")
+    result = classify("--model", str(model), "--epsilon", "4", "--json")
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    found = json.loads(result.stdout)
+    assert found["label"] in ("rose", "sky")
+    assert (found["epsilon"], spending("photos").spent) == (4.0, found["rho"])
 
 
 def test_errors_are_one_line(classify, cli, home, photos):

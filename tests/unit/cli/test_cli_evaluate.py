@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -86,6 +87,21 @@ def test_a_number_of_subsets_in_place_of_a_rate(score):
     assert score("--subsets", "2", "--exemplars", "2").exit_code == 2  # two numbers of experts
     refused = score("--subsets", "5", "--exemplars", "2", "--experts", "8")
     assert "5 subsets of 2 need 10 examples" in refused.stderr
+
+
+def test_written_shots_stand_beside_the_methods(score, cli, home):
+    words = ("--shots", "2", "--shot-tokens", "2", "--shot-experts", "3", "--shot-rate", "0.5")
+    words += ("--delta", "1e-2")
+    result = score(*words, "--json", methods="poe,few-shot")
+    assert result.exit_code == 0, result.output
+    found = {line["method"]: line for line in json.loads(result.stdout)["methods"]}
+    assert 0 < found["few-shot, once for all answers"]["true_epsilon"] <= 4
+    assert found["data-free shots"]["true_epsilon"] == 0
+    again = cli("evaluate", "report", str(home / "run"), "--no-sweeps", "--json")
+    assert again.stdout == result.stdout
+    alone = score(*words, methods="few-shot")
+    assert (alone.exit_code, alone.stderr.count("\n")) == (1, 1)
+    assert "a method that reads examples too" in alone.stderr
 
 
 def test_a_second_run_asks_the_model_nothing(score, monkeypatch):
@@ -186,6 +202,21 @@ def test_a_report_is_written(score, cli, home):
     assert "written: " in result.stderr
 
 
+def test_convergence_is_read_off_a_run(score, cli, home):
+    pytest.importorskip("matplotlib")
+    score(methods="zero-shot,k-shot,soft", options=("--experts", "1,2,3", *OPTIONS[2:]))
+    picture = home / "convergence.png"
+    words = ("evaluate", "convergence", str(home / "run"))
+    found = json.loads(cli(*words, "--json", "--plot", str(picture)).stdout)
+    assert [p["experts"] for p in found["points"] if p["predictor"] == "soft"] == [1, 2, 3]
+    one = found["points"][3]["distance"]["mean"]
+    assert one == pytest.approx(0, abs=1e-9)  # one example is one prompt
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert "Product of experts against one prompt" in cli(*words).stdout
+    refused = cli("evaluate", "convergence", str(home))
+    assert (refused.exit_code, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
+
+
 def test_a_folder_without_a_run(cli, home):
     result = cli("evaluate", "report", str(home))
     assert (result.exit_code, result.stdout) == (1, "")
@@ -205,6 +236,22 @@ def test_membership_attacks_both_paths(cli, home, source):
     again = cli("evaluate", "report", str(home / "attack"))
     assert "AUROC" in again.stdout
     assert cli("evaluate", "membership", *words, "--examples", "5").exit_code == 2
+
+
+@pytest.mark.skipif("DPICL_RAG_DATA" not in os.environ, reason="no benchmark data")
+@pytest.mark.parametrize("task", ["agnews", "trec", "dbpedia", "gsm8k"])
+def test_membership_is_attacked_on_every_text_task(cli, home, task):
+    """The fifth task is one of pictures: `evaluate membership-images`."""
+    words = ("--seeds", "2", "--examples", "2", "--methods", "k-shot,poe", "--text-tokens", "8")
+    result = cli(
+        "evaluate", "membership", "--task", task, *words, "--out", str(home / "a"), "--json"
+    )
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert (found["task"], found["complete"]) == (task, True)
+    assert [line["path"] for line in found["attacks"]] == [
+        *("zero-shot", "k-shot", "soft", "hard", "poe")
+    ]
 
 
 def test_synthetic_shots_end_with_a_table_or_json(cli, home, source):

@@ -8,6 +8,7 @@ import pytest
 
 from dpicl_rag.research import vision_prototype
 from tests.support.images import ColourNetwork, an_image, unreadable
+from tests.support.tiny_vision_folders import save_tiny_qwen
 
 
 @pytest.fixture
@@ -48,6 +49,17 @@ def test_json_is_one_object_and_the_same_again(evaluate):
     assert evaluate("--json", "--quiet").stdout == first.stdout
 
 
+@pytest.mark.parametrize("command", ["images", "membership-images"])
+def test_the_folder_of_a_vision_language_model_is_read(cli, photos, home, command):
+    model = str(save_tiny_qwen(home / "qwen"))
+    words = ("--model", model, "--seeds", "2", "--pairs", "2", "--methods", "k-shot,poe")
+    found = cli("evaluate", command, str(photos), *words, "--out", str(home / "own"), "--json")
+    assert found.exit_code == 0, found.output
+    assert json.loads(found.stdout)["complete"]
+    head = json.loads((home / "own" / "run.json").read_text())
+    assert head["settings"]["model"].startswith("vision-language 1")
+
+
 @pytest.mark.parametrize("wrong", sorted(unreadable()))
 def test_a_damaged_picture_is_not_told_of(evaluate, photos, wrong):
     (photos / "rose" / "secret-3.png").write_bytes(unreadable()[wrong])
@@ -80,3 +92,17 @@ def test_a_run_is_not_taken_for_another_kind(evaluate, cli, home):
     result = cli("evaluate", "report", str(home / "run"))
     assert result.exit_code == 1
     assert "evaluate images" in result.stderr
+
+
+def test_membership_of_pictures_is_attacked_and_reported(cli, photos, home, monkeypatch):
+    words = ("--seeds", "2", "--pairs", "3", "--methods", "k-shot,poe", "--out", str(home / "run"))
+    result = cli("evaluate", "membership-images", str(photos), *words, "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert (found["seeds"], found["examples"], found["epsilon"]) == (2, 6, 4.0)
+    assert [line["path"] for line in found["attacks"]][-1] == "poe"
+    again = cli("evaluate", "report", str(home / "run"), "--json")
+    assert json.loads(again.stdout) == found
+    refused = cli("evaluate", "membership-images", str(photos), "--pairs", "99", "--quiet")
+    assert (refused.exit_code, refused.stderr.count("\n")) == (1, 1)
+    assert "give fewer pairs" in refused.stderr
