@@ -104,6 +104,23 @@ def test_written_shots_stand_beside_the_methods(score, cli, home):
     assert "a method that reads examples too" in alone.stderr
 
 
+def test_written_shots_have_a_rate_of_their_own_beside_sampled_subsets(score, cli, home):
+    words = ("--shots", "2", "--shot-tokens", "2", "--shot-experts", "3", "--shot-rate", "0.5")
+    words += ("--exemplars", "2", "--rate", "0.4,0.8", "--answers", "20", "--delta", "1e-2")
+    result = score(*words, "--json", methods="votes-gaussian,few-shot")
+    assert result.exit_code == 0, result.output
+    again = json.loads(cli("evaluate", "report", str(home / "run"), "--json").stdout)
+    assert again["methods"] == json.loads(result.stdout)["methods"]
+    shots = "few-shot, once for all answers"
+    assert {line["experts"] for line in again["methods"] if line["method"] == shots} == {2, 3}
+    assert [line["epsilon"] for line in again["by_epsilon"] if line["method"] == shots] == [4]
+    # Its epsilon covers all answers, and its samples are not those of the subsets.
+    for sweep in ("by_answers", "by_rate", "spent"):
+        methods = {line["method"] for line in again[sweep]}
+        assert "votes-gaussian" in methods
+        assert shots not in methods
+
+
 def test_a_second_run_asks_the_model_nothing(score, monkeypatch):
     first = score("--json")
     monkeypatch.setattr(Scorer, "score", lambda *a: pytest.fail("the model was asked"))
