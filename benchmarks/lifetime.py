@@ -262,6 +262,8 @@ class Race:
                         "number": one.number,
                         "fact": topic,
                         "right": right,
+                        "by": answer.by,
+                        "rho": answer.rho,
                         "text": answer.text,
                     }
                     out.write(json.dumps(line) + "\n")
