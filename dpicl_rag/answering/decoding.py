@@ -76,7 +76,7 @@ def generate(
             return
         if whole is not None and ballots is not None:
             assert isinstance(rows, SpeakingRows)
-            yield from whole.speak(rows, prompt, ballots(), model.tokenizer)
+            yield from whole.speak(rows, ballots(), model.tokenizer)
             if whole.agreed or whole.alone:
                 yield from sorted(model.tokenizer.stop_tokens)[:1]
                 return

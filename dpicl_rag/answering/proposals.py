@@ -134,18 +134,16 @@ def named_before(question: Question, nearest: Sequence[Entry]) -> Proposal | Non
         question: What is asked.
         nearest: What was released before, the nearest question first.
     """
-    model, prompt = question.model, question.prompt
     for entry in nearest:
         released = _released(entry, question)
         ballot = ballot_for(released, question.text, question.form)
         if ballot is None or not ballot.named:
             continue
         if ballot.short != ballot.sentence or _names_alone(released):
-            text = f"{prompt.lead}{ballot.short}."
-            tokens = (*model.tokenizer.encode(text), *sorted(model.tokenizer.stop_tokens)[:1])
-            if len(tokens) <= question.config.max_tokens:
+            tokens = _spoken(f"{ballot.short}.", question)
+            if tokens is not None:
                 now, counted = question.text, not entry.drawn
-                return Proposal(tokens, (), prompt.suffix, now, ballot.short, counted)
+                return Proposal(tokens, (), question.prompt.suffix, now, ballot.short, counted)
     return None
 
 
@@ -159,27 +157,38 @@ def _names_alone(released: str) -> bool:
 
 def _stands_in(proposal: Proposal, question: Question, known: Sequence[str]) -> bool:
     """Whether public knowledge has the words of a proposal that are not the question's."""
+    news = _words_of(proposal, question) - content_words(question.text)
+    return news <= content_words("\n".join(known))
+
+
+def _words_of(proposal: Proposal, question: Question) -> frozenset[str]:
     tokenizer = question.model.tokenizer
-    said = tokenizer.decode([t for t in proposal.tokens if t not in tokenizer.stop_tokens])
-    return content_words(said) - content_words(question.text) <= content_words("\n".join(known))
+    return content_words(
+        tokenizer.decode([t for t in proposal.tokens if t not in tokenizer.stop_tokens])
+    )
+
+
+def _spoken(text: str, question: Question) -> tuple[int, ...] | None:
+    """Tokens of a whole answer, with the one that ends it; None of one that is too long."""
+    tokenizer = question.model.tokenizer
+    ends = sorted(tokenizer.stop_tokens)[:1]
+    tokens = (*tokenizer.encode(f"{question.prompt.lead}{text}"), *ends)
+    return tokens if len(tokens) <= question.config.max_tokens else None
 
 
 def _says_the_same(proposal: Proposal, released: str, question: Question, earlier: str) -> bool:
     """Whether a proposal and what was released have the same words beside those asked with."""
-    tokenizer = question.model.tokenizer
     asked = content_words(question.text) | content_words(earlier)
-    proposed = tokenizer.decode([t for t in proposal.tokens if t not in tokenizer.stop_tokens])
     news = content_words(released) - asked
-    return bool(news) and content_words(proposed) - asked == news
+    return bool(news) and _words_of(proposal, question) - asked == news
 
 
 def _released_then(released: str, question: Question) -> Proposal | None:
     model, prompt, ballot = question.model, question.prompt, None
     if _names_alone(released):
         ballot = ballot_for(released, question.text, question.form)
-    named, ends = None if ballot is None else ballot.short, sorted(model.tokenizer.stop_tokens)[:1]
-    tokens = (*model.tokenizer.encode(f"{prompt.lead}{released}"), *ends)
-    if len(tokens) > question.config.max_tokens:
+    named, tokens = None if ballot is None else ballot.short, _spoken(released, question)
+    if tokens is None:
         return None
     bare = () if named is not None else tuple(bare_log_probs(model, prompt, tokens))
     return Proposal(tokens, bare, prompt.suffix, question.text, named)

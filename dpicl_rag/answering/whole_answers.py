@@ -102,13 +102,12 @@ class WholeAnswer:
         return "WholeAnswer(<private>)"
 
     def speak(
-        self, rows: SpeakingRows, prompt: Prompt, ballots: Ballots, tokenizer: Tokenizer
+        self, rows: SpeakingRows, ballots: Ballots, tokenizer: Tokenizer
     ) -> Generator[int, None, None]:
         """Release sentences until experts do not agree; the rows stand where they stood before.
 
         Args:
             rows: The public row and the experts, nothing appended yet.
-            prompt: Public text before and after the document.
             ballots: Reads the experts' sentences.
             tokenizer: Of the model.
         """
@@ -122,7 +121,7 @@ class WholeAnswer:
             if found is None:
                 return
             self.agreed = self.agreed or found
-            lead = " " if at else prompt.lead
+            lead = " " if at else self._hearings[-1].lead
             text = f"{lead}{self._show(found.key)}{_END}"
             tokens = tokenizer.encode(text)[:left]
             released += tokens

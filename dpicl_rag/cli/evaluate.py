@@ -174,7 +174,7 @@ def run(
     from dpicl_rag.research.paper_protocol import wanted_layouts
     from dpicl_rag.research.scores_folder import Reporting
 
-    named, writers = _names_and_writers(methods)
+    named, writers = _split(_names(methods))
     if not named:
         raise ConfigurationError(
             "give a method that reads examples too, such as poe; `dpicl-rag evaluate synthetic` "
@@ -385,7 +385,7 @@ def _reported(
         Adjacency(adjacency),
         queries=kept.answers if answers is None else answers,
     )
-    named, writers = _names_and_writers(",".join(kept.methods) if methods is None else methods)
+    named, writers = _split(kept.methods if methods is None else _names(methods))
     chosen = methods_with(named, exemplars=kept.exemplars, rate=max(kept.rates, default=None))
     if run.settings.kind == "membership":
         return build_membership_report(run, chosen, budget)
@@ -413,11 +413,10 @@ def _names(text: str) -> list[str]:
     return list(METHODS) if text.strip() == "all" else names(text)
 
 
-def _names_and_writers(text: str) -> tuple[list[str], list[str]]:
-    """Names of methods that label, and of those that write shots; ``all`` has none of these."""
+def _split(found: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Names of methods that label, and of those that write shots."""
     from dpicl_rag.research.written_shots import is_writer
 
-    found = _names(text)
     writers = [name for name in found if is_writer(name)]
     return [name for name in found if name not in writers], writers
 

@@ -32,6 +32,13 @@ VisionModelName = Annotated[
         "or the folder or Hugging Face id of one.",
     ),
 ]
+Methods = Annotated[
+    str, typer.Option(metavar="NAMES", help="Methods separated by commas; see docs/methods.md.")
+]
+METHODS = "zero-shot,k-shot,soft,hard,poe,votes,votes-gaussian,permute-and-flip"
+GroupSizes = Annotated[
+    str, typer.Option(metavar="N,...", help="Pairs that one expert reads, on average.")
+]
 ReadsWords = Annotated[
     str | None,
     typer.Option("--language-model", metavar="MODEL", help="What reads the words of vision-words."),
@@ -43,16 +50,11 @@ def images(
     folder: Folder = None,
     model: VisionModelName = "vision-prototype",
     language_model: ReadsWords = None,
-    methods: Annotated[
-        str,
-        typer.Option(metavar="NAMES", help="Methods separated by commas; see docs/methods.md."),
-    ] = "zero-shot,k-shot,soft,hard,poe,votes,votes-gaussian,permute-and-flip",
+    methods: Methods = METHODS,
     pairs: Annotated[
         str, typer.Option(metavar="N,...", help="Pictures with names in the context.")
     ] = "4,8,20",
-    group_sizes: Annotated[
-        str, typer.Option(metavar="N,...", help="Pairs that one expert reads, on average.")
-    ] = "1,2",
+    group_sizes: GroupSizes = "1,2",
     epsilon: Annotated[str, typer.Option(metavar="N,...", help="Privacy of one label.")] = "1,4,8",
     delta: options.Delta = options.DELTA,
     seeds: Annotated[int, typer.Option(min=1, help="Contexts, with one query each.")] = 200,

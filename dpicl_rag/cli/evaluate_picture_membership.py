@@ -8,7 +8,14 @@ from typing import Annotated
 import typer
 
 from dpicl_rag.cli import console, options
-from dpicl_rag.cli.evaluate_images import Folder, ReadsWords, VisionModelName
+from dpicl_rag.cli.evaluate_images import (
+    METHODS,
+    Folder,
+    GroupSizes,
+    Methods,
+    ReadsWords,
+    VisionModelName,
+)
 from dpicl_rag.cli.evaluate_parts import GOES_ON, Out, names, show
 
 
@@ -17,16 +24,11 @@ def membership_images(
     folder: Folder = None,
     model: VisionModelName = "vision-prototype",
     language_model: ReadsWords = None,
-    methods: Annotated[
-        str,
-        typer.Option(metavar="NAMES", help="Methods separated by commas; see docs/methods.md."),
-    ] = "zero-shot,k-shot,soft,hard,poe,votes,votes-gaussian,permute-and-flip",
+    methods: Methods = METHODS,
     pairs: Annotated[
         int, typer.Option(min=1, help="Pictures in the context; as many others are attacked too.")
     ] = 10,
-    group_sizes: Annotated[
-        str, typer.Option(metavar="N,...", help="Pairs that one expert reads, on average.")
-    ] = "1",
+    group_sizes: GroupSizes = "1",
     epsilon: options.Epsilon = 4.0,
     delta: options.Delta = options.DELTA,
     seeds: Annotated[int, typer.Option(min=2, help="Contexts to draw at random.")] = 50,

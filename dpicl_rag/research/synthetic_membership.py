@@ -29,7 +29,7 @@ from dpicl_rag.research.paper_protocol import shuffled
 from dpicl_rag.research.report import LinesReport, Table
 from dpicl_rag.research.run_folder import Results, going_on, read_lines, read_settings
 from dpicl_rag.research.synthetic_examples import kept
-from dpicl_rag.research.synthetic_report import privacy
+from dpicl_rag.research.synthetic_report import by_arm, privacy
 from dpicl_rag.research.synthetic_shots import Arm, Settings, check_prices, shots_of
 from dpicl_rag.research.tasks import Item, Task
 
@@ -154,9 +154,7 @@ def read_attacks(folder: Path) -> SyntheticMembershipReport:
         ConfigurationError: The folder holds none, or a damaged one.
     """
     settings = read_settings(folder)
-    found: dict[tuple[str, float | None], list[dict[str, Any]]] = {}
-    for line in read_lines(folder / _ATTACKS):
-        found.setdefault((line["arm"], line["epsilon"]), []).append(line)
+    found = by_arm(read_lines(folder / _ATTACKS))
     lines = [_line(*arm, own, settings["delta"]) for arm, own in found.items()]
     return SyntheticMembershipReport(settings, lines)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -84,10 +84,16 @@ def read_report(folder: Path) -> SyntheticReport:
         ConfigurationError: The folder holds none, or a damaged one.
     """
     settings = read_settings(folder)
-    found: dict[tuple[str, float | None], list[dict[str, Any]]] = {}
-    for line in read_lines(folder / RESULTS):
-        found.setdefault((line["arm"], line["epsilon"]), []).append(line)
+    found = by_arm(read_lines(folder / RESULTS))
     return SyntheticReport(settings, [_line(*arm, lines) for arm, lines in found.items()])
+
+
+def by_arm(lines: Iterable[dict[str, Any]]) -> dict[tuple[str, float | None], list[dict[str, Any]]]:
+    """Lines of a run by arm and epsilon, in the order in which these came first."""
+    found: dict[tuple[str, float | None], list[dict[str, Any]]] = {}
+    for line in lines:
+        found.setdefault((line["arm"], line["epsilon"]), []).append(line)
+    return found
 
 
 def _line(arm: str, epsilon: float | None, lines: Sequence[dict[str, Any]]) -> Line:
