@@ -104,7 +104,7 @@ _TEMPLATES = {
     "mitg": Template("", "Sentence:", "Genre:"),
     "mitd": Template("", "Sentence:", "Director:"),
 }
-_LABELS: Mapping[str, tuple[str, ...]] = {
+LABELS: Mapping[str, tuple[str, ...]] = {
     "agnews": ("World", "Sports", "Business", "Technology"),
     "trec": ("Number", "Location", "Person", "Description", "Entity", "Abbreviation"),
     "dbpedia": (
@@ -117,6 +117,8 @@ _LABELS: Mapping[str, tuple[str, ...]] = {
     "mitg": (),
     "mitd": (),
 }
+"""By task; none where each query brings its own candidates."""
+
 # The data has DBpedia's class names, the papers' template shorter ones.
 _DBPEDIA_NAMES = {
     "EducationalInstitution": "School",
@@ -159,7 +161,7 @@ def load_task(name: str, **options: str | Path | Sequence[str] | None) -> Task:
         Task(
             name,
             _TEMPLATES[name],
-            _LABELS[name],
+            LABELS[name],
             tuple(_present(map(read, pool))),
             tuple(_present(map(read, test))),
         )
