@@ -187,9 +187,11 @@ def load_task_file(
             fixed seed, is held out for them.
 
     Raises:
-        ConfigurationError: The file cannot be read, lacks a column or a value, has a label that
-            is not among ``labels``, or lacks examples of one of them.
+        ConfigurationError: A label of the list is empty; or the file cannot be read, lacks a column
+            or a value, has a label that is not among ``labels``, or lacks examples of one of them.
     """
+    if labels is not None and not all(label.strip() for label in labels):
+        raise ConfigurationError(f"{path}: a label in the list is empty; give names, such as A,B")
     columns = (text_column or "text", label_column or "label")
     pool = [_from_columns(path, n, row, *columns) for n, row in enumerate(read_rows(path), 1)]
     if test_file is not None:
