@@ -15,6 +15,7 @@ result no longer moves.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,6 +37,9 @@ _SHARE = 1e-6
 
 _LARGEST = 300.0
 """Losses above twice this count as infinite: their exponentials are."""
+
+_ENDS = tuple(1e-9 * 2**power for power in range(42) if 1e-9 * 2**power <= 4 * _LARGEST)
+"""Above one of these and up to the next a search for epsilon is."""
 
 _SLACK = 1e-10
 """Tilted probability that is left out or may be wrong, and counts in full."""
@@ -243,11 +247,11 @@ def _solved(at: Tilted, delta: float) -> float:
     """Epsilon at ``delta``."""
     if at(0.0)[0] <= delta:
         return 0.0
-    high = 1e-9
-    while at(high)[0] > delta:
-        high *= 2
-        if high > 4 * _LARGEST:
-            return math.inf
+    if at(_ENDS[-1])[0] > delta:
+        return math.inf
+    # Delta falls, so halving finds the power of two that doubling would come to.
+    place = bisect_left(_ENDS, True, key=lambda end: at(end)[0] <= delta)
+    high = _ENDS[place]
     found = _search.zero(
         lambda epsilon: math.log(delta / max(at(epsilon)[0], 1e-300)), high / 2, high
     )

@@ -145,17 +145,12 @@ def _log_ratio(
     """Log of the likelihood ratio at some points, and its derivative."""
     import numpy as np
 
-    def exponent(mean: float, weight: float) -> np.ndarray:
-        found: np.ndarray = at * mean + (math.log(weight) - mean * mean / 2)
-        return found
-
-    top = np.maximum.reduce([exponent(*part) for part in parts])
-    shares = [np.exp(exponent(*part) - top) for part in parts]
-    total: np.ndarray = np.sum(shares, axis=0)
-    slope: np.ndarray = np.sum(
-        [mean * share for (mean, _), share in zip(parts, shares, strict=True)], axis=0
-    )
-    return top + np.log(total), slope / total
+    means, weights = np.array(parts).T[:, :, None]
+    exponents = at * means + (np.log(weights) - means * means / 2)
+    top = exponents.max(axis=0)
+    shares = np.exp(exponents - top)
+    total = shares.sum(axis=0)
+    return top + np.log(total), (means * shares).sum(axis=0) / total
 
 
 @lru_cache(maxsize=64)

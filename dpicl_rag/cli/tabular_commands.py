@@ -265,7 +265,7 @@ def collect(
     from dpicl_rag.tabular.local_privacy import Report, bits_from_reports, tables_from_reports
 
     public = _schema(schema)
-    sent = map(Report.read, _lines(reports))
+    sent = map(Report.read, _lines(reports, "file of reports"))
     if method == "one-attribute":
         made = tables_from_reports(sent, public, epsilon).rows(demonstrations)
     else:
@@ -294,7 +294,7 @@ def serialise(
     public = _schema(schema)
     if rows is None and row is None:
         raise ConfigurationError("give rows with labels, a --row to ask about, or both")
-    shown = [] if rows is None else _lines(rows)
+    shown = [] if rows is None else _lines(rows, "file of rows")
     lines = [f"{asked(one, public)} Answer: {answer(one, public)}" for one in shown]
     if row is not None:
         lines.append(f"{asked(_row(row), public)} Answer:")
@@ -359,10 +359,10 @@ def _row(given: str) -> Mapping[str, object]:
     return found
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
+def _lines(path: Path, what: str) -> list[dict[str, Any]]:
     from dpicl_rag.files.public_rows import read_rows
 
-    return [dict(row) for row in read_rows(path)]
+    return [dict(row) for row in read_rows(path, what)]
 
 
 def _released(

@@ -20,27 +20,28 @@ def is_task_file(name: str) -> bool:
     return name.lower().endswith(KINDS)
 
 
-def read_rows(path: Path) -> list[Mapping[str, object]]:
-    """Rows of a task file, values by column.
+def read_rows(path: Path, what: str = "task file") -> list[Mapping[str, object]]:
+    """Rows of a file, values by column.
 
     Args:
         path: A ``.csv`` or ``.jsonl`` file, or one of them gzipped.
+        what: What errors call it.
 
     Raises:
         ConfigurationError: The file is missing, of another kind, damaged, or empty; names the
             line.
     """
     if not is_task_file(path.name):
-        raise ConfigurationError(f"{path}: a task file ends in {', '.join(KINDS)}")
+        raise ConfigurationError(f"{path}: a {what} ends in {', '.join(KINDS)}")
     try:
         reader = _csv if ".csv" in path.name.lower() else _jsonl
         with _open(path) as stream:
             rows = list(reader(path, stream))
     except FileNotFoundError:
-        raise ConfigurationError(f"{path}: there is no such task file") from None
+        raise ConfigurationError(f"{path}: there is no such {what}") from None
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise ConfigurationError(
-            f"{path}: the task file cannot be read ({type(error).__name__})"
+            f"{path}: the {what} cannot be read ({type(error).__name__})"
         ) from error
     if not rows:
         first = "; a CSV file names its columns in its first row" if reader is _csv else ""

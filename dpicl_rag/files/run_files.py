@@ -4,28 +4,35 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.errors import ConfigurationError, DPICLError
+
+_LOCK = ".lock"
 
 
 @contextmanager
-def alone_in(folder: Path, busy: str) -> Iterator[None]:
+def alone_in(folder: Path, busy: str, beginnings: Sequence[str] = ()) -> Iterator[None]:
     """Make a folder and be the only process that writes there.
+
+    A folder that was made here is taken away again where what is written there is refused before
+    anything is in it.
 
     Args:
         folder: Of the run.
         busy: What the error says that another process does there.
+        beginnings: Names of files that are nothing by themselves; they go with the folder.
 
     Raises:
         ConfigurationError: The folder cannot be made, or another process is there.
     """
     from filelock import FileLock, Timeout
 
-    lock = FileLock(folder / ".lock", timeout=0)
+    lock = FileLock(folder / _LOCK, timeout=0)
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire()
@@ -35,8 +42,26 @@ def alone_in(folder: Path, busy: str) -> Iterator[None]:
         raise ConfigurationError(f"{folder}: no folder can be made there") from error
     try:
         yield
+    except DPICLError:
+        if made:
+            _take_away(made, {*beginnings, _LOCK})
+        raise
     finally:
         lock.release()
+
+
+def _take_away(made: Sequence[Path], nothing: Set[str]) -> None:
+    """Remove folders that were made, the innermost first, if it has no files but some.
+
+    The lock is held: nobody else begins there before its file is gone.
+    """
+    with suppress(OSError):  # some systems keep a file that is open, such as the lock
+        found = list(made[0].iterdir())
+        if {file.name for file in found} <= nothing:
+            for file in found:
+                file.unlink()
+            for folder in made:
+                folder.rmdir()
 
 
 def write_whole(file: Path, content: bytes, mode: int = 0o666) -> None:

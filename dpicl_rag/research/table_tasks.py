@@ -88,7 +88,7 @@ def table_task(name: str, schema: Schema, train: Path, test: Path) -> TableTask:
         ConfigurationError: A file cannot be read, or no row has a listed label.
     """
     private, queries = (
-        [row for row in read_rows(path) if schema.encode(row).label is not None]
+        [row for row in read_rows(path, "table") if schema.encode(row).label is not None]
         for path in (train, test)
     )
     if not private or not queries:

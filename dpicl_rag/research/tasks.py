@@ -104,7 +104,7 @@ _TEMPLATES = {
     "mitg": Template("", "Sentence:", "Genre:"),
     "mitd": Template("", "Sentence:", "Director:"),
 }
-_LABELS: Mapping[str, tuple[str, ...]] = {
+LABELS: Mapping[str, tuple[str, ...]] = {
     "agnews": ("World", "Sports", "Business", "Technology"),
     "trec": ("Number", "Location", "Person", "Description", "Entity", "Abbreviation"),
     "dbpedia": (
@@ -117,6 +117,8 @@ _LABELS: Mapping[str, tuple[str, ...]] = {
     "mitg": (),
     "mitd": (),
 }
+"""By task; none where each query brings its own candidates."""
+
 # The data has DBpedia's class names, the papers' template shorter ones.
 _DBPEDIA_NAMES = {
     "EducationalInstitution": "School",
@@ -159,7 +161,7 @@ def load_task(name: str, **options: str | Path | Sequence[str] | None) -> Task:
         Task(
             name,
             _TEMPLATES[name],
-            _LABELS[name],
+            LABELS[name],
             tuple(_present(map(read, pool))),
             tuple(_present(map(read, test))),
         )
@@ -185,9 +187,11 @@ def load_task_file(
             fixed seed, is held out for them.
 
     Raises:
-        ConfigurationError: The file cannot be read, lacks a column or a value, has a label that
-            is not among ``labels``, or lacks examples of one of them.
+        ConfigurationError: A label of the list is empty; or the file cannot be read, lacks a column
+            or a value, has a label that is not among ``labels``, or lacks examples of one of them.
     """
+    if labels is not None and not all(label.strip() for label in labels):
+        raise ConfigurationError(f"{path}: a label in the list is empty; give names, such as A,B")
     columns = (text_column or "text", label_column or "label")
     pool = [_from_columns(path, n, row, *columns) for n, row in enumerate(read_rows(path), 1)]
     if test_file is not None:

@@ -176,7 +176,8 @@ def open_run(folder: Path | None, plan: Plan) -> Iterator[Run]:
     if folder is None:
         yield Run(None, secrets.token_bytes(_KEY_BYTES), {}, {})
         return
-    with alone_in(folder, "another synthesis is running there"):
+    # Without a journal nothing was drawn: a plan that is refused by the ledger leaves no folder.
+    with alone_in(folder, "another synthesis is running there", (_KEY, _PLAN)):
         _settle_plan(folder, plan)
         records, whole = _read_journal(folder)
         cut_tail(folder / _JOURNAL, whole)

@@ -29,7 +29,8 @@ def kept_release(
         folder: Where it is kept. All of it is public.
         settings: What the release depends on, as JSON has it.
         draw: Pays and draws what JSON can hold.
-        check: Refuses what can be refused before anything is drawn; then no folder is made.
+        check: Refuses what can be refused before anything is drawn; then no folder is made. Nor is
+            one left where ``draw`` refuses.
 
     Raises:
         ConfigurationError: The folder holds a release of other settings or a damaged one, or

@@ -18,6 +18,7 @@ from dpicl_rag.accounting import (
     PrivacyLossAccountant,
     PureDP,
     SubsampledSum,
+    composition,
     epsilon_for,
     gaussian_multiplier,
     subsampled_sigma,
@@ -171,6 +172,21 @@ def test_what_is_settled_is_the_least_that_was_found() -> None:
     assert settled(compute) == 1.0 + asked[-1]
     assert asked[-2] - asked[-1] <= 1e-3
     assert settled(lambda interval: (0.0, 1)) == 0.0
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 3e-9, 1e-4, 1.0, 1.7, 300.0, math.inf])
+def test_epsilon_is_solved_for_with_few_looks_at_delta(epsilon: float) -> None:
+    """Each look sums all losses: for 10,000 answers they take most of a calibration's time."""
+    looks = []
+
+    def tilted(at: float) -> tuple[float, float]:
+        looks.append(at)
+        return 1e-5 * math.exp(min(1.0, epsilon - at)), 0.0
+
+    found = composition._solved(tilted, 1e-5)
+    assert found == pytest.approx(epsilon, rel=1e-9, abs=1e-12)
+    assert found >= epsilon
+    assert len(looks) < 30
 
 
 def test_a_planted_interval_shows() -> None:

@@ -158,6 +158,8 @@ def test_other_settings_in_the_same_folder_are_one_error(score):
         (("--task", "imdb"), "unknown task 'imdb'"),
         (("--label-column", "kind"), "no column 'kind'"),
         (("--labels", "odd,prime"), "unknown label 'even'"),
+        (("--labels", "odd,,even"), "a label in the list is empty"),
+        (("--labels", ""), "a label in the list is empty"),
         (("--labels", "odd,even,prime"), "the class 'prime' is empty"),
         (("--experts", "40"), "40 experts need one each"),
         (("--queries", "9"), "9 were asked for"),

@@ -1,11 +1,17 @@
-"""docs/papers.md: commands exist with all options and names, figures stand in the guides."""
+"""docs/papers.md: commands exist with all options and names, figures stand in the guides.
+
+`test_cli_papers_commands` runs the commands.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import re
 import shlex
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -16,23 +22,16 @@ from dpicl_rag.methods import METHODS
 from dpicl_rag.research.synthetic_shots import PUBLISHED
 from dpicl_rag.research.tasks import TASK_NAMES
 from dpicl_rag.research.written_shots import is_writer
-
-ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "papers.md"
-HEADS = ("part", "command", "here", "published", "why they differ")
+from tests.support.papers_page import COMMANDS, PAGE, ROOT, ROWS
 
 
-def rows() -> list[dict[str, str]]:
-    found = []
-    for line in PAGE.read_text(encoding="utf-8").splitlines():
-        if line.startswith("|") and not line.startswith(("|---", f"| {HEADS[0]} |")):
-            cells = [cell.strip() for cell in line.strip("|").split("|")]
-            found.append(dict(zip(HEADS, cells, strict=True)))
-    return found
-
-
-ROWS = rows()
-COMMANDS = sorted({c for row in ROWS for c in re.findall("`([^`]+)`", row["command"])})
+def parsed(words: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """The name of a command of the program, and the values of its options."""
+    found, rest = typer.main.get_command(app), list(words)
+    while hasattr(found, "commands"):
+        name = rest.pop(0)
+        found = found.commands[name]
+    return name, found.make_context(name, rest).params
 
 
 def check(command: str) -> None:
@@ -46,11 +45,7 @@ def check(command: str) -> None:
         assert importlib.util.find_spec(words[1])
         return
     assert first == "dpicl-rag"
-    found = typer.main.get_command(app)
-    while hasattr(found, "commands"):
-        name = words.pop(0)
-        found = found.commands[name]
-    given = found.make_context(name, words).params
+    name, given = parsed(words)
     known = (*METHODS, "all", PUBLISHED)
     named = given.get("methods") or given.get("method") or ""
     for method in [] if name == "local" else named.split(","):  # a choice, which is checked above
@@ -80,6 +75,42 @@ def test_a_command_of_the_page_exists_with_all_its_options(command):
 def test_a_command_that_does_not_exist_is_found(command):
     with pytest.raises((AssertionError, KeyError, TyperException)):
         check(command)
+
+
+FREE = {"synthetic": ("method", "epsilon", "seeds"), "tabular": ("seeds",)}
+"""In what runs of one folder may differ; see the `going_on` of each."""
+
+
+def run_of(command: str) -> tuple[object, ...] | None:
+    """The kind and the folder of a run, and all that runs in one folder must have alike."""
+    first, *words = shlex.split(command)
+    if first != "dpicl-rag" or words[0] != "evaluate":
+        return None
+    name, given = parsed(words)
+    if name in ("report", "convergence", "radius"):
+        return None  # what they write is a run's no more
+    out = given.pop("out") or given.get("task")
+    fixed = {key: value for key, value in given.items() if key not in FREE.get(name, ())}
+    return name, str(out), repr(sorted(fixed.items()))
+
+
+def colliding(commands: Iterable[str]) -> list[str]:
+    """Folders that two commands would write runs of other settings to."""
+    runs = {run for command in commands if (run := run_of(command)) is not None}
+    folders = Counter((name, folder) for name, folder, _ in runs)
+    return [folder for (_, folder), number in folders.items() if number > 1]
+
+
+def test_runs_of_one_folder_have_the_same_settings():
+    """The tiny runs of the page have sizes of their own, which would hide it."""
+    assert colliding(COMMANDS) == []
+
+
+def test_runs_of_one_folder_with_other_settings_are_found():
+    one = "dpicl-rag evaluate synthetic --task trec --method adaptive --epsilon 4"
+    assert colliding([one, f"{one} --seeds 3", f"{one} --epsilon 2"]) == []
+    assert colliding([one, f"{one} --max-tokens 9"]) == ["trec"]
+    assert colliding([one, f"{one} --max-tokens 9 --out runs/nine"]) == []
 
 
 def test_every_row_has_a_command():

@@ -60,6 +60,7 @@ def test_a_budget_pays_and_runs_out(cli, home, table, spending):
     second = cli(*words, "--corpus", "mail", "--out", str(home / "two"))
     assert second.exit_code == 1
     assert "cannot pay" in second.output
+    assert not (home / "two").exists()
 
 
 def test_a_plan_reads_nothing(cli, home):

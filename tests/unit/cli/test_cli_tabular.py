@@ -71,10 +71,14 @@ def test_a_release_is_paid_once_and_read_again(cli, home, people, schema, spendi
 def test_a_budget_that_is_used_up_releases_nothing(cli, home, people, schema):
     assert cli("budget", "set", "--corpus", "people", "--epsilon", "1").exit_code == 0
     words = ("tabular", "tables", people, "--schema", schema, "--epsilon", "5")
-    refused = cli(*words, "--corpus", "people", "--out", str(home / "release"))
+    out = str(home / "runs" / "release")
+    refused = cli(*words, "--corpus", "people", "--out", out)
     assert refused.exit_code == 1
     assert "cannot pay" in refused.stderr
-    assert not (home / "release" / "release.json").exists()
+    assert not (home / "runs").exists()
+    (home / "runs").mkdir()
+    assert cli(*words, "--corpus", "people", "--out", out).exit_code == 1
+    assert list((home / "runs").iterdir()) == []  # what was there before stays
 
 
 def test_rows_are_drawn_into_a_file(cli, home, people, schema):
@@ -158,7 +162,8 @@ def test_a_packaged_schema_is_a_pattern(cli, home):
         (("local", "--epsilon", "1", "--row", "[1]"), "a JSON object"),
         (("local", "--epsilon", "1", "--row", "absent.json"), "a JSON object"),
         (("serialise",), "give rows with labels"),
-        (("collect", "ABSENT", "--epsilon", "1"), "no such task file"),
+        (("collect", "ABSENT", "--epsilon", "1"), "no such file of reports"),
+        (("serialise", "ABSENT"), "no such file of rows"),
     ],
 )
 def test_what_is_refused_is_one_line(cli, home, people, schema, words, said):
@@ -252,6 +257,8 @@ def test_evaluate_tabular_takes_one_s_own_rows(cli, home, schema, people):
     assert found["epsilons"] == [5.0]
     assert {line["task"] for line in found["lines"]} == {"schema"}
     assert "needs --schema, --train and --test" in cli("evaluate", "tabular", *own[:4]).stderr
+    missing = cli("evaluate", "tabular", *own[:4], "--test", str(home / "absent.csv"))
+    assert "absent.csv: there is no such table" in missing.stderr
     assert cli(*words, "--k", "0").exit_code == 2
 
 

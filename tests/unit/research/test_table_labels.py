@@ -147,7 +147,7 @@ def test_tables_are_found_or_refused(monkeypatch, tmp_path):
     with pytest.raises(ConfigurationError, match="set DPICL_RAG_DATA"):
         load_tables(["car"])
     monkeypatch.setenv("DPICL_RAG_DATA", str(tmp_path))
-    with pytest.raises(ConfigurationError, match="no such task file"):
+    with pytest.raises(ConfigurationError, match="there is no such table"):
         load_tables(["car"])
     file = tmp_path / "rows.csv"
     file.write_text("age,rich\n20,1\n30,maybe\n")

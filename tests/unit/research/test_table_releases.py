@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
 from itertools import product
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,6 +19,7 @@ from dpicl_rag.research.table_labels import read_report
 from dpicl_rag.research.table_releases import queries_of, rate_of, released
 from dpicl_rag.research.table_tasks import TableTask
 from dpicl_rag.tabular.schema import Schema
+from tests.support.made_up_peers import install_made_up_peers
 from tests.support.private_rows import BASE, SCHEMA
 from tests.support.tiny_model import build_tiny_model
 
@@ -51,25 +50,7 @@ def run(model, tmp_path):
 
 @pytest.fixture
 def diffprivlib(monkeypatch):
-    """In place of the library, which this environment may not have."""
-
-    class Model:
-        def __init__(self, **given):
-            self.given = given
-
-        def fit(self, rows, labels):
-            assert rows.min() >= 0
-            assert ("bounds" in self.given) != ("data_norm" in self.given)
-            self.most = np.bincount(labels).argmax()
-            return self
-
-        def predict(self, rows):
-            return np.full(len(rows), self.most)
-
-    models = SimpleNamespace(GaussianNB=Model, LogisticRegression=Model)
-    monkeypatch.setitem(sys.modules, "diffprivlib", SimpleNamespace(models=models))
-    monkeypatch.setitem(sys.modules, "diffprivlib.models", models)
-    monkeypatch.setattr(private_baselines, "find_spec", lambda _: True)
+    install_made_up_peers(monkeypatch)
 
 
 MORE = More(groups="published", rates=("published", "0.5"), fresh=True, peers=True)

@@ -33,6 +33,38 @@ def test_a_run_is_read_back(tmp_path):
     )
 
 
+def refused(folder, begin=lambda run: None, error=ConfigurationError):
+    def write():
+        with open_run(folder, PLAN) as run:
+            begin(run)
+            raise error
+
+    with pytest.raises(error):
+        write()
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [lambda run: run.begin(0), lambda run: run.released("keys", dict)],
+    ids=["text", "keys"],
+)
+def test_what_is_refused_before_anything_is_drawn_leaves_no_folder(tmp_path, begin):
+    run = tmp_path / "runs" / "run"
+    refused(run)
+    assert not (tmp_path / "runs").exists()
+    refused(run, begin)
+    # What was drawn stays, whatever is refused later.
+    before = sorted(file.name for file in run.iterdir())
+    assert len(before) > 2
+    refused(run)
+    assert sorted(file.name for file in run.iterdir()) == before
+
+
+def test_an_interrupted_run_keeps_its_folder(tmp_path):
+    refused(tmp_path / "run", error=KeyboardInterrupt)
+    assert (tmp_path / "run" / "plan.json").exists()
+
+
 def test_released_numbers_are_drawn_once(tmp_path):
     for _ in range(2):
         write_two(tmp_path / "once") if not (tmp_path / "once").exists() else None

@@ -1,0 +1,34 @@
+"""docs/papers.md as its tests read it: the rows of its tables, and the commands in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "papers.md"
+HEADS = ("part", "command", "here", "published", "why they differ")
+
+Row = Mapping[str, str]
+"""Cells by the heads of their columns."""
+
+
+def rows_of(text: str) -> list[Row]:
+    """The rows of all tables."""
+    found = []
+    for line in text.splitlines():
+        if line.startswith("|") and not line.startswith(("|---", f"| {HEADS[0]} |")):
+            cells = [cell.strip() for cell in line.strip("|").split("|")]
+            found.append(dict(zip(HEADS, cells, strict=True)))
+    return found
+
+
+def commands_of(rows: Iterable[Row]) -> list[str]:
+    """Each command once, in the order in which they stand."""
+    each = (command for row in rows for command in re.findall("`([^`]+)`", row["command"]))
+    return list(dict.fromkeys(each))
+
+
+ROWS = rows_of(PAGE.read_text(encoding="utf-8"))
+COMMANDS = commands_of(ROWS)
