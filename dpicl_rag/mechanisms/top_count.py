@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dpicl_rag import _validate
 from dpicl_rag.accounting.stability import Adjacency, Stability
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
@@ -41,9 +39,7 @@ class TopCount:
             ConfigurationError: The price is not above 0 and finite.
         """
         sensitivity = sum(stability.moved(adjacency))
-        # Rounded up, so that the price is not above rho.
-        sigma = sensitivity / math.sqrt(2 * _validate.positive("rho", rho)) * (1 + 1e-12)
-        return TopCount(DiscreteGaussian(sigma), sensitivity)
+        return TopCount(DiscreteGaussian.within(rho, sensitivity), sensitivity)
 
     @property
     def rho(self) -> float:
