@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dpicl_rag import _validate
 from dpicl_rag.accounting.stability import Adjacency, Stability
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
@@ -39,7 +41,9 @@ class TopCount:
             ConfigurationError: The price is not above 0 and finite.
         """
         sensitivity = sum(stability.moved(adjacency))
-        return TopCount(DiscreteGaussian.within(rho, sensitivity), sensitivity)
+        # Rounded up, so that the price is not above rho.
+        sigma = sensitivity / math.sqrt(2 * _validate.positive("rho", rho)) * (1 + 1e-12)
+        return TopCount(DiscreteGaussian(sigma), sensitivity)
 
     @property
     def rho(self) -> float:
