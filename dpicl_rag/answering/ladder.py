@@ -11,7 +11,6 @@ too few agree nothing else is paid for.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -33,14 +32,12 @@ class Ladder:
     Attributes:
         steps: Counts of keys, each with its threshold; behind a top count the fewest there are.
         top: What is counted before them, if anything.
-        least: The least top count with which steps are tried.
         stability: From the corpus to the experts.
         adjacency: Of corpora.
     """
 
     steps: tuple[Agreement, ...]
     top: TopCount | None
-    least: int
     stability: Stability
     adjacency: Adjacency
 
@@ -58,7 +55,7 @@ class Ladder:
             adjacency: Of corpora.
         """
         steps = _steps(rho, delta, first, stability, adjacency)
-        return Ladder(steps, None, 0, stability, adjacency)
+        return Ladder(steps, None, stability, adjacency)
 
     @staticmethod
     def behind_top_count(
@@ -75,8 +72,7 @@ class Ladder:
         price = min(SHARES.top_count * rho, SHARES.top_count_rho)
         top = TopCount.within(price, stability, adjacency)
         last = Agreement.within((rho - top.rho) * (1 - 1e-9), delta, stability, adjacency)
-        least = math.ceil(_units_for((last,)) - _FEWER * top.noise.sigma)
-        return Ladder((last,), top, least, stability, adjacency)
+        return Ladder((last,), top, stability, adjacency)
 
     @property
     def rho(self) -> float:
@@ -86,7 +82,10 @@ class Ladder:
     @property
     def units(self) -> int:
         """How many units must say the same, so that it is released 9 times in 10."""
-        return _units_for(self.steps, self.top, self.least)
+        found = 1
+        while self._released(found) < _MOSTLY:
+            found += 1
+        return found
 
     def after(self, count: int) -> tuple[Agreement, ...]:
         """The steps that a top count leaves, of the same price at most; none where it is too low.
@@ -95,22 +94,28 @@ class Ladder:
             count: The top count as it was drawn.
         """
         assert self.top is not None
-        if count < self.least:
+        if count < self._least:
             return ()
         (last,) = self.steps
         first = NoisyCount(count, self.top.noise.sigma).low
         steps = _steps(last.rho, last.delta, first, self.stability, self.adjacency)
         return steps if len(steps) > 1 else self.steps
 
+    @property
+    def _least(self) -> float:
+        """The least top count with which steps are tried."""
+        assert self.top is not None
+        needed, (last,) = 1, self.steps
+        while last.noise.tail(last.threshold - needed) < _MOSTLY:
+            needed += 1
+        return needed - _FEWER * self.top.noise.sigma
 
-def _units_for(steps: tuple[Agreement, ...], top: TopCount | None = None, least: int = 0) -> int:
-    units, released = 0, 0.0
-    while released < _MOSTLY:
-        units += 1
-        missed = math.prod(1 - step.noise.tail(step.threshold - units) for step in steps)
-        tried = 1.0 if top is None else top.noise.tail(least - units)
-        released = tried * (1 - missed)
-    return units
+    def _released(self, units: int) -> float:
+        missed = 1.0
+        for step in self.steps:
+            missed *= 1 - step.noise.tail(step.threshold - units)
+        tried = 1.0 if self.top is None else self.top.noise.tail(round(self._least) - units)
+        return tried * (1 - missed)
 
 
 def _steps(
