@@ -6,7 +6,7 @@ its threshold is a sum over the noise on it of what is left to the others.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from dpicl_rag.answering.ballot import Ballot
@@ -20,42 +20,17 @@ def odds(
     """Probability of a right release, of a wrong one, and mean rho that the counts cost a unit.
 
     Args:
-        ladder: Counts of whole answers.
+        ladder: Counts of whole sentences, then of their names and numbers.
         votes: Of the units that are asked.
         right: Whether a released form is right.
     """
-    cast = [vote for vote in votes if vote is not None]
-    short = Counter(vote.short for vote in cast)
-    share = len(cast) / max(1, len(votes))
-    if ladder.top is None:
-        # Several steps begin with whole sentences.
-        first = short if len(ladder.steps) == 1 else Counter(vote.sentence for vote in cast)
-        good, bad, rho = _climbed(ladder.steps, first, short, right)
-        return good, bad, share * rho
-    good = bad = 0.0
-    rho, noise = ladder.top.rho, ladder.top.noise
-    most, reach = max(short.values(), default=0), round(8 * noise.sigma)
-    chances: dict[tuple[Agreement, ...], float] = defaultdict(float)
-    for drawn in range(-reach, reach + 1):
-        chances[ladder.after(most + drawn)] += noise.tail(drawn) - noise.tail(drawn + 1)
-    for steps, chance in chances.items():
-        found = _climbed(steps, short, short, right)
-        good, bad, rho = good + chance * found[0], bad + chance * found[1], rho + chance * found[2]
-    return good, bad, share * rho
-
-
-def _climbed(
-    steps: Sequence[Agreement],
-    first: Counter[str],
-    later: Counter[str],
-    right: Callable[[str], bool],
-) -> tuple[float, float, float]:
-    """The odds of some steps, and what they cost a unit that has a vote."""
     good = bad = rho = 0.0
     reached = 1.0
-    for at, step in enumerate(steps):
-        counts = later if at else first
-        rho += reached * step.rho
+    for at, step in enumerate(ladder):
+        cast = [vote for vote in votes if vote is not None]
+        whole = at == 0 and len(ladder) > 1
+        counts = Counter(vote.sentence if whole else vote.short for vote in cast)
+        rho += reached * step.rho * len(cast) / max(1, len(votes))
         wins = {key: _wins(step, counts, key) for key in counts}
         good += reached * sum(won for key, won in wins.items() if right(key))
         bad += reached * sum(won for key, won in wins.items() if not right(key))
