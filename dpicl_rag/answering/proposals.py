@@ -11,13 +11,14 @@ documents are asked what they were asked then. If that was names and numbers alo
 unlikely to experts that say sentences, each says its sentence by itself, and those that name the
 same are counted.
 
-Where it makes an answer up, what the nearest answer names is put to the experts so, with the
-question that is asked now: that costs a count of support, which is less than to find it anew.
+Where its answer is neither that nor stands in public documents, it is made up. Then what the
+nearest answer names is put to the experts, with the question that is asked now: that costs a count
+of support, which is less than to find it anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from dpicl_rag.answering.ballot import ballot_for
@@ -84,7 +85,8 @@ def proposal_for(
         shorter = propose(brief, informed_model, informed)
         if shorter and (found := as_before(brief, shorter, nearest, question.allowance)):
             return found, f"{text} {found.question}"
-    if proposal is None or not _stands_in(proposal, question, known):
+    public = set(known).difference(entry.text for entry in nearest)
+    if proposal is None or not _stands_in(proposal, question, public):
         proposal = named_before(question, nearest) or proposal
     return proposal, f"{text} {nearest[0].question}" if proposal else text
 
@@ -155,10 +157,10 @@ def _names_alone(released: str) -> bool:
     return FUNCTION_WORDS.isdisjoint(released.casefold().split())
 
 
-def _stands_in(proposal: Proposal, question: Question, known: Sequence[str]) -> bool:
-    """Whether public knowledge has the words of a proposal that are not the question's."""
+def _stands_in(proposal: Proposal, question: Question, known: Iterable[str]) -> bool:
+    """Whether a proposal has words that the question has not, and texts have all of these."""
     news = _words_of(proposal, question) - content_words(question.text)
-    return news <= content_words("\n".join(known))
+    return bool(news) and news <= content_words("\n".join(known))
 
 
 def _words_of(proposal: Proposal, question: Question) -> frozenset[str]:

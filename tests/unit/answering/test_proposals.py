@@ -402,6 +402,10 @@ def test_what_a_near_answer_names_is_asked_for(tiny_model, answers, question, na
         ("It is Marrowby.", ["The town of Marrowby"], None),
         ("It is Marrowby.", ["Nothing of the kind"], "9 days"),
         (None, [], "9 days"),
+        # The memory's own words, put together otherwise.
+        ("It takes days.", [entry("A refund takes 9 days.").text], "9 days"),
+        # It says nothing that was not asked.
+        ("When?", ["The town of Marrowby"], "9 days"),
     ],
 )
 def test_a_proposal_that_public_knowledge_has_comes_first(
