@@ -6,7 +6,7 @@ its threshold is a sum over the noise on it of what is left to the others.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 
 from dpicl_rag.answering.ballot import Ballot
@@ -20,21 +20,42 @@ def odds(
     """Probability of a right release, of a wrong one, and mean rho that the counts cost a unit.
 
     Args:
-        ladder: Counts of whole sentences, then of their names and numbers.
+        ladder: Counts of whole answers.
         votes: Of the units that are asked.
         right: Whether a released form is right.
     """
+    cast = [vote for vote in votes if vote is not None]
+    share = len(cast) / max(1, len(votes))
+    if ladder.top is None:
+        good, bad, rho = _climbed(ladder.steps, cast, right)
+        return good, bad, share * rho
+    good = bad = 0.0
+    rho, noise = ladder.top.rho, ladder.top.noise
+    most = max(Counter(vote.short for vote in cast).values(), default=0)
+    reach = round(8 * noise.sigma)
+    chances: dict[tuple[Agreement, ...], float] = defaultdict(float)
+    for drawn in range(-reach, reach + 1):
+        chances[ladder.after(most + drawn)] += noise.tail(drawn) - noise.tail(drawn + 1)
+    for steps, chance in chances.items():
+        found = _climbed(steps, cast, right)
+        good, bad, rho = good + chance * found[0], bad + chance * found[1], rho + chance * found[2]
+    return good, bad, share * rho
+
+
+def _climbed(
+    steps: Sequence[Agreement], cast: Sequence[Ballot], right: Callable[[str], bool]
+) -> tuple[float, float, float]:
+    """The odds of some steps, and what they cost a unit that has a vote."""
     good = bad = rho = 0.0
     reached = 1.0
-    for at, step in enumerate(ladder):
-        cast = [vote for vote in votes if vote is not None]
-        whole = at == 0 and len(ladder) > 1
+    for at, step in enumerate(steps):
+        whole = at == 0 and len(steps) > 1
         counts = Counter(vote.sentence if whole else vote.short for vote in cast)
-        rho += reached * step.rho * len(cast) / max(1, len(votes))
+        rho += reached * step.rho
         wins = {key: _wins(step, counts, key) for key in counts}
         good += reached * sum(won for key, won in wins.items() if right(key))
         bad += reached * sum(won for key, won in wins.items() if not right(key))
-        reached *= max(0.0, 1.0 - sum(wins.values()))
+        reached *= 1 - sum(wins.values())
     return good, bad, rho
 
 

@@ -377,6 +377,7 @@ def price_all(
     for name, booked in (("agreement", False), ("agreement under a ledger", True)):
         for epsilon in EPSILONS:
             ladder = agreement_plan(epsilon, booked).ladder
+            assert ladder is not None
             for n in many:
                 good, _, rho = odds(ladder, votes[:n], lambda form: names(form, case.disease))
                 paid = f"{name}, counts paid"

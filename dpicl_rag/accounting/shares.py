@@ -37,7 +37,11 @@ class Shares:
         agreement: Of an answer's rho, for counts of whole answers.
         first_threshold: Of the units asked for, about how many must agree at the first count of
             whole answers. Each later count has half of its noise.
-        first_threshold_of_pool: The same under a ledger, where a threshold costs more noise.
+        top_count: Of the rho of whole answers under a ledger, for the number of units that agree
+            most.
+        top_count_rho: The most that such a count takes: noise of scale 6.
+        first_threshold_of_top: Of a top count, about how many must agree at the first count of
+            whole answers.
         early_step: Of what is left of ``agreement``, the most that a count takes but for the last,
             which takes the rest.
         early_threshold: The same of the delta of thresholds.
@@ -60,7 +64,9 @@ class Shares:
     support_beside_agreement: float = 0.7
     agreement: float = 0.85
     first_threshold: float = 0.5
-    first_threshold_of_pool: float = 0.4
+    top_count: float = 0.15
+    top_count_rho: float = 0.014
+    first_threshold_of_top: float = 0.6
     early_step: float = 0.45
     early_threshold: float = 0.1
     keys: float = 0.1

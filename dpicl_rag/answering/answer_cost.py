@@ -78,7 +78,7 @@ class AnswerCost:
             search_rho=plan.search_rho,
             support_rho=plan.support_rho,
             agreement_rho=agreement,
-            thresholds=tuple(step.threshold for step in plan.ladder),
+            thresholds=tuple(step.threshold for step in plan.ladder.steps) if plan.ladder else (),
             tokens_rho=plan.rho - plan.search_rho - plan.support_rho - agreement,
             token_rho=plan.mechanism.rho,
             individual=plan.individual,

@@ -9,7 +9,7 @@ to what the model says alone. Each vote is a function of the expert's own unit a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from functools import partial
 
 import torch
@@ -127,8 +127,8 @@ def ballots_of(question: Question, passages: Sequence[Sequence[str]]) -> Ballots
 
 def heard(
     rows: SpeakingRows, ballots: Ballots, ways: Sequence[Sequence[int]], most: int
-) -> Iterator[Sequence[Ballot | None]]:
-    """The votes after each way to ask; who has one by then is not asked again. Private.
+) -> list[Ballot | None]:
+    """The vote of each expert, or None; who has one after a way to ask is not asked again. Private.
 
     Args:
         rows: The public row and the experts; they stand where they stood, afterwards.
@@ -141,7 +141,7 @@ def heard(
         silent = [one and vote is None for one, vote in zip(ballots.asked, votes, strict=True)]
         others = ballots.votes(before, rows.continue_each(before, most, silent))
         votes = [vote or other for vote, other in zip(votes, others, strict=True)]
-        yield votes
+    return votes
 
 
 def naming(
@@ -161,7 +161,7 @@ def naming(
         most: Tokens that each says at most.
         ballots: Reads what they say.
     """
-    *_, votes = heard(rows, ballots(), ways, most)
+    votes = heard(rows, ballots(), ways, most)
     named = [vote is not None and vote.short == key for vote in votes]
     return torch.tensor(named, dtype=torch.bool)  # of no experts, too
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import warnings
 
-from dpicl_rag.answering.ladder import units_that_agree
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
@@ -46,7 +45,7 @@ def units_to_agree(config: PrivacyConfig, plan: Plan) -> int | None:
         None where the settings have no such number.
     """
     if plan.ladder:
-        return units_that_agree(plan.ladder)  # fewer than tokens need
+        return plan.ladder.units  # fewer than tokens need
     weighed = config.utility in (None, "surplus", "vote")
     if not weighed or not isinstance(plan.mechanism, ExponentialMechanism):
         return None

@@ -3,33 +3,121 @@
 How many units agree is not known beforehand. So the first count has much noise, and costs little;
 each later one has half as much, and the last takes all that is left. Every step has noise of its
 own, and is paid for.
+
+Where a lifetime pays, thresholds are so high that most steps would be paid for in vain. There the
+number of units that agree most is counted first: it says with how much noise to begin, and where
+too few agree nothing else is paid for.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from statistics import NormalDist
 
 from dpicl_rag.accounting.shares import SHARES
 from dpicl_rag.accounting.stability import Adjacency, Stability
 from dpicl_rag.mechanisms.agreement import Agreement
-
-Ladder = tuple[Agreement, ...]
+from dpicl_rag.mechanisms.top_count import TopCount
+from dpicl_rag.retrieval.count import NoisyCount
 
 _MOSTLY = 0.9
 
+_FEWER = 1.5  # sigmas of the top count below what is needed: with more it is tried
 
-def ladder_within(
-    rho: float, delta: float, first: float, stability: Stability, adjacency: Adjacency
-) -> Ladder:
-    """Steps whose prices add up to no more than a rho and a delta.
 
-    Args:
-        rho: zCDP rho of all steps.
-        delta: Of all thresholds.
-        first: About how many units must agree at the first step. Public.
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """Counts whose prices add up to no more than a rho and a delta. Public.
+
+    Attributes:
+        steps: Counts of keys, each with its threshold; behind a top count the fewest there are.
+        top: What is counted before them, if anything.
+        least: The least top count with which steps are tried.
         stability: From the corpus to the experts.
         adjacency: Of corpora.
     """
+
+    steps: tuple[Agreement, ...]
+    top: TopCount | None
+    least: int
+    stability: Stability
+    adjacency: Adjacency
+
+    @staticmethod
+    def within(
+        rho: float, delta: float, first: float, stability: Stability, adjacency: Adjacency
+    ) -> Ladder:
+        """A ladder without a top count.
+
+        Args:
+            rho: zCDP rho of all steps.
+            delta: Of all thresholds.
+            first: About how many units must agree at the first step. Public.
+            stability: From the corpus to the experts.
+            adjacency: Of corpora.
+        """
+        steps = _steps(rho, delta, first, stability, adjacency)
+        return Ladder(steps, None, 0, stability, adjacency)
+
+    @staticmethod
+    def behind_top_count(
+        rho: float, delta: float, stability: Stability, adjacency: Adjacency
+    ) -> Ladder:
+        """A ladder that a top count begins, see `after`.
+
+        Args:
+            rho: zCDP rho of the top count and all steps.
+            delta: Of all thresholds.
+            stability: From the corpus to the experts.
+            adjacency: Of corpora.
+        """
+        price = min(SHARES.top_count * rho, SHARES.top_count_rho)
+        top = TopCount.within(price, stability, adjacency)
+        last = Agreement.within((rho - top.rho) * (1 - 1e-9), delta, stability, adjacency)
+        least = math.ceil(_units_for((last,)) - _FEWER * top.noise.sigma)
+        return Ladder((last,), top, least, stability, adjacency)
+
+    @property
+    def rho(self) -> float:
+        """The most that it costs any unit, zCDP."""
+        return sum(step.rho for step in self.steps) + (0.0 if self.top is None else self.top.rho)
+
+    @property
+    def units(self) -> int:
+        """How many units must say the same, so that it is released 9 times in 10."""
+        return _units_for(self.steps, self.top, self.least)
+
+    def after(self, count: int) -> tuple[Agreement, ...]:
+        """The steps that a top count leaves, of the same price at most; none where it is too low.
+
+        Args:
+            count: The top count as it was drawn.
+        """
+        assert self.top is not None
+        if count < self.least:
+            return ()
+        (last,) = self.steps
+        # Fewer say the same sentence than name the same.
+        low = NoisyCount(count, self.top.noise.sigma).low
+        first = min(low, SHARES.first_threshold_of_top * max(0, count))
+        steps = _steps(last.rho, last.delta, first, self.stability, self.adjacency)
+        return steps if len(steps) > 1 else self.steps
+
+
+def _units_for(steps: tuple[Agreement, ...], top: TopCount | None = None, least: int = 0) -> int:
+    units, released = 0, 0.0
+    while released < _MOSTLY:
+        units += 1
+        missed = math.prod(1 - step.noise.tail(step.threshold - units) for step in steps)
+        tried = 1.0 if top is None else top.noise.tail(least - units)
+        released = tried * (1 - missed)
+    return units
+
+
+def _steps(
+    rho: float, delta: float, first: float, stability: Stability, adjacency: Adjacency
+) -> tuple[Agreement, ...]:
     # A billionth is kept back for the rounding of these sums.
     steps, left, delta_left = [], rho * (1 - 1e-9), delta * (1 - 1e-9)
     scale = stability.votes_l2(adjacency)
@@ -40,22 +128,3 @@ def ladder_within(
         steps.append(step)
         left, delta_left, sigma = left - step.rho, delta_left - step.delta, sigma / 2
     return (*steps, Agreement.within(left, delta_left, stability, adjacency))
-
-
-def units_that_agree(ladder: Ladder) -> int:
-    """How many units must say the same, so that a ladder releases it 9 times in 10. Public.
-
-    Args:
-        ladder: At least one step.
-    """
-    found = 1
-    while _released(ladder, found) < _MOSTLY:
-        found += 1
-    return found
-
-
-def _released(ladder: Ladder, units: int) -> float:
-    missed = 1.0
-    for step in ladder:
-        missed *= 1 - step.noise.tail(step.threshold - units)
-    return 1 - missed

@@ -17,7 +17,7 @@ from dpicl_rag.accounting import (
     strength_for,
 )
 from dpicl_rag.accounting.shares import SHARES
-from dpicl_rag.answering.ladder import Ladder, ladder_within
+from dpicl_rag.answering.ladder import Ladder
 from dpicl_rag.answering.privacy_filters import rounded_up
 from dpicl_rag.answering.support import SupportCount
 from dpicl_rag.configuration import PrivacyConfig, UtilityName
@@ -64,8 +64,8 @@ class Plan:
         takes_priors: Whether the label's experts are read without a question too.
         counted: Makes the mechanism for a released number of units that were found; None where
             strength does not follow it.
-        ladder: Counts of whole sentences, each with its threshold; none where tokens are drawn
-            from the start.
+        ladder: Counts of whole answers, each with its threshold; None where tokens are drawn from
+            the start.
         threshold_delta: What all thresholds cost together.
         only_agreement: Whether no token is drawn where experts do not agree.
     """
@@ -80,14 +80,14 @@ class Plan:
     counts: int = 1
     takes_priors: bool = False
     counted: Callable[[NoisyCount], Mechanism] | None = None
-    ladder: Ladder = ()
+    ladder: Ladder | None = None
     threshold_delta: float = 0.0
     only_agreement: bool = False
 
     @property
     def ladder_rho(self) -> float:
         """The part of ``rho`` that counts of one sentence cost any unit at most."""
-        return sum(step.rho for step in self.ladder)
+        return 0.0 if self.ladder is None else self.ladder.rho
 
     @property
     def support_rho(self) -> float:
@@ -178,13 +178,12 @@ def answer_plan(
         support = SupportCount.within(part * SHARES.counting(whole), moved)
     beside = search_rho + (0.0 if support is None else counts * support.rho)
     delta = config.threshold_delta(booked=booked)
-    first = SHARES.first_threshold_of_pool if booked else SHARES.first_threshold
-    ladder = _ladder(config, stability, whole, whole - beside, delta, first)
+    ladder = _ladder(config, stability, whole, whole - beside, delta, booked=booked)
     individual = _individual(config, _to_experts(config, stability))
-    if not individual:
+    if ladder is not None and not individual:
         # Every unit has paid for the ladder; else only those that had a vote, and they draw with
         # what they have left.
-        beside += config.sentences * sum(step.rho for step in ladder)
+        beside += config.sentences * ladder.rho
     budget = _budget(config, stability, beside, config.delta_of_rho(booked=booked))
     left = budget.rho
     utility = _utility(config, config.utility or "surplus")
@@ -271,9 +270,10 @@ def _ladder(
     whole: float,
     most: float,
     delta: float,
-    first: float,
-) -> Ladder:
-    """Counts of whole sentences; those of all sentences together leave some of ``most``.
+    *,
+    booked: bool,
+) -> Ladder | None:
+    """Counts of whole answers; those of all sentences together leave some of ``most``.
 
     Args:
         config: Public settings.
@@ -281,17 +281,15 @@ def _ladder(
         whole: zCDP rho of the answer.
         most: The same without its search and the counts of support.
         delta: Of all thresholds.
-        first: Of the units asked for, about how many must agree at the first count.
+        booked: Whether a ledger books what thresholds cost.
     """
     if config.agreement == "off" or most <= 0:
-        return ()
-    return ladder_within(
-        min(SHARES.agreement * whole, _MOST_OF_AGREEMENT * most) / config.sentences,
-        delta / config.sentences,
-        first * config.units,
-        _to_experts(config, stability),
-        config.adjacency,
-    )
+        return None
+    rho = min(SHARES.agreement * whole, _MOST_OF_AGREEMENT * most) / config.sentences
+    own, reach = delta / config.sentences, (_to_experts(config, stability), config.adjacency)
+    if booked:
+        return Ladder.behind_top_count(rho, own, *reach)
+    return Ladder.within(rho, own, SHARES.first_threshold * config.units, *reach)
 
 
 def _budget(config: PrivacyConfig, stability: Stability, search_rho: float, delta: float) -> Budget:

@@ -8,7 +8,6 @@ unit and of released tokens, so a unit that comes or goes moves the count by one
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -127,9 +126,7 @@ class SupportCount:
     @staticmethod
     def within(rho: float, sensitivity: int) -> SupportCount:
         """The least noise that a zCDP rho pays for."""
-        # Rounded up, so that the price is not above rho.
-        sigma = sensitivity / math.sqrt(2 * rho) * (1 + 1e-12)
-        return SupportCount(DiscreteGaussian(sigma), sensitivity)
+        return SupportCount(DiscreteGaussian.within(rho, sensitivity), sensitivity)
 
     @property
     def rho(self) -> float:

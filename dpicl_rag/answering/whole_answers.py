@@ -8,7 +8,7 @@ agreement").
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 
 import torch
@@ -23,7 +23,7 @@ from dpicl_rag.answering.question import Question
 from dpicl_rag.answering.shown_form import shown_form
 from dpicl_rag.language_models.base import SpeakingRows
 from dpicl_rag.language_models.tokenizer import Tokenizer
-from dpicl_rag.mechanisms.agreement import Agreed, Agreement
+from dpicl_rag.mechanisms.agreement import Agreed
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.prompts import Prompt
 
@@ -127,32 +127,30 @@ class WholeAnswer:
             released += tokens
             yield from tokens
 
-    def _count(self, after_each: Iterator[Sequence[Ballot | None]]) -> Agreed | None:
+    def _count(self, votes: Sequence[Ballot | None]) -> Agreed | None:
         """The first agreement on the ladder, every step of it paid for before it is drawn.
 
-        Whole sentences are counted at the first step. Where they differ, names and numbers may
-        not; so these are counted at the later ones, and of all experts that have a vote by then.
+        Whole sentences are counted at the first of several steps. Where they differ, names and
+        numbers may not; so these are counted at the later ones, and by a top count.
         """
-        first, *later = self._ladder
-        votes: Sequence[Ballot | None] = ()
-        if later:
-            if not self._spend.can_count(first.rho):
+        short = [None if one is None else one.short for one in votes]
+        steps = self._ladder.steps
+        if (top := self._ladder.top) is not None:
+            if not self._spend.can_count(top.rho):
                 return None
-            votes = next(after_each)
-            found = self._draw(first, [None if one is None else one.sentence for one in votes])
-            if found is not None:
-                return found
-        for step in later or [first]:
+            steps = self._ladder.after(top.draw(self._paid(top.rho, short), self._randomness))
+        whole = [None if one is None else one.sentence for one in votes]
+        for at, step in enumerate(steps):
             if not self._spend.can_count(step.rho):
                 return None
-            *_, votes = votes, *after_each  # after the last way to ask
-            found = self._draw(step, [None if one is None else one.short for one in votes])
-            if found is not None:
-                return found
+            keys = short if at or len(steps) == 1 else whole
+            agreed = step.draw(self._paid(step.rho, keys, step.delta), self._randomness)
+            if agreed is not None:
+                return agreed
         return None
 
-    def _draw(self, step: Agreement, votes: Sequence[str | None]) -> Agreed | None:
+    def _paid(self, rho: float, votes: Sequence[str | None], delta: float = 0.0) -> list[str]:
+        """The votes of those who can pay for a count of them."""
         voting = torch.tensor([vote is not None for vote in votes], dtype=torch.bool)
-        able = self._spend.pay_votes(step.rho, voting, step.delta).tolist()
-        keys = [vote for vote, counts in zip(votes, able, strict=True) if counts and vote]
-        return step.draw(keys, self._randomness)
+        able = self._spend.pay_votes(rho, voting, delta).tolist()
+        return [vote for vote, counts in zip(votes, able, strict=True) if counts and vote]

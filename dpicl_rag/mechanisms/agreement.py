@@ -69,10 +69,7 @@ class Agreement:
         Raises:
             ConfigurationError: A number is outside its range.
         """
-        # Rounded up, so that the price is not above rho.
-        sensitivity = stability.votes_l2(adjacency)
-        sigma = sensitivity / math.sqrt(2 * _validate.positive("rho", rho)) * (1 + 1e-12)
-        noise = DiscreteGaussian(sigma)
+        noise = DiscreteGaussian.within(rho, stability.votes_l2(adjacency))
         added, changed = stability.moved(adjacency)
         # A key that occurs in one of two corpora only is held by no more than ``most`` there, and
         # there are no more than ``keys`` such keys in both together.

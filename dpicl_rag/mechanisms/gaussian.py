@@ -38,6 +38,21 @@ class DiscreteGaussian:
         # Theorem 23: with this scale a proposal is accepted with probability above one third.
         self._scale = math.floor(sigma) + 1
 
+    @staticmethod
+    def within(rho: float, sensitivity: float) -> DiscreteGaussian:
+        """The least noise that a price pays for.
+
+        Args:
+            rho: zCDP rho, above 0.
+            sensitivity: By how much one unit moves the query at most.
+
+        Raises:
+            ConfigurationError: The price is not above 0 and finite.
+        """
+        # Rounded up, so that the price is not above rho.
+        sigma = sensitivity / math.sqrt(2 * _validate.positive("rho", rho)) * (1 + 1e-12)
+        return DiscreteGaussian(sigma)
+
     def __repr__(self) -> str:
         return f"DiscreteGaussian(sigma={self.sigma:g})"
 

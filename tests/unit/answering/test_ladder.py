@@ -4,7 +4,7 @@ import pytest
 
 from dpicl_rag.accounting.shares import SHARES
 from dpicl_rag.accounting.stability import DIRECT, RANDOM_GROUPS, Adjacency
-from dpicl_rag.answering.ladder import ladder_within, units_that_agree
+from dpicl_rag.answering.ladder import Ladder
 from dpicl_rag.answering.plan import answer_plan
 from dpicl_rag.configuration import PrivacyConfig
 
@@ -15,7 +15,7 @@ ADD, REPLACE = Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_ONE
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 @pytest.mark.parametrize("rho", [0.001, 0.02, 0.5, 5.0])
 def test_the_steps_add_up_to_the_price(stability, adjacency, rho):
-    steps = ladder_within(rho, 1e-6, 32.0, stability, adjacency)
+    steps = Ladder.within(rho, 1e-6, 32.0, stability, adjacency).steps
     assert rho * (1 - 1e-6) < sum(step.rho for step in steps) <= rho
     assert sum(step.delta for step in steps) <= 1e-6
     thresholds = [step.threshold for step in steps]
@@ -30,19 +30,65 @@ def test_so_many_documents_are_enough_nine_times_in_ten(epsilon, units):
     # Of a search whose noise is not set.
     search = SHARES.counting(SHARES.search_beside_agreement * config.rho(booked=False))
     plan = answer_plan(config, DIRECT, search)
-    assert units_that_agree(plan.ladder) <= units
+    assert plan.ladder.units <= units
     assert search + plan.ladder_rho + plan.support_rho <= plan.rho
-    assert sum(step.delta for step in plan.ladder) <= config.threshold_delta(booked=False)
+    assert sum(step.delta for step in plan.ladder.steps) <= config.threshold_delta(booked=False)
+
+
+@pytest.mark.parametrize("stability", [DIRECT, RANDOM_GROUPS])
+@pytest.mark.parametrize("adjacency", [ADD, REPLACE])
+@pytest.mark.parametrize("rho", [0.001, 0.02, 0.5, 5.0])
+def test_a_top_count_leaves_steps_of_the_same_price(stability, adjacency, rho):
+    ladder = Ladder.behind_top_count(rho, 1e-9, stability, adjacency)
+    assert ladder.top.rho <= 0.15 * rho
+    assert rho * (1 - 1e-6) < ladder.rho <= rho
+    lengths, first = set(), []
+    for count in range(-50, 700, 30):
+        steps = ladder.after(count)
+        if not steps:
+            continue
+        # The whole is paid for, whatever the count was.
+        assert ladder.top.rho + sum(step.rho for step in steps) <= rho
+        assert sum(step.delta for step in steps) <= 1e-9
+        lengths.add(len(steps))
+        first.append(steps[0].rho)
+    assert max(lengths) > 1
+    # The more agree, the more noise the first step has.
+    assert first == sorted(first, reverse=True)
+
+
+def test_where_too_few_agree_nothing_else_is_counted():
+    plan = answer_plan(PrivacyConfig.create(epsilon=2, agreement="auto"), DIRECT, 0.0, booked=True)
+    ladder = plan.ladder
+    left = [bool(ladder.after(count)) for count in range(-20, 64)]
+    assert left == sorted(left)
+    least = left.index(True) - 20
+    # Who agree by enough are nearly always let through, and a handful seldom.
+    assert ladder.top.noise.tail(least - ladder.units) > 0.92
+    assert ladder.top.noise.tail(least - 2) < 0.1
+    (last,) = ladder.steps
+    reached = ladder.top.noise.tail(least - ladder.units)
+    assert reached * last.noise.tail(last.threshold - ladder.units) >= 0.9
+
+
+@pytest.mark.parametrize(("epsilon", "units"), [(8, 7), (4, 12), (2, 23), (1, 40)])
+def test_so_many_are_enough_under_a_ledger(epsilon, units):
+    config = PrivacyConfig.create(epsilon=epsilon, agreement="auto")
+    search = SHARES.counting(SHARES.search_beside_agreement * config.rho(booked=True))
+    plan = answer_plan(config, DIRECT, search, booked=True)
+    assert plan.ladder.units <= units
+    assert search + plan.ladder_rho + plan.support_rho <= plan.rho
 
 
 def test_where_most_agree_the_first_step_is_cheap():
     plan = answer_plan(PrivacyConfig.create(epsilon=8, agreement="only"), DIRECT, 0.0)
-    assert plan.ladder[0].rho <= 0.015
-    assert plan.ladder[0].noise.tail(plan.ladder[0].threshold - 48) > 0.9
+    first = plan.ladder.steps[0]
+    assert first.rho <= 0.015
+    assert first.noise.tail(first.threshold - 48) > 0.9
 
 
 def test_without_agreement_there_is_none_and_epsilon_is_converted_at_the_whole_delta():
     off, on = (PrivacyConfig.create(agreement=name) for name in ("off", "auto"))
-    assert answer_plan(off, DIRECT, 0.0).ladder == ()
+    assert answer_plan(off, DIRECT, 0.0).ladder is None
     assert off.rho(booked=True) > on.rho(booked=True) > on.rho(booked=False)
     assert off.threshold_delta(booked=True) == off.threshold_delta(booked=False) == 0.0

@@ -108,10 +108,8 @@ def test_experts_hear_the_part_that_asks_and_then_the_whole(counted, accounting,
     private = llm(accounting=accounting, agreement="only")
     corpus = documents(*["refund"] * 3, *["needs more: refund"] * 4)
     private.answer("It is so. How?", corpus)
-    first, *later = counted
-    assert first["keys"] == {"refund": 3}
-    assert later
-    for one in later:
+    assert len(counted) > 1
+    for one in counted:
         assert one["keys"] == {"refund": 7}
         assert one["able"].sum() == 7  # each of them pays
     assert heard == [(False, 7), (True, 4)]
@@ -217,7 +215,11 @@ def test_an_engine_that_cannot_is_refused_before_anything_is_paid():
 
 
 @BOTH
-def test_a_ledger_books_what_thresholds_cost(tmp_path, accounting):
+def test_a_ledger_books_what_thresholds_cost(tmp_path, accounting, monkeypatch):
+    drawn, draw = [], Agreement.draw
+    monkeypatch.setattr(
+        Agreement, "draw", lambda self, *given: drawn.append(self.delta) or draw(self, *given)
+    )
     with Ledger(tmp_path / "l.sqlite") as ledger:
         ledger.set_budget(corpus="default", epsilon=50.0, delta=1e-4, thresholds=0.5)
         model = SyntheticModel(SIZE, speech, frozenset({END}))
@@ -228,8 +230,8 @@ def test_a_ledger_books_what_thresholds_cost(tmp_path, accounting):
         status = ledger.status()[0]
         assert found.by == "agreement"
         assert status.spent >= found.rho * (1 - 1e-6)
-        first = answer_plan(private.config, DIRECT, 0.0, booked=True).ladder[0]
-        assert first.delta * (1 - 1e-6) <= status.delta_spent <= 1e-9
+        assert sum(drawn) <= status.delta_spent <= 1e-9
+        assert status.delta_spent == pytest.approx(sum(drawn), rel=1e-3)
         assert status.delta == pytest.approx(5e-5)
         assert status.delta_remaining == pytest.approx(status.delta - status.delta_spent)
 
