@@ -11,9 +11,8 @@ import pytest
 import torch
 
 from dpicl_rag import PrivateContextLLM
-from dpicl_rag.accounting.stability import DIRECT, Adjacency
+from dpicl_rag.accounting.stability import Adjacency
 from dpicl_rag.answering import privacy_filters
-from dpicl_rag.answering.plan import answer_plan
 from dpicl_rag.answering.settlement import UNSUPPORTED
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.auditing.worst_models import SyntheticRows
