@@ -98,11 +98,24 @@ class Ladder:
         if count < self.least:
             return ()
         (last,) = self.steps
-        # Fewer say the same sentence than name the same.
+        # Fewer say the same sentence than name the same; so it is begun lower, if that is no dearer
+        # than an early step may be.
         low = NoisyCount(count, self.top.noise.sigma).low
-        first = min(low, SHARES.first_threshold_of_top * max(0, count))
-        steps = _steps(last.rho, last.delta, first, self.stability, self.adjacency)
+        lowest = max(SHARES.first_threshold_of_top * count, self._lowest_first(last))
+        steps = _steps(last.rho, last.delta, min(low, lowest), self.stability, self.adjacency)
         return steps if len(steps) > 1 else self.steps
+
+    def _lowest_first(self, last: Agreement) -> float:
+        """The least number at the first of several steps that such a price pays for."""
+        scale = self.stability.votes_l2(self.adjacency)
+        # Rounded up, so that the price is not above its share.
+        sigma = scale / math.sqrt(2 * SHARES.early_step * last.rho) * (1 + 1e-6)
+        return 1 + _tail(last.delta) * sigma / scale
+
+
+def _tail(delta: float) -> float:
+    """Sigmas of the threshold of an early step, about."""
+    return -NormalDist().inv_cdf(SHARES.early_threshold * delta)
 
 
 def _units_for(steps: tuple[Agreement, ...], top: TopCount | None = None, least: int = 0) -> int:
@@ -121,8 +134,7 @@ def _steps(
     # A billionth is kept back for the rounding of these sums.
     steps, left, delta_left = [], rho * (1 - 1e-9), delta * (1 - 1e-9)
     scale = stability.votes_l2(adjacency)
-    tail = -NormalDist().inv_cdf(SHARES.early_threshold * delta)
-    sigma = max(1.0, scale * (first - 1) / tail)
+    sigma = max(1.0, scale * (first - 1) / _tail(delta))
     while (price := (scale / sigma) ** 2 / 2) <= SHARES.early_step * left:
         step = Agreement.within(price, SHARES.early_threshold * delta_left, stability, adjacency)
         steps.append(step)
