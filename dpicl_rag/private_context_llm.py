@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from dpicl_rag import _validate
 from dpicl_rag._other_libraries import NoOrdinaryModel
 from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.answering.answer_cost import AnswerCost
@@ -18,7 +19,7 @@ from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form
 from dpicl_rag.answering.decoding import generate
 from dpicl_rag.answering.experts import OpenAccount, gather, one_each
 from dpicl_rag.answering.few_units import warn_of_few_units
-from dpicl_rag.answering.label_draw import draw_label
+from dpicl_rag.answering.label_draw import draw_label, label_step
 from dpicl_rag.answering.plan import answer_plan, label_plan, priced_search, with_agreement
 from dpicl_rag.answering.prompt_rows import bare_log_probs
 from dpicl_rag.answering.proposals import proposal_for
@@ -43,9 +44,16 @@ from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.methods.label_settings import over_documents
 from dpicl_rag.prompts import CONTENT_FREE, Prompt, PromptTemplate, label_tokens
 from dpicl_rag.retrieval.base import Retriever, affordable, filter_of
-from dpicl_rag.retrieval.given import Documents, GivenDocuments, as_retriever
+from dpicl_rag.retrieval.given import Documents, GivenDocuments, all_units, as_retriever
+from dpicl_rag.retrieval.poisson import PoissonSampledRetriever
+from dpicl_rag.surveys.opinions import YES_OR_NO, opinions
+from dpicl_rag.surveys.results import PrivateCount, PrivateTally
+from dpicl_rag.surveys.tally_plan import tally_plan
+from dpicl_rag.surveys.tallying import Counted, noisy_counts
 
 if TYPE_CHECKING:
+    import torch
+
     from dpicl_rag.language_models.prefix_cache import PrefixCache
     from dpicl_rag.ledger import Ledger
 
@@ -341,8 +349,68 @@ class PrivateContextLLM(NoOrdinaryModel):
             labels[chosen], config.epsilon, plan.mechanism.delta, gathered.spend.rho
         )
 
+    def count(
+        self,
+        question: str,
+        documents: Documents,
+        *,
+        sample: float = 1.0,
+        on_progress: Progress | None = None,
+    ) -> PrivateCount:
+        """How many units say yes to a question: a noisy count, with an interval.
+
+        Each unit says yes or no by itself; under individual accounting one that says no pays
+        nothing.
+
+        Args:
+            question: Public text that each unit answers with yes or no.
+            documents: As in ``answer``; of a corpus, all units.
+            sample: Public probability with which a unit is asked, by a secret coin of its own. Of
+                a large corpus fewer are read, and the interval is wider.
+            on_progress: Called with the part of the documents that is read, 0 to 1.
+
+        Raises:
+            ConfigurationError: A setting is out of range, or does not fit the retriever.
+            BudgetExceededError: A budget of the ledger cannot pay.
+            EngineUnavailableError: The engine does not answer. No count is paid for.
+            MissingDocumentsError: ``documents`` is None.
+        """
+        counted = self._counted(question, YES_OR_NO, documents, 1, sample, on_progress, told=1)
+        return PrivateCount(question, counted.estimates[0], *counted.cost)
+
+    def tally(
+        self,
+        question: str,
+        labels: Sequence[str],
+        documents: Documents,
+        *,
+        most: int = 1,
+        sample: float = 1.0,
+        on_progress: Progress | None = None,
+    ) -> PrivateTally:
+        """How many units say each of several labels: noisy counts, with intervals.
+
+        Args:
+            question: Public text that each unit answers with a label.
+            labels: At least two. Public: choose them without looking at the documents.
+            documents: As in ``count``.
+            most: Labels that one unit says at most.
+            sample: As in ``count``.
+            on_progress: As in ``count``.
+
+        Raises:
+            ConfigurationError: As in ``count``; or the labels cannot be distinguished, or are fewer
+                than ``most``.
+            BudgetExceededError: As in ``count``, also for the other errors.
+        """
+        counted = self._counted(question, labels, documents, most, sample, on_progress)
+        counts = dict(zip(labels, counted.estimates, strict=True))
+        return PrivateTally(question, counts, counted.total, *counted.cost)
+
     aanswer = in_worker(answer)
     aclassify = in_worker(classify)
+    acount = in_worker(count)
+    atally = in_worker(tally)
 
     def astream(
         self,
@@ -414,6 +482,50 @@ class PrivateContextLLM(NoOrdinaryModel):
     def public_numbers(self, answer: PrivateAnswer) -> dict[str, Any]:
         """Public numbers that may stand beside an answer, none of which counts inputs."""
         return {**answer.public_numbers(), "budget_left": self.budget_left(answer.corpus)}
+
+    def _counted(
+        self,
+        question: str,
+        labels: Sequence[str],
+        documents: Documents,
+        most: int,
+        sample: float,
+        on_progress: Progress | None,
+        told: int | None = None,
+    ) -> Counted:
+        """Noisy counts of the first ``told`` labels, of all if None."""
+        if isinstance(labels, str):
+            raise ConfigurationError("labels must be a list, not one string")
+        config, model = self.config, self.model
+        prompt = self._prompt(question)
+        tokens = label_tokens(model.tokenizer, labels, prompt.lead)
+        if _validate.count("most", most) > len(labels):
+            raise ConfigurationError(f"a unit cannot say {most} of {len(labels)} labels")
+        retriever = all_units(documents, config.privacy_unit)
+        if _validate.rate("sample", sample) < 1:
+            retriever = PoissonSampledRetriever(retriever, sample)
+        whole = epsilon_to_rho(config.epsilon, config.delta)
+        retriever = affordable(retriever, whole, config.adjacency)
+        price, bins = retriever.rho(config.adjacency), told or len(labels)
+        plan = tally_plan(config, retriever.stability, price, bins, most)
+        allowance = prompt.allowance(model, config.unit_tokens, max(map(len, tokens)))
+        gathered = gather(
+            question=question,
+            retriever=retriever,
+            plan=plan,
+            open_account=self._opening(retriever),
+            randomness=self._randomness,
+            digest=lambda passages: model.digest(passages, allowance),
+        )
+
+        def said() -> torch.Tensor:
+            inputs = gathered.inputs
+            step = label_step(model, prompt, None, tokens, inputs, on_progress=on_progress)
+            return opinions(step, most)[:, :bins]
+
+        noisy = noisy_counts(gathered, said, self._randomness)
+        noise = plan.mechanism.noise
+        return Counted(noisy, noise, sample, config.epsilon, config.delta, gathered.spend.rho)
 
     def _prompt(self, question: str) -> Prompt:
         return Question(question, self.template, self.model, self.config).prompt

@@ -33,7 +33,7 @@ from dpicl_rag.prompts import Prompt
 def generate(
     model: LanguageModel,
     prompt: Prompt,
-    gathered: Gathered,
+    gathered: Gathered[Mechanism],
     randomness: Randomness,
     *,
     max_tokens: int,

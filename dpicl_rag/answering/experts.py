@@ -5,19 +5,74 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
-from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.privacy_filters import AnswerFilter, privacy_filter
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import BudgetExceededError, DeltaSpentError
 from dpicl_rag.language_models.base import Input
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.ledger import Account
-from dpicl_rag.mechanisms.base import Mechanism
+from dpicl_rag.mechanisms.base import Charged
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval.base import Retriever
 from dpicl_rag.retrieval.count import NoisyCount
+
+M = TypeVar("M", bound=Charged)
+M_co = TypeVar("M_co", bound=Charged, covariant=True)
+
+
+class Planned(Protocol[M_co]):
+    """Public numbers of a release, fixed before anything private is looked at; see `Plan`."""
+
+    @property
+    def mechanism(self) -> M_co:
+        """How it is drawn."""
+        ...
+
+    @property
+    def individual(self) -> bool:
+        """Whether each unit pays for what it reveals."""
+        ...
+
+    @property
+    def rho(self) -> float:
+        """Rho of zCDP of all of it."""
+        ...
+
+    @property
+    def least_rho(self) -> float:
+        """What a ledger must hold of it, where each unit pays for itself."""
+        ...
+
+    @property
+    def search_rho(self) -> float:
+        """The part of it for the search."""
+        ...
+
+    @property
+    def support_rho(self) -> float:
+        """The part of it that draws leave for counts."""
+        ...
+
+    @property
+    def groups(self) -> int | None:
+        """Number of random groups; None gives each unit an expert of its own."""
+        ...
+
+    @property
+    def threshold_delta(self) -> float:
+        """What thresholds cost."""
+        ...
+
+    @property
+    def only_agreement(self) -> bool:
+        """Whether nothing is released without thresholds."""
+        ...
+
+    def mechanism_for(self, count: NoisyCount | None) -> M_co:
+        """The mechanism for so many units."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -29,7 +84,7 @@ class Expert:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Gathered:
+class Gathered(Generic[M]):
     """Inputs of the experts, their mechanism, their filter, and the return of unspent budget.
 
     ``count`` is the released number of units, if any; ``passages`` are what inputs were made of;
@@ -37,7 +92,7 @@ class Gathered:
     """
 
     inputs: list[Input] = field(repr=False)
-    mechanism: Mechanism
+    mechanism: M
     spend: AnswerFilter
     count: NoisyCount | None
     close: Callable[[], None]
@@ -86,11 +141,11 @@ class OpenAccount(Protocol):
 def gather(
     question: str,
     retriever: Retriever,
-    plan: Plan,
+    plan: Planned[M],
     open_account: OpenAccount,
     randomness: Randomness,
     digest: Callable[[Sequence[str]], Input],
-) -> Gathered:
+) -> Gathered[M]:
     """Search, open the account, pay for the search, and build the experts.
 
     An expert with nothing to read has nothing to say: it is left out, weighs nothing and pays
@@ -153,7 +208,9 @@ def gather(
     return Gathered(inputs, mechanism, spend, found.count, account.close, passages, thresholds)
 
 
-def _opened(open_account: OpenAccount, plan: Plan, units: Sequence[str] | None) -> Account:
+def _opened(
+    open_account: OpenAccount, plan: Planned[Charged], units: Sequence[str] | None
+) -> Account:
     """An account for all that an answer may cost, or for what its budget is kept as."""
     opened = partial(open_account, units=units, delta=plan.threshold_delta)
     if units is None:

@@ -128,8 +128,23 @@ def with_agreement(config: PrivacyConfig, stability: Stability, *, speaks: bool)
     if config.agreement is not None:
         return config
     # Where all units pay the same, all would pay for every count of the ladder.
-    asks = speaks and _individual(config, _to_experts(config, stability))
+    asks = speaks and accounts_individually(config, _to_experts(config, stability))
     return config.model_copy(update={"agreement": "auto" if asks else "off"})
+
+
+def accounts_individually(config: PrivacyConfig, stability: Stability) -> bool:
+    """Whether each unit pays for what it reveals, and not all the same.
+
+    Args:
+        config: Public settings.
+        stability: From the corpus to the experts.
+
+    Raises:
+        ConfigurationError: The settings ask for it, and the stability does not allow it.
+    """
+    if config.accounting == "individual":
+        require_individual(stability, config.adjacency)
+    return stability.individual_under(config.adjacency) and config.accounting != "fixed"
 
 
 def priced_search(
@@ -179,7 +194,7 @@ def answer_plan(
     beside = search_rho + (0.0 if support is None else counts * support.rho)
     delta = config.threshold_delta(booked=booked)
     ladder = _ladder(config, stability, whole, whole - beside, delta, booked=booked)
-    individual = _individual(config, _to_experts(config, stability))
+    individual = accounts_individually(config, _to_experts(config, stability))
     if ladder is not None and not individual:
         # Every unit has paid for the ladder; else only those that had a vote, and they draw with
         # what they have left.
@@ -230,7 +245,7 @@ def label_plan(
             the budget.
     """
     budget = _budget(config, stability, search_rho, config.delta)
-    individual = method is None and _individual(config, budget.stability)
+    individual = method is None and accounts_individually(config, budget.stability)
     mechanism, priors = (_by_utility(config, budget), False) if method is None else method(budget)
     # Rounded up: in exact sums the budget pays for the search and the draw.
     rho = rounded_up(Fraction(budget.search_rho) + Fraction(mechanism.rho))
@@ -304,12 +319,6 @@ def _budget(config: PrivacyConfig, stability: Stability, search_rho: float, delt
 
 def _to_experts(config: PrivacyConfig, stability: Stability) -> Stability:
     return stability.then(DIRECT if config.groups is None else RANDOM_GROUPS)
-
-
-def _individual(config: PrivacyConfig, stability: Stability) -> bool:
-    if config.accounting == "individual":
-        require_individual(stability, config.adjacency)
-    return stability.individual_under(config.adjacency) and config.accounting != "fixed"
 
 
 def _by_utility(config: PrivacyConfig, budget: Budget) -> ExponentialMechanism:

@@ -24,6 +24,7 @@ from dpicl_rag.answering.shown_form import shown_form
 from dpicl_rag.language_models.base import SpeakingRows
 from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.mechanisms.agreement import Agreed
+from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.prompts import Prompt
 
@@ -31,7 +32,7 @@ _END = "."
 
 
 def whole_answer(
-    question: Question, plan: Plan, gathered: Gathered, randomness: Randomness
+    question: Question, plan: Plan, gathered: Gathered[Mechanism], randomness: Randomness
 ) -> WholeAnswer | None:
     """What asks experts for whole sentences; None where the plan counts none, or no pool pays.
 

@@ -13,13 +13,17 @@ from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import Step
 
 
-class Mechanism(Protocol):
-    """A draw that was calibrated to a budget beforehand, from public numbers alone."""
+class Charged(Protocol):
+    """A release that was calibrated to a budget beforehand, from public numbers alone."""
 
     @property
     def rho(self) -> float:
         """Rho of zCDP of one draw, in its worst case, for every unit."""
         ...
+
+
+class Mechanism(Charged, Protocol):
+    """Draws one of several candidates."""
 
     @property
     def delta(self) -> float:

@@ -166,3 +166,19 @@ def as_retriever(
             "as ThresholdRetriever(corpus)"
         )
     return GivenDocuments(documents, privacy_unit=privacy_unit)
+
+
+def all_units(documents: Documents, privacy_unit: str = "document") -> Retriever:
+    """A retriever over whatever a caller gave that leaves no unit out; of a corpus all come.
+
+    Args:
+        documents: As in `as_retriever`.
+        privacy_unit: As in `as_retriever`.
+
+    Raises:
+        ConfigurationError: As in `as_retriever`.
+        MissingDocumentsError: ``documents`` is None.
+    """
+    if isinstance(documents, VectorSource):
+        documents = ThresholdRetriever(documents, -1.0)
+    return as_retriever(documents, privacy_unit)

@@ -9,6 +9,7 @@ from dpicl_rag.answering.experts import Gathered
 from dpicl_rag.answering.prompt_rows import read
 from dpicl_rag.language_models.base import BlockRows, LanguageModel, Rows
 from dpicl_rag.language_models.out_of_memory import enough_memory
+from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.prompts import Prompt
 from dpicl_rag.synthesis.template import RecordTemplate
@@ -18,7 +19,7 @@ def draw_record(
     model: LanguageModel,
     prompt: Prompt,
     template: RecordTemplate,
-    gathered: Gathered,
+    gathered: Gathered[Mechanism],
     randomness: Randomness,
 ) -> Iterator[int]:
     """Draw the fields of a record; a token is yielded once it is paid for.
