@@ -38,7 +38,7 @@ from dpicl_rag.language_models.base import LanguageModel, Progress, speaks
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.load_language_model import load_language_model
 from dpicl_rag.ledger.account import open_account
-from dpicl_rag.ledger.status import least_remaining
+from dpicl_rag.ledger.status import least_remaining, least_unit_remaining
 from dpicl_rag.loaders.framework_documents import FrameworkDocument
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.methods.label_settings import over_documents
@@ -509,6 +509,7 @@ class PrivateContextLLM(NoOrdinaryModel):
         price, bins = retriever.rho(config.adjacency), told or len(labels)
         plan = tally_plan(config, retriever.stability, price, bins, most)
         allowance = prompt.allowance(model, config.unit_tokens, max(map(len, tokens)))
+        complete = not plan.individual or self._every_unit_has(plan.rho, retriever)
         gathered = gather(
             question=question,
             retriever=retriever,
@@ -523,9 +524,22 @@ class PrivateContextLLM(NoOrdinaryModel):
             step = label_step(model, prompt, None, tokens, inputs, on_progress=on_progress)
             return opinions(step, most)[:, :bins]
 
-        noisy = noisy_counts(gathered, said, self._randomness)
-        noise = plan.mechanism.noise
-        return Counted(noisy, noise, sample, config.epsilon, config.delta, gathered.spend.rho)
+        return Counted(
+            noisy=noisy_counts(gathered, said, self._randomness),
+            noise=plan.mechanism.noise,
+            rate=sample,
+            epsilon=config.epsilon,
+            delta=config.delta,
+            rho=gathered.spend.rho,
+            complete=complete,
+        )
+
+    def _every_unit_has(self, rho: float, retriever: Retriever) -> bool:
+        """Whether no unit can have less left, by public numbers."""
+        if self._ledger is None:
+            return True
+        left = least_unit_remaining(self._ledger.status(), self._booked_under(retriever))
+        return left is None or left >= rho
 
     def _prompt(self, question: str) -> Prompt:
         return Question(question, self.template, self.model, self.config).prompt

@@ -275,8 +275,8 @@ class IndividualFilter:
         return able
 
     def can_count(self, rho: float) -> bool:
-        """Always: a unit that cannot pay does not vote, which costs nothing."""
-        return True
+        """Whether any unit ever could. One that cannot does not vote, which costs nothing."""
+        return rho <= self._bound
 
     def pay_votes(self, rho: float, voting: torch.Tensor, delta: float) -> torch.Tensor:
         """Charge the units that vote and can pay: one that does not moves no count."""

@@ -71,3 +71,14 @@ def least_remaining(
     mine = {("corpus", corpus), ("caller", caller)}
     left = [status.remaining for status in every if (status.kind, status.name) in mine]
     return min((rho for rho in left if rho is not None), default=None)
+
+
+def least_unit_remaining(every: Iterable[ScopeStatus], corpus: str) -> float | None:
+    """Rho that every unit of a corpus has left at the least; None without a limit.
+
+    Args:
+        every: See `Ledger.status`.
+        corpus: Name of the corpus.
+    """
+    mine = [one.unit_remaining for one in every if (one.kind, one.name) == ("corpus", corpus)]
+    return mine[0] if mine else None

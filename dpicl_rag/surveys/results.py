@@ -9,6 +9,8 @@ from dpicl_rag.answering.notebook_table import privacy_rows
 from dpicl_rag.surveys.bars import notebook_bars
 from dpicl_rag.surveys.estimate import Estimate, Share
 
+_LEFT_OUT = " Units that have spent their budget are not counted."
+
 
 @dataclass(frozen=True, slots=True)
 class PrivateCount:
@@ -20,6 +22,8 @@ class PrivateCount:
         epsilon: It is (epsilon, delta)-DP for every privacy unit.
         delta: See ``epsilon``.
         rho: zCDP rho that it cost any unit at most, its search included.
+        complete: Whether every unit could pay, by public numbers. Under individual accounting one
+            that could not was left out, which no interval covers.
     """
 
     question: str
@@ -27,11 +31,12 @@ class PrivateCount:
     epsilon: float
     delta: float
     rho: float
+    complete: bool = True
 
     @property
     def text(self) -> str:
         """One sentence."""
-        return f"{str(self.yes).capitalize()} say yes."
+        return f"{str(self.yes).capitalize()} say yes.{'' if self.complete else _LEFT_OUT}"
 
     def _repr_html_(self) -> str:
         rows = privacy_rows(self.epsilon, self.delta, self.rho)
@@ -49,6 +54,8 @@ class PrivateTally:
         epsilon: The tally is (epsilon, delta)-DP for every privacy unit.
         delta: See ``epsilon``.
         rho: zCDP rho that it cost any unit at most, its search included.
+        complete: Whether every unit could pay, by public numbers. Under individual accounting one
+            that could not was left out, which no interval covers.
     """
 
     question: str
@@ -57,6 +64,7 @@ class PrivateTally:
     epsilon: float
     delta: float
     rho: float
+    complete: bool = True
 
     @property
     def shares(self) -> dict[str, Share]:
@@ -68,9 +76,8 @@ class PrivateTally:
         """A line for each label, the most frequent first."""
         shares = self.shares
         ordered = sorted(self.counts, key=lambda label: -self.counts[label].units)
-        return "\n".join(
-            f"{name}: {self.counts[name]}, {shares[name].part:.0%}" for name in ordered
-        )
+        lines = [f"{name}: {self.counts[name]}, {shares[name].part:.0%}" for name in ordered]
+        return "\n".join(lines if self.complete else [*lines, _LEFT_OUT.strip()])
 
     def _repr_html_(self) -> str:
         rows = privacy_rows(self.epsilon, self.delta, self.rho)

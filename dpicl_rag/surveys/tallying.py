@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from dpicl_rag.answering.experts import Gathered
+from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.histogram import Histogram
@@ -27,6 +28,7 @@ class Counted:
         epsilon: All counts together are (epsilon, delta)-DP for every privacy unit.
         delta: See ``epsilon``.
         rho: zCDP rho that they cost any unit at most.
+        complete: Whether every unit could pay, by public numbers; one that could not was left out.
     """
 
     noisy: Sequence[int]
@@ -35,6 +37,7 @@ class Counted:
     epsilon: float
     delta: float
     rho: float
+    complete: bool
 
     @property
     def estimates(self) -> list[Estimate]:
@@ -48,9 +51,9 @@ class Counted:
         return Estimate.of(sum(self.noisy), noise, self.rate)
 
     @property
-    def cost(self) -> tuple[float, float, float]:
-        """Epsilon, delta and rho."""
-        return self.epsilon, self.delta, self.rho
+    def cost(self) -> tuple[float, float, float, bool]:
+        """Epsilon, delta and rho, and whether every unit could pay."""
+        return self.epsilon, self.delta, self.rho, self.complete
 
 
 def noisy_counts(
@@ -62,12 +65,21 @@ def noisy_counts(
         gathered: The units, and how they pay.
         said: Reads them: the labels that each says, bool [n, labels]. Private.
         randomness: Where the noise comes from.
+
+    Raises:
+        ConfigurationError: No unit could ever pay.
     """
+    price = gathered.mechanism.rho
     try:
+        if not gathered.spend.can_count(price):
+            raise ConfigurationError(
+                f"it costs a unit rho {price:.4g}, and the ledger's budget lets a unit spend less; "
+                "raise the corpus's unit budget with `dpicl-rag budget set`, or lower epsilon"
+            )
         with enough_memory():
             votes = said()
         # A unit that says nothing moves no count.
-        able = gathered.spend.pay_votes(gathered.mechanism.rho, votes.any(dim=-1), 0.0)
+        able = gathered.spend.pay_votes(price, votes.any(dim=-1), 0.0)
         counts = votes[able].sum(dim=0).tolist()
         return gathered.mechanism.draw(counts, randomness)
     finally:

@@ -175,9 +175,7 @@ def test_a_changed_vote_that_is_charged_as_one_that_comes_is_seen(monkeypatch):
 @pytest.mark.parametrize("kind", [IndividualFilter, FixedFilter])
 def test_a_count_that_nobody_pays_for_is_seen(monkeypatch, kind):
     honest = kind.pay_votes
-    monkeypatch.setattr(
-        kind, "pay_votes", lambda self, rho, *given: honest(self, rho / 2, *given)
-    )
+    monkeypatch.setattr(kind, "pay_votes", lambda self, rho, *given: honest(self, rho / 2, *given))
     accounting = "fixed" if kind is FixedFilter else "individual"
     assert worst(counted(), "a", accounting=accounting) > 0.1
 

@@ -1,0 +1,31 @@
+"""Results say their numbers in words, and as bars in notebooks."""
+
+from dpicl_rag.surveys.estimate import Estimate
+from dpicl_rag.surveys.results import PrivateCount, PrivateTally
+
+MANY, FEW = Estimate(120, 110, 130), Estimate(0, 0, 9)
+
+
+def tally(**counts):
+    return PrivateTally("what?", counts, Estimate(160, 140, 180), 1.0, 1e-5, 0.02)
+
+
+def test_a_count_is_one_sentence():
+    count = PrivateCount("broken?", MANY, 1.0, 1e-5, 0.02)
+    assert count.text == "About 120 (110 to 130) say yes."
+    assert "broken?" in count._repr_html_()
+    assert "0.02" in count._repr_html_()
+
+
+def test_a_tally_is_a_list_with_the_most_frequent_first():
+    found = tally(late=FEW, refund=MANY)
+    assert found.text.splitlines() == [
+        "refund: about 120 (110 to 130), 75%",
+        "late: about 0 (0 to 9), 0%",
+    ]
+    html = found._repr_html_()
+    assert html.index("refund") < html.index("late")
+
+
+def test_what_labels_say_is_escaped():
+    assert "<b>" not in tally(**{"<b>": MANY})._repr_html_()
