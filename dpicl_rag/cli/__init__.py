@@ -26,6 +26,7 @@ from dpicl_rag.cli import (
     serve,
     synthesise,
     tabular_commands,
+    tally,
 )
 
 app = typer.Typer(
@@ -64,6 +65,8 @@ def _settings(
 app.command("ingest")(ingest.ingest)
 app.command("ask")(ask.ask)
 app.command("classify")(ask.classify)
+app.command("count")(tally.count)
+app.command("tally")(tally.tally)
 app.command("classify-image")(classify_image.classify_image)
 app.command("serve")(serve.serve)
 app.command("audit")(audit.audit)

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpicl_rag.cli import console, data_folder, options
+from dpicl_rag.cli.asking import asked_model, cost_of, opened_corpus, print_spent, tell_toy
 from dpicl_rag.configuration import MethodName, PrivacyConfig
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError
-from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 
 if TYPE_CHECKING:
-    from dpicl_rag.answering.answers import PrivateAnswer, PrivateLabel, PrivateStream
+    from dpicl_rag.answering.answers import PrivateAnswer, PrivateStream
     from dpicl_rag.corpora import Corpus
-    from dpicl_rag.knowledge import AnswerMemory
-    from dpicl_rag.language_models.base import LanguageModel
-    from dpicl_rag.private_context_llm import PrivateContextLLM
     from dpicl_rag.retrieval import Retriever
     from dpicl_rag.retrieval.synthetic_mark import SyntheticOrigin
     from dpicl_rag.stores.chroma import ChromaCollection
 
 _RELEASED = "interrupted; what was released is paid for"
-_TOY = (
-    "toy model: the default is for trying the library; for real use give --model small, medium or "
-    "large, or a model of your own"
-)
 _UNSUPPORTED = "not supported by the documents: what the model says by itself"
 
 
@@ -60,7 +52,7 @@ def ask(
     A synthetic corpus was paid for when it was written: its answers are ordinary ones and free.
     """
     with ExitStack() as stack:
-        opened = stack.enter_context(_opened(source, quiet))
+        opened = stack.enter_context(opened_corpus(source, quiet))
         if opened.synthetic is not None:
             _ask_synthetic(
                 question=question,
@@ -78,8 +70,8 @@ def ask(
         if plan:
             _print_plan(opened, source, settings, answering, as_json=as_json)
             return
-        asking = _asking(opened, source, settings, answering, quiet)
-        llm, retriever = stack.enter_context(asking)
+        retriever = data_folder.retriever_of(opened, source)
+        llm = stack.enter_context(asked_model(opened, source, settings, answering, quiet))
         from dpicl_rag.answering.few_units import FewUnitsWarning
         from dpicl_rag.knowledge import NotRememberedWarning
 
@@ -102,14 +94,14 @@ def ask(
             "agreeing": answer.agreeing,
             "agreeing_within": answer.agreeing_within,
         }
-        console.write_json({"answer": answer.text, **_cost(answer), **end})
+        console.write_json({"answer": answer.text, **cost_of(answer), **end})
     else:
         _print_grounds(answer)
         if answer.supported is False:
             console.stdout().print(unsupported, style="yellow", soft_wrap=True)
         if not answer.from_memory:
             stopped = f"; {answer.tokens} tokens, stopped by {answer.stopped_by}"
-            _print_spent(answer, answering, stopped)
+            print_spent(answer, answering, stopped)
     if answer.stopped_by == "unavailable":
         raise EngineUnavailableError
 
@@ -142,16 +134,17 @@ def classify(
     if len(label) < 2:
         raise typer.BadParameter("give at least two labels", param_hint="--label")
     with (
-        _opened(source, quiet) as opened,
-        _asking(opened, source, settings, answering, quiet) as (llm, retriever),
+        opened_corpus(source, quiet) as opened,
+        asked_model(opened, source, settings, answering, quiet) as llm,
         console.Bar("Reading the documents", quiet=quiet) as bar,
     ):
+        retriever = data_folder.retriever_of(opened, source)
         chosen = llm.classify(question, retriever, label, method=method, on_progress=bar.update)
     if as_json:
-        console.write_json({"label": chosen.label, **_cost(chosen)})
+        console.write_json({"label": chosen.label, **cost_of(chosen)})
         return
     console.stdout().print(console.printable(chosen.label), soft_wrap=True)
-    _print_spent(chosen, answering)
+    print_spent(chosen, answering)
 
 
 def _what_would_help(config: PrivacyConfig, retriever: Retriever) -> str:
@@ -202,16 +195,6 @@ def _print_plan(
         console.stdout().print(note, style="dim", soft_wrap=True)
 
 
-@contextmanager
-def _opened(source: options.Source, quiet: bool) -> Iterator[Corpus | ChromaCollection]:
-    """The corpus that is asked."""
-    with ExitStack() as stack:
-        with console.status("Opening the corpus", quiet=quiet):
-            found = data_folder.open_corpus(source.corpus, source.path, source.embedder)
-            opened = stack.enter_context(found)
-        yield opened
-
-
 def _ask_synthetic(
     question: str,
     opened: Corpus | ChromaCollection,
@@ -231,7 +214,7 @@ def _ask_synthetic(
     with data_folder.spread_model(answering.model, answering.workers) as named:
         with console.status("Loading the language model", quiet=quiet):
             model = load_language_model(named)
-        _tell_toy(model)
+        tell_toy(model)
         with console.status("Reading the synthetic records", quiet=quiet):
             text = ordinary_answer(
                 source=opened,
@@ -252,70 +235,6 @@ def _ask_synthetic(
         f"{origin.delta:g}: an ordinary answer, at no cost"
     )
     console.stdout().print(line, style="dim", soft_wrap=True)
-
-
-@contextmanager
-def _asking(
-    opened: Corpus | ChromaCollection,
-    source: options.Source,
-    settings: options.Settings,
-    answering: options.Answering,
-    quiet: bool,
-) -> Iterator[tuple[PrivateContextLLM, Retriever]]:
-    """Everything a question needs, the quick checks before the slow steps."""
-    from dpicl_rag.language_models.prefix_cache import ReadAnewWarning
-    from dpicl_rag.prompts import PromptTemplate
-
-    PrivacyConfig.create(**asdict(settings))
-    retriever = data_folder.retriever_of(opened, source)
-    with ExitStack() as stack:
-        ledger = None
-        if not answering.no_ledger:
-            ledger = stack.enter_context(data_folder.open_ledger(answering.ledger))
-        loading = console.status("Loading the language model", quiet=quiet)
-        with console.told(NotPrivateWarning, ReadAnewWarning), loading:
-            from dpicl_rag.private_context_llm import PrivateContextLLM
-
-            model = data_folder.spread_model(answering.model, answering.workers)
-            llm = PrivateContextLLM(
-                stack.enter_context(model),
-                template=PromptTemplate(answer_prefix=answering.prefix),
-                ledger=ledger,
-                corpus=opened.name,
-                caller=answering.caller,
-                knowledge=_knowledge(stack, opened.name, source, answering),
-                prefix_cache=data_folder.open_prefixes(opened.name, source.path),
-                **asdict(settings),
-            )
-        _tell_toy(llm.model)
-        yield llm, retriever
-
-
-def _tell_toy(model: LanguageModel) -> None:
-    from dpicl_rag.language_models.defaults import is_toy
-
-    if is_toy(model):
-        console.note(_TOY)
-
-
-def _knowledge(
-    stack: ExitStack, name: str, source: options.Source, answering: options.Answering
-) -> list[AnswerMemory | Corpus | ChromaCollection]:
-    """The memory of the corpus, and the public corpora that were named."""
-    found: list[AnswerMemory | Corpus | ChromaCollection] = []
-    if not (answering.no_memory or answering.no_ledger):
-        memory = data_folder.open_memory(
-            name,
-            answering.caller,
-            answering.ledger,
-            source.embedder,
-            shared=answering.shared,
-        )
-        found.append(stack.enter_context(memory))
-    for public in answering.public or ():
-        corpus = data_folder.open_corpus(public, source.path, source.embedder)
-        found.append(stack.enter_context(corpus))
-    return found
 
 
 def _print_grounds(answer: PrivateAnswer) -> None:
@@ -348,15 +267,3 @@ def _drain(stream: PrivateStream, bar: console.Bar, prefix: str, *, silent: bool
     bar.stop()
     if not silent:
         console.write_piece(f"{waiting}\n")
-
-
-def _cost(answer: PrivateAnswer | PrivateLabel) -> dict[str, float]:
-    return {"epsilon": answer.epsilon, "delta": answer.delta, "rho": answer.rho}
-
-
-def _print_spent(
-    answer: PrivateAnswer | PrivateLabel, answering: options.Answering, end: str = ""
-) -> None:
-    spent = f"spent: epsilon {answer.epsilon:g}, delta {answer.delta:g}, rho {answer.rho:.4g}"
-    note = " (not recorded)" if answering.no_ledger else ""
-    console.stdout().print(f"{spent}{note}{end}", style="dim", soft_wrap=True)

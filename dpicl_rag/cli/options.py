@@ -123,10 +123,18 @@ def epsilon_of(rho: float | None, delta: float = DELTA) -> float | None:
 
 
 @dataclass(frozen=True)
-class Source:
-    """The units of a corpus that are read for a question."""
+class Place:
+    """A corpus, and where it is."""
 
     corpus: CorpusName
+    path: StorePath = None
+    embedder: Embedding = None
+
+
+@dataclass(frozen=True)
+class Source(Place):
+    """The units of a corpus that are read for a question."""
+
     units: Annotated[
         int | None,
         typer.Option(
@@ -172,8 +180,6 @@ class Source:
             "probability.",
         ),
     ] = None
-    path: StorePath = None
-    embedder: Embedding = None
 
     def __post_init__(self) -> None:
         at_most_one(
@@ -185,6 +191,21 @@ class Source:
                 "--private-top-k": self.private_top_k,
             }
         )
+
+
+@dataclass(frozen=True)
+class Units(Place):
+    """All units of a corpus, or those near enough to a question."""
+
+    threshold: Threshold = None
+    sample: Annotated[
+        float,
+        typer.Option(
+            metavar="RATE",
+            help="Ask each unit by a secret coin of its own, with this probability: fewer are "
+            "read, and intervals are wider.",
+        ),
+    ] = 1.0
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,129 @@
+"""What a question needs on the command line: the corpus, the model, the ledger and the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Protocol
+
+from dpicl_rag.cli import console, data_folder, options
+from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.mechanisms.randomness import NotPrivateWarning
+
+if TYPE_CHECKING:
+    from dpicl_rag.corpora import Corpus
+    from dpicl_rag.knowledge import AnswerMemory
+    from dpicl_rag.language_models.base import LanguageModel
+    from dpicl_rag.private_context_llm import PrivateContextLLM
+    from dpicl_rag.stores.chroma import ChromaCollection
+
+_TOY = (
+    "toy model: the default is for trying the library; for real use give --model small, medium or "
+    "large, or a model of your own"
+)
+
+
+@contextmanager
+def opened_corpus(source: options.Place, quiet: bool) -> Iterator[Corpus | ChromaCollection]:
+    """The corpus that is asked."""
+    with ExitStack() as stack:
+        with console.status("Opening the corpus", quiet=quiet):
+            found = data_folder.open_corpus(source.corpus, source.path, source.embedder)
+            opened = stack.enter_context(found)
+        yield opened
+
+
+@contextmanager
+def asked_model(
+    opened: Corpus | ChromaCollection,
+    source: options.Place,
+    settings: options.Settings,
+    answering: options.Answering,
+    quiet: bool,
+) -> Iterator[PrivateContextLLM]:
+    """What answers, with its ledger and memory; settings are checked before the slow steps."""
+    from dpicl_rag.language_models.prefix_cache import ReadAnewWarning
+    from dpicl_rag.prompts import PromptTemplate
+
+    PrivacyConfig.create(**asdict(settings))
+    with ExitStack() as stack:
+        ledger = None
+        if not answering.no_ledger:
+            ledger = stack.enter_context(data_folder.open_ledger(answering.ledger))
+        loading = console.status("Loading the language model", quiet=quiet)
+        with console.told(NotPrivateWarning, ReadAnewWarning), loading:
+            from dpicl_rag.private_context_llm import PrivateContextLLM
+
+            model = data_folder.spread_model(answering.model, answering.workers)
+            llm = PrivateContextLLM(
+                stack.enter_context(model),
+                template=PromptTemplate(answer_prefix=answering.prefix),
+                ledger=ledger,
+                corpus=opened.name,
+                caller=answering.caller,
+                knowledge=_knowledge(stack, opened.name, source, answering),
+                prefix_cache=data_folder.open_prefixes(opened.name, source.path),
+                **asdict(settings),
+            )
+        tell_toy(llm.model)
+        yield llm
+
+
+def tell_toy(model: LanguageModel) -> None:
+    """Say that the default model is a toy, where it is taken."""
+    from dpicl_rag.language_models.defaults import is_toy
+
+    if is_toy(model):
+        console.note(_TOY)
+
+
+def _knowledge(
+    stack: ExitStack, name: str, source: options.Place, answering: options.Answering
+) -> list[AnswerMemory | Corpus | ChromaCollection]:
+    """The memory of the corpus, and the public corpora that were named."""
+    found: list[AnswerMemory | Corpus | ChromaCollection] = []
+    if not (answering.no_memory or answering.no_ledger):
+        memory = data_folder.open_memory(
+            name,
+            answering.caller,
+            answering.ledger,
+            source.embedder,
+            shared=answering.shared,
+        )
+        found.append(stack.enter_context(memory))
+    for public in answering.public or ():
+        corpus = data_folder.open_corpus(public, source.path, source.embedder)
+        found.append(stack.enter_context(corpus))
+    return found
+
+
+class Paid(Protocol):
+    """A result, and what it cost."""
+
+    @property
+    def epsilon(self) -> float:
+        """It is (epsilon, delta)-DP."""
+        ...
+
+    @property
+    def delta(self) -> float:
+        """See ``epsilon``."""
+        ...
+
+    @property
+    def rho(self) -> float:
+        """Rho of zCDP charged for it."""
+        ...
+
+
+def cost_of(answer: Paid) -> dict[str, float]:
+    """What a result cost, for ``--json``."""
+    return {"epsilon": answer.epsilon, "delta": answer.delta, "rho": answer.rho}
+
+
+def print_spent(answer: Paid, answering: options.Answering, end: str = "") -> None:
+    """One line on what a result cost."""
+    spent = f"spent: epsilon {answer.epsilon:g}, delta {answer.delta:g}, rho {answer.rho:.4g}"
+    note = " (not recorded)" if answering.no_ledger else ""
+    console.stdout().print(f"{spent}{note}{end}", style="dim", soft_wrap=True)

@@ -1,0 +1,163 @@
+"""``count`` and ``tally``: how many units of a corpus say yes, or each of several labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpicl_rag.cli import console, options
+from dpicl_rag.cli.asking import asked_model, cost_of, opened_corpus, print_spent
+from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from dpicl_rag.corpora import Corpus
+    from dpicl_rag.retrieval import Retriever
+    from dpicl_rag.stores.chroma import ChromaCollection
+    from dpicl_rag.surveys.estimate import Estimate
+
+_RELEASED = "interrupted; a count that was drawn is paid for"
+_BAR = 30  # characters of the longest bar
+
+Plan = Annotated[
+    bool,
+    typer.Option("--plan", help="Print how wide the intervals will be, and ask nothing."),
+]
+
+
+@console.reported(_RELEASED)
+@options.expanded
+def count(
+    question: options.Question,
+    units: options.Units,
+    settings: options.Settings,
+    answering: options.Answering,
+    plan: Plan = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Count the units of a corpus that say yes to a question.
+
+    A noisy count with an interval that holds the true one 95 times in 100. It covers noise, and not
+    what the model misreads.
+    """
+    if plan:
+        _print_plan(settings, labels=1, most=1, sample=units.sample, as_json=as_json)
+        return
+    with (
+        opened_corpus(units, quiet) as opened,
+        asked_model(opened, units, settings, answering, quiet) as llm,
+        console.Bar("Reading the documents", quiet=quiet) as bar,
+    ):
+        documents = _documents(opened, units)
+        found = llm.count(question, documents, sample=units.sample, on_progress=bar.update)
+    if as_json:
+        console.write_json({"yes": asdict(found.yes), "complete": found.complete, **cost_of(found)})
+        return
+    console.stdout().print(found.text, soft_wrap=True)
+    print_spent(found, answering)
+
+
+@console.reported(_RELEASED)
+@options.expanded
+def tally(
+    question: options.Question,
+    label: Annotated[
+        list[str], typer.Option("--label", help="One of the labels; give it twice or more.")
+    ],
+    units: options.Units,
+    *,
+    settings: options.Settings,
+    answering: options.Answering,
+    most: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Labels that one unit says at most.")
+    ] = 1,
+    plan: Plan = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Count the units of a corpus that say each of several labels.
+
+    Noisy counts with intervals, as of `count`. Choose labels without looking at the documents.
+    """
+    if len(label) < 2:
+        raise typer.BadParameter("give at least two labels", param_hint="--label")
+    if most > len(label):
+        raise typer.BadParameter("more labels a unit than labels", param_hint="--most")
+    if len(set(label)) < len(label):
+        raise typer.BadParameter("a label stands there twice", param_hint="--label")
+    if plan:
+        _print_plan(settings, len(label), most, units.sample, as_json=as_json)
+        return
+    with (
+        opened_corpus(units, quiet) as opened,
+        asked_model(opened, units, settings, answering, quiet) as llm,
+        console.Bar("Reading the documents", quiet=quiet) as bar,
+    ):
+        found = llm.tally(
+            question,
+            label,
+            _documents(opened, units),
+            most=most,
+            sample=units.sample,
+            on_progress=bar.update,
+        )
+    if as_json:
+        counts = {name: asdict(one) for name, one in found.counts.items()}
+        shares = {name: asdict(one) for name, one in found.shares.items()}
+        told: dict[str, Any] = {"counts": counts, "shares": shares, "total": asdict(found.total)}
+        console.write_json({**told, "complete": found.complete, **cost_of(found)})
+        return
+    _print_bars(found.counts)
+    if not found.complete:
+        console.stdout().print(found.text.splitlines()[-1], style="yellow", soft_wrap=True)
+    print_spent(found, answering)
+
+
+def _documents(opened: Corpus | ChromaCollection, units: options.Units) -> Any:
+    """All units, or those near enough to the question."""
+    if units.threshold is None:
+        return opened
+    from dpicl_rag.retrieval import ThresholdRetriever
+
+    near: Retriever = ThresholdRetriever(opened, units.threshold)
+    return near
+
+
+def _print_bars(counts: Mapping[str, Estimate]) -> None:
+    """A bar for each label, the longest first, with its interval in figures."""
+    from rich.table import Table
+
+    longest = max(1, *(one.units for one in counts.values()))
+    table = Table.grid(padding=(0, 1))
+    for name, one in sorted(counts.items(), key=lambda item: -item[1].units):
+        bar = "\u2588" * round(_BAR * one.units / longest)
+        table.add_row(console.printable(name), bar, str(one))
+    console.stdout().print(table)
+
+
+def _print_plan(
+    settings: options.Settings, labels: int, most: int, sample: float, *, as_json: bool
+) -> None:
+    """How wide an interval will be. No model is loaded, nothing is searched, nothing is paid."""
+    from dpicl_rag.accounting import DIRECT
+    from dpicl_rag.surveys.estimate import Estimate
+    from dpicl_rag.surveys.tally_plan import tally_plan
+
+    if not 0 < sample <= 1:
+        raise ConfigurationError("sample must be above 0 and at most 1")
+    config = PrivacyConfig.create(**asdict(settings))
+    planned = tally_plan(config, DIRECT, 0.0, labels, most)
+    within = Estimate.of(10**6, planned.mechanism.noise).high - 10**6
+    if as_json:
+        console.write_json({"within": within, "sample": sample, "rho": planned.rho})
+        return
+    of_sample = "" if sample == 1 else f" in the sample, which is scaled by {1 / sample:g}"
+    console.stdout().print(
+        f"each count is within {within:,} of the true one, 95 times in 100{of_sample}; it costs "
+        f"epsilon {config.epsilon:g}, delta {config.delta:g}, rho {planned.rho:.4g}",
+        soft_wrap=True,
+    )

@@ -1,0 +1,75 @@
+"""`count` and `tally`: numbers with intervals, what they spent, and what goes wrong."""
+
+import json
+
+import pytest
+
+from dpicl_rag.accounting import epsilon_to_rho
+
+LABELS = ("--label", "travel", "--label", "work")
+ONE = {"epsilon": 1.0, "delta": 1e-5, "rho": pytest.approx(epsilon_to_rho(1.0, 1e-5))}
+
+
+def test_a_count_is_one_sentence_and_what_it_spent(cli, mail):
+    result = cli("count", "Is it about a code?", "--corpus", mail)
+    assert result.exit_code == 0
+    said, spent = result.stdout.splitlines()
+    assert said.startswith("About ")
+    assert said.endswith(" say yes.")
+    assert spent.startswith("spent: epsilon 8, delta 1e-05, rho 1.2")
+
+
+def test_json_is_one_object(cli, mail):
+    result = cli("count", "a code?", "--corpus", mail, "--epsilon", "1", "--json")
+    found = json.loads(result.stdout)
+    assert set(found.pop("yes")) == {"units", "low", "high"}
+    assert found == {"complete": True, **ONE}
+    assert result.stderr == ""
+
+
+def test_a_tally_has_a_bar_for_each_label(cli, mail):
+    result = cli("tally", "what about?", "--corpus", mail, *LABELS)
+    assert result.exit_code == 0
+    assert {line.split()[0] for line in result.stdout.splitlines()} == {"travel", "work", "spent:"}
+    assert "\u2588" in result.stdout
+
+
+def test_a_tally_in_json(cli, mail):
+    result = cli("tally", "what about?", "--corpus", mail, *LABELS, "--epsilon", "1", "--json")
+    found = json.loads(result.stdout)
+    assert list(found["counts"]) == list(found["shares"]) == ["travel", "work"]
+    assert set(found["total"]) == {"units", "low", "high"}
+    assert {name: found[name] for name in ONE} == ONE
+
+
+def test_a_plan_pays_nothing_and_loads_nothing(cli, mail, monkeypatch):
+    monkeypatch.setattr("dpicl_rag.cli.tally.asked_model", None)
+    result = cli("tally", "what about?", "--corpus", mail, *LABELS, "--plan")
+    assert result.stdout.startswith("each count is within 1 of the true one, 95 times in 100; it")
+    result = cli(
+        "count", "a?", "--corpus", mail, "--epsilon", "1", "--sample", "0.1", "--plan", "--json"
+    )
+    assert json.loads(result.stdout) == {"within": 8, "sample": 0.1, "rho": ONE["rho"]}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--label", "work"), "at least two labels"),
+        ((*LABELS, "--label", "work"), "stands there twice"),
+        ((*LABELS, "--most", "3"), "more labels a unit than labels"),
+        ((*LABELS, "--sample", "0"), "sample must be above 0"),
+        ((*LABELS, "--plan", "--sample", "2"), "sample must be above 0"),
+    ],
+)
+def test_what_cannot_be_tallied_is_one_line(cli, mail, options, message):
+    result = cli("tally", "what about?", "--corpus", mail, *options)
+    assert result.exit_code != 0
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_units_far_from_the_question_are_left_out_if_asked(cli, mail):
+    given = ("tally", "what about?", "--corpus", mail, *LABELS, "--json")
+    near = json.loads(cli(*given, "--threshold", "1").stdout)
+    assert near["total"]["low"] == 0
