@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+import numpy as np
+
 from dpicl_rag import _validate
 from dpicl_rag._other_libraries import NoOrdinaryModel
 from dpicl_rag.accounting import epsilon_to_rho
@@ -44,12 +46,24 @@ from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.methods.label_settings import over_documents
 from dpicl_rag.prompts import CONTENT_FREE, Prompt, PromptTemplate, label_tokens
 from dpicl_rag.retrieval.base import Retriever, affordable, filter_of
-from dpicl_rag.retrieval.given import Documents, GivenDocuments, all_units, as_retriever
+from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
+from dpicl_rag.retrieval.given import (
+    Documents,
+    GivenDocuments,
+    all_units,
+    as_retriever,
+    vectors_of,
+)
 from dpicl_rag.retrieval.poisson import PoissonSampledRetriever
+from dpicl_rag.retrieval.unit_vectors import rounded
+from dpicl_rag.retrieval.vectors import on_grid
 from dpicl_rag.surveys.opinions import YES_OR_NO, opinions
-from dpicl_rag.surveys.results import PrivateCount, PrivateTally
+from dpicl_rag.surveys.results import PrivateCount, PrivateSurvey, PrivateTally
+from dpicl_rag.surveys.survey_plan import survey_plan
+from dpicl_rag.surveys.surveying import nearest_passages, survey_result, surveyed
 from dpicl_rag.surveys.tally_plan import tally_plan
 from dpicl_rag.surveys.tallying import Counted, noisy_counts
+from dpicl_rag.surveys.vocabulary import Vocabulary, packaged_words
 
 if TYPE_CHECKING:
     import torch
@@ -407,10 +421,66 @@ class PrivateContextLLM(NoOrdinaryModel):
         counts = dict(zip(labels, counted.estimates, strict=True))
         return PrivateTally(question, counts, counted.total, *counted.cost)
 
+    def survey(
+        self,
+        question: str | None,
+        documents: Documents,
+        *,
+        vocabulary: Sequence[str] | None = None,
+        votes: int = 3,
+        threshold: float | None = None,
+    ) -> PrivateSurvey:
+        """What the units are about: themes of public words, and how many units are of each.
+
+        By the vectors that a corpus stores; no language model reads anything. A unit votes for the
+        public words nearest to its passages. Words of many units are released, grouped into
+        themes, and units are counted by theme.
+
+        Args:
+            question: Public text: of each unit the passage that is nearest to it votes, for words
+                that say something beyond it. None asks whole units.
+            documents: A corpus, a Chroma collection or a list.
+            vocabulary: Public words or phrases that units vote for; by default 1,000 English ones.
+            votes: Words that one unit votes for.
+            threshold: Cosine with the question from which a unit is asked at all. Public.
+
+        Raises:
+            ConfigurationError: A setting is out of range, or ``documents`` is a search.
+            BudgetExceededError: A budget of the ledger cannot pay.
+            MissingDocumentsError: ``documents`` is None.
+        """
+        words = packaged_words() if vocabulary is None else tuple(vocabulary)
+        plan = survey_plan(self.config, len(words), votes)
+        if threshold is not None:
+            _validate.cosine("threshold", threshold)
+            if question is None:
+                raise ConfigurationError("a threshold is one of cosine with a question; give one")
+        embedder = getattr(documents, "embedder", None) or SentenceTransformerEmbedder()
+        public = Vocabulary.embedded(words, embedder)
+        asked = np.ones(len(words), dtype=bool)
+        if question is not None:
+            asked = public.beside(question, embedder)
+        name = getattr(documents, "name", None)
+        opened = open_account(
+            self._ledger,
+            corpus=self._corpus or name or _NO_CORPUS,
+            source=name,
+            caller=self._caller,
+            rho=plan.rho,
+        )
+        with opened as account:
+            units = vectors_of(documents, embedder, self.config.privacy_unit)
+            if question is not None:
+                query = rounded(on_grid(embedder.embed([question], query=True)))[0]
+                units = nearest_passages(units, query, threshold)
+            found = surveyed(units, public, asked, plan, votes, account, self._randomness)
+        return survey_result(question, found, plan, self.config)
+
     aanswer = in_worker(answer)
     aclassify = in_worker(classify)
     acount = in_worker(count)
     atally = in_worker(tally)
+    asurvey = in_worker(survey)
 
     def astream(
         self,

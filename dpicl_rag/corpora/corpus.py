@@ -27,7 +27,7 @@ from dpicl_rag.corpora.forgetting import forget
 from dpicl_rag.corpora.joins import Join, Joins, described
 from dpicl_rag.corpora.passages import named, stored_unit
 from dpicl_rag.corpora.register import Register
-from dpicl_rag.corpora.scanning import scan
+from dpicl_rag.corpora.scanning import scan, unit_vectors
 from dpicl_rag.corpora.storage import PATIENCE_S, Storage
 from dpicl_rag.corpora.unit_accounts import Accounts
 from dpicl_rag.documents import Document, as_documents
@@ -42,6 +42,7 @@ from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.metadata_filters import filter_from
 from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.retrieval.synthetic_mark import SyntheticOrigin
+from dpicl_rag.retrieval.unit_vectors import UnitVectors
 from dpicl_rag.retrieval.vectors import Found, Where
 
 if TYPE_CHECKING:
@@ -316,6 +317,14 @@ class Corpus:
 
         self._storage.write(work)
         self._storage.flush()
+
+    def unit_vectors(self) -> UnitVectors:
+        """Vectors of all passages, as they are now; see `UnitVectorSource`. Private.
+
+        Raises:
+            CorpusError: The corpus cannot be read.
+        """
+        return unit_vectors(self._storage, self.embedder)
 
     def scan(
         self,

@@ -13,6 +13,7 @@ from dpicl_rag.errors import CorpusError
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.metadata_filters import Filter
 from dpicl_rag.retrieval.stored_record import Record
+from dpicl_rag.retrieval.unit_vectors import UnitVectors
 from dpicl_rag.retrieval.vector_rows import DamagedError, FoundInRows, Mask
 from dpicl_rag.retrieval.vectors import Found
 
@@ -58,6 +59,27 @@ def scan(
     if found is None:
         raise _damaged(storage)
     return found
+
+
+def unit_vectors(storage: Storage, embedder: Embedder) -> UnitVectors:
+    """Vectors of all passages; see `Corpus.unit_vectors`.
+
+    A unit that is deleted meanwhile may be read as something else. That is its own doing.
+
+    Args:
+        storage: The corpus's files.
+        embedder: What mends vectors that are damaged.
+
+    Raises:
+        CorpusError: The corpus cannot be read.
+    """
+    for _ in range(_ATTEMPTS):
+        rows = storage.state(embedder).rows
+        try:
+            return rows.all_sound()
+        except DamagedError:
+            storage.mend(embedder)
+    raise _damaged(storage)
 
 
 def _scanned(

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+
 from dpicl_rag._other_libraries import LLAMA_INDEX
 from dpicl_rag.accounting import DIRECT, Stability
-from dpicl_rag.documents import Document, readable_documents
+from dpicl_rag.documents import Document, group_by_unit, readable_documents
 from dpicl_rag.errors import ConfigurationError, MissingDocumentsError
 from dpicl_rag.loaders.framework_documents import FrameworkDocument, own
 from dpicl_rag.loaders.shared_keys import identified, identify, is_tied
 from dpicl_rag.retrieval.base import ExactRetriever, Retriever
+from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.exact import ThresholdRetriever, TopKRetriever
 from dpicl_rag.retrieval.private_threshold import PrivateThresholdRetriever
-from dpicl_rag.retrieval.vectors import VectorSource, Where
+from dpicl_rag.retrieval.unit_vectors import UnitVectors, UnitVectorSource
+from dpicl_rag.retrieval.vectors import VectorSource, Where, on_grid
 
 Documents = Iterable[Document | str | FrameworkDocument] | VectorSource | Retriever
 """Documents, plain strings (one unit each), documents of LangChain or LlamaIndex, a corpus, or a
@@ -182,3 +186,32 @@ def all_units(documents: Documents, privacy_unit: str = "document") -> Retriever
     if isinstance(documents, VectorSource):
         documents = ThresholdRetriever(documents, -1.0)
     return as_retriever(documents, privacy_unit)
+
+
+def vectors_of(
+    documents: Documents, embedder: Embedder, privacy_unit: str = "document"
+) -> UnitVectors:
+    """The vectors of all units of what a caller gave: those that are stored, or of a list new ones.
+
+    Args:
+        documents: A corpus, a store that hands over its vectors, or a list.
+        embedder: Of a list's documents.
+        privacy_unit: Of a list.
+
+    Raises:
+        ConfigurationError: ``documents`` is a search, which finds a part of the units.
+        MissingDocumentsError: ``documents`` is None.
+    """
+    if isinstance(documents, UnitVectorSource):
+        return documents.unit_vectors()
+    found = as_retriever(documents, privacy_unit)
+    if not isinstance(found, GivenDocuments):
+        raise ConfigurationError(
+            "all units are surveyed, by their stored vectors; give a corpus, a Chroma collection, "
+            "or a list of documents"
+        )
+    units = group_by_unit(found.retrieve(""))
+    texts = [passage.text for passages in units.values() for passage in passages]
+    numbers = [at for at, passages in enumerate(units.values()) for _ in passages]
+    vectors = on_grid(embedder.embed(texts)) if texts else np.zeros((0, 1), dtype=np.float32)
+    return UnitVectors(vectors, np.array(numbers, dtype=np.int64))

@@ -16,6 +16,7 @@ from dpicl_rag.documents import Document
 from dpicl_rag.retrieval import scoring
 from dpicl_rag.retrieval.base import unit_key
 from dpicl_rag.retrieval.stored_record import Record
+from dpicl_rag.retrieval.unit_vectors import UnitVectors
 from dpicl_rag.retrieval.vectors import Scored, on_grid
 
 Mask = npt.NDArray[np.bool_]
@@ -77,6 +78,16 @@ class VectorRows:
             if not np.array_equal(found[live], self.check[first:end][live]):
                 raise DamagedError
             self.checked.add((first, end))
+
+    def all_sound(self) -> UnitVectors:
+        """All rows, once each was compared with its checksum.
+
+        Raises:
+            DamagedError: One differs.
+        """
+        for first in range(0, len(self.unit), scoring.BLOCK):
+            self.require_sound(first, min(first + scoring.BLOCK, len(self.unit)))
+        return UnitVectors(self.vectors[:, : self.dimensions], self.unit)
 
     def near(
         self, question: npt.ArrayLike, least: float, most: int | None, allowed: Mask | None

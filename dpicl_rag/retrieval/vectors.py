@@ -22,6 +22,7 @@ from dpicl_rag.documents import Document
 from dpicl_rag.retrieval.base import unit_key
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.stored_record import Record
+from dpicl_rag.retrieval.unit_vectors import UnitVectors
 
 _GRID = float(2**24)
 _BLOCK = 16384  # rows converted to float64 at a time: 50 MB at 384 dimensions
@@ -196,6 +197,11 @@ class Snapshot:
         if most is not None and most < len(best):
             least = max(least, float(np.partition(best, -most)[-most]))
         return _FoundHere(self, scores, best, np.flatnonzero(best >= least))
+
+    def unit_vectors(self) -> UnitVectors:
+        """Vectors of all passages; see `UnitVectorSource`."""
+        lengths = np.diff(self.starts)
+        return UnitVectors(self.vectors, np.repeat(np.arange(len(lengths)), lengths))
 
     def unit_scores(self, scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Score of each unit, that of its best passage: float64 of shape ``[units]``."""

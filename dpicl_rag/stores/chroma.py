@@ -32,6 +32,7 @@ from dpicl_rag.retrieval.defects import Defect, find_defects, record_of
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.stored_record import UNIT_FIELD, Record
 from dpicl_rag.retrieval.synthetic_mark import SyntheticOrigin
+from dpicl_rag.retrieval.unit_vectors import UnitVectors
 from dpicl_rag.retrieval.vector_rows import DamagedError, FoundInRows, Mask
 from dpicl_rag.retrieval.vectors import Found, Snapshot, Where, on_grid
 from dpicl_rag.stores.cached_vectors import Cached, CachedVectors, cache_folder
@@ -238,6 +239,21 @@ class ChromaCollection:
                 return self._fetched(collection, cached, rows)
 
         return FoundInRows(cached.rows, near, names, allowed, question, fetch)
+
+    def unit_vectors(self) -> UnitVectors:
+        """Vectors of all passages, as they are now; see `UnitVectorSource`. Private.
+
+        Raises:
+            CorpusError: The collection cannot be read.
+        """
+        if self._files is None:
+            with guarded(), self._reach() as collection:
+                return self._snapshot(collection).unit_vectors()
+        cached, _ = self._readable(self._files, None)
+        try:
+            return cached.rows.all_sound()
+        except DamagedError:
+            return self._readable(self._files, None, damaged=cached)[0].rows.all_sound()
 
     def records(self) -> list[Record]:
         """Every passage as it is now, those of a unit together. For the owner; private.

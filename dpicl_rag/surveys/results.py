@@ -82,3 +82,62 @@ class PrivateTally:
     def _repr_html_(self) -> str:
         rows = privacy_rows(self.epsilon, self.delta, self.rho)
         return notebook_bars(self.question, self.counts, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyedTheme:
+    """A theme of a survey.
+
+    Attributes:
+        name: Its two most frequent words.
+        words: How many units are near to each of its words; a unit is near to several.
+        units: How many units are of it.
+    """
+
+    name: str
+    words: Mapping[str, Estimate]
+    units: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateSurvey:
+    """What the units of a corpus are about.
+
+    Attributes:
+        question: What they were asked, if anything.
+        themes: The theme of most units first.
+        others: How many units are of none of them.
+        total: About how many units there are.
+        smallest: Words that fewer units are near to were hardly ever shown.
+        epsilon: The survey is (epsilon, delta)-DP for every privacy unit.
+        delta: See ``epsilon``.
+        rho: zCDP rho that it cost every unit.
+    """
+
+    question: str | None
+    themes: tuple[SurveyedTheme, ...]
+    others: Estimate
+    total: Estimate
+    smallest: int
+    epsilon: float
+    delta: float
+    rho: float
+
+    @property
+    def shares(self) -> dict[str, Share]:
+        """The part of each theme in all units."""
+        return {theme.name: Share.of(theme.units, self.total) for theme in self.themes}
+
+    @property
+    def text(self) -> str:
+        """A line for each theme."""
+        if not self.themes:
+            return f"No theme of {self.smallest} units or more."
+        shares = self.shares
+        lines = [f"{one.name}: {one.units}, {shares[one.name].part:.0%}" for one in self.themes]
+        return "\n".join([*lines, f"others: {self.others}"])
+
+    def _repr_html_(self) -> str:
+        counts = {theme.name: theme.units for theme in self.themes}
+        rows = privacy_rows(self.epsilon, self.delta, self.rho)
+        return notebook_bars(self.question or "", {**counts, "others": self.others}, rows)

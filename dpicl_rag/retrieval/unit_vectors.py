@@ -1,0 +1,72 @@
+"""The vectors of all units of a corpus, for sums over units.
+
+A sum over votes needs each vote to be a function of its own unit, bit for bit. So vectors are
+rounded to multiples of 2^-11 here: products of two are multiples of 2^-22, all partial sums are
+below 2 (Cauchy-Schwarz), and float32 holds every multiple of 2^-22 below 2. So a product in float32
+is exact, in any order of summation and whatever other rows are beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+_GRID = np.float32(2**11)
+_ROWS = 8192  # of a block, about: the passages of a unit stay together
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class UnitVectors:
+    """Passages by their vectors and the numbers of their units. Private.
+
+    Attributes:
+        vectors: Of length 1 or zero, float32 ``[n, d]``.
+        unit: Number of each passage's unit, ``[n]``; below 0 where a passage is nobody's.
+    """
+
+    vectors: npt.NDArray[np.float32]
+    unit: npt.NDArray[np.integer]
+
+    def blocks(self) -> Iterator[tuple[npt.NDArray[np.float32], npt.NDArray[np.intp]]]:
+        """Some units at a time, in an order that says nothing about what they hold.
+
+        Returns:
+            Rounded vectors ``[rows, d]``, those of a unit together, and the first row of each unit.
+        """
+        order = np.argsort(self.unit, kind="stable")
+        order = order[np.searchsorted(self.unit[order], 0) :]
+        if not len(order):
+            return
+        units = self.unit[order]
+        firsts = np.flatnonzero(np.diff(units, prepend=units[0] - 1))
+        ends = np.append(firsts[1:], len(order))
+        begun = 0
+        while begun < len(firsts):
+            last = int(np.searchsorted(ends, firsts[begun] + _ROWS, side="right"))
+            last = max(last, begun + 1)
+            start, end = int(firsts[begun]), int(ends[last - 1])
+            yield rounded(self.vectors[order[start:end]]), firsts[begun:last] - start
+            begun = last
+
+
+@runtime_checkable
+class UnitVectorSource(Protocol):
+    """A source of vectors that hands over those of all units."""
+
+    def unit_vectors(self) -> UnitVectors:
+        """Of all passages, as they are now. Private."""
+        ...
+
+
+def rounded(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Components rounded to multiples of 2^-11; float32 of the same shape.
+
+    Args:
+        vectors: Of length 1 or zero.
+    """
+    found: npt.NDArray[np.float32] = np.rint(vectors * _GRID) / _GRID
+    return found

@@ -1,0 +1,68 @@
+"""Plans of surveys: two histograms within one budget, fixed before anything is looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpicl_rag import _validate
+from dpicl_rag.accounting import DIRECT, epsilon_to_rho
+from dpicl_rag.accounting.shares import SHARES
+from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.histogram import Histogram
+
+_FALSE_WORDS = 0.05
+"""Words that noise alone is to bring out, on the average of surveys."""
+
+_THEMES = 4096
+"""More themes than there can be: a changed vote moves two counts, however many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyPlan:
+    """Public numbers of one survey.
+
+    Attributes:
+        words: Noise on the counts of words.
+        least: The least noisy count of a word that is shown: themes of fewer units are hardly ever
+            seen.
+        shares: Noise on the counts of themes.
+        rho: zCDP rho of all of it, for any unit.
+    """
+
+    words: Histogram
+    least: int
+    shares: Histogram
+    rho: float
+
+
+def survey_plan(config: PrivacyConfig, words: int, votes: int) -> SurveyPlan:
+    """The plan of a survey.
+
+    Args:
+        config: Public settings.
+        words: How many the vocabulary has.
+        votes: Words that one unit votes for.
+
+    Raises:
+        ConfigurationError: A number is out of range, or the settings ask for individual accounting:
+            every unit votes, so all pay the same.
+    """
+    if config.accounting == "individual":
+        raise ConfigurationError("all units of a survey vote and pay; leave accounting out")
+    if config.groups is not None:
+        raise ConfigurationError("units are counted one by one; leave groups out")
+    if _validate.count("votes", votes) >= words:
+        raise ConfigurationError("a unit votes for fewer words than the vocabulary has")
+    rho = epsilon_to_rho(config.epsilon, config.delta)
+    for_words = SHARES.survey_words * rho
+    left = (rho - for_words) * (1 - 1e-9)  # for the rounding of sums
+    counted = Histogram.within(for_words, words, votes, DIRECT, config.adjacency)
+    shared = Histogram.within(left, _THEMES, 1, DIRECT, config.adjacency)
+    return SurveyPlan(counted, threshold_of(counted.noise, words), shared, rho)
+
+
+def threshold_of(noise: DiscreteGaussian, words: int) -> int:
+    """The count that noise alone hardly ever brings any of so many words to."""
+    return noise.least(_FALSE_WORDS / words)

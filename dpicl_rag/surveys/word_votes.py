@@ -1,0 +1,51 @@
+"""Votes of units for public words, by the vectors that a corpus stores anyway.
+
+A unit votes for the words that are nearest to its passages. Its votes are a function of its own
+vectors and of public ones, bit for bit (`dpicl_rag.retrieval.unit_vectors`), so a unit that comes
+moves ``most`` counts by one each, and no others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from dpicl_rag.retrieval.unit_vectors import UnitVectors
+
+_WORDS = 1024  # scored at a time
+
+
+def nearest_words(
+    units: UnitVectors,
+    words: npt.NDArray[np.float32],
+    most: int,
+    least: float = -np.inf,
+) -> npt.NDArray[np.int64]:
+    """How many units vote for each word. Private.
+
+    Args:
+        units: Who votes.
+        words: Vectors of the words, rounded ``[words, d]``.
+        most: Words that a unit votes for.
+        least: Cosine from which a word is near at all.
+
+    Returns:
+        ``[words]``.
+    """
+    counts = np.zeros(len(words), dtype=np.int64)
+    for vectors, firsts in units.blocks():
+        if vectors.shape[1] != words.shape[1]:
+            continue  # of another embedder; an error would tell that it is there
+        scores = np.empty((len(firsts), len(words)), dtype=np.float32)
+        for begun in range(0, len(words), _WORDS):
+            part = vectors @ words[begun : begun + _WORDS].T
+            if len(firsts) < len(vectors):
+                part = np.maximum.reduceat(part, firsts, axis=0)
+            scores[:, begun : begun + _WORDS] = part
+        rows = np.arange(len(scores))
+        for _ in range(most):
+            best = scores.argmax(axis=1)
+            near = scores[rows, best] >= least
+            counts += np.bincount(best[near], minlength=len(words))
+            scores[rows, best] = -np.inf
+    return counts

@@ -1,0 +1,228 @@
+"""What a survey shows of a unit is what every unit pays, exactly.
+
+The whole path is enumerated with and without a unit, and with one in the place of another: words
+that are counted, themes, units that are counted by theme, and the price. The law that a charge must
+keep to is that of `tests.unit.test_exact_agreement`, without a delta.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpicl_rag import Document, PrivateContextLLM, private_context_llm
+from dpicl_rag.auditing import SyntheticModel
+from dpicl_rag.ledger.account import Account
+from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.histogram import Histogram
+from dpicl_rag.surveys import surveying, themes
+from dpicl_rag.surveys.estimate import Estimate
+from tests.support.scored_units import distribution, gaussian_pmf
+from tests.unit.retrieval.test_private_distributions import deficit
+from tests.unit.test_exact_agreement import Book
+
+LIKELY = 1e-36
+SHOWN = []  # words as they were released
+WORDS = ("dog", "cat", "sun")
+TWO = WORDS[:2]
+OTHERS = ("dog", "dog cat", "sun")
+SOME = ("dog", "cat", "sun", "dog cat", "nothing")
+MUCH = {"epsilon": 12.0, "delta": 0.01}
+
+
+class Letters:
+    """Words are axes; a text lies between those that it names."""
+
+    fingerprint = "letters"
+
+    def embed(self, texts, *, query=False):
+        rows = np.array([[float(word in text) for word in WORDS] for text in texts])
+        return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
+
+
+@pytest.fixture(autouse=True)
+def made_up(monkeypatch):
+    """Words are shown from 2 votes on, and noisy counts as they were drawn."""
+    monkeypatch.setattr(private_context_llm, "SentenceTransformerEmbedder", Letters)
+    monkeypatch.setattr(surveying.Estimate, "of", staticmethod(lambda n, *_: Estimate(n, n, n)))
+
+
+def no_theme(words, counts, vectors):
+    SHOWN.extend(zip(words, counts, strict=True))
+    return []
+
+
+@pytest.fixture
+def words_alone(monkeypatch):
+    """No theme is made, so that what is counted by theme is the number of units alone."""
+    monkeypatch.setattr(surveying, "themes_of", no_theme)
+
+
+@pytest.fixture
+def themes_alone(monkeypatch):
+    """Every word is shown, whatever is counted, and costs nothing: the themes are public."""
+    honest = surveying.surveyed
+
+    def surveyed(units, vocabulary, asked, plan, *given):
+        free = replace(plan, words=_Free(plan.words), least=0)
+        return honest(units, vocabulary, asked, free, *given)
+
+    monkeypatch.setattr(private_context_llm, "surveyed", surveyed)
+
+
+class _Free:
+    def __init__(self, histogram):
+        self.rho, self.noise = 0.0, histogram.noise
+
+    def draw(self, counts, randomness):
+        return [5] * len(counts)
+
+
+def views(words, unit=None, *, question=None, vocabulary=TWO, votes=1, **settings):
+    """Distribution of all that is released, and of what ``u`` paid."""
+    said = [Document(word, f"other {at}") for at, word in enumerate(words)]
+    corpus = said if unit is None else [*said, Document(unit, "u")]
+
+    def run(choose):
+        SHOWN.clear()
+        spent = dict.fromkeys([one.unit for one in said] + ["u", "delta"], 0.0)
+
+        class Books:
+            def reserve(self, *, rho, delta, units, **_):
+                return Book(rho, delta, units, spent)
+
+        def noise(self, randomness):
+            pmf = gaussian_pmf(self.sigma, math.ceil(8 * self.sigma))
+            return choose(list(pmf.items()))
+
+        llm = PrivateContextLLM(SyntheticModel(3, lambda *_: [0.0] * 3), **{**MUCH, **settings})
+        llm._ledger = Books()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(DiscreteGaussian, "draw", noise)
+            found = llm.survey(question, corpus, vocabulary=vocabulary, votes=votes)
+        shown = tuple(
+            (tuple((word, count.units) for word, count in one.words.items()), one.units.units)
+            for one in found.themes
+        )
+        return (tuple(SHOWN), shown, found.others.units), round(spent["u"], 12)
+
+    return distribution(run, LIKELY)
+
+
+def worst(unit, **settings):
+    """By how much the charge falls short."""
+    return deficit(views(OTHERS, unit, **settings), views(OTHERS, **settings))
+
+
+@pytest.mark.usefixtures("words_alone")
+@pytest.mark.parametrize("unit", SOME)
+def test_words_and_the_number_of_units_are_paid_for(unit):
+    assert worst(unit) <= 1e-9
+
+
+@pytest.mark.usefixtures("words_alone")
+@pytest.mark.parametrize("unit", ["dog cat", "sun"])
+def test_two_votes_are_paid_for(unit):
+    assert worst(unit, vocabulary=WORDS, votes=2) <= 1e-9
+
+
+@pytest.mark.usefixtures("themes_alone")
+@pytest.mark.parametrize("unit", ["dog", "dog cat", "nothing"])
+def test_units_that_are_counted_by_theme_are_paid_for(unit):
+    assert worst(unit) <= 1e-9
+
+
+@pytest.mark.parametrize("unit", ["dog", "nothing"])
+def test_both_are_paid_for_together(unit, monkeypatch):
+    monkeypatch.setattr(themes, "_FAR", 2.0)  # one theme
+    assert worst(unit) <= 1e-9
+
+
+@pytest.mark.usefixtures("words_alone")
+def test_one_in_the_place_of_another_is_paid_for():
+    laws = [views(OTHERS, unit, adjacency="replace_one") for unit in ("dog", "cat", "nothing")]
+    for left in laws:
+        for right in laws:
+            assert deficit(left, right) <= 1e-9
+
+
+@pytest.mark.usefixtures("words_alone")
+@pytest.mark.parametrize("unit", ["dog", "sun", "nothing"])
+def test_a_question_is_asked_of_each_unit_by_itself(unit):
+    assert worst(unit, question="what of the sun?") <= 1e-9
+
+
+# Planted faults.
+
+
+@pytest.mark.usefixtures("words_alone")
+def test_votes_that_are_charged_as_one_are_seen(monkeypatch):
+    within = Histogram.within
+
+    def as_one(rho, labels, most, *reach):
+        return replace(within(rho, labels, 1, *reach), most=most)
+
+    monkeypatch.setattr(Histogram, "within", staticmethod(as_one))
+    assert worst("dog cat", vocabulary=WORDS, votes=2) > 0.1
+
+
+@pytest.mark.usefixtures("words_alone")
+def test_a_number_of_units_that_is_not_paid_for_is_seen(monkeypatch):
+    honest = Account.pay
+
+    def pay(self, rho, *given, **more):
+        first, self.counted = not hasattr(self, "counted"), True
+        honest(self, rho if first else 0.0, *given, **more)
+
+    monkeypatch.setattr(Account, "pay", pay)
+    assert worst("nothing") > 0.1
+
+
+@pytest.mark.usefixtures("words_alone")
+def test_a_vocabulary_from_the_data_is_seen(monkeypatch):
+    """Noise is on words that somebody votes for alone."""
+    honest = Histogram.draw
+
+    def draw(self, counts, randomness):
+        left = iter(honest(self, [count for count in counts if count], randomness))
+        return [next(left) if count else -100 for count in counts]
+
+    monkeypatch.setattr(Histogram, "draw", draw)
+    assert worst("cat") == math.inf
+
+
+@pytest.mark.usefixtures("themes_alone")
+def test_units_that_are_counted_by_theme_and_do_not_pay_are_seen(monkeypatch):
+    monkeypatch.setattr(Account, "pay", lambda *_, **__: None)
+    assert worst("dog") > 0.1
+
+
+@pytest.mark.usefixtures("words_alone")
+def test_a_threshold_from_the_data_is_seen(monkeypatch):
+    """Words that fewer units are near to than to the first are not shown."""
+    honest = surveying.nearest_words
+
+    def nearest(*given):
+        counts = honest(*given)
+        return np.where(counts == counts.max(initial=0), counts, -50)
+
+    monkeypatch.setattr(surveying, "nearest_words", nearest)
+    both = ("dog", "cat")
+    assert deficit(views(both, "dog"), views(both)) == math.inf
+
+
+@pytest.mark.usefixtures("words_alone")
+def test_an_error_that_one_unit_decides_is_seen(monkeypatch):
+    honest = surveying.nearest_words
+
+    def nearest(units, *given):
+        if (units.vectors.sum(axis=1) == 0).any():
+            raise ValueError("a unit is near to nothing")
+        return honest(units, *given)
+
+    monkeypatch.setattr(surveying, "nearest_words", nearest)
+    with pytest.raises(ValueError, match="near to nothing"):
+        worst("nothing")
