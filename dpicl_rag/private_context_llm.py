@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-import numpy as np
-
 from dpicl_rag import _validate
 from dpicl_rag._other_libraries import NoOrdinaryModel
 from dpicl_rag.accounting import epsilon_to_rho
@@ -55,12 +53,12 @@ from dpicl_rag.retrieval.given import (
     vectors_of,
 )
 from dpicl_rag.retrieval.poisson import PoissonSampledRetriever
-from dpicl_rag.retrieval.unit_vectors import rounded
+from dpicl_rag.retrieval.unit_vectors import LOWEST, Blocks, nearest_passages, rounded
 from dpicl_rag.retrieval.vectors import on_grid
 from dpicl_rag.surveys.opinions import YES_OR_NO, opinions
 from dpicl_rag.surveys.results import PrivateCount, PrivateSurvey, PrivateTally
 from dpicl_rag.surveys.survey_plan import survey_plan
-from dpicl_rag.surveys.surveying import nearest_passages, survey_result, surveyed
+from dpicl_rag.surveys.surveying import survey_result, surveyed
 from dpicl_rag.surveys.tally_plan import tally_plan
 from dpicl_rag.surveys.tallying import Counted, noisy_counts
 from dpicl_rag.surveys.vocabulary import Vocabulary, packaged_words
@@ -457,9 +455,6 @@ class PrivateContextLLM(NoOrdinaryModel):
                 raise ConfigurationError("a threshold is one of cosine with a question; give one")
         embedder = getattr(documents, "embedder", None) or SentenceTransformerEmbedder()
         public = Vocabulary.embedded(words, embedder)
-        asked = np.ones(len(words), dtype=bool)
-        if question is not None:
-            asked = public.beside(question, embedder)
         name = getattr(documents, "name", None)
         opened = open_account(
             self._ledger,
@@ -469,11 +464,13 @@ class PrivateContextLLM(NoOrdinaryModel):
             rho=plan.rho,
         )
         with opened as account:
-            units = vectors_of(documents, embedder, self.config.privacy_unit)
+            blocks: Blocks = vectors_of(documents, embedder, self.config.privacy_unit).blocks
             if question is not None:
                 query = rounded(on_grid(embedder.embed([question], query=True)))[0]
-                units = nearest_passages(units, query, threshold)
-            found = surveyed(units, public, asked, plan, votes, account, self._randomness)
+                public = public.beside(query)
+                least = LOWEST if threshold is None else threshold
+                blocks = partial(nearest_passages, blocks, query, least)
+            found = surveyed(blocks, public, plan, votes, account, self._randomness)
         return survey_result(question, found, plan, self.config)
 
     aanswer = in_worker(answer)

@@ -8,12 +8,21 @@ is exact, in any order of summation and whatever other rows are beside it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+
+Block = tuple[npt.NDArray[np.float32], npt.NDArray[np.intp]]
+"""Rounded vectors of some units ``[rows, d]``, those of a unit together, and each unit's first."""
+
+Blocks = Callable[[], Iterator[Block]]
+"""Goes through all units, some at a time, once more each time it is called."""
+
+LOWEST = -2.0
+"""Below every cosine of rounded vectors."""
 
 _GRID = np.float32(2**11)
 _ROWS = 8192  # of a block, about: the passages of a unit stay together
@@ -31,12 +40,8 @@ class UnitVectors:
     vectors: npt.NDArray[np.float32]
     unit: npt.NDArray[np.integer]
 
-    def blocks(self) -> Iterator[tuple[npt.NDArray[np.float32], npt.NDArray[np.intp]]]:
-        """Some units at a time, in an order that says nothing about what they hold.
-
-        Returns:
-            Rounded vectors ``[rows, d]``, those of a unit together, and the first row of each unit.
-        """
+    def blocks(self) -> Iterator[Block]:
+        """Some units at a time, in an order that says nothing about what they hold."""
         order = np.argsort(self.unit, kind="stable")
         order = order[np.searchsorted(self.unit[order], 0) :]
         if not len(order):
@@ -51,6 +56,27 @@ class UnitVectors:
             start, end = int(firsts[begun]), int(ends[last - 1])
             yield rounded(self.vectors[order[start:end]]), firsts[begun:last] - start
             begun = last
+
+
+def nearest_passages(
+    blocks: Blocks, question: npt.NDArray[np.float32], least: float = LOWEST
+) -> Iterator[Block]:
+    """Of each unit its passage nearest to a question, if that is near enough.
+
+    Args:
+        blocks: All passages.
+        question: Its embedding, rounded ``[d]``.
+        least: Cosine from which a unit is there at all.
+    """
+    for vectors, firsts in blocks():
+        scores = np.zeros(len(vectors), dtype=np.float32)
+        if vectors.shape[1] == len(question):  # else of another embedder: near to nothing
+            scores = vectors @ question
+        best = np.maximum.reduceat(scores, firsts)
+        unit = np.repeat(np.arange(len(firsts)), np.diff(firsts, append=len(vectors)))
+        reach = np.flatnonzero((scores == best[unit]) & (scores >= least))
+        _, first = np.unique(unit[reach], return_index=True)
+        yield vectors[reach[first]], np.arange(len(first))
 
 
 @runtime_checkable

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.ledger.account import Account
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.retrieval.unit_vectors import UnitVectors, rounded
+from dpicl_rag.retrieval.unit_vectors import Blocks, rounded
 from dpicl_rag.surveys.estimate import Estimate
 from dpicl_rag.surveys.results import PrivateSurvey, SurveyedTheme
 from dpicl_rag.surveys.survey_plan import SurveyPlan
@@ -41,9 +40,8 @@ class Surveyed:
 
 
 def surveyed(
-    units: UnitVectors,
+    blocks: Blocks,
     vocabulary: Vocabulary,
-    asked: npt.NDArray[np.bool_],
     plan: SurveyPlan,
     votes: int,
     account: Account,
@@ -52,54 +50,23 @@ def surveyed(
     """Count words, group those that are shown, count units by theme; each is paid for before.
 
     Args:
-        units: Who votes. Private.
-        vocabulary: Public words.
-        asked: Which of them may be voted for, ``[words]``.
+        blocks: Who votes. Private.
+        vocabulary: Public words that may be voted for.
         plan: Noise and prices.
         votes: Words that a unit votes for.
         account: Pays.
         randomness: Where the noise comes from.
     """
-    places = np.flatnonzero(asked)
-    vectors = vocabulary.vectors[places]
-    counts = nearest_words(units, vectors, votes).tolist()
+    *counts, _ = nearest_words(blocks, vocabulary.vectors, votes)
     account.pay(plan.words.rho)
     noisy = plan.words.draw(counts, randomness)
-    shown = [(at, count) for at, count in zip(places, noisy, strict=True) if count >= plan.least]
-    words = {vocabulary.words[at]: count for at, count in shown}
-    near = vocabulary.vectors[[at for at, _ in shown]]
-    themes = themes_of(list(words), list(words.values()), near)
-    middles = np.zeros((0, vectors.shape[1]), dtype=np.float32)
-    if themes:
-        middles = rounded(np.stack([theme.vector for theme in themes]))
-    members = nearest_words(units, middles, 1, _NEAR).tolist() if themes else []
-    others = len(np.unique(units.unit[units.unit >= 0])) - sum(members)
+    shown = [at for at, count in enumerate(noisy) if count >= plan.least]
+    words = {vocabulary.words[at]: noisy[at] for at in shown}
+    themes = themes_of(list(words), list(words.values()), vocabulary.vectors[shown])
+    middles = np.stack([theme.vector for theme in themes]) if themes else np.zeros((0, 1))
+    members = nearest_words(blocks, rounded(middles.astype(np.float32)), 1, _NEAR)
     account.pay(plan.shares.rho)
-    return Surveyed(themes, words, plan.shares.draw([*members, others], randomness))
-
-
-def nearest_passages(
-    units: UnitVectors, question: npt.NDArray[np.float32], least: float | None
-) -> UnitVectors:
-    """Of each unit its passage nearest to a question, if that is near enough.
-
-    Args:
-        units: All their passages.
-        question: Its embedding, rounded ``[d]``.
-        least: Cosine from which a unit is asked at all; None asks all.
-    """
-    vectors: list[npt.NDArray[np.float32]] = []
-    numbers: list[int] = []
-    for rows, firsts in units.blocks():
-        scores = rows @ question if rows.shape[1] == len(question) else np.zeros(len(rows))
-        for first, end in zip(firsts, [*firsts[1:], len(rows)], strict=True):
-            best = first + int(scores[first:end].argmax())
-            if least is None or scores[best] >= least:
-                vectors.append(rows[best])
-                numbers.append(len(numbers))
-    if not vectors:
-        return UnitVectors(np.zeros((0, len(question)), dtype=np.float32), np.zeros(0, dtype=int))
-    return UnitVectors(np.stack(vectors), np.array(numbers))
+    return Surveyed(themes, words, plan.shares.draw(members, randomness))
 
 
 def survey_result(

@@ -52,16 +52,14 @@ class Vocabulary:
             raise ConfigurationError("a word stands in the vocabulary twice")
         return Vocabulary(kept, _vectors(kept, embedder))
 
-    def beside(self, question: str, embedder: Embedder) -> npt.NDArray[np.bool_]:
-        """Which words a question is not near to: those that say something beyond it, ``[words]``.
+    def beside(self, question: npt.NDArray[np.float32]) -> Vocabulary:
+        """The words that a question is not near to: those that say something beyond it.
 
         Args:
-            question: Public.
-            embedder: That of the documents.
+            question: Its embedding, rounded ``[d]``.
         """
-        asked = rounded(on_grid(embedder.embed([question], query=True)))[0]
-        found: npt.NDArray[np.bool_] = self.vectors @ asked < _ASKED
-        return found
+        kept = np.flatnonzero(self.vectors @ question < _ASKED)
+        return Vocabulary(tuple(self.words[int(at)] for at in kept), self.vectors[kept])
 
 
 def packaged_words() -> tuple[str, ...]:

@@ -10,32 +10,28 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from dpicl_rag.retrieval.unit_vectors import UnitVectors
+from dpicl_rag.retrieval.unit_vectors import LOWEST, Blocks
 
 _WORDS = 1024  # scored at a time
 
 
 def nearest_words(
-    units: UnitVectors,
-    words: npt.NDArray[np.float32],
-    most: int,
-    least: float = -np.inf,
-) -> npt.NDArray[np.int64]:
-    """How many units vote for each word. Private.
+    blocks: Blocks, words: npt.NDArray[np.float32], most: int, least: float = LOWEST
+) -> list[int]:
+    """How many units vote for each word, and last how many for none. Private.
 
     Args:
-        units: Who votes.
+        blocks: Who votes.
         words: Vectors of the words, rounded ``[words, d]``.
         most: Words that a unit votes for.
         least: Cosine from which a word is near at all.
-
-    Returns:
-        ``[words]``.
     """
-    counts = np.zeros(len(words), dtype=np.int64)
-    for vectors, firsts in units.blocks():
-        if vectors.shape[1] != words.shape[1]:
-            continue  # of another embedder; an error would tell that it is there
+    counts = np.zeros(len(words) + 1, dtype=np.int64)
+    for vectors, firsts in blocks():
+        if not len(words) or vectors.shape[1] != words.shape[1]:
+            # Of another embedder: an error would tell that it is there.
+            counts[-1] += len(firsts)
+            continue
         scores = np.empty((len(firsts), len(words)), dtype=np.float32)
         for begun in range(0, len(words), _WORDS):
             part = vectors @ words[begun : begun + _WORDS].T
@@ -43,9 +39,11 @@ def nearest_words(
                 part = np.maximum.reduceat(part, firsts, axis=0)
             scores[:, begun : begun + _WORDS] = part
         rows = np.arange(len(scores))
-        for _ in range(most):
+        for vote in range(most):
             best = scores.argmax(axis=1)
-            near = scores[rows, best] >= least
-            counts += np.bincount(best[near], minlength=len(words))
+            near = scores[rows, best] >= max(least, LOWEST)  # none is voted for twice
+            counts[:-1] += np.bincount(best[near], minlength=len(words))
+            if not vote:
+                counts[-1] += len(near) - int(near.sum())
             scores[rows, best] = -np.inf
-    return counts
+    return [int(count) for count in counts]

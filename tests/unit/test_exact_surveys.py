@@ -66,9 +66,9 @@ def themes_alone(monkeypatch):
     """Every word is shown, whatever is counted, and costs nothing: the themes are public."""
     honest = surveying.surveyed
 
-    def surveyed(units, vocabulary, asked, plan, *given):
+    def surveyed(blocks, vocabulary, plan, *given):
         free = replace(plan, words=_Free(plan.words), least=0)
-        return honest(units, vocabulary, asked, free, *given)
+        return honest(blocks, vocabulary, free, *given)
 
     monkeypatch.setattr(private_context_llm, "surveyed", surveyed)
 
@@ -206,8 +206,9 @@ def test_a_threshold_from_the_data_is_seen(monkeypatch):
     honest = surveying.nearest_words
 
     def nearest(*given):
-        counts = honest(*given)
-        return np.where(counts == counts.max(initial=0), counts, -50)
+        *counts, none = honest(*given)
+        most = max(counts, default=0)
+        return [*(count if count == most else -50 for count in counts), none]
 
     monkeypatch.setattr(surveying, "nearest_words", nearest)
     both = ("dog", "cat")
@@ -218,10 +219,10 @@ def test_a_threshold_from_the_data_is_seen(monkeypatch):
 def test_an_error_that_one_unit_decides_is_seen(monkeypatch):
     honest = surveying.nearest_words
 
-    def nearest(units, *given):
-        if (units.vectors.sum(axis=1) == 0).any():
+    def nearest(blocks, *given):
+        if any((vectors.sum(axis=1) == 0).any() for vectors, _ in blocks()):
             raise ValueError("a unit is near to nothing")
-        return honest(units, *given)
+        return honest(blocks, *given)
 
     monkeypatch.setattr(surveying, "nearest_words", nearest)
     with pytest.raises(ValueError, match="near to nothing"):

@@ -1,0 +1,153 @@
+"""Surveys of lists, corpora and collections: themes, prices, and what is refused."""
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from dpicl_rag import (
+    BudgetExceededError,
+    ConfigurationError,
+    Corpus,
+    Document,
+    Ledger,
+    MissingDocumentsError,
+    PrivateContextLLM,
+    ThresholdRetriever,
+)
+from dpicl_rag.accounting import epsilon_to_rho
+from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
+from dpicl_rag.surveys.survey_plan import survey_plan
+from tests.support.scored_units import ScoredUnits
+
+WORDS = ("dog", "cat", "sun", "rain")
+
+
+class Letters:
+    """Words are axes; a text lies between those that it names."""
+
+    fingerprint = "letters"
+
+    def embed(self, texts, *, query=False):
+        rows = np.array([[float(word in text) for word in WORDS] for text in texts])
+        rows = rows.reshape(len(texts), len(WORDS))
+        return (rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)).astype("f4")
+
+
+@pytest.fixture(autouse=True)
+def embedder(monkeypatch):
+    monkeypatch.setattr("dpicl_rag.private_context_llm.SentenceTransformerEmbedder", Letters)
+
+
+@pytest.fixture
+def llm(tiny_model):
+    with pytest.warns(NotPrivateWarning):
+        coins = SeededRandomness(1)
+    return PrivateContextLLM(tiny_model, epsilon=4.0, randomness=coins)
+
+
+def pets(dogs=60, cats=40):
+    many = {"dog": dogs, "cat": cats}
+    return [Document(f"a {word} {n}", f"{word}{n}") for word in many for n in range(many[word])]
+
+
+def survey(llm, documents, question=None, **options):
+    return llm.survey(question, documents, vocabulary=WORDS, votes=1, **options)
+
+
+def test_themes_of_many_units_are_named_and_counted(llm):
+    found = survey(llm, pets())
+    assert [theme.name for theme in found.themes] == ["dog", "cat"]
+    for theme, true in zip(found.themes, (60, 40), strict=True):
+        assert theme.units.low <= true <= theme.units.high
+        assert set(theme.words) == {theme.name}
+    assert found.total.low <= 100 <= found.total.high
+    assert found.text.splitlines()[0].startswith("dog: about ")
+    assert found.shares["dog"].low <= 0.6 <= found.shares["dog"].high
+    assert "dog" in found._repr_html_()
+    assert found.rho == epsilon_to_rho(4.0, 1e-5)
+
+
+def test_of_few_units_nothing_is_seen_and_it_says_how_few(llm):
+    found = survey(llm, pets(1, 1))
+    assert found.themes == ()
+    assert found.text == f"No theme of {found.smallest} units or more."
+    assert found.smallest == survey_plan(llm.config, 4, 1).least
+    assert survey(llm, []).themes == ()
+
+
+def test_a_corpus_and_a_collection_are_surveyed_by_their_stored_vectors(llm, tmp_path):
+    import chromadb
+
+    with Ledger(tmp_path / "l.sqlite") as ledger:
+        corpus = Corpus.create("pets", tmp_path / "corpora", embedder=Letters())
+        corpus.add(pets(), ledger=ledger)
+    client = chromadb.EphemeralClient()
+    collection = client.get_or_create_collection("pets", embedding_function=None)
+    texts = [document.text for document in pets()]
+    units = [document.unit for document in pets()]
+    collection.add(
+        ids=units,
+        documents=texts,
+        embeddings=Letters().embed(texts),
+        metadatas=[{"owner": unit} for unit in units],
+    )
+    other = Corpus.from_collection(collection, unit_field="owner", embedder=Letters())
+    for source in (corpus, other):
+        assert [theme.name for theme in survey(llm, source).themes] == ["dog", "cat"]
+        source.close()
+
+
+def test_a_unit_of_many_passages_votes_once(llm):
+    shouting = [Document(f"sun {n}", "one") for n in range(100)]
+    assert [theme.name for theme in survey(llm, [*pets(), *shouting]).themes] == ["dog", "cat"]
+
+
+def test_a_question_is_asked_of_the_nearest_passage_of_each_unit(llm):
+    both = [Document(f"sun {n}", f"u{n}") for n in range(60)]
+    both += [Document("a dog and a cat", f"u{n}") for n in range(60)]
+    found = survey(llm, both, "what of the cat?")
+    # "cat" says nothing beyond the question.
+    assert [theme.name for theme in found.themes] == ["dog"]
+    assert survey(llm, pets(), "what of the rain?", threshold=0.5).total.low == 0
+
+
+def test_the_ledger_is_charged_once_and_refuses(tiny_model, tmp_path):
+    with Ledger(tmp_path / "l.sqlite") as ledger:
+        price = epsilon_to_rho(4.0, 1e-5)
+        ledger.set_budget(corpus="default", rho=1.5 * price)
+        llm = PrivateContextLLM(tiny_model, epsilon=4.0, ledger=ledger)
+        survey(llm, pets())
+        assert ledger.status()[0].spent == pytest.approx(price)
+        with pytest.raises(BudgetExceededError):
+            survey(llm, pets())
+
+
+def test_the_twin_does_the_same(llm):
+    found = asyncio.run(llm.asurvey(None, pets(), vocabulary=WORDS, votes=1))
+    assert len(found.themes) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"vocabulary": ()}, "fewer words"),
+        ({"vocabulary": ("a", "a")}, "twice"),
+        ({"vocabulary": WORDS, "votes": 4}, "fewer words"),
+        ({"vocabulary": WORDS, "votes": 0}, "votes"),
+        ({"vocabulary": WORDS, "threshold": 0.5}, "give one"),
+    ],
+)
+def test_what_cannot_be_surveyed_is_said_before_anything_is_paid(llm, options, message):
+    with pytest.raises(ConfigurationError, match=message):
+        llm.survey(None, pets(2, 2), **{"votes": 1, **options})
+
+
+def test_a_search_finds_a_part_and_is_refused(llm, tiny_model):
+    with pytest.raises(ConfigurationError, match="all units are surveyed"):
+        survey(llm, ThresholdRetriever(ScoredUnits({"u": [0.9]}), 0.5))
+    with pytest.raises(MissingDocumentsError):
+        survey(llm, None)
+    for settings in ({"accounting": "individual"}, {"groups": 3}):
+        with pytest.raises(ConfigurationError, match="leave"):
+            survey(PrivateContextLLM(tiny_model, **settings), pets())
