@@ -44,24 +44,18 @@ from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.methods.label_settings import over_documents
 from dpicl_rag.prompts import CONTENT_FREE, Prompt, PromptTemplate, label_tokens
 from dpicl_rag.retrieval.base import Retriever, affordable, filter_of
-from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
 from dpicl_rag.retrieval.given import (
     Documents,
     GivenDocuments,
     all_units,
     as_retriever,
-    vectors_of,
 )
 from dpicl_rag.retrieval.poisson import PoissonSampledRetriever
-from dpicl_rag.retrieval.unit_vectors import LOWEST, Blocks, nearest_passages, rounded
-from dpicl_rag.retrieval.vectors import on_grid
 from dpicl_rag.surveys.opinions import YES_OR_NO, opinions
 from dpicl_rag.surveys.results import PrivateCount, PrivateSurvey, PrivateTally
-from dpicl_rag.surveys.survey_plan import survey_plan
-from dpicl_rag.surveys.surveying import survey_result, surveyed
+from dpicl_rag.surveys.surveying import survey_documents
 from dpicl_rag.surveys.tally_plan import tally_plan
 from dpicl_rag.surveys.tallying import Counted, noisy_counts
-from dpicl_rag.surveys.vocabulary import Vocabulary, packaged_words
 
 if TYPE_CHECKING:
     import torch
@@ -447,31 +441,23 @@ class PrivateContextLLM(NoOrdinaryModel):
             BudgetExceededError: A budget of the ledger cannot pay.
             MissingDocumentsError: ``documents`` is None.
         """
-        words = packaged_words() if vocabulary is None else tuple(vocabulary)
-        plan = survey_plan(self.config, len(words), votes)
-        if threshold is not None:
-            _validate.cosine("threshold", threshold)
-            if question is None:
-                raise ConfigurationError("a threshold is one of cosine with a question; give one")
-        embedder = getattr(documents, "embedder", None) or SentenceTransformerEmbedder()
-        public = Vocabulary.embedded(words, embedder)
         name = getattr(documents, "name", None)
-        opened = open_account(
-            self._ledger,
-            corpus=self._corpus or name or _NO_CORPUS,
-            source=name,
-            caller=self._caller,
-            rho=plan.rho,
+        return survey_documents(
+            question,
+            documents,
+            config=self.config,
+            vocabulary=vocabulary,
+            votes=votes,
+            threshold=threshold,
+            open_account=partial(
+                open_account,
+                self._ledger,
+                corpus=self._corpus or name or _NO_CORPUS,
+                source=name,
+                caller=self._caller,
+            ),
+            randomness=self._randomness,
         )
-        with opened as account:
-            blocks: Blocks = vectors_of(documents, embedder, self.config.privacy_unit).blocks
-            if question is not None:
-                query = rounded(on_grid(embedder.embed([question], query=True)))[0]
-                public = public.beside(query)
-                least = LOWEST if threshold is None else threshold
-                blocks = partial(nearest_passages, blocks, query, least)
-            found = surveyed(blocks, public, plan, votes, account, self._randomness)
-        return survey_result(question, found, plan, self.config)
 
     aanswer = in_worker(answer)
     aclassify = in_worker(classify)

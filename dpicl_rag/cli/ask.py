@@ -101,7 +101,7 @@ def ask(
             console.stdout().print(unsupported, style="yellow", soft_wrap=True)
         if not answer.from_memory:
             stopped = f"; {answer.tokens} tokens, stopped by {answer.stopped_by}"
-            print_spent(answer, answering, stopped)
+            print_spent(answer, stopped, recorded=not answering.no_ledger)
     if answer.stopped_by == "unavailable":
         raise EngineUnavailableError
 
@@ -144,7 +144,7 @@ def classify(
         console.write_json({"label": chosen.label, **cost_of(chosen)})
         return
     console.stdout().print(console.printable(chosen.label), soft_wrap=True)
-    print_spent(chosen, answering)
+    print_spent(chosen, recorded=not answering.no_ledger)
 
 
 def _what_would_help(config: PrivacyConfig, retriever: Retriever) -> str:

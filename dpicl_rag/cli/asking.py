@@ -122,8 +122,8 @@ def cost_of(answer: Paid) -> dict[str, float]:
     return {"epsilon": answer.epsilon, "delta": answer.delta, "rho": answer.rho}
 
 
-def print_spent(answer: Paid, answering: options.Answering, end: str = "") -> None:
+def print_spent(answer: Paid, end: str = "", *, recorded: bool) -> None:
     """One line on what a result cost."""
     spent = f"spent: epsilon {answer.epsilon:g}, delta {answer.delta:g}, rho {answer.rho:.4g}"
-    note = " (not recorded)" if answering.no_ledger else ""
+    note = "" if recorded else " (not recorded)"
     console.stdout().print(f"{spent}{note}{end}", style="dim", soft_wrap=True)

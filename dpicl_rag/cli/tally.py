@@ -1,17 +1,21 @@
-"""``count`` and ``tally``: how many units of a corpus say yes, or each of several labels."""
+"""``count``, ``tally`` and ``survey``: numbers from all units of a corpus, with intervals."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpicl_rag.cli import console, options
+from dpicl_rag.cli import console, data_folder, options
 from dpicl_rag.cli.asking import asked_model, cost_of, opened_corpus, print_spent
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.mechanisms.randomness import Randomness
 
 if TYPE_CHECKING:
     from dpicl_rag.corpora import Corpus
@@ -58,7 +62,7 @@ def count(
         console.write_json({"yes": asdict(found.yes), "complete": found.complete, **cost_of(found)})
         return
     console.stdout().print(found.text, soft_wrap=True)
-    print_spent(found, answering)
+    print_spent(found, recorded=not answering.no_ledger)
 
 
 @console.reported(_RELEASED)
@@ -114,7 +118,100 @@ def tally(
     _print_bars(found.counts)
     if not found.complete:
         console.stdout().print(found.text.splitlines()[-1], style="yellow", soft_wrap=True)
-    print_spent(found, answering)
+    print_spent(found, recorded=not answering.no_ledger)
+
+
+@console.reported(_RELEASED)
+@options.expanded
+def survey(
+    place: options.Place,
+    *,
+    question: Annotated[
+        str | None,
+        typer.Option(help="What each unit is asked; public. Whole units are surveyed by default."),
+    ] = None,
+    vocabulary: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Public words or phrases that units vote for, one on each line; by default 1,000 "
+            "English words.",
+        ),
+    ] = None,
+    votes: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Words that one unit votes for.")
+    ] = 3,
+    threshold: options.Threshold = None,
+    epsilon: options.Epsilon = 8.0,
+    delta: options.Delta = options.DELTA,
+    caller: options.Caller = None,
+    ledger: options.LedgerPath = None,
+    no_ledger: options.NoLedger = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Print how small a theme can be seen, and ask nothing.")
+    ] = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Survey a corpus: what its units are about, and how many are of each theme.
+
+    By the vectors that the corpus stores: no language model reads anything.
+    """
+    options.at_most_one({"--ledger": ledger, "--no-ledger": no_ledger or None})
+    from dpicl_rag.ledger import open_account
+    from dpicl_rag.surveys.survey_plan import survey_plan
+    from dpicl_rag.surveys.surveying import survey_documents
+    from dpicl_rag.surveys.vocabulary import packaged_words, words_of_file
+
+    config = PrivacyConfig.create(epsilon=epsilon, delta=delta)
+    words = packaged_words() if vocabulary is None else words_of_file(vocabulary)
+    planned = survey_plan(config, len(words), votes)
+    if plan:
+        if as_json:
+            console.write_json({"smallest": planned.least, "rho": planned.rho})
+            return
+        console.stdout().print(
+            f"themes of fewer than about {planned.least} units will not be seen; a survey costs "
+            f"epsilon {epsilon:g}, delta {delta:g}, rho {planned.rho:.4g}",
+            soft_wrap=True,
+        )
+        return
+    with ExitStack() as stack:
+        opened = stack.enter_context(opened_corpus(place, quiet))
+        book = None if no_ledger else stack.enter_context(data_folder.open_ledger(ledger))
+        with console.status("Counting words", quiet=quiet):
+            found = survey_documents(
+                question,
+                opened,
+                config=config,
+                vocabulary=words,
+                votes=votes,
+                threshold=threshold,
+                open_account=partial(
+                    open_account, book, corpus=opened.name, source=opened.name, caller=caller
+                ),
+                randomness=Randomness(),
+            )
+    if as_json:
+        themes = [
+            {
+                "name": one.name,
+                "units": asdict(one.units),
+                "share": asdict(found.shares[one.name]),
+                "words": {word: asdict(count) for word, count in one.words.items()},
+            }
+            for one in found.themes
+        ]
+        beside = {"others": asdict(found.others), "total": asdict(found.total)}
+        console.write_json(
+            {"themes": themes, **beside, "smallest": found.smallest, **cost_of(found)}
+        )
+        return
+    _print_bars({**{one.name: one.units for one in found.themes}, "others": found.others})
+    console.stdout().print(
+        f"themes of fewer than about {found.smallest} units are not seen", style="dim"
+    )
+    print_spent(found, recorded=not no_ledger)
 
 
 def _documents(opened: Corpus | ChromaCollection, units: options.Units) -> Any:

@@ -5,19 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
 
 import numpy as np
 
+from dpicl_rag import _validate
 from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.ledger.account import Account
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.retrieval.unit_vectors import Blocks, rounded
+from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
+from dpicl_rag.retrieval.given import Documents, vectors_of
+from dpicl_rag.retrieval.unit_vectors import LOWEST, Blocks, nearest_passages, rounded
+from dpicl_rag.retrieval.vectors import on_grid
 from dpicl_rag.surveys.estimate import Estimate
 from dpicl_rag.surveys.results import PrivateSurvey, SurveyedTheme
-from dpicl_rag.surveys.survey_plan import SurveyPlan
+from dpicl_rag.surveys.survey_plan import SurveyPlan, survey_plan
 from dpicl_rag.surveys.themes import Theme, themes_of
-from dpicl_rag.surveys.vocabulary import Vocabulary
+from dpicl_rag.surveys.vocabulary import Vocabulary, packaged_words
 from dpicl_rag.surveys.word_votes import nearest_words
 
 _NEAR = 0.2
@@ -37,6 +44,63 @@ class Surveyed:
     themes: Sequence[Theme]
     words: dict[str, int]
     counts: Sequence[int]
+
+
+class OpenAccount(Protocol):
+    """Opens the account of a survey, see `dpicl_rag.ledger.open_account`."""
+
+    def __call__(self, *, rho: float) -> Account:
+        """Open it for a price that all units pay."""
+        ...
+
+
+def survey_documents(
+    question: str | None,
+    documents: Documents,
+    *,
+    config: PrivacyConfig,
+    vocabulary: Sequence[str] | None,
+    votes: int,
+    threshold: float | None,
+    open_account: OpenAccount,
+    randomness: Randomness,
+) -> PrivateSurvey:
+    """Survey documents; see `PrivateContextLLM.survey` for arguments and errors.
+
+    Args:
+        question: Public text, or None.
+        documents: Private.
+        config: Public settings.
+        vocabulary: Public words; None for those of the package.
+        votes: Words that one unit votes for.
+        threshold: Cosine with the question from which a unit is asked at all.
+        open_account: Holds the budget.
+        randomness: Where the noise comes from.
+    """
+    words = packaged_words() if vocabulary is None else tuple(vocabulary)
+    plan = survey_plan(config, len(words), votes)
+    if threshold is not None:
+        _validate.cosine("threshold", threshold)
+        if question is None:
+            raise ConfigurationError("a threshold is one of cosine with a question; give one")
+    embedder = getattr(documents, "embedder", None) or SentenceTransformerEmbedder()
+    public = Vocabulary.embedded(words, embedder)
+    query = None
+    if question is not None:
+        query = rounded(on_grid(embedder.embed([question], query=True)))[0]
+        public = public.beside(query)
+    if votes >= len(public.words):
+        raise ConfigurationError(
+            "the question is near to nearly all words of the vocabulary; give it more words"
+        )
+    with open_account(rho=plan.rho) as account:
+        blocks: Blocks = vectors_of(documents, embedder, config.privacy_unit).blocks
+        if query is not None:
+            least = LOWEST if threshold is None else threshold
+            blocks = partial(nearest_passages, blocks, query, least)
+        return survey_result(
+            question, surveyed(blocks, public, plan, votes, account, randomness), plan, config
+        )
 
 
 def surveyed(

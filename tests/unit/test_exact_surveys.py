@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpicl_rag import Document, PrivateContextLLM, private_context_llm
+from dpicl_rag import Document, PrivateContextLLM
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.ledger.account import Account
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
@@ -46,7 +46,7 @@ class Letters:
 @pytest.fixture(autouse=True)
 def made_up(monkeypatch):
     """Words are shown from 2 votes on, and noisy counts as they were drawn."""
-    monkeypatch.setattr(private_context_llm, "SentenceTransformerEmbedder", Letters)
+    monkeypatch.setattr(surveying, "SentenceTransformerEmbedder", Letters)
     monkeypatch.setattr(surveying.Estimate, "of", staticmethod(lambda n, *_: Estimate(n, n, n)))
 
 
@@ -70,7 +70,7 @@ def themes_alone(monkeypatch):
         free = replace(plan, words=_Free(plan.words), least=0)
         return honest(blocks, vocabulary, free, *given)
 
-    monkeypatch.setattr(private_context_llm, "surveyed", surveyed)
+    monkeypatch.setattr(surveying, "surveyed", surveyed)
 
 
 class _Free:

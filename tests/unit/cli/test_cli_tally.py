@@ -73,3 +73,46 @@ def test_units_far_from_the_question_are_left_out_if_asked(cli, mail):
     given = ("tally", "what about?", "--corpus", mail, *LABELS, "--json")
     near = json.loads(cli(*given, "--threshold", "1").stdout)
     assert near["total"]["low"] == 0
+
+
+def test_a_survey_has_a_bar_for_each_theme_and_says_how_small_it_sees(cli, mail):
+    result = cli("survey", "--corpus", mail)
+    assert result.exit_code == 0
+    bars, note, spent = result.stdout.splitlines()[-3:]
+    assert bars.startswith("others")
+    assert note.startswith("themes of fewer than about ")
+    assert spent.startswith("spent: epsilon 8, delta 1e-05, rho 1.2")
+
+
+def test_a_survey_in_json_loads_no_language_model(cli, mail, monkeypatch):
+    monkeypatch.setattr("dpicl_rag.language_models.defaults.default_model", None)
+    result = cli(
+        "survey", "--corpus", mail, "--question", "a code?", "--epsilon", "1", "--json", "-q"
+    )
+    found = json.loads(result.stdout)
+    assert found.pop("themes") == []
+    assert set(found) == {"others", "total", "smallest", "epsilon", "delta", "rho"}
+
+
+def test_a_survey_by_ones_own_words(cli, mail, home):
+    (home / "words.txt").write_text("code\nentry\nweather\n")
+    given = ("--vocabulary", str(home / "words.txt"), "--votes", "1")
+    assert cli("survey", "--corpus", mail, *given).exit_code == 0
+    result = cli("survey", "--corpus", mail, *given, "--plan")
+    assert result.stdout.startswith("themes of fewer than about 3 units will not be seen; a survey")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--vocabulary", "none.txt"), "a word on each line"),
+        (("--votes", "1000"), "fewer words"),
+        (("--threshold", "0.5"), "give one"),
+        (("--ledger", "l.sqlite", "--no-ledger"), "not both"),
+    ],
+)
+def test_what_cannot_be_surveyed_is_one_line(cli, mail, options, message):
+    result = cli("survey", "--corpus", mail, *options)
+    assert result.exit_code != 0
+    assert message in " ".join(result.stderr.split())
+    assert "Traceback" not in result.stderr

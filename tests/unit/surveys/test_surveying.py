@@ -36,7 +36,7 @@ class Letters:
 
 @pytest.fixture(autouse=True)
 def embedder(monkeypatch):
-    monkeypatch.setattr("dpicl_rag.private_context_llm.SentenceTransformerEmbedder", Letters)
+    monkeypatch.setattr("dpicl_rag.surveys.surveying.SentenceTransformerEmbedder", Letters)
 
 
 @pytest.fixture
