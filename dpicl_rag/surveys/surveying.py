@@ -27,7 +27,7 @@ from dpicl_rag.surveys.themes import Theme, themes_of
 from dpicl_rag.surveys.vocabulary import Vocabulary, packaged_words
 from dpicl_rag.surveys.word_votes import nearest_words
 
-_NEAR = 0.2
+NEAR = 0.2
 """Cosine with a theme from which a unit is of it."""
 
 
@@ -128,7 +128,7 @@ def surveyed(
     words = {vocabulary.words[at]: noisy[at] for at in shown}
     themes = themes_of(list(words), list(words.values()), vocabulary.vectors[shown])
     middles = np.stack([theme.vector for theme in themes]) if themes else np.zeros((0, 1))
-    members = nearest_words(blocks, rounded(middles.astype(np.float32)), 1, _NEAR)
+    members = nearest_words(blocks, rounded(middles.astype(np.float32)), 1, NEAR)
     account.pay(plan.shares.rho)
     return Surveyed(themes, words, plan.shares.draw(members, randomness))
 
