@@ -12,6 +12,7 @@ from dpicl_rag.cli import console, data_folder, options
 from dpicl_rag.cli.asking import asked_model, cost_of, opened_corpus, print_spent, tell_toy
 from dpicl_rag.configuration import MethodName, PrivacyConfig
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError
+from dpicl_rag.surveys.asks_number import asks_number
 
 if TYPE_CHECKING:
     from dpicl_rag.answering.answers import PrivateAnswer, PrivateStream
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from dpicl_rag.stores.chroma import ChromaCollection
 
 _RELEASED = "interrupted; what was released is paid for"
+_NUMBER = (
+    "this asks how many units say something, which no unit can say: `dpicl-rag count`, `tally` and "
+    "`survey` count them (docs/surveys.md)"
+)
 _UNSUPPORTED = "not supported by the documents: what the model says by itself"
 
 
@@ -67,6 +72,8 @@ def ask(
             return
         if not question.strip():
             raise ConfigurationError("the question is empty")
+        if asks_number(question):
+            console.note(_NUMBER)
         if plan:
             _print_plan(opened, source, settings, answering, as_json=as_json)
             return
@@ -156,7 +163,7 @@ def _what_would_help(config: PrivacyConfig, retriever: Retriever) -> str:
     many = f"{at} many" if needed is None else f"{at} about {needed}"
     return (
         f"For an answer {many} units must state the same: ask for one fact that many state, raise "
-        "--epsilon, or add documents (docs/questions.md)"
+        "--epsilon, or add documents (docs/questions.md); count, tally and survey give numbers"
     )
 
 

@@ -59,4 +59,4 @@ def test_it_writes_a_table_and_a_plot(monkeypatch, capsys, tmp_path):
     }
     assert len(lines) == 3 * (1 + 2 * 2)
     assert (tmp_path / "surveys.png").stat().st_size > 1000
-    assert "classes named" in capsys.readouterr().out
+    assert "purity" in capsys.readouterr().out

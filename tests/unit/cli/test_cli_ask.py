@@ -549,3 +549,10 @@ def test_a_plan_refuses_what_the_answer_refuses(cli, mail, words, said):
         refused = cli("ask", *words, *way)
         assert refused.exit_code == 1, refused.output
         assert said in refused.stderr
+
+
+def test_who_asks_for_a_number_is_told_what_counts(cli, mail):
+    result = cli("ask", "How many people write of a code?", "--corpus", mail, "--plan")
+    assert result.stderr.startswith("this asks how many units say something")
+    assert result.stderr.count("\n") == 1
+    assert cli("ask", "What is the code?", "--corpus", mail, "--plan").stderr == ""
