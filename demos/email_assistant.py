@@ -90,7 +90,7 @@ class Assistant:
         self, corpus: ChromaCollection, llm: PrivateContextLLM, spending: Spending
     ) -> None:
         self.llm = llm
-        self._corpus = corpus
+        self.corpus = corpus
         self._spending = spending
         self._top = TopKRetriever(corpus, RAG_THREADS)
 
@@ -108,7 +108,7 @@ class Assistant:
         task = progress.add_task(question, total=1.0)
         private = self.llm.answer(
             question,
-            self._corpus,
+            self.corpus,
             on_progress=lambda part, _: progress.update(task, completed=0.9 * part),
         )
         progress.update(task, completed=1.0)

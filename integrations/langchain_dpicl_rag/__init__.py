@@ -7,6 +7,7 @@ and keep them out of everything that LangChain records about their own run.
 
 from langchain_dpicl_rag.chains import PrivateCombineDocuments, PrivateRetrievalChain
 from langchain_dpicl_rag.chat_model import ChatPrivateContext
+from langchain_dpicl_rag.counting_tools import counting_tools
 from langchain_dpicl_rag.embedding_models import PrivateEmbeddings
 from langchain_dpicl_rag.text_model import PrivateLLM
 
@@ -16,4 +17,5 @@ __all__ = [
     "PrivateEmbeddings",
     "PrivateLLM",
     "PrivateRetrievalChain",
+    "counting_tools",
 ]

@@ -4,6 +4,7 @@ The objects here hold no privacy logic. They hand questions and documents to
 `dpicl_rag.PrivateContextLLM` and give back what it releases.
 """
 
+from llama_index_dpicl_rag.counting_tools import counting_tools
 from llama_index_dpicl_rag.embedding import PrivateEmbedding
 from llama_index_dpicl_rag.llm import PrivateLLM, PromptContextError
 from llama_index_dpicl_rag.query_engine import PrivateQueryEngine
@@ -15,4 +16,5 @@ __all__ = [
     "PrivateQueryEngine",
     "PrivateSynthesizer",
     "PromptContextError",
+    "counting_tools",
 ]
