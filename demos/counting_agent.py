@@ -37,7 +37,7 @@ SCRIPT = {
 
 
 class ScriptedChooser(BaseChatModel):
-    """Stands for a chat model that calls tools: it chooses by `SCRIPT` and repeats what they say."""
+    """Stands for a chat model that calls tools: it chooses by `SCRIPT`, repeats what they say."""
 
     @property
     def _llm_type(self) -> str:
