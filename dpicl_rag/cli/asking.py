@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from dpicl_rag.cli import console, data_folder, options
 from dpicl_rag.configuration import PrivacyConfig
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dpicl_rag.language_models.base import LanguageModel
     from dpicl_rag.private_context_llm import PrivateContextLLM
     from dpicl_rag.stores.chroma import ChromaCollection
+    from dpicl_rag.surveys.results import Paid
 
 _TOY = (
     "toy model: the default is for trying the library; for real use give --model small, medium or "
@@ -96,25 +97,6 @@ def _knowledge(
         corpus = data_folder.open_corpus(public, source.path, source.embedder)
         found.append(stack.enter_context(corpus))
     return found
-
-
-class Paid(Protocol):
-    """A result, and what it cost."""
-
-    @property
-    def epsilon(self) -> float:
-        """It is (epsilon, delta)-DP."""
-        ...
-
-    @property
-    def delta(self) -> float:
-        """See ``epsilon``."""
-        ...
-
-    @property
-    def rho(self) -> float:
-        """Rho of zCDP charged for it."""
-        ...
 
 
 def cost_of(answer: Paid) -> dict[str, float]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpicl_rag.cli import console, data_folder, options
-from dpicl_rag.cli.asking import asked_model, cost_of, opened_corpus, print_spent
+from dpicl_rag.cli.asking import asked_model, opened_corpus, print_spent
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.randomness import Randomness
@@ -59,7 +59,7 @@ def count(
         documents = _documents(opened, units)
         found = llm.count(question, documents, sample=units.sample, on_progress=bar.update)
     if as_json:
-        console.write_json({"yes": asdict(found.yes), "complete": found.complete, **cost_of(found)})
+        console.write_json(found.as_dict())
         return
     console.stdout().print(found.text, soft_wrap=True)
     print_spent(found, recorded=not answering.no_ledger)
@@ -110,10 +110,7 @@ def tally(
             on_progress=bar.update,
         )
     if as_json:
-        counts = {name: asdict(one) for name, one in found.counts.items()}
-        shares = {name: asdict(one) for name, one in found.shares.items()}
-        told: dict[str, Any] = {"counts": counts, "shares": shares, "total": asdict(found.total)}
-        console.write_json({**told, "complete": found.complete, **cost_of(found)})
+        console.write_json(found.as_dict())
         return
     _print_bars(found.counts)
     if not found.complete:
@@ -193,19 +190,7 @@ def survey(
                 randomness=Randomness(),
             )
     if as_json:
-        themes = [
-            {
-                "name": one.name,
-                "units": asdict(one.units),
-                "share": asdict(found.shares[one.name]),
-                "words": {word: asdict(count) for word, count in one.words.items()},
-            }
-            for one in found.themes
-        ]
-        beside = {"others": asdict(found.others), "total": asdict(found.total)}
-        console.write_json(
-            {"themes": themes, **beside, "smallest": found.smallest, **cost_of(found)}
-        )
+        console.write_json(found.as_dict())
         return
     _print_bars({**{one.name: one.units for one in found.themes}, "others": found.others})
     console.stdout().print(

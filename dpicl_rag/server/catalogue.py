@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from dpicl_rag.answering.answers import PrivateAnswer, PrivateStream
 from dpicl_rag.configuration import PrivacyConfig
@@ -23,6 +23,7 @@ from dpicl_rag.prompts import PromptTemplate
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.failures import Refusal
+from dpicl_rag.surveys.results import PrivateCount, PrivateSurvey, PrivateTally
 
 PUBLIC = "public"
 """The model that reads no documents and costs nothing."""
@@ -66,6 +67,37 @@ class Ask:
     def shaped(self, template: PromptTemplate) -> PromptTemplate:
         """The template with this conversation's instruction and earlier turns."""
         return replace(template, system=self.system or template.system, before=self.before)
+
+
+@dataclass(frozen=True, slots=True)
+class NumbersAsked:
+    """What is counted in a corpus. All of it is public.
+
+    Attributes:
+        kind: A count, a tally or a survey.
+        question: What each unit is asked; None surveys whole units.
+        labels: Of a tally.
+        most: Labels that one unit says at most.
+        sample: With which probability a unit is asked, of a count or a tally.
+    """
+
+    kind: Literal["count", "tally", "survey"]
+    question: str | None
+    labels: tuple[str, ...] = ()
+    most: int = 1
+    sample: float = 1.0
+
+    def of(
+        self, llm: PrivateContextLLM, documents: Any
+    ) -> PrivateCount | PrivateTally | PrivateSurvey:
+        """Count them."""
+        if self.kind == "survey":
+            return llm.survey(self.question, documents)
+        if not self.question:
+            raise ConfigurationError(f"a {self.kind} needs a question")
+        if self.kind == "count":
+            return llm.count(self.question, documents, sample=self.sample)
+        return llm.tally(self.question, self.labels, documents, most=self.most, sample=self.sample)
 
 
 class Catalogue:
@@ -161,6 +193,22 @@ class Catalogue:
         llm = self._llm(name, served, caller, asked)
         documents: Any = [] if served is None else served.documents
         return llm.stream(asked.question, documents, fresh=asked.fresh, on_progress=on_progress)
+
+    def numbers(
+        self, name: str, caller: Caller, asked: NumbersAsked
+    ) -> PrivateCount | PrivateTally | PrivateSurvey:
+        """Count units. What it raises has spent nothing.
+
+        Args:
+            name: The corpus.
+            caller: Who asks.
+            asked: What is counted.
+        """
+        served = self.served(name, caller)
+        if served is None:
+            raise Refusal(400, "the public model reads no documents to count", param="model")
+        llm = self._llm(name, served, caller, Ask(asked.question or ""))
+        return asked.of(llm, served.documents)
 
     def answer(self, name: str, stream: PrivateStream) -> PrivateAnswer:
         """The answer of an ended stream, with its guarantee: that of the public model is whole."""

@@ -3,13 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
 
 from dpicl_rag.answering.notebook_table import privacy_rows
 from dpicl_rag.surveys.bars import notebook_bars
 from dpicl_rag.surveys.estimate import Estimate, Share
 
 _LEFT_OUT = " Units that have spent their budget are not counted."
+
+
+class Paid(Protocol):
+    """A result, and what it cost."""
+
+    @property
+    def epsilon(self) -> float:
+        """It is (epsilon, delta)-DP."""
+        ...
+
+    @property
+    def delta(self) -> float:
+        """See ``epsilon``."""
+        ...
+
+    @property
+    def rho(self) -> float:
+        """Rho of zCDP charged for it."""
+        ...
+
+
+def _cost(result: Paid) -> dict[str, float]:
+    return {"epsilon": result.epsilon, "delta": result.delta, "rho": result.rho}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +61,11 @@ class PrivateCount:
     def text(self) -> str:
         """One sentence."""
         return f"{str(self.yes).capitalize()} say yes.{'' if self.complete else _LEFT_OUT}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Its numbers, for JSON."""
+        beside = {"complete": self.complete, **_cost(self)}
+        return {"text": self.text, "yes": asdict(self.yes), **beside}
 
     def _repr_html_(self) -> str:
         rows = privacy_rows(self.epsilon, self.delta, self.rho)
@@ -78,6 +107,17 @@ class PrivateTally:
         ordered = sorted(self.counts, key=lambda label: -self.counts[label].units)
         lines = [f"{name}: {self.counts[name]}, {shares[name].part:.0%}" for name in ordered]
         return "\n".join(lines if self.complete else [*lines, _LEFT_OUT.strip()])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Its numbers, for JSON."""
+        return {
+            "text": self.text,
+            "counts": {label: asdict(count) for label, count in self.counts.items()},
+            "shares": {label: asdict(share) for label, share in self.shares.items()},
+            "total": asdict(self.total),
+            "complete": self.complete,
+            **_cost(self),
+        }
 
     def _repr_html_(self) -> str:
         rows = privacy_rows(self.epsilon, self.delta, self.rho)
@@ -136,6 +176,19 @@ class PrivateSurvey:
         shares = self.shares
         lines = [f"{one.name}: {one.units}, {shares[one.name].part:.0%}" for one in self.themes]
         return "\n".join([*lines, f"others: {self.others}"])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Its numbers, for JSON."""
+        shares = self.shares
+        themes = [{**asdict(one), "share": asdict(shares[one.name])} for one in self.themes]
+        return {
+            "text": self.text,
+            "themes": themes,
+            "others": asdict(self.others),
+            "total": asdict(self.total),
+            "smallest": self.smallest,
+            **_cost(self),
+        }
 
     def _repr_html_(self) -> str:
         counts = {theme.name: theme.units for theme in self.themes}

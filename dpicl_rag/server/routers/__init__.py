@@ -10,6 +10,7 @@ from fastapi import APIRouter
 _FILES = (
     "model_endpoints",
     "completion_endpoints",
+    "survey_endpoints",
     "budget_endpoints",
     "memory_endpoints",
     "caller_endpoints",

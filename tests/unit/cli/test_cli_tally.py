@@ -23,6 +23,7 @@ def test_json_is_one_object(cli, mail):
     result = cli("count", "a code?", "--corpus", mail, "--epsilon", "1", "--json")
     found = json.loads(result.stdout)
     assert set(found.pop("yes")) == {"units", "low", "high"}
+    assert found.pop("text").endswith("say yes.")
     assert found == {"complete": True, **ONE}
     assert result.stderr == ""
 
@@ -91,7 +92,7 @@ def test_a_survey_in_json_loads_no_language_model(cli, mail, monkeypatch):
     )
     found = json.loads(result.stdout)
     assert found.pop("themes") == []
-    assert set(found) == {"others", "total", "smallest", "epsilon", "delta", "rho"}
+    assert set(found) == {"text", "others", "total", "smallest", "epsilon", "delta", "rho"}
 
 
 def test_a_survey_by_ones_own_words(cli, mail, home):

@@ -1,0 +1,43 @@
+"""Surveys: how many units of a corpus say something."""
+
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from dpicl_rag.server.catalogue import NumbersAsked
+from dpicl_rag.server.request_log import Exchange
+from dpicl_rag.server.services import Asking, Using
+
+router = APIRouter()
+
+Text = Annotated[str, Field(min_length=1, max_length=512)]
+
+
+class SurveyRequest(BaseModel):
+    """The body of ``/v1/surveys``. All of it is public."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    model: Text
+    kind: Literal["count", "tally", "survey"]
+    question: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
+    labels: list[Text] = Field(default_factory=list, max_length=256)
+    most: int = Field(1, ge=1)
+    sample: float = Field(1.0, gt=0, le=1)
+
+
+@router.post("/v1/surveys")
+async def surveys(
+    body: SurveyRequest, request: Request, services: Using, caller: Asking
+) -> dict[str, Any]:
+    """Count the units of a corpus that say yes, or each label; or survey what they are about."""
+    exchange = request.state.exchange = Exchange(caller=caller.name)
+    services.catalogue.served(body.model, caller)
+    exchange.corpus, exchange.question = body.model, body.question or ""
+    asked = NumbersAsked(body.kind, body.question, tuple(body.labels), body.most, body.sample)
+    async with services.admission.place(caller):
+        counting = partial(services.catalogue.numbers, body.model, caller, asked)
+        found = await services.admission.take(counting)
+    return {"model": body.model, "kind": body.kind, **found.as_dict()}

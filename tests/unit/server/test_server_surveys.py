@@ -1,0 +1,74 @@
+"""`/v1/surveys`: counts, tallies and surveys of a corpus, and what is refused."""
+
+import pytest
+
+from dpicl_rag.accounting import epsilon_to_rho
+from tests.support.bucket_embedder import BucketEmbedder
+from tests.unit.server.conftest import SECRET
+
+PRICE = epsilon_to_rho(8.0, 1e-5)
+
+
+@pytest.fixture(autouse=True)
+def embedder(monkeypatch):
+    monkeypatch.setattr("dpicl_rag.surveys.surveying.SentenceTransformerEmbedder", BucketEmbedder)
+
+
+@pytest.fixture
+def server(serve):
+    return serve(budget=3.5 * PRICE, accounting="fixed")
+
+
+def ask(server, **body):
+    return server.client.post("/v1/surveys", json={"model": "notes", **body})
+
+
+def test_a_count_has_an_interval_and_a_price(server):
+    found = ask(server, kind="count", question="Is it about an office?").json()
+    assert (found["model"], found["kind"], found["complete"]) == ("notes", "count", True)
+    assert found["yes"]["low"] <= found["yes"]["units"] <= found["yes"]["high"] <= 60
+    assert (found["epsilon"], found["delta"]) == (8.0, 1e-5)
+    assert found["text"].endswith("say yes.")
+
+
+def test_a_tally_and_a_survey_come_out_of_the_same_budget(server):
+    tally = ask(server, kind="tally", question="what?", labels=["office", "canteen"]).json()
+    assert list(tally["counts"]) == ["office", "canteen"]
+    assert tally["total"]["low"] <= 40 <= tally["total"]["high"]
+    survey = ask(server, kind="survey").json()
+    assert survey["smallest"] > 0
+    assert survey["total"]["low"] <= 40 <= survey["total"]["high"]
+    assert ask(server, kind="survey", question="what of the office?").status_code == 200
+    refused = ask(server, kind="survey")
+    assert refused.status_code == 429
+    assert refused.json()["error"]["code"] == "budget_exceeded"
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        ({"kind": "count"}, 400, "a count needs a question"),
+        ({"kind": "tally", "question": "what?", "labels": ["one"]}, 400, "at least two labels"),
+        ({"kind": "tally", "question": "w?", "labels": ["a", "b"], "most": 3}, 400, "3 of 2"),
+        ({"kind": "median"}, 400, "kind"),
+        ({"kind": "count", "question": "w?", "sample": 0}, 400, "sample"),
+        ({"kind": "count", "question": "w?", "epsilon": 9}, 400, "epsilon"),
+        ({"kind": "count", "question": "w?", "model": "public"}, 400, "reads no documents"),
+        ({"kind": "count", "question": "w?", "model": "other"}, 404, "no such model"),
+    ],
+)
+def test_what_cannot_be_counted_is_refused_and_costs_nothing(server, body, status, message):
+    refused = ask(server, **body)
+    assert refused.status_code == status
+    assert message in refused.text
+    assert server.catalogue.ledger.status()[0].spent == 0
+
+
+def test_nobody_without_a_key_counts(serve, keys):
+    server = serve(keys)
+    assert ask(server, kind="survey").status_code == 401
+
+
+def test_nothing_private_is_said(server):
+    for body in ({"kind": "survey"}, {"kind": "count", "question": "a?"}):
+        assert SECRET not in ask(server, **body).text
