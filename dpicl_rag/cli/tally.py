@@ -226,20 +226,20 @@ def _print_plan(
 ) -> None:
     """How wide an interval will be. No model is loaded, nothing is searched, nothing is paid."""
     from dpicl_rag.accounting import DIRECT
-    from dpicl_rag.surveys.estimate import Estimate
+    from dpicl_rag.surveys.estimate import within
     from dpicl_rag.surveys.tally_plan import tally_plan
 
     if not 0 < sample <= 1:
         raise ConfigurationError("sample must be above 0 and at most 1")
     config = PrivacyConfig.create(**asdict(settings))
     planned = tally_plan(config, DIRECT, 0.0, labels, most)
-    within = Estimate.of(10**6, planned.mechanism.noise).high - 10**6
+    near = within(planned.mechanism.noise)
     if as_json:
-        console.write_json({"within": within, "sample": sample, "rho": planned.rho})
+        console.write_json({"within": near, "sample": sample, "rho": planned.rho})
         return
     of_sample = "" if sample == 1 else f" in the sample, which is scaled by {1 / sample:g}"
     console.stdout().print(
-        f"each count is within {within:,} of the true one, 95 times in 100{of_sample}; it costs "
+        f"each count is within {near:,} of the true one, 95 times in 100{of_sample}; it costs "
         f"epsilon {config.epsilon:g}, delta {config.delta:g}, rho {planned.rho:.4g}",
         soft_wrap=True,
     )

@@ -11,6 +11,11 @@ _OUTSIDE = 0.05
 _INTERVAL = 1.96  # sigmas: of normal noise 95 in 100 are nearer
 
 
+def within(noise: DiscreteGaussian) -> int:
+    """A count with such noise is no further from the true one than this, 95 times in 100."""
+    return noise.least(_OUTSIDE / 2) - 1
+
+
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """About how many units, by a noisy count. Public.
@@ -36,7 +41,7 @@ class Estimate:
             rate: Public probability with which a unit was asked, by a coin of its own.
         """
         if rate == 1:
-            reach = float(noise.least(_OUTSIDE / 2) - 1)
+            reach = float(within(noise))
         else:
             # Coins of the units that say so, of which there may be more than were counted.
             asked = max(0.0, noisy + _INTERVAL * noise.sigma)

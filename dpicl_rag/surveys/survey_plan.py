@@ -12,6 +12,9 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.histogram import Histogram
 
+VOTES = 3
+"""Words that a unit votes for, where nothing else is said."""
+
 _FALSE_WORDS = 0.05
 """Words that noise alone is to bring out, on the average of surveys."""
 

@@ -2,6 +2,7 @@
 
 import { Refused, byId, day, element, few, fillSelect, get, key, request, sentence, setKey }
   from "./shared.js";
+import * as counting from "./counting.js";
 
 const PUBLIC = "public";
 
@@ -87,7 +88,7 @@ async function refresh() {
     byId("send").disabled = !corpora.length || Boolean(asking);
     byId("model").disabled = !corpora.length;
     byId("trouble").hidden = true;
-    await Promise.all([showBudget(), showMemory(), owner?.show()]);
+    await Promise.all([showBudget(), showMemory(), counting.show(), owner?.show()]);
   } catch (error) {
     showTrouble(error);
   }
@@ -147,7 +148,8 @@ async function showMemory() {
   if (!data.length) byId("memory").append(element("li", "None yet.", "hint"));
 }
 
-byId("model").addEventListener("change", () => showBudget().catch(showTrouble));
+byId("model").addEventListener("change", () =>
+  Promise.all([showBudget(), counting.show()]).catch(showTrouble));
 
 // Asking.
 
@@ -358,5 +360,6 @@ byId("question").addEventListener("keydown", (event) => {
 });
 
 addEventListener("hashchange", () => takeKey() && enter());
+counting.whenSpent(refresh);
 takeKey();
 enter();

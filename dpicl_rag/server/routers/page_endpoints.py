@@ -12,6 +12,7 @@ _FOLDER = Path(__file__).parents[1] / "page"
 _KINDS = {
     "index.html": "text/html; charset=utf-8",
     "app.js": "text/javascript; charset=utf-8",
+    "counting.js": "text/javascript; charset=utf-8",
     "owner.js": "text/javascript; charset=utf-8",
     "shared.js": "text/javascript; charset=utf-8",
     "style.css": "text/css; charset=utf-8",

@@ -6,9 +6,15 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from dpicl_rag.accounting import DIRECT
 from dpicl_rag.server.catalogue import NumbersAsked
+from dpicl_rag.server.failures import Refusal
 from dpicl_rag.server.request_log import Exchange
 from dpicl_rag.server.services import Asking, Using
+from dpicl_rag.surveys.estimate import within
+from dpicl_rag.surveys.survey_plan import VOTES, survey_plan
+from dpicl_rag.surveys.tally_plan import tally_plan
+from dpicl_rag.surveys.vocabulary import packaged_words
 
 router = APIRouter()
 
@@ -41,3 +47,19 @@ async def surveys(
         counting = partial(services.catalogue.numbers, body.model, caller, asked)
         found = await services.admission.take(counting)
     return {"model": body.model, "kind": body.kind, **found.as_dict()}
+
+
+@router.get("/v1/surveys")
+async def plan(model: Text, services: Using, caller: Asking) -> dict[str, Any]:
+    """How small a theme can be seen, and how wide the interval of a number will be; it is free."""
+    if services.catalogue.served(model, caller) is None:
+        raise Refusal(400, "the public model reads no documents to count", param="model")
+    config = services.catalogue.config(model)
+    words = survey_plan(config, len(packaged_words()), VOTES)
+    return {
+        "smallest": words.least,
+        "within": within(tally_plan(config, DIRECT, 0.0, 1).mechanism.noise),
+        "epsilon": config.epsilon,
+        "delta": config.delta,
+        "rho": words.rho,
+    }

@@ -462,6 +462,61 @@ def test_the_page_is_used_by_keyboard_alone(start, visit):
     assert page.evaluate("document.activeElement.id") == "send"
 
 
+def counted(page):
+    """The rows of the chart: label, and the numbers in words."""
+    expect(page.locator("#count-notes")).to_contain_text("It spent at most")
+    page.wait_for_selector("#counts:visible")
+    rows = page.locator("#counts-rows tr").all()
+    return {row.locator("th").inner_text(): row.locator("td").last.inner_text() for row in rows}
+
+
+@pytest.fixture
+def buckets(monkeypatch):
+    monkeypatch.setattr("dpicl_rag.surveys.surveying.SentenceTransformerEmbedder", BucketEmbedder)
+
+
+@pytest.mark.usefixtures("buckets")
+def test_documents_are_counted_as_bars_with_intervals_by_keyboard_too(
+    start, tiny_model, visit, tmp_path
+):
+    page = visit(start(model=tiny_model).page)
+    page.wait_for_selector("#kind-hint:has-text('Themes of fewer than about')")
+    page.focus("#count-send")
+    page.keyboard.press("Enter")
+    assert "others" in counted(page)
+    page.select_option("#kind", "count")
+    expect(page.locator("#kind-hint")).to_contain_text("95 times in 100")
+    page.fill("#count-question", "Is it about <b>food</b>?")
+    page.keyboard.press("Enter")
+    expect(page.locator("#counts-title")).to_have_text("Is it about <b>food</b>?")
+    assert re.fullmatch(r"about \d+ \(\d+ to \d+\)", counted(page)["yes"])
+    page.select_option("#kind", "tally")
+    page.fill("#labels", "canteen, office,")
+    page.click("#count-send")
+    expect(page.locator("#counts-rows tr")).to_have_count(2)
+    found = counted(page)
+    assert set(found) == {"canteen", "office"}
+    # Long as its number: the longest bar and its whisker end together.
+    widths = page.locator("#counts-rows .bar div").evaluate_all(
+        "all => all.map(o => o.offsetWidth)"
+    )
+    units = [int(words.split()[1]) for words in found.values()]
+    assert (widths[0] >= widths[1]) == (units[0] >= units[1])
+    folder = Path(os.environ.get("DPICL_RAG_FIGURES", tmp_path))
+    page.screenshot(path=folder / "page-counts.png", full_page=True)
+
+
+@pytest.mark.usefixtures("buckets")
+def test_what_cannot_be_counted_is_said_beside_the_button(start, visit):
+    page = visit(start().page)
+    page.select_option("#kind", "tally")
+    page.fill("#count-question", "what?")
+    page.fill("#labels", "one")
+    page.click("#count-send")
+    expect(page.locator("#count-notes .bad")).to_contain_text("at least two labels")
+    expect(page.locator("#counts")).to_be_hidden()
+
+
 def test_words_stand_in_the_direction_of_their_language(start, visit):
     arabic = "يفتح المقصف في الحادية عشرة"
     page = visit(start(model=ScriptedModel({"": arabic})).page)
@@ -550,6 +605,7 @@ def axe_source():
 AXE = axe_source()
 
 
+@pytest.mark.usefixtures("buckets")
 @pytest.mark.skipif(AXE is None, reason="no axe-core here: npm install axe-core")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(start, keys, visit, tmp_path, scheme):
@@ -567,6 +623,8 @@ def test_axe_finds_nothing(start, keys, visit, tmp_path, scheme):
     ask(page)  # and now from memory
     settled(page)
     expect(page.locator("#anew")).to_be_visible()
+    page.click("#count-send")
+    assert "others" in counted(page)
     for fold in page.locator("summary").all():
         fold.click()
     page.select_option("#unit", "*")
