@@ -1,10 +1,11 @@
 """Themes of a thousand records: how many of the true classes are named, and how true are shares?
 
 ``python -m benchmarks.surveys --out runs/surveys`` surveys AG News and DBpedia, whose classes are
-known, at epsilon 1, 2 and 4. Beside a survey stand the same pipeline without noise, and private
-k-means on the same vectors under the same budget: Lloyd's steps with Gaussian noise on the sums and
-sizes of clusters (Blum, Dwork, McSherry, Nissim 2005), from public centres, after a public random
-projection. A theme belongs to the class of most of its units; that is looked up, and not private.
+known, and a made-up mailbox of ten problems, at epsilon 1, 2 and 4. Beside a survey stand the same
+pipeline without noise, and private k-means on the same vectors under the same budget: Lloyd's steps
+with Gaussian noise on the sums and sizes of clusters (Blum, Dwork, McSherry, Nissim 2005), from
+public centres, after a public random projection. A theme belongs to the class of most of its units;
+that is looked up, and not private.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from benchmarks.made_up_complaints import PROBLEMS, QUESTION, complaints
 from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.ledger import open_account
@@ -31,11 +33,12 @@ from dpicl_rag.research.tasks import load_task
 from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
 from dpicl_rag.retrieval.unit_vectors import UnitVectors, rounded
 from dpicl_rag.retrieval.vectors import on_grid
-from dpicl_rag.surveys.survey_plan import survey_plan
+from dpicl_rag.surveys.survey_plan import VOTES, survey_plan
 from dpicl_rag.surveys.surveying import NEAR, surveyed
 from dpicl_rag.surveys.vocabulary import Vocabulary, packaged_words
 
-DELTA, VOTES = 1e-5, 3
+DELTA = 1e-5
+MAILBOX, THREADS = "complaints", 2000  # the made-up mailbox
 EPSILONS = (1.0, 2.0, 4.0)
 # Of private k-means: clusters, Lloyd's steps, and dimensions after the projection.
 CLUSTERS, STEPS, PROJECTED = 16, 3, 16
@@ -82,21 +85,31 @@ class Records:
         vectors: Rounded ``[n, d]``.
         classes: Number of each record's class ``[n]``.
         labels: How many classes there are.
+        question: The embedding of what they are asked, if anything ``[d]``.
     """
 
     name: str
     vectors: Vectors
     classes: npt.NDArray[np.intp]
     labels: int
+    question: Vectors | None = None
 
 
 def records(name: str, units: int, embedder: SentenceTransformerEmbedder) -> Records:
-    """Records of a task, drawn by a fixed seed."""
-    task = load_task(name)
-    items = random.Random(1).sample(list(task.pool), units)
-    vectors = rounded(on_grid(embedder.embed([item.text for item in items])))
-    classes = np.array([task.labels.index(item.answer) for item in items])
-    return Records(name, vectors, classes, len(task.labels))
+    """Records of a task, or threads of the made-up mailbox, drawn by a fixed seed."""
+    question = None
+    if name == MAILBOX:
+        texts, answers = zip(*complaints(units), strict=True)
+        labels: Sequence[str] = list(PROBLEMS)
+        question = rounded(on_grid(embedder.embed([QUESTION], query=True)))[0]
+    else:
+        task = load_task(name)
+        items = random.Random(1).sample(list(task.pool), units)
+        texts, answers = zip(*((item.text, item.answer) for item in items), strict=True)
+        labels = task.labels
+    vectors = rounded(on_grid(embedder.embed(texts)))
+    classes = np.array([labels.index(answer) for answer in answers])
+    return Records(name, vectors, classes, len(labels), question)
 
 
 def outcome(
@@ -147,6 +160,8 @@ def survey(of: Records, epsilon: float, vocabulary: Vocabulary, *, noise: bool) 
     config = PrivacyConfig.create(epsilon=epsilon, delta=DELTA)
     plan = survey_plan(config, len(vocabulary.words), VOTES)
     units = UnitVectors(of.vectors, np.arange(len(of.vectors)))
+    if of.question is not None:
+        vocabulary = vocabulary.beside(of.question)
     if not noise:
         words, shares = (replace(one, noise=_NONE) for one in (plan.words, plan.shares))
         plan = replace(plan, words=words, shares=shares)
@@ -232,6 +247,7 @@ def main() -> None:
     vocabulary = Vocabulary.embedded(packaged_words(), embedder)
     outcomes: list[Outcome] = []
     cases = [(task, units) for task in options.tasks for units in options.units]
+    cases.append((MAILBOX, THREADS))
     for task, units in track(cases, "surveying", console=console):
         of = records(task, units, embedder)
         for epsilon in EPSILONS:

@@ -2,11 +2,13 @@
 
 import json
 import sys
+from collections import Counter
 
 import numpy as np
 import pytest
 
 from benchmarks import surveys
+from benchmarks.made_up_complaints import PROBLEMS, complaints
 from dpicl_rag.retrieval.unit_vectors import rounded
 from dpicl_rag.surveys.vocabulary import Vocabulary
 from tests.support.bucket_embedder import BucketEmbedder
@@ -57,6 +59,17 @@ def test_it_writes_a_table_and_a_plot(monkeypatch, capsys, tmp_path):
         "survey without noise",
         "private k-means",
     }
-    assert len(lines) == 3 * (1 + 2 * 2)
+    assert len(lines) == 2 * 3 * (1 + 2 * 2)
     assert (tmp_path / "surveys.png").stat().st_size > 1000
     assert "purity" in capsys.readouterr().out
+
+
+def test_the_made_up_mailbox_has_the_shares_it_says():
+    threads = complaints(2000)
+    assert len(threads) == 2000
+    counts = Counter(name for _, name in threads)
+    assert {name: counts[name] / 2000 for name in PROBLEMS} == {
+        name: share for name, (share, _) in PROBLEMS.items()
+    }
+    assert len({text for text, _ in threads}) > 1800
+    assert complaints(50) == complaints(50)
