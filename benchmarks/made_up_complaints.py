@@ -131,7 +131,8 @@ _OPENINGS = (
 )  # fmt: skip
 _DETAILS = (
     "I bought it in {month}.", "My order number is {number}.", "I live in {town}.",
-    "This is the second time.", "A friend of mine had the same.", "I have been a customer for years.",
+    "This is the second time.", "A friend of mine had the same.",
+    "I have been a customer for years.",
     "Your answer of last week did not help.", "I have pictures if you need them.",
 )  # fmt: skip
 _ENDS = (
