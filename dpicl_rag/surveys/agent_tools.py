@@ -12,8 +12,8 @@ from functools import wraps
 from typing import ParamSpec
 
 from dpicl_rag.errors import BudgetExceededError, ConfigurationError
-from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval.given import Documents
+from dpicl_rag.surveys.counts_units import CountsUnits
 
 P = ParamSpec("P")
 
@@ -35,7 +35,7 @@ class AgentTool:
     acall: Callable[..., Awaitable[str]]
 
 
-def counting_tools(llm: PrivateContextLLM, documents: Documents) -> list[AgentTool]:
+def counting_tools(llm: CountsUnits, documents: Documents) -> list[AgentTool]:
     """Functions that count private documents.
 
     Each returns the text of a result. What is wrong with a call, or a budget that is used up, is

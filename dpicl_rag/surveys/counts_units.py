@@ -1,0 +1,230 @@
+"""The part of `PrivateContextLLM` that counts: ``count``, ``tally`` and ``survey``."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from dpicl_rag import _validate
+from dpicl_rag.accounting import epsilon_to_rho
+from dpicl_rag.answering.answers import in_worker
+from dpicl_rag.answering.experts import OpenAccount, gather
+from dpicl_rag.answering.label_draw import label_step
+from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.language_models.base import LanguageModel, Progress
+from dpicl_rag.ledger.account import open_account
+from dpicl_rag.ledger.status import least_unit_remaining
+from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.prompts import Prompt, label_tokens
+from dpicl_rag.retrieval.base import Retriever, affordable
+from dpicl_rag.retrieval.given import Documents, all_units
+from dpicl_rag.retrieval.poisson import PoissonSampledRetriever
+from dpicl_rag.surveys.opinions import YES_OR_NO, opinions
+from dpicl_rag.surveys.results import PrivateCount, PrivateSurvey, PrivateTally
+from dpicl_rag.surveys.survey_plan import VOTES
+from dpicl_rag.surveys.surveying import survey_documents
+from dpicl_rag.surveys.tally_plan import tally_plan
+from dpicl_rag.surveys.tallying import Counted, noisy_counts
+
+if TYPE_CHECKING:
+    import torch
+
+    from dpicl_rag.ledger import Ledger
+
+
+class CountsUnits(ABC):
+    """What has a model, settings and a budget, and counts units.
+
+    Attributes:
+        config: Public settings.
+        model: Reads the units of counts and tallies.
+    """
+
+    config: PrivacyConfig
+    model: LanguageModel
+    _ledger: Ledger | None
+    _caller: str | None
+    _randomness: Randomness
+
+    @abstractmethod
+    def _prompt(self, question: str) -> Prompt:
+        """Of one question."""
+
+    @abstractmethod
+    def _opening(self, retriever: Retriever) -> OpenAccount:
+        """Opens the account of a search."""
+
+    @abstractmethod
+    def _booked_under(self, corpus: str | None) -> str:
+        """The name under which a ledger books what a corpus tells."""
+
+    def count(
+        self,
+        question: str,
+        documents: Documents,
+        *,
+        sample: float = 1.0,
+        on_progress: Progress | None = None,
+    ) -> PrivateCount:
+        """How many units say yes to a question: a noisy count, with an interval.
+
+        Each unit says yes or no by itself; under individual accounting one that says no pays
+        nothing.
+
+        Args:
+            question: Public text that each unit answers with yes or no.
+            documents: As in ``answer``; of a corpus, all units.
+            sample: Public probability with which a unit is asked, by a secret coin of its own. Of
+                a large corpus fewer are read, and the interval is wider.
+            on_progress: Called with the part of the documents that is read, 0 to 1.
+
+        Raises:
+            ConfigurationError: A setting is out of range, or does not fit the retriever.
+            BudgetExceededError: A budget of the ledger cannot pay.
+            EngineUnavailableError: The engine does not answer. No count is paid for.
+            MissingDocumentsError: ``documents`` is None.
+        """
+        counted = self._counted(question, YES_OR_NO, documents, 1, sample, on_progress, told=1)
+        return PrivateCount(question, counted.estimates[0], *counted.cost)
+
+    def tally(
+        self,
+        question: str,
+        labels: Sequence[str],
+        documents: Documents,
+        *,
+        most: int = 1,
+        sample: float = 1.0,
+        on_progress: Progress | None = None,
+    ) -> PrivateTally:
+        """How many units say each of several labels: noisy counts, with intervals.
+
+        Args:
+            question: Public text that each unit answers with a label.
+            labels: At least two. Public: choose them without looking at the documents.
+            documents: As in ``count``.
+            most: Labels that one unit says at most.
+            sample: As in ``count``.
+            on_progress: As in ``count``.
+
+        Raises:
+            ConfigurationError: As in ``count``; or the labels cannot be distinguished, or are fewer
+                than ``most``.
+            BudgetExceededError: As in ``count``, also for the other errors.
+        """
+        counted = self._counted(question, labels, documents, most, sample, on_progress)
+        counts = dict(zip(labels, counted.estimates, strict=True))
+        return PrivateTally(question, counts, counted.total, *counted.cost)
+
+    def survey(
+        self,
+        question: str | None,
+        documents: Documents,
+        *,
+        vocabulary: Sequence[str] | None = None,
+        votes: int = VOTES,
+        threshold: float | None = None,
+    ) -> PrivateSurvey:
+        """What the units are about: themes of public words, and how many units are of each.
+
+        By the vectors that a corpus stores; no language model reads anything. A unit votes for the
+        public words nearest to its passages. Words of many units are released, grouped into
+        themes, and units are counted by theme.
+
+        Args:
+            question: Public text: of each unit the passage that is nearest to it votes, for words
+                that say something beyond it. None asks whole units.
+            documents: A corpus, a Chroma collection or a list.
+            vocabulary: Public words or phrases that units vote for; by default 1,000 English ones.
+            votes: Words that one unit votes for.
+            threshold: Cosine with the question from which a unit is asked at all. Public.
+
+        Raises:
+            ConfigurationError: A setting is out of range, or ``documents`` is a search.
+            BudgetExceededError: A budget of the ledger cannot pay.
+            MissingDocumentsError: ``documents`` is None.
+        """
+        name = getattr(documents, "name", None)
+        return survey_documents(
+            question,
+            documents,
+            config=self.config,
+            vocabulary=vocabulary,
+            votes=votes,
+            threshold=threshold,
+            open_account=partial(
+                open_account,
+                self._ledger,
+                corpus=self._booked_under(name),
+                source=name,
+                caller=self._caller,
+            ),
+            randomness=self._randomness,
+        )
+
+    acount = in_worker(count)
+    atally = in_worker(tally)
+    asurvey = in_worker(survey)
+
+    def _counted(
+        self,
+        question: str,
+        labels: Sequence[str],
+        documents: Documents,
+        most: int,
+        sample: float,
+        on_progress: Progress | None,
+        told: int | None = None,
+    ) -> Counted:
+        """Noisy counts of the first ``told`` labels, of all if None."""
+        if isinstance(labels, str):
+            raise ConfigurationError("labels must be a list, not one string")
+        config, model = self.config, self.model
+        prompt = self._prompt(question)
+        tokens = label_tokens(model.tokenizer, labels, prompt.lead)
+        if _validate.count("most", most) > len(labels):
+            raise ConfigurationError(f"a unit cannot say {most} of {len(labels)} labels")
+        retriever = all_units(documents, config.privacy_unit)
+        if _validate.rate("sample", sample) < 1:
+            retriever = PoissonSampledRetriever(retriever, sample)
+        whole = epsilon_to_rho(config.epsilon, config.delta)
+        retriever = affordable(retriever, whole, config.adjacency)
+        price, bins = retriever.rho(config.adjacency), told or len(labels)
+        plan = tally_plan(config, retriever.stability, price, bins, most)
+        allowance = prompt.allowance(model, config.unit_tokens, max(map(len, tokens)))
+        complete = not plan.individual or self._every_unit_has(plan.rho, retriever)
+        gathered = gather(
+            question=question,
+            retriever=retriever,
+            plan=plan,
+            open_account=self._opening(retriever),
+            randomness=self._randomness,
+            digest=lambda passages: model.digest(passages, allowance),
+        )
+
+        def said() -> torch.Tensor:
+            inputs = gathered.inputs
+            step = label_step(model, prompt, None, tokens, inputs, on_progress=on_progress)
+            return opinions(step, most)[:, :bins]
+
+        return Counted(
+            noisy=noisy_counts(gathered, said, self._randomness),
+            noise=plan.mechanism.noise,
+            rate=sample,
+            epsilon=config.epsilon,
+            delta=config.delta,
+            rho=gathered.spend.rho,
+            complete=complete,
+        )
+
+    def _every_unit_has(self, rho: float, retriever: Retriever) -> bool:
+        """Whether no unit can have less left, by public numbers."""
+        if self._ledger is None:
+            return True
+        left = least_unit_remaining(
+            self._ledger.status(), self._booked_under(retriever.corpus_name)
+        )
+        return left is None or left >= rho
