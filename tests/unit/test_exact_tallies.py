@@ -67,6 +67,9 @@ def views(ask, words, unit=None, **settings):
             def reserve(self, *, rho, delta, units, **_):
                 return Book(rho, delta, units, spent)
 
+            def status(self):
+                return []
+
         llm = PrivateContextLLM(model, randomness=Coins(), **{**MUCH, **settings})
         llm._ledger = Books()
 

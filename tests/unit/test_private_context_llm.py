@@ -296,8 +296,8 @@ def test_spent_units_fall_silent_and_nobody_is_told(tiny_model, ledger, tmp_path
         assert llm.answer("q?", DOCUMENTS).stopped_by in ("end", "length")
     # No unit can pay, so the answer is the public model's, drawn with the same seed.
     silent = seeded(tiny_model, ledger=ledger).answer("q?", DOCUMENTS)
+    assert silent.text == seeded(tiny_model, ledger=ledger).answer("q?", []).text
     with Ledger(tmp_path / "fresh.sqlite") as fresh:
-        assert silent.text == seeded(tiny_model, ledger=fresh).answer("q?", []).text
         assert silent.text != seeded(tiny_model, ledger=fresh).answer("q?", DOCUMENTS).text
 
 
