@@ -11,6 +11,9 @@ import numpy.typing as npt
 _FAR = 0.55
 """Cosine distance from which words are of two themes, on the average over their pairs."""
 
+MOST = 24
+"""Themes at most: of more the nearest are one."""
+
 _NAMED_BY = 2
 
 
@@ -51,6 +54,8 @@ def themes_of(
     if len(words) > 1:
         tree = linkage(vectors.astype(np.float64), method="average", metric="cosine")
         groups = fcluster(tree, _FAR, criterion="distance")
+        if groups.max() > MOST:
+            groups = fcluster(tree, MOST, criterion="maxclust")
     found = []
     for group in np.unique(groups):
         own = np.flatnonzero(groups == group)
