@@ -31,6 +31,7 @@ SIZES = [1_000, 10_000, 100_000, 1_000_000]
 FOUND = [10, 100, 1_000, 10_000]
 CLIENTS = [1, 4, 16]
 DIMENSIONS = 384
+WORDS = 1000  # of a survey
 PASSAGES = 4  # of a unit
 CALL = 50_000  # documents handed over at a time
 LATER = 7  # times that a later question is asked; the best counts
@@ -190,6 +191,28 @@ def _ask(folder: Path, size: int, began: float) -> Row:
     return row
 
 
+def _survey(folder: Path, size: int, began: float) -> Row:
+    """A survey of the corpus, its vectors loaded and the words embedded before."""
+    from dpicl_rag.configuration import PrivacyConfig
+    from dpicl_rag.corpora import Corpus
+    from dpicl_rag.ledger import open_account
+    from dpicl_rag.mechanisms.randomness import Randomness
+    from dpicl_rag.surveys.survey_plan import VOTES, survey_plan
+    from dpicl_rag.surveys.surveying import surveyed
+    from dpicl_rag.surveys.vocabulary import Vocabulary
+
+    corpus = Corpus.open("scale", folder, embedder=RandomVectors())
+    words = Vocabulary.embedded([f"word {number}" for number in range(WORDS)], corpus.embedder)
+    plan = survey_plan(PrivacyConfig.create(), WORDS, VOTES)
+    blocks = corpus.unit_vectors().blocks
+    started = time.perf_counter()
+    with open_account(None, corpus="scale", rho=plan.rho) as account:
+        surveyed(blocks, words, plan, VOTES, account, Randomness())
+    seconds = time.perf_counter() - started
+    corpus.close()
+    return {"survey, s": seconds, "peak of a survey, GB": _peak()}
+
+
 def _seconds(retriever: Any, question: int) -> tuple[float, float]:
     """Wall and CPU seconds of a question, the best of a few."""
     walls, cpus = [], []
@@ -223,7 +246,7 @@ def _peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
 
 
-_PARTS = {"store": _store, "ask": _ask}
+_PARTS = {"store": _store, "ask": _ask, "survey": _survey}
 
 
 def markdown(rows: Sequence[Row]) -> str:
@@ -241,6 +264,8 @@ def markdown(rows: Sequence[Row]) -> str:
         "later question, s",
         "its CPU, s",
         "peak of asking, GB",
+        "survey, s",
+        "peak of a survey, GB",
     ]
     second = [
         "tree",

@@ -10,6 +10,7 @@ from benchmarks import scale
 def test_a_small_corpus(tmp_path):
     row = {"tree": "this", "passages": 600, **scale._store(tmp_path / "store", 600)}
     row.update(scale._ask(tmp_path / "store", 600, time.time()))
+    row.update(scale._survey(tmp_path / "store", 600, time.time()))
     assert 0 < row["of it vectors, GB"] < row["disk, GB"]
     lines = scale.markdown([row]).splitlines()
     heads, _, cells = lines[:3]
