@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         ThresholdRetriever,
         TopKRetriever,
     )
+    from dpicl_rag.surveys.results import PrivateCount, PrivateSurvey, PrivateTally
 
 __getattr__, __dir__ = importing(
     __name__,
@@ -79,6 +80,7 @@ __getattr__, __dir__ = importing(
         "retrieval": "CountedRetriever PoissonSampledRetriever PrivateThresholdRetriever "
         "PrivateTopKRetriever ThresholdRetriever TopKRetriever",
         "corpora.joins": "JoinError",
+        "surveys.results": "PrivateCount PrivateSurvey PrivateTally",
     },
 )
 
@@ -116,8 +118,11 @@ __all__ = [
     "PrivacyConfig",
     "PrivateAnswer",
     "PrivateContextLLM",
+    "PrivateCount",
     "PrivateLabel",
     "PrivateStream",
+    "PrivateSurvey",
+    "PrivateTally",
     "PrivateThresholdRetriever",
     "PrivateTopKRetriever",
     "PromptTemplate",
