@@ -24,7 +24,7 @@ from rich.progress import track
 from rich.table import Table
 
 from benchmarks.made_up_complaints import PROBLEMS, QUESTION, complaints
-from dpicl_rag.accounting import epsilon_to_rho
+from dpicl_rag.accounting import DIRECT, epsilon_to_rho
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.ledger import open_account
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
@@ -35,7 +35,9 @@ from dpicl_rag.retrieval.unit_vectors import UnitVectors, rounded
 from dpicl_rag.retrieval.vectors import on_grid
 from dpicl_rag.surveys.survey_plan import VOTES, survey_plan
 from dpicl_rag.surveys.surveying import NEAR, surveyed
+from dpicl_rag.surveys.tally_plan import tally_plan
 from dpicl_rag.surveys.vocabulary import Vocabulary, packaged_words
+from dpicl_rag.surveys.word_votes import nearest_words
 
 DELTA = 1e-5
 MAILBOX, THREADS = "complaints", 2000  # the made-up mailbox
@@ -203,6 +205,23 @@ def private_k_means(of: Records, epsilon: float, seed: int) -> Outcome:
     )
 
 
+def tally(of: Records, names: Vectors, epsilon: float) -> float:
+    """The largest error of a told share, of a tally by vectors.
+
+    Args:
+        of: The records.
+        names: Embeddings of what the classes are called ``[labels, d]``.
+        epsilon: Of the tally.
+    """
+    config = PrivacyConfig.create(epsilon=epsilon, delta=DELTA)
+    noise = tally_plan(config, DIRECT, 0.0, of.labels).mechanism
+    units = UnitVectors(of.vectors, np.arange(len(of.vectors)))
+    *counts, _ = nearest_words(units.blocks, names, 1)
+    told = np.maximum(0, noise.draw(counts, Randomness()))
+    true = np.bincount(of.classes, minlength=of.labels) / len(of.classes)
+    return float(np.abs(told / told.sum() - true).max())
+
+
 def mean(outcomes: Sequence[Outcome]) -> dict[str, float]:
     """Means over seeds."""
     names = ("named", "themes", "variation", "purity")
@@ -255,6 +274,12 @@ def main() -> None:
             for seed in range(options.seeds):
                 outcomes.append(survey(of, epsilon, vocabulary, noise=True))
                 outcomes.append(private_k_means(of, epsilon, seed))
+        if task == MAILBOX:
+            named = embedder.embed([f"{QUESTION} {name}" for name in PROBLEMS])
+            errors = [tally(of, rounded(on_grid(named)), 1.0) for _ in range(options.seeds)]
+            console.print(
+                f"tally by vectors, epsilon 1: largest error of a share {max(errors):.3f}"
+            )
     lines = "".join(json.dumps(asdict(one)) + "\n" for one in outcomes)
     (options.out / "outcomes.jsonl").write_text(lines, encoding="utf-8")
     table = Table(

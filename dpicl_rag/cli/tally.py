@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -79,6 +79,13 @@ def tally(
     most: Annotated[
         int, typer.Option(min=1, metavar="N", help="Labels that one unit says at most.")
     ] = 1,
+    by: Annotated[
+        Literal["model", "vectors"],
+        typer.Option(
+            help="What reads the units: the language model, or the vectors that the corpus stores, "
+            "which tell subjects apart and take no time."
+        ),
+    ] = "model",
     plan: Plan = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -106,6 +113,7 @@ def tally(
             label,
             _documents(opened, units),
             most=most,
+            by=by,
             sample=units.sample,
             on_progress=bar.update,
         )

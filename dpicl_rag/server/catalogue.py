@@ -23,6 +23,7 @@ from dpicl_rag.prompts import PromptTemplate
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.failures import Refusal
+from dpicl_rag.surveys.counts_units import Reader
 from dpicl_rag.surveys.results import PrivateCount, PrivateSurvey, PrivateTally
 
 PUBLIC = "public"
@@ -79,6 +80,7 @@ class NumbersAsked:
         labels: Of a tally.
         most: Labels that one unit says at most.
         sample: With which probability a unit is asked, of a count or a tally.
+        by: What reads the units of a tally.
     """
 
     kind: Literal["count", "tally", "survey"]
@@ -86,6 +88,7 @@ class NumbersAsked:
     labels: tuple[str, ...] = ()
     most: int = 1
     sample: float = 1.0
+    by: Reader = "model"
 
     def of(
         self, llm: PrivateContextLLM, documents: Any

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from dpicl_rag import _validate
 from dpicl_rag.accounting import epsilon_to_rho
@@ -25,14 +25,20 @@ from dpicl_rag.retrieval.poisson import PoissonSampledRetriever
 from dpicl_rag.surveys.opinions import YES_OR_NO, opinions
 from dpicl_rag.surveys.results import PrivateCount, PrivateSurvey, PrivateTally
 from dpicl_rag.surveys.survey_plan import VOTES
+from dpicl_rag.surveys.surveying import OpenAccount as AccountOfAll
 from dpicl_rag.surveys.surveying import survey_documents
 from dpicl_rag.surveys.tally_plan import tally_plan
 from dpicl_rag.surveys.tallying import Counted, noisy_counts
+from dpicl_rag.surveys.vector_tally import tally_by_vectors
 
 if TYPE_CHECKING:
     import torch
 
     from dpicl_rag.ledger import Ledger
+
+
+Reader = Literal["model", "vectors"]
+"""What reads units for a tally."""
 
 
 class CountsUnits(ABC):
@@ -97,6 +103,7 @@ class CountsUnits(ABC):
         documents: Documents,
         *,
         most: int = 1,
+        by: Reader = "model",
         sample: float = 1.0,
         on_progress: Progress | None = None,
     ) -> PrivateTally:
@@ -107,7 +114,10 @@ class CountsUnits(ABC):
             labels: At least two. Public: choose them without looking at the documents.
             documents: As in ``count``.
             most: Labels that one unit says at most.
-            sample: As in ``count``.
+            by: What reads the units: the language model, or the vectors that a corpus stores, by
+                which a unit says the labels that it is nearest to. Vectors tell subjects apart and
+                take no time, and every unit pays.
+            sample: As in ``count``; by the model alone.
             on_progress: As in ``count``.
 
         Raises:
@@ -115,7 +125,24 @@ class CountsUnits(ABC):
                 than ``most``.
             BudgetExceededError: As in ``count``, also for the other errors.
         """
-        counted = self._counted(question, labels, documents, most, sample, on_progress)
+        if isinstance(labels, str):
+            raise ConfigurationError("labels must be a list, not one string")
+        if by == "vectors" and sample != 1:
+            raise ConfigurationError("stored vectors of all units are read; leave sample out")
+        if by == "vectors":
+            counted = tally_by_vectors(
+                question,
+                labels,
+                documents,
+                config=self.config,
+                most=most,
+                open_account=self._opening_for_all(documents),
+                randomness=self._randomness,
+            )
+        elif by == "model":
+            counted = self._counted(question, labels, documents, most, sample, on_progress)
+        else:
+            raise ConfigurationError("a tally is by 'model' or by 'vectors'")
         counts = dict(zip(labels, counted.estimates, strict=True))
         return PrivateTally(question, counts, counted.total, *counted.cost)
 
@@ -147,7 +174,6 @@ class CountsUnits(ABC):
             BudgetExceededError: A budget of the ledger cannot pay.
             MissingDocumentsError: ``documents`` is None.
         """
-        name = getattr(documents, "name", None)
         return survey_documents(
             question,
             documents,
@@ -155,13 +181,7 @@ class CountsUnits(ABC):
             vocabulary=vocabulary,
             votes=votes,
             threshold=threshold,
-            open_account=partial(
-                open_account,
-                self._ledger,
-                corpus=self._booked_under(name),
-                source=name,
-                caller=self._caller,
-            ),
+            open_account=self._opening_for_all(documents),
             randomness=self._randomness,
         )
 
@@ -180,8 +200,6 @@ class CountsUnits(ABC):
         told: int | None = None,
     ) -> Counted:
         """Noisy counts of the first ``told`` labels, of all if None."""
-        if isinstance(labels, str):
-            raise ConfigurationError("labels must be a list, not one string")
         config, model = self.config, self.model
         prompt = self._prompt(question)
         tokens = label_tokens(model.tokenizer, labels, prompt.lead)
@@ -218,6 +236,17 @@ class CountsUnits(ABC):
             delta=config.delta,
             rho=gathered.spend.rho,
             complete=complete,
+        )
+
+    def _opening_for_all(self, documents: Documents) -> AccountOfAll:
+        """Opens an account that all units pay alike."""
+        name = getattr(documents, "name", None)
+        return partial(
+            open_account,
+            self._ledger,
+            corpus=self._booked_under(name),
+            source=name,
+            caller=self._caller,
         )
 
     def _every_unit_has(self, rho: float, retriever: Retriever) -> bool:

@@ -18,7 +18,7 @@ from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.ledger.account import Account
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.histogram import Histogram
-from dpicl_rag.surveys import surveying, themes
+from dpicl_rag.surveys import surveying, themes, vector_tally
 from dpicl_rag.surveys.estimate import Estimate
 from tests.support.scored_units import distribution, gaussian_pmf
 from tests.unit.retrieval.test_private_distributions import deficit
@@ -46,8 +46,9 @@ class Letters:
 @pytest.fixture(autouse=True)
 def made_up(monkeypatch):
     """Words are shown from 2 votes on, and noisy counts as they were drawn."""
-    monkeypatch.setattr(surveying, "SentenceTransformerEmbedder", Letters)
-    monkeypatch.setattr(surveying.Estimate, "of", staticmethod(lambda n, *_: Estimate(n, n, n)))
+    for room in (surveying, vector_tally):
+        monkeypatch.setattr(room, "SentenceTransformerEmbedder", Letters)
+    monkeypatch.setattr(Estimate, "of", staticmethod(lambda n, *_: Estimate(n, n, n)))
 
 
 def no_theme(words, counts, vectors):
@@ -81,7 +82,7 @@ class _Free:
         return [5] * len(counts)
 
 
-def views(words, unit=None, *, question=None, vocabulary=TWO, votes=1, **settings):
+def views(words, unit=None, *, question=None, vocabulary=TWO, votes=1, ask=None, **settings):
     """Distribution of all that is released, and of what ``u`` paid."""
     said = [Document(word, f"other {at}") for at, word in enumerate(words)]
     corpus = said if unit is None else [*said, Document(unit, "u")]
@@ -102,6 +103,8 @@ def views(words, unit=None, *, question=None, vocabulary=TWO, votes=1, **setting
         llm._ledger = Books()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(DiscreteGaussian, "draw", noise)
+            if ask is not None:
+                return ask(llm, corpus), round(spent["u"], 12)
             found = llm.survey(question, corpus, vocabulary=vocabulary, votes=votes)
         shown = tuple(
             (tuple((word, count.units) for word, count in one.words.items()), one.units.units)
@@ -147,6 +150,22 @@ def test_one_in_the_place_of_another_is_paid_for():
     for left in laws:
         for right in laws:
             assert deficit(left, right) <= 1e-9
+
+
+def tallies(words, unit=None, **settings):
+    """`views` of a tally by vectors."""
+
+    def ask(llm, corpus):
+        counts = llm.tally("", WORDS, corpus, by="vectors", most=settings.get("votes", 1)).counts
+        return tuple(count.units for count in counts.values())
+
+    return views(words, unit, ask=ask, **settings)
+
+
+@pytest.mark.parametrize("votes", [1, 2])
+@pytest.mark.parametrize("unit", ["dog", "dog cat", "nothing"])
+def test_a_tally_by_vectors_is_paid_for(unit, votes):
+    assert deficit(tallies(OTHERS, unit, votes=votes), tallies(OTHERS, votes=votes)) <= 1e-9
 
 
 @pytest.mark.usefixtures("words_alone")

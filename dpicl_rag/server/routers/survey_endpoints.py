@@ -11,6 +11,7 @@ from dpicl_rag.server.catalogue import NumbersAsked
 from dpicl_rag.server.failures import Refusal
 from dpicl_rag.server.request_log import Exchange
 from dpicl_rag.server.services import Asking, Using
+from dpicl_rag.surveys.counts_units import Reader
 from dpicl_rag.surveys.estimate import within
 from dpicl_rag.surveys.survey_plan import VOTES, survey_plan
 from dpicl_rag.surveys.tally_plan import tally_plan
@@ -32,6 +33,7 @@ class SurveyRequest(BaseModel):
     labels: list[Text] = Field(default_factory=list, max_length=256)
     most: int = Field(1, ge=1)
     sample: float = Field(1.0, gt=0, le=1)
+    by: Reader = "model"
 
 
 @router.post("/v1/surveys")
@@ -42,7 +44,8 @@ async def surveys(
     exchange = request.state.exchange = Exchange(caller=caller.name)
     services.catalogue.served(body.model, caller)
     exchange.corpus, exchange.question = body.model, body.question or ""
-    asked = NumbersAsked(body.kind, body.question, tuple(body.labels), body.most, body.sample)
+    labels = tuple(body.labels)
+    asked = NumbersAsked(body.kind, body.question, labels, body.most, body.sample, body.by)
     async with services.admission.place(caller):
         counting = partial(services.catalogue.numbers, body.model, caller, asked)
         found = await services.admission.take(counting)

@@ -42,9 +42,16 @@ def test_a_survey_and_its_rival_find_classes_that_lie_apart():
     assert surveys.private_k_means(of, 8.0, 1).named == 3
 
 
+def test_the_error_of_a_tally_is_that_of_the_worst_share():
+    assert surveys.tally(records([500, 300, 200]), AXES, 4.0) < 0.02
+    turned = AXES[[1, 0, 2]]  # two names are confused
+    assert surveys.tally(records([500, 300, 200]), turned, 4.0) == pytest.approx(0.2, abs=0.02)
+
+
 def test_it_writes_a_table_and_a_plot(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(surveys, "SentenceTransformerEmbedder", BucketEmbedder)
     monkeypatch.setattr(surveys, "records", lambda name, units, _: records([units, units, units]))
+    monkeypatch.setattr(surveys, "tally", lambda *_: 0.01)
     monkeypatch.setattr(
         surveys.Vocabulary,
         "embedded",

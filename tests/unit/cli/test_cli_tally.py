@@ -43,6 +43,11 @@ def test_a_tally_in_json(cli, mail):
     assert {name: found[name] for name in ONE} == ONE
 
 
+def test_a_tally_by_vectors(cli, mail):
+    result = cli("tally", "about", "--corpus", mail, *LABELS, "--by", "vectors", "--json")
+    assert list(json.loads(result.stdout)["counts"]) == ["travel", "work"]
+
+
 def test_a_plan_pays_nothing_and_loads_nothing(cli, mail, monkeypatch):
     monkeypatch.setattr("dpicl_rag.cli.tally.asked_model", None)
     result = cli("tally", "what about?", "--corpus", mail, *LABELS, "--plan")

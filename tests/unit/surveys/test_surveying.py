@@ -36,7 +36,8 @@ class Letters:
 
 @pytest.fixture(autouse=True)
 def embedder(monkeypatch):
-    monkeypatch.setattr("dpicl_rag.surveys.surveying.SentenceTransformerEmbedder", Letters)
+    for room in ("surveying", "vector_tally"):
+        monkeypatch.setattr(f"dpicl_rag.surveys.{room}.SentenceTransformerEmbedder", Letters)
 
 
 @pytest.fixture
@@ -151,3 +152,32 @@ def test_a_search_finds_a_part_and_is_refused(llm, tiny_model):
     for settings in ({"accounting": "individual"}, {"groups": 3}):
         with pytest.raises(ConfigurationError, match="leave"):
             survey(PrivateContextLLM(tiny_model, **settings), pets())
+
+
+def test_a_tally_by_vectors_counts_the_nearest_labels(llm):
+    found = llm.tally("", WORDS, pets(), by="vectors")
+    for word, true in (("dog", 60), ("cat", 40), ("sun", 0)):
+        assert found.counts[word].low <= true <= found.counts[word].high
+    assert found.rho == epsilon_to_rho(4.0, 1e-5)
+    both = llm.tally(
+        "", WORDS, [Document("a dog and a cat", f"u{n}") for n in range(30)], by="vectors", most=2
+    )
+    assert both.counts["dog"].low <= 30 <= both.counts["dog"].high
+    assert both.counts["cat"].low <= 30 <= both.counts["cat"].high
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"labels": ["dog"]}, "two labels"),
+        ({"labels": "dog"}, "not one string"),
+        ({"labels": ["dog", "dog"]}, "twice"),
+        ({"most": 9}, "9 of 4"),
+        ({"sample": 0.5}, "leave sample out"),
+        ({"by": "hand"}, "'model' or by 'vectors'"),
+    ],
+)
+def test_what_vectors_cannot_tally_is_said_before_anything_is_paid(llm, options, message):
+    given = {"labels": WORDS, "by": "vectors", **options}
+    with pytest.raises(ConfigurationError, match=message):
+        llm.tally("", given.pop("labels"), pets(2, 2), **given)
