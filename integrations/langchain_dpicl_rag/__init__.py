@@ -7,8 +7,8 @@ and keep them out of everything that LangChain records about their own run.
 
 from langchain_dpicl_rag.chains import PrivateCombineDocuments, PrivateRetrievalChain
 from langchain_dpicl_rag.chat_model import ChatPrivateContext
-from langchain_dpicl_rag.counting_tools import counting_tools
 from langchain_dpicl_rag.embedding_models import PrivateEmbeddings
+from langchain_dpicl_rag.structured_tools import counting_tools
 from langchain_dpicl_rag.text_model import PrivateLLM
 
 __all__ = [

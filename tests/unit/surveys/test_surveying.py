@@ -83,7 +83,7 @@ def test_a_corpus_and_a_collection_are_surveyed_by_their_stored_vectors(llm, tmp
     with Ledger(tmp_path / "l.sqlite") as ledger:
         corpus = Corpus.create("pets", tmp_path / "corpora", embedder=Letters())
         corpus.add(pets(), ledger=ledger)
-    client = chromadb.EphemeralClient()
+    client = chromadb.PersistentClient(str(tmp_path / "chroma"))
     collection = client.get_or_create_collection("pets", embedding_function=None)
     texts = [document.text for document in pets()]
     units = [document.unit for document in pets()]
