@@ -205,7 +205,8 @@ def vectors_of(
     if isinstance(documents, UnitVectorSource):
         return documents.unit_vectors()
     found = as_retriever(documents, privacy_unit)
-    if not isinstance(found, GivenDocuments):
+    if not isinstance(found, GivenDocuments) or found.stability != DIRECT:
+        # What a search has cut moves by more than the unit that comes.
         raise ConfigurationError(
             "all units are surveyed, by their stored vectors; give a corpus, a Chroma collection, "
             "or a list of documents"

@@ -15,8 +15,9 @@ from dpicl_rag import (
     PrivateContextLLM,
     ThresholdRetriever,
 )
-from dpicl_rag.accounting import epsilon_to_rho
+from dpicl_rag.accounting import Stability, epsilon_to_rho
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
+from dpicl_rag.retrieval.given import GivenDocuments
 from dpicl_rag.surveys.survey_plan import survey_plan
 from tests.support.scored_units import ScoredUnits
 
@@ -147,6 +148,10 @@ def test_what_cannot_be_surveyed_is_said_before_anything_is_paid(llm, options, m
 def test_a_search_finds_a_part_and_is_refused(llm, tiny_model):
     with pytest.raises(ConfigurationError, match="all units are surveyed"):
         survey(llm, ThresholdRetriever(ScoredUnits({"u": [0.9]}), 0.5))
+    cut = GivenDocuments(pets(), Stability(added=0, changed=3))
+    for ask in (survey, lambda llm, given: llm.tally("", WORDS, given, by="vectors")):
+        with pytest.raises(ConfigurationError, match="all units are surveyed"):
+            ask(llm, cut)
     with pytest.raises(MissingDocumentsError):
         survey(llm, None)
     for settings in ({"accounting": "individual"}, {"groups": 3}):
