@@ -23,11 +23,9 @@ class Theme:
 
     Attributes:
         words: The most frequent first.
-        vector: Mean of their vectors by their counts, of length 1, float32 ``[d]``.
     """
 
     words: tuple[str, ...]
-    vector: npt.NDArray[np.float32]
 
     @property
     def name(self) -> str:
@@ -60,8 +58,5 @@ def themes_of(
     for group in np.unique(groups):
         own = np.flatnonzero(groups == group)
         own = own[np.argsort(-weights[own], kind="stable")]
-        middle = weights[own] @ vectors[own].astype(np.float64)
-        middle /= max(float(np.linalg.norm(middle)), 1e-12)
-        theme = Theme(tuple(words[int(at)] for at in own), middle.astype(np.float32))
-        found.append((-float(weights[own].sum()), theme))
+        found.append((-float(weights[own].sum()), Theme(tuple(words[int(at)] for at in own))))
     return [theme for _, theme in sorted(found, key=lambda one: one[0])]
