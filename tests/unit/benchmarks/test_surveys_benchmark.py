@@ -35,7 +35,9 @@ def test_a_theme_belongs_to_the_class_of_most_of_its_units():
 
 def test_a_survey_and_its_rival_find_classes_that_lie_apart():
     of = records([200, 200, 200])
-    words = Vocabulary(("a", "b", "c", "d"), rounded(np.vstack([np.eye(3), np.ones((1, 3))])))
+    words = Vocabulary(
+        ("a", "b", "c", "d"), rounded(np.vstack([np.eye(3), np.full((1, 3), 0.577)]))
+    )
     for noise in (True, False):
         found = surveys.survey(of, 4.0, words, noise=noise)
         assert (found.named, found.purity) == (3, 1.0)
