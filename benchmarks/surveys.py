@@ -115,7 +115,7 @@ def records(name: str, units: int, embedder: SentenceTransformerEmbedder) -> Rec
 
 
 def outcome(
-    of: Records, epsilon: float, by: str, theme_of: npt.NDArray[np.intp], told: Sequence[float]
+    of: Records, epsilon: float, by: str, middles: Vectors, told: Sequence[float], least: float
 ) -> Outcome:
     """Compare themes with classes.
 
@@ -123,21 +123,25 @@ def outcome(
         of: The records.
         epsilon: Of the survey.
         by: What made it.
-        theme_of: Number of each record's theme ``[n]``; below 0 where it has none.
+        middles: Of the themes ``[themes, d]``.
         told: How many units each theme has, as it was told.
+        least: Cosine from which a unit is of a theme.
     """
     true = np.bincount(of.classes, minlength=of.labels) / len(of.classes)
     shares, right, inside = np.zeros(of.labels), 0, 0
     total = max(1.0, float(len(of.classes)))
     owners = set()
-    for theme, count in enumerate(told):
-        members = np.bincount(of.classes[theme_of == theme], minlength=of.labels)
-        if not members.sum():
-            continue
-        owner = int(members.argmax())
-        owners.add(owner)
-        shares[owner] += max(0.0, count) / total
-        right, inside = right + int(members.max()), inside + int(members.sum())
+    if len(middles):
+        scores = of.vectors @ middles.T
+        nearest = np.where(scores.max(axis=1) >= least, scores.argmax(axis=1), -1)
+        for theme, count in enumerate(told):
+            members = np.bincount(of.classes[nearest == theme], minlength=of.labels)
+            if not members.sum():
+                continue
+            owner = int(members.argmax())
+            owners.add(owner)
+            shares[owner] += max(0.0, count) / total
+            right, inside = right + int(members.max()), inside + int(members.sum())
     none = max(0.0, 1 - float(shares.sum()))
     variation = (float(np.abs(true - shares).sum()) + none) / 2
     return Outcome(
@@ -165,15 +169,10 @@ def survey(of: Records, epsilon: float, vocabulary: Vocabulary, *, noise: bool) 
         plan = replace(plan, words=words, shares=shares)
     with open_account(None, corpus="survey", rho=plan.rho) as account:
         found = surveyed(units.blocks, vocabulary, plan, VOTES, account, Randomness())
+    middles = [theme.vector for theme in found.themes]
+    stacked = rounded(np.stack(middles)) if middles else np.zeros((0, of.vectors.shape[1]))
     by = "survey" if noise else "survey without noise"
-    themes = [(number, word) for number, one in enumerate(found.themes) for word in one.words]
-    places = [vocabulary.words.index(word) for _, word in themes]
-    theme_of = np.full(len(of.vectors), -1)
-    if themes:
-        scores = of.vectors @ vocabulary.vectors[places].T
-        numbers = np.array([number for number, _ in themes])
-        theme_of = np.where(scores.max(axis=1) >= NEAR, numbers[scores.argmax(axis=1)], -1)
-    return outcome(of, epsilon, by, theme_of, found.counts[:-1])
+    return outcome(of, epsilon, by, stacked.astype(np.float32), found.counts[:-1], NEAR)
 
 
 def private_k_means(of: Records, epsilon: float, seed: int) -> Outcome:
@@ -194,11 +193,16 @@ def private_k_means(of: Records, epsilon: float, seed: int) -> Outcome:
         sums = np.stack([points[nearest == cluster].sum(axis=0) for cluster in range(CLUSTERS)])
         sums = sums + secret.normal(0, sigma, sums.shape)
         middles = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12)
+    projected = Records(of.name, points.astype(np.float32), of.classes, of.labels)
     kept = np.flatnonzero(sizes > 2 * sigma)
-    theme_of = np.full(len(points), -1)
-    if len(kept):
-        theme_of = (points @ middles[kept].T).argmax(axis=1)
-    return outcome(of, epsilon, "private k-means", theme_of, sizes[kept].tolist())
+    return outcome(
+        projected,
+        epsilon,
+        "private k-means",
+        middles[kept].astype(np.float32),
+        sizes[kept].tolist(),
+        -np.inf,
+    )
 
 
 def tally(of: Records, names: Vectors, epsilon: float) -> float:

@@ -164,6 +164,7 @@ def survey(
     """
     options.at_most_one({"--ledger": ledger, "--no-ledger": no_ledger or None})
     from dpicl_rag.ledger import open_account
+    from dpicl_rag.surveys.results import LISTED
     from dpicl_rag.surveys.survey_plan import survey_plan
     from dpicl_rag.surveys.surveying import survey_documents
     from dpicl_rag.surveys.vocabulary import packaged_words, words_of_file
@@ -200,7 +201,10 @@ def survey(
     if as_json:
         console.write_json(found.as_dict())
         return
-    _print_bars({**{one.name: one.units for one in found.themes}, "others": found.others})
+    listed = {one.name: one.units for one in found.themes[:LISTED]}
+    _print_bars({**listed, "others": found.others})
+    if (smaller := len(found.themes) - LISTED) > 0:
+        console.stdout().print(f"and {smaller} smaller themes; --json has all", style="dim")
     console.stdout().print(
         f"themes of fewer than about {found.smallest} units are not seen", style="dim"
     )

@@ -10,6 +10,9 @@ from dpicl_rag.answering.notebook_table import privacy_rows
 from dpicl_rag.surveys.bars import notebook_bars
 from dpicl_rag.surveys.estimate import Estimate, Share
 
+LISTED = 24
+"""Themes of a survey that are listed where people read; numbers have all."""
+
 _LEFT_OUT = " Units that have spent their budget are not counted."
 
 
@@ -174,7 +177,11 @@ class PrivateSurvey:
         if not self.themes:
             return f"No theme of {self.smallest} units or more."
         shares = self.shares
-        lines = [f"{one.name}: {one.units}, {shares[one.name].part:.0%}" for one in self.themes]
+        lines = [
+            f"{one.name}: {one.units}, {shares[one.name].part:.0%}" for one in self.themes[:LISTED]
+        ]
+        if (smaller := len(self.themes) - LISTED) > 0:
+            lines.append(f"and {smaller} smaller themes")
         return "\n".join([*lines, f"others: {self.others}"])
 
     def as_dict(self) -> dict[str, Any]:
@@ -191,6 +198,6 @@ class PrivateSurvey:
         }
 
     def _repr_html_(self) -> str:
-        counts = {theme.name: theme.units for theme in self.themes}
+        counts = {theme.name: theme.units for theme in self.themes[:LISTED]}
         rows = privacy_rows(self.epsilon, self.delta, self.rho)
         return notebook_bars(self.question or "", {**counts, "others": self.others}, rows)

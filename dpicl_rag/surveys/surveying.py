@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+import numpy as np
+
 from dpicl_rag import _validate
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
@@ -26,7 +28,7 @@ from dpicl_rag.surveys.vocabulary import Vocabulary, packaged_words
 from dpicl_rag.surveys.word_votes import nearest_words
 
 NEAR = 0.2
-"""Cosine with a word from which a unit is of its theme."""
+"""Cosine with a theme from which a unit is of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +127,10 @@ def surveyed(
     shown = [at for at, count in enumerate(noisy) if count >= plan.least]
     words = {vocabulary.words[at]: noisy[at] for at in shown}
     themes = themes_of(list(words), list(words.values()), vocabulary.vectors[shown])
-    # A unit is of the theme of the released word that it is nearest to, or of none.
-    *nearest, others = nearest_words(blocks, vocabulary.vectors[shown], 1, NEAR)
-    near_to = dict(zip(words, nearest, strict=True))
-    members = [sum(near_to[word] for word in theme.words) for theme in themes]
+    middles = np.stack([theme.vector for theme in themes]) if themes else np.zeros((0, 1))
+    members = nearest_words(blocks, rounded(middles.astype(np.float32)), 1, NEAR)
     account.pay(plan.shares.rho)
-    return Surveyed(themes, words, plan.shares.draw([*members, others], randomness))
+    return Surveyed(themes, words, plan.shares.draw(members, randomness))
 
 
 def survey_result(

@@ -11,9 +11,6 @@ import numpy.typing as npt
 _FAR = 0.55
 """Cosine distance from which words are of two themes, on the average over their pairs."""
 
-MOST = 24
-"""Themes at most: of more the nearest are one."""
-
 _NAMED_BY = 2
 
 
@@ -23,9 +20,11 @@ class Theme:
 
     Attributes:
         words: The most frequent first.
+        vector: Mean of their vectors by their counts, of length 1, float32 ``[d]``.
     """
 
     words: tuple[str, ...]
+    vector: npt.NDArray[np.float32]
 
     @property
     def name(self) -> str:
@@ -52,11 +51,12 @@ def themes_of(
     if len(words) > 1:
         tree = linkage(vectors.astype(np.float64), method="average", metric="cosine")
         groups = fcluster(tree, _FAR, criterion="distance")
-        if groups.max() > MOST:
-            groups = fcluster(tree, MOST, criterion="maxclust")
     found = []
     for group in np.unique(groups):
         own = np.flatnonzero(groups == group)
         own = own[np.argsort(-weights[own], kind="stable")]
-        found.append((-float(weights[own].sum()), Theme(tuple(words[int(at)] for at in own))))
+        middle = weights[own] @ vectors[own].astype(np.float64)
+        middle /= max(float(np.linalg.norm(middle)), 1e-12)
+        theme = Theme(tuple(words[int(at)] for at in own), middle.astype(np.float32))
+        found.append((-float(weights[own].sum()), theme))
     return [theme for _, theme in sorted(found, key=lambda one: one[0])]

@@ -2,6 +2,8 @@
 
 import { byId, element, few, get, post, sentence } from "./shared.js";
 
+const LISTED = 24; // themes that a reader takes in
+
 let spent = () => {};
 let counting = false;
 
@@ -60,7 +62,7 @@ function rowsOf(found) {
     ? Object.entries(found.counts)
     : found.themes.map((theme) => [theme.name, theme.units]);
   rows.sort(([, a], [, b]) => b.units - a.units);
-  return found.kind === "tally" ? rows : [...rows, ["others", found.others]];
+  return found.kind === "tally" ? rows : [...rows.slice(0, LISTED), ["others", found.others]];
 }
 
 function draw(found, title) {
@@ -74,6 +76,9 @@ function draw(found, title) {
   const notes = [`It spent at most ε ${few(found.epsilon)} at δ ${few(found.delta)} of each unit. ` +
     "An interval holds the noise, not what a model misreads."];
   if (found.complete === false) notes.unshift("Units that have spent their budget are not counted.");
+  if (found.kind === "survey" && found.themes.length > LISTED) {
+    notes.unshift(`There are ${found.themes.length - LISTED} smaller themes.`);
+  }
   if (found.kind === "survey" && !found.themes.length) {
     notes.unshift(`No theme of ${found.smallest} units or more.`);
   }

@@ -23,21 +23,18 @@ def records(counts):
 
 def test_a_theme_belongs_to_the_class_of_most_of_its_units():
     of = records([50, 30, 20])
-    some = np.where(of.classes < 2, of.classes, -1)
-    found = surveys.outcome(of, 1.0, "x", some, [50.0, 30.0])
+    found = surveys.outcome(of, 1.0, "x", AXES[:2], [50.0, 30.0], 0.5)
     assert (found.named, found.themes, found.purity) == (2, 2, 1.0)
     # The third class is told as of none.
     assert found.variation == pytest.approx(0.2)
-    nothing = surveys.outcome(of, 1.0, "x", np.full(100, -1), [])
+    nothing = surveys.outcome(of, 1.0, "x", AXES[:0], [], 0.5)
     assert (nothing.named, nothing.variation) == (0, 1.0)
-    assert surveys.outcome(of, 1.0, "x", of.classes, [50.0, 30.0, 20.0]).variation == 0.0
+    assert surveys.outcome(of, 1.0, "x", AXES, [50.0, 30.0, 20.0], 0.5).variation == 0.0
 
 
 def test_a_survey_and_its_rival_find_classes_that_lie_apart():
     of = records([200, 200, 200])
-    words = Vocabulary(
-        ("a", "b", "c", "d"), rounded(np.vstack([np.eye(3), np.full((1, 3), 0.577)]))
-    )
+    words = Vocabulary(("a", "b", "c", "d"), rounded(np.vstack([np.eye(3), np.ones((1, 3))])))
     for noise in (True, False):
         found = surveys.survey(of, 4.0, words, noise=noise)
         assert (found.named, found.purity) == (3, 1.0)

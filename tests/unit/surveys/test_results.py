@@ -1,7 +1,13 @@
 """Results say their numbers in words, and as bars in notebooks."""
 
 from dpicl_rag.surveys.estimate import Estimate
-from dpicl_rag.surveys.results import PrivateCount, PrivateTally
+from dpicl_rag.surveys.results import (
+    LISTED,
+    PrivateCount,
+    PrivateSurvey,
+    PrivateTally,
+    SurveyedTheme,
+)
 
 MANY, FEW = Estimate(120, 110, 130), Estimate(0, 0, 9)
 
@@ -25,6 +31,19 @@ def test_a_tally_is_a_list_with_the_most_frequent_first():
     ]
     html = found._repr_html_()
     assert html.index("refund") < html.index("late")
+
+
+def test_a_survey_lists_as_many_themes_as_a_reader_takes_in():
+    themes = tuple(
+        SurveyedTheme(f"theme {number}", {f"word {number}": MANY}, MANY) for number in range(30)
+    )
+    found = PrivateSurvey(None, themes, FEW, Estimate(900, 800, 1000), 12, 1.0, 1e-5, 0.02)
+    lines = found.text.splitlines()
+    assert len(lines) == LISTED + 2
+    assert lines[-2:] == ["and 6 smaller themes", "others: about 0 (0 to 9)"]
+    assert len(found.as_dict()["themes"]) == 30
+    few = PrivateSurvey(None, themes[:2], FEW, Estimate(900, 800, 1000), 12, 1.0, 1e-5, 0.02)
+    assert len(few.text.splitlines()) == 3
 
 
 def test_what_labels_say_is_escaped():
