@@ -12,7 +12,11 @@ too few agree nothing else is paid for.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 
 from dpicl_rag.accounting.shares import SHARES
@@ -22,6 +26,8 @@ from dpicl_rag.mechanisms.top_count import TopCount
 from dpicl_rag.retrieval.count import NoisyCount
 
 _MOSTLY = 0.9
+
+_REACH = 5  # sigmas of the top count that are looked at; more are of no weight
 
 _FEWER = 1.5  # sigmas of the top count below what is needed: with more it is tried
 
@@ -86,7 +92,19 @@ class Ladder:
     @property
     def units(self) -> int:
         """How many units must say the same, so that it is released 9 times in 10."""
-        return _units_for(self.steps, self.top, self.least)
+        if self.top is None:
+            return _units_for(self.steps)
+        noise, left = self.top.noise, lru_cache(maxsize=None)(self.after)
+        reach = math.ceil(_REACH * noise.sigma)
+        drawn = [(at, noise.tail(at) - noise.tail(at + 1)) for at in range(-reach, reach + 1)]
+
+        def released(units: int) -> float:
+            chances: dict[tuple[Agreement, ...], float] = defaultdict(float)
+            for at, chance in drawn:
+                chances[left(units + at)] += chance
+            return math.fsum(chance * _released(steps, units) for steps, chance in chances.items())
+
+        return _least(released)
 
     def after(self, count: int) -> tuple[Agreement, ...]:
         """The steps that a top count leaves, of the same price at most; none where it is too low.
@@ -118,14 +136,21 @@ def _tail(delta: float) -> float:
     return -NormalDist().inv_cdf(SHARES.early_threshold * delta)
 
 
-def _units_for(steps: tuple[Agreement, ...], top: TopCount | None = None, least: int = 0) -> int:
-    units, released = 0, 0.0
-    while released < _MOSTLY:
-        units += 1
-        missed = math.prod(1 - step.noise.tail(step.threshold - units) for step in steps)
-        tried = 1.0 if top is None else top.noise.tail(least - units)
-        released = tried * (1 - missed)
-    return units
+def _units_for(steps: tuple[Agreement, ...]) -> int:
+    return _least(lambda units: _released(steps, units))
+
+
+def _least(released: Callable[[int], float]) -> int:
+    """The least number of units that is mostly released; more are released more often."""
+    high = 1
+    while released(high) < _MOSTLY:
+        high *= 2
+    return bisect_left(range(high), _MOSTLY, lo=high // 2 + 1, key=released)
+
+
+def _released(steps: tuple[Agreement, ...], units: int) -> float:
+    """Probability that one of some steps releases what so many units say."""
+    return 1 - math.prod(1 - step.noise.tail(step.threshold - units) for step in steps)
 
 
 def _steps(

@@ -1,5 +1,7 @@
 """What a ladder costs, and how many documents must agree."""
 
+import math
+
 import pytest
 
 from dpicl_rag.accounting.shares import SHARES
@@ -71,13 +73,22 @@ def test_where_too_few_agree_nothing_else_is_counted():
     assert reached * last.noise.tail(last.threshold - ladder.units) >= 0.9
 
 
-@pytest.mark.parametrize(("epsilon", "units"), [(8, 7), (4, 12), (2, 23), (1, 40)])
+@pytest.mark.parametrize(("epsilon", "units"), [(8, 8), (4, 14), (2, 23), (1, 41)])
 def test_so_many_are_enough_under_a_ledger(epsilon, units):
     config = PrivacyConfig.create(epsilon=epsilon, agreement="auto")
     search = SHARES.counting(SHARES.search_beside_agreement * config.rho(booked=True))
     plan = answer_plan(config, DIRECT, search, booked=True)
     assert plan.ladder.units <= units
     assert search + plan.ladder_rho + plan.support_rho <= plan.rho
+    # One fewer is not enough: steps that a top count begins too high are counted, too.
+    fewer, top, released = plan.ladder.units - 1, plan.ladder.top.noise, 0.0
+    reach = range(-round(5 * top.sigma), round(5 * top.sigma))
+    tails = {drawn: top.tail(drawn) for drawn in (*reach, reach.stop)}
+    for drawn in reach:
+        steps = plan.ladder.after(fewer + drawn)
+        missed = math.prod(1 - step.noise.tail(step.threshold - fewer) for step in steps)
+        released += (tails[drawn] - tails[drawn + 1]) * (1 - missed)
+    assert released < 0.9
 
 
 def test_where_most_agree_the_first_step_is_cheap():
