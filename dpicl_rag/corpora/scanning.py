@@ -62,9 +62,7 @@ def scan(
 
 
 def unit_vectors(storage: Storage, embedder: Embedder) -> UnitVectors:
-    """Vectors of all passages; see `Corpus.unit_vectors`.
-
-    A unit that is deleted meanwhile may be read as something else. That is its own doing.
+    """Vectors of all passages; see `Corpus.unit_vectors`. A unit that is deleted later is zero.
 
     Args:
         storage: The corpus's files.
@@ -74,11 +72,12 @@ def unit_vectors(storage: Storage, embedder: Embedder) -> UnitVectors:
         CorpusError: The corpus cannot be read.
     """
     for _ in range(_ATTEMPTS):
-        rows = storage.state(embedder).rows
+        state = storage.state(embedder)
         try:
-            return rows.all_sound()
+            return state.rows.unit_vectors()
         except DamagedError:
-            storage.mend(embedder)
+            if storage.read_at(state, lambda c: True):  # else a row was overwritten meanwhile
+                storage.mend(embedder)
     raise _damaged(storage)
 
 

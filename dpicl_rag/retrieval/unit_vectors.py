@@ -28,16 +28,24 @@ _GRID = np.float32(2**11)
 _ROWS = 8192  # of a block, about: the passages of a unit stay together
 
 
+class Rows(Protocol):
+    """Vectors by their rows: an array, or what reads them from a file."""
+
+    def __getitem__(self, rows: npt.NDArray[np.intp], /) -> npt.NDArray[np.float32]:
+        """A copy of some rows, float32 ``[rows, d]``."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class UnitVectors:
     """Passages by their vectors and the numbers of their units. Private.
 
     Attributes:
-        vectors: Of length 1 or zero, float32 ``[n, d]``.
+        vectors: Of length 1 or zero.
         unit: Number of each passage's unit, ``[n]``; below 0 where a passage is nobody's.
     """
 
-    vectors: npt.NDArray[np.float32]
+    vectors: Rows
     unit: npt.NDArray[np.integer]
 
     def blocks(self) -> Iterator[Block]:
@@ -63,6 +71,9 @@ def nearest_passages(
 ) -> Iterator[Block]:
     """Of each unit its passage nearest to a question, if that is near enough.
 
+    Passages that are as near as each other stay together. A choice by their rows would depend on
+    rows that other units have left free.
+
     Args:
         blocks: All passages.
         question: Its embedding, rounded ``[d]``.
@@ -74,9 +85,9 @@ def nearest_passages(
             scores = vectors @ question
         best = np.maximum.reduceat(scores, firsts)
         unit = np.repeat(np.arange(len(firsts)), np.diff(firsts, append=len(vectors)))
-        reach = np.flatnonzero((scores == best[unit]) & (scores >= least))
-        _, first = np.unique(unit[reach], return_index=True)
-        yield vectors[reach[first]], np.arange(len(first))
+        nearest = np.flatnonzero((scores == best[unit]) & (scores >= least))
+        _, first = np.unique(unit[nearest], return_index=True)
+        yield vectors[nearest], first
 
 
 @runtime_checkable

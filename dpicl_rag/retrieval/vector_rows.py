@@ -79,15 +79,15 @@ class VectorRows:
                 raise DamagedError
             self.checked.add((first, end))
 
-    def all_sound(self) -> UnitVectors:
-        """All rows, once each was compared with its checksum.
+    def unit_vectors(self) -> UnitVectors:
+        """All rows, once each was compared with its checksum; see `CheckedRows`.
 
         Raises:
             DamagedError: One differs.
         """
         for first in range(0, len(self.unit), scoring.BLOCK):
             self.require_sound(first, min(first + scoring.BLOCK, len(self.unit)))
-        return UnitVectors(self.vectors[:, : self.dimensions], self.unit)
+        return UnitVectors(CheckedRows(self), self.unit)
 
     def near(
         self, question: npt.ArrayLike, least: float, most: int | None, allowed: Mask | None
@@ -143,6 +143,29 @@ class VectorRows:
 
     def _padded(self, query: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         return np.pad(query, (0, self.vectors.shape[1] - len(query)))
+
+
+class CheckedRows:
+    """Rows of a file as they were numbered; what was overwritten since is zero.
+
+    A row that a deleted unit leaves is given to the next that comes, who must not be read as that
+    unit.
+
+    Args:
+        rows: As they were numbered.
+    """
+
+    def __init__(self, rows: VectorRows) -> None:
+        self._rows = rows
+
+    def __repr__(self) -> str:
+        return "CheckedRows(<private>)"
+
+    def __getitem__(self, rows: scoring.Rows, /) -> npt.NDArray[np.float32]:
+        """See `dpicl_rag.retrieval.unit_vectors.Rows`."""
+        found = self._rows.vectors[rows]
+        found[checksums(found) != self._rows.check[rows]] = 0.0
+        return found[:, : self._rows.dimensions]
 
 
 class FoundInRows:

@@ -251,9 +251,9 @@ class ChromaCollection:
                 return self._snapshot(collection).unit_vectors()
         cached, _ = self._readable(self._files, None)
         try:
-            return cached.rows.all_sound()
+            return cached.rows.unit_vectors()
         except DamagedError:
-            return self._readable(self._files, None, damaged=cached)[0].rows.all_sound()
+            return self._readable(self._files, None, damaged=cached)[0].rows.unit_vectors()
 
     def records(self) -> list[Record]:
         """Every passage as it is now, those of a unit together. For the owner; private.

@@ -1,11 +1,15 @@
 """Vectors of units come rounded, whole units at a time, and products of them are exact."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from dpicl_rag.retrieval import unit_vectors
 from dpicl_rag.retrieval.unit_vectors import UnitVectors, nearest_passages, rounded
+from dpicl_rag.retrieval.vector_rows import VectorRows, checksums
 from dpicl_rag.retrieval.vectors import on_grid
+from dpicl_rag.surveys.word_votes import nearest_words
 
 
 def some(count, dimensions=384, seed=1):
@@ -47,10 +51,33 @@ def test_the_nearest_passage_of_each_unit_is_found():
     vectors = np.array([[0, 1], [1, 0], [1, 0], [0.6, 0.8], [-1, 0]], dtype=np.float32)
     units = UnitVectors(vectors, np.array([0, 0, 0, 1, 2]))
     ((near, firsts),) = nearest_passages(units.blocks, question)
-    assert near.tolist() == rounded(vectors[[1, 3, 4]]).tolist()  # of equals the first
-    assert firsts.tolist() == [0, 1, 2]
+    assert near.tolist() == rounded(vectors[[1, 2, 3, 4]]).tolist()
+    assert firsts.tolist() == [0, 2, 3]
     ((near, _),) = nearest_passages(units.blocks, question, 0.5)
-    assert len(near) == 2
+    assert len(near) == 3
+
+
+def test_equally_near_passages_vote_alike_in_whatever_rows_they_stand():
+    question = np.array([1.0, 0.0, 0.0], dtype=np.float32)
+    vectors = np.array([[0.6, 0.8, 0], [0.6, 0, 0.8]], dtype=np.float32)
+    votes = set()
+    for order in ([0, 1], [1, 0]):
+        units = UnitVectors(vectors[order], np.array([0, 0]))
+        blocks = partial(nearest_passages, units.blocks, question)
+        votes.add(tuple(nearest_words(blocks, rounded(np.eye(3, dtype=np.float32)), 1)))
+    assert len(votes) == 1
+
+
+def test_rows_that_were_overwritten_are_zero():
+    vectors = some(4, 6)
+    rows = VectorRows(5, vectors.copy(), np.array([1, 2, 3, 4], dtype=np.int32), checksums(vectors))
+    units = rows.unit_vectors()
+    ((before, _),) = units.blocks()
+    assert np.array_equal(before, rounded(vectors[:, :5]))
+    rows.vectors[1] = vectors[3]  # a unit that came meanwhile, in the row of one that went
+    ((after, _),) = units.blocks()
+    assert not after[1].any()
+    assert np.array_equal(after[[0, 2, 3]], before[[0, 2, 3]])
 
 
 def test_vectors_of_another_length_are_near_to_nothing():
