@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
+from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.privacy_filters import AnswerFilter, privacy_filter
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import BudgetExceededError, DeltaSpentError
@@ -19,60 +20,6 @@ from dpicl_rag.retrieval.base import Retriever
 from dpicl_rag.retrieval.count import NoisyCount
 
 M = TypeVar("M", bound=Charged)
-M_co = TypeVar("M_co", bound=Charged, covariant=True)
-
-
-class Planned(Protocol[M_co]):
-    """Public numbers of a release, fixed before anything private is looked at; see `Plan`."""
-
-    @property
-    def mechanism(self) -> M_co:
-        """How it is drawn."""
-        ...
-
-    @property
-    def individual(self) -> bool:
-        """Whether each unit pays for what it reveals."""
-        ...
-
-    @property
-    def rho(self) -> float:
-        """Rho of zCDP of all of it."""
-        ...
-
-    @property
-    def least_rho(self) -> float:
-        """What a ledger must hold of it, where each unit pays for itself."""
-        ...
-
-    @property
-    def search_rho(self) -> float:
-        """The part of it for the search."""
-        ...
-
-    @property
-    def support_rho(self) -> float:
-        """The part of it that draws leave for counts."""
-        ...
-
-    @property
-    def groups(self) -> int | None:
-        """Number of random groups; None gives each unit an expert of its own."""
-        ...
-
-    @property
-    def threshold_delta(self) -> float:
-        """What thresholds cost."""
-        ...
-
-    @property
-    def only_agreement(self) -> bool:
-        """Whether nothing is released without thresholds."""
-        ...
-
-    def mechanism_for(self, count: NoisyCount | None) -> M_co:
-        """The mechanism for so many units."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -141,7 +88,7 @@ class OpenAccount(Protocol):
 def gather(
     question: str,
     retriever: Retriever,
-    plan: Planned[M],
+    plan: Plan[M],
     open_account: OpenAccount,
     randomness: Randomness,
     digest: Callable[[Sequence[str]], Input],
@@ -208,9 +155,7 @@ def gather(
     return Gathered(inputs, mechanism, spend, found.count, account.close, passages, thresholds)
 
 
-def _opened(
-    open_account: OpenAccount, plan: Planned[Charged], units: Sequence[str] | None
-) -> Account:
+def _opened(open_account: OpenAccount, plan: Plan[Charged], units: Sequence[str] | None) -> Account:
     """An account for all that an answer may cost, or for what its budget is kept as."""
     opened = partial(open_account, units=units, delta=plan.threshold_delta)
     if units is None:

@@ -12,6 +12,7 @@ import warnings
 
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.retrieval.base import Retriever, WrappedRetriever
 from dpicl_rag.retrieval.exact import TopKRetriever
@@ -38,7 +39,7 @@ def units_needed(mechanism: ExponentialMechanism) -> int:
     return math.ceil(_NEWS / (mechanism.strength * mechanism.utility.range))
 
 
-def units_to_agree(config: PrivacyConfig, plan: Plan) -> int | None:
+def units_to_agree(config: PrivacyConfig, plan: Plan[Mechanism]) -> int | None:
     """About how many units must agree for an answer with these settings. Public.
 
     Returns:
@@ -52,7 +53,7 @@ def units_to_agree(config: PrivacyConfig, plan: Plan) -> int | None:
     return units_needed(plan.mechanism)
 
 
-def warn_of_few_units(config: PrivacyConfig, retriever: Retriever, plan: Plan) -> None:
+def warn_of_few_units(config: PrivacyConfig, retriever: Retriever, plan: Plan[Mechanism]) -> None:
     """Warn where settings leave fewer units than the plan of an answer needs.
 
     A function of public numbers: nothing is searched, and what a threshold or a list finds has no

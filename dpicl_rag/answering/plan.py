@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Generic, TypeVar
 
 from dpicl_rag.accounting import (
     DIRECT,
@@ -22,7 +23,7 @@ from dpicl_rag.answering.privacy_filters import rounded_up
 from dpicl_rag.answering.support import SupportCount
 from dpicl_rag.configuration import PrivacyConfig, UtilityName
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.base import Mechanism
+from dpicl_rag.mechanisms.base import Charged, Mechanism
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.mechanisms.utilities import (
     Likeliest,
@@ -47,12 +48,15 @@ Method = Callable[[Budget], tuple[Mechanism, bool]]
 """Makes a mechanism for a budget, and says whether experts are read without a question too."""
 
 
+M_co = TypeVar("M_co", bound=Charged, covariant=True)
+
+
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """Public numbers of one answer or label. No private text has a part in them.
+class Plan(Generic[M_co]):
+    """Public numbers of one answer, label or tally. No private text has a part in them.
 
     Attributes:
-        mechanism: How a token or label is drawn, and what a draw costs.
+        mechanism: How a token, a label or counts are drawn, and what a draw costs.
         individual: Whether each unit pays for what it reveals, or all pay the same.
         rho: zCDP rho of the whole answer, search included.
         least_rho: What a ledger must hold of it, where each unit pays for itself: a budget of the
@@ -70,7 +74,7 @@ class Plan:
         only_agreement: Whether no token is drawn where experts do not agree.
     """
 
-    mechanism: Mechanism
+    mechanism: M_co
     individual: bool
     rho: float
     least_rho: float
@@ -79,7 +83,7 @@ class Plan:
     support: SupportCount | None = None
     counts: int = 1
     takes_priors: bool = False
-    counted: Callable[[NoisyCount], Mechanism] | None = None
+    counted: Callable[[NoisyCount], M_co] | None = None
     ladder: Ladder | None = None
     threshold_delta: float = 0.0
     only_agreement: bool = False
@@ -94,7 +98,7 @@ class Plan:
         """The part of ``rho`` that support counts cost any unit at most."""
         return 0.0 if self.support is None else self.counts * self.support.rho
 
-    def mechanism_for(self, count: NoisyCount | None) -> Mechanism:
+    def mechanism_for(self, count: NoisyCount | None) -> M_co:
         """The mechanism, no stronger than the units that were found need it.
 
         Sound at no price: a filter charges whatever strength was used, and a strength may follow
@@ -171,7 +175,7 @@ def answer_plan(
     counts: int = 1,
     *,
     booked: bool = False,
-) -> Plan:
+) -> Plan[Mechanism]:
     """The plan of an answer of up to ``max_tokens`` draws.
 
     Args:
@@ -230,7 +234,7 @@ def answer_plan(
 
 def label_plan(
     config: PrivacyConfig, stability: Stability, search_rho: float, method: Method | None = None
-) -> Plan:
+) -> Plan[Mechanism]:
     """The plan of a label, one draw.
 
     Args:

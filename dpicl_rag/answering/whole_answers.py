@@ -32,7 +32,7 @@ _END = "."
 
 
 def whole_answer(
-    question: Question, plan: Plan, gathered: Gathered[Mechanism], randomness: Randomness
+    question: Question, plan: Plan[Mechanism], gathered: Gathered[Mechanism], randomness: Randomness
 ) -> WholeAnswer | None:
     """What asks experts for whole sentences; None where the plan counts none, or no pool pays.
 

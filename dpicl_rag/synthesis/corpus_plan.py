@@ -13,6 +13,7 @@ from dpicl_rag.accounting.shares import SHARES
 from dpicl_rag.answering.plan import Plan, answer_plan
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.synthesis import synthesis_folder
 from dpicl_rag.synthesis.key_words import LEVELS, Trie, WordList, noise_for
 from dpicl_rag.synthesis.template import RecordTemplate
@@ -137,7 +138,7 @@ class CorpusPlan:
         of_list = [] if self.keys == "trie" else [WordList.round]
         return [*of_list, *(trie.rounds if trie is not None else ())]
 
-    def record(self) -> Plan:
+    def record(self) -> Plan[Mechanism]:
         """The plan of one record."""
         return answer_plan(self._config(), DIRECT, 0.0)
 
