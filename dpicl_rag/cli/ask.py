@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dpicl_rag.answering.paid import cost_of
 from dpicl_rag.cli import console, data_folder, options
-from dpicl_rag.cli.asking import asked_model, cost_of, opened_corpus, print_spent, tell_toy
+from dpicl_rag.cli.asking import asked_model, opened_corpus, print_spent, tell_toy
 from dpicl_rag.configuration import MethodName, PrivacyConfig
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError
 from dpicl_rag.surveys.asks_number import asks_number
@@ -140,12 +141,11 @@ def classify(
     """
     if len(label) < 2:
         raise typer.BadParameter("give at least two labels", param_hint="--label")
-    with (
-        opened_corpus(source, quiet) as opened,
-        asked_model(opened, source, settings, answering, quiet) as llm,
-        console.Bar("Reading the documents", quiet=quiet) as bar,
-    ):
+    with ExitStack() as stack:
+        opened = stack.enter_context(opened_corpus(source, quiet))
         retriever = data_folder.retriever_of(opened, source)
+        llm = stack.enter_context(asked_model(opened, source, settings, answering, quiet))
+        bar = stack.enter_context(console.Bar("Reading the documents", quiet=quiet))
         chosen = llm.classify(question, retriever, label, method=method, on_progress=bar.update)
     if as_json:
         console.write_json({"label": chosen.label, **cost_of(chosen)})

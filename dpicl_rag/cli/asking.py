@@ -12,12 +12,12 @@ from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 
 if TYPE_CHECKING:
+    from dpicl_rag.answering.paid import Paid
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.knowledge import AnswerMemory
     from dpicl_rag.language_models.base import LanguageModel
     from dpicl_rag.private_context_llm import PrivateContextLLM
     from dpicl_rag.stores.chroma import ChromaCollection
-    from dpicl_rag.surveys.results import Paid
 
 _TOY = (
     "toy model: the default is for trying the library; for real use give --model small, medium or "
@@ -97,11 +97,6 @@ def _knowledge(
         corpus = data_folder.open_corpus(public, source.path, source.embedder)
         found.append(stack.enter_context(corpus))
     return found
-
-
-def cost_of(answer: Paid) -> dict[str, float]:
-    """What a result cost, for ``--json``."""
-    return {"epsilon": answer.epsilon, "delta": answer.delta, "rho": answer.rho}
 
 
 def print_spent(answer: Paid, end: str = "", *, recorded: bool) -> None:

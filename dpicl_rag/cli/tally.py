@@ -51,12 +51,11 @@ def count(
     if plan:
         _print_plan(settings, labels=1, most=1, sample=units.sample, as_json=as_json)
         return
-    with (
-        opened_corpus(units, quiet) as opened,
-        asked_model(opened, units, settings, answering, quiet) as llm,
-        console.Bar("Reading the documents", quiet=quiet) as bar,
-    ):
+    with ExitStack() as stack:
+        opened = stack.enter_context(opened_corpus(units, quiet))
         documents = _documents(opened, units)
+        llm = stack.enter_context(asked_model(opened, units, settings, answering, quiet))
+        bar = stack.enter_context(console.Bar("Reading the documents", quiet=quiet))
         found = llm.count(question, documents, sample=units.sample, on_progress=bar.update)
     if as_json:
         console.write_json(found.as_dict())
@@ -103,15 +102,15 @@ def tally(
     if plan:
         _print_plan(settings, len(label), most, units.sample, as_json=as_json)
         return
-    with (
-        opened_corpus(units, quiet) as opened,
-        asked_model(opened, units, settings, answering, quiet) as llm,
-        console.Bar("Reading the documents", quiet=quiet) as bar,
-    ):
+    with ExitStack() as stack:
+        opened = stack.enter_context(opened_corpus(units, quiet))
+        documents = _documents(opened, units)
+        llm = stack.enter_context(asked_model(opened, units, settings, answering, quiet))
+        bar = stack.enter_context(console.Bar("Reading the documents", quiet=quiet))
         found = llm.tally(
             question,
             label,
-            _documents(opened, units),
+            documents,
             most=most,
             by=by,
             sample=units.sample,

@@ -21,12 +21,10 @@ class Histogram:
 
     Attributes:
         noise: On every count.
-        most: Labels that one expert says at most.
         rho: zCDP rho for any unit.
     """
 
     noise: DiscreteGaussian
-    most: int
     rho: float
 
     @staticmethod
@@ -51,7 +49,7 @@ class Histogram:
         added, changed = stability.moved(adjacency)
         most = min(most, labels)
         moved = added * math.sqrt(most) + changed * math.sqrt(min(2 * most, labels))
-        return Histogram(DiscreteGaussian.within(rho, moved), most, rho)
+        return Histogram(DiscreteGaussian.within(rho, moved), rho)
 
     def draw(self, counts: Sequence[int], randomness: Randomness) -> list[int]:
         """Noise on every count. It was paid for before.

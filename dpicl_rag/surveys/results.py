@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from dpicl_rag.answering.notebook_table import privacy_rows
+from dpicl_rag.answering.paid import cost_of
 from dpicl_rag.surveys.bars import notebook_bars
 from dpicl_rag.surveys.estimate import Estimate, Share
 
@@ -14,29 +15,6 @@ LISTED = 24
 """Themes of a survey that are listed where people read; numbers have all."""
 
 _LEFT_OUT = " Units that have spent their budget are not counted."
-
-
-class Paid(Protocol):
-    """A result, and what it cost."""
-
-    @property
-    def epsilon(self) -> float:
-        """It is (epsilon, delta)-DP."""
-        ...
-
-    @property
-    def delta(self) -> float:
-        """See ``epsilon``."""
-        ...
-
-    @property
-    def rho(self) -> float:
-        """Rho of zCDP charged for it."""
-        ...
-
-
-def _cost(result: Paid) -> dict[str, float]:
-    return {"epsilon": result.epsilon, "delta": result.delta, "rho": result.rho}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +45,7 @@ class PrivateCount:
 
     def as_dict(self) -> dict[str, Any]:
         """Its numbers, for JSON."""
-        beside = {"complete": self.complete, **_cost(self)}
+        beside = {"complete": self.complete, **cost_of(self)}
         return {"text": self.text, "yes": asdict(self.yes), **beside}
 
     def _repr_html_(self) -> str:
@@ -119,7 +97,7 @@ class PrivateTally:
             "shares": {label: asdict(share) for label, share in self.shares.items()},
             "total": asdict(self.total),
             "complete": self.complete,
-            **_cost(self),
+            **cost_of(self),
         }
 
     def _repr_html_(self) -> str:
@@ -194,7 +172,7 @@ class PrivateSurvey:
             "others": asdict(self.others),
             "total": asdict(self.total),
             "smallest": self.smallest,
-            **_cost(self),
+            **cost_of(self),
         }
 
     def _repr_html_(self) -> str:

@@ -82,12 +82,16 @@ def words_of_file(path: str | Path) -> tuple[str, ...]:
     return tuple(line.strip() for line in lines if line.strip())
 
 
+_MOST_KNOWN = 8  # lists of words or labels whose embeddings a process keeps
 _known: dict[tuple[str, tuple[str, ...]], npt.NDArray[np.float32]] = {}
 
 
 def _vectors(words: tuple[str, ...], embedder: Embedder) -> npt.NDArray[np.float32]:
     key = embedder.fingerprint, words
-    if key not in _known:
-        _known.clear()  # one list of words is used again and again
-        _known[key] = rounded(on_grid(embedder.embed(words)))
-    return _known[key]
+    found = _known.get(key)
+    if found is None:
+        found = rounded(on_grid(embedder.embed(words)))
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        _known[key] = found
+    return found

@@ -182,10 +182,16 @@ def test_votes_that_are_charged_as_one_are_seen(monkeypatch):
     within = Histogram.within
 
     def as_one(rho, labels, most, *reach):
-        return replace(within(rho, labels, 1, *reach), most=most)
+        return within(rho, labels, 1, *reach)
 
     monkeypatch.setattr(Histogram, "within", staticmethod(as_one))
     assert worst("dog cat", vocabulary=WORDS, votes=2) > 0.1
+
+
+def test_a_tally_by_vectors_at_half_its_price_is_seen(monkeypatch):
+    honest = Account.pay
+    monkeypatch.setattr(Account, "pay", lambda self, rho, *given: honest(self, rho / 2, *given))
+    assert deficit(tallies(OTHERS, "dog"), tallies(OTHERS)) > 0.1
 
 
 @pytest.mark.usefixtures("words_alone")

@@ -122,3 +122,14 @@ def test_what_cannot_be_surveyed_is_one_line(cli, mail, options, message):
     assert result.exit_code != 0
     assert message in " ".join(result.stderr.split())
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("count", "a code?"), ("tally", "what?", *LABELS), ("classify", "what?", *LABELS)],
+)
+def test_a_bad_threshold_is_refused_before_a_model_is_loaded(cli, mail, monkeypatch, command):
+    monkeypatch.setattr("dpicl_rag.language_models.defaults.default_model", None)
+    result = cli(*command, "--corpus", mail, "--threshold", "2")
+    assert result.exit_code != 0
+    assert "threshold must lie between -1 and 1" in result.stderr
