@@ -92,19 +92,7 @@ class Ladder:
     @property
     def units(self) -> int:
         """How many units must say the same, so that it is released 9 times in 10."""
-        if self.top is None:
-            return _units_for(self.steps)
-        noise, left = self.top.noise, lru_cache(maxsize=None)(self.after)
-        reach = math.ceil(_REACH * noise.sigma)
-        drawn = [(at, noise.tail(at) - noise.tail(at + 1)) for at in range(-reach, reach + 1)]
-
-        def released(units: int) -> float:
-            chances: dict[tuple[Agreement, ...], float] = defaultdict(float)
-            for at, chance in drawn:
-                chances[left(units + at)] += chance
-            return math.fsum(chance * _released(steps, units) for steps, chance in chances.items())
-
-        return _least(released)
+        return _units_behind(self) if self.top else _units_for(self.steps)
 
     def after(self, count: int) -> tuple[Agreement, ...]:
         """The steps that a top count leaves, of the same price at most; none where it is too low.
@@ -129,6 +117,22 @@ class Ladder:
         # Rounded up, so that the price is not above its share.
         sigma = scale / math.sqrt(2 * SHARES.early_step * last.rho) * (1 + 1e-6)
         return 1 + _tail(last.delta) * sigma / scale
+
+
+@lru_cache(maxsize=64)  # settings are few, and answers many
+def _units_behind(ladder: Ladder) -> int:
+    assert ladder.top is not None
+    noise, left = ladder.top.noise, lru_cache(maxsize=None)(ladder.after)
+    reach = math.ceil(_REACH * noise.sigma)
+    drawn = [(at, noise.tail(at) - noise.tail(at + 1)) for at in range(-reach, reach + 1)]
+
+    def released(units: int) -> float:
+        chances: dict[tuple[Agreement, ...], float] = defaultdict(float)
+        for at, chance in drawn:
+            chances[left(units + at)] += chance
+        return math.fsum(chance * _released(steps, units) for steps, chance in chances.items())
+
+    return _least(released)
 
 
 def _tail(delta: float) -> float:

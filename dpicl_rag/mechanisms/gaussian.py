@@ -53,6 +53,12 @@ class DiscreteGaussian:
         sigma = sensitivity / math.sqrt(2 * _validate.positive("rho", rho)) * (1 + 1e-12)
         return DiscreteGaussian(sigma)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DiscreteGaussian) and other.sigma == self.sigma
+
+    def __hash__(self) -> int:
+        return hash(self.sigma)
+
     def __repr__(self) -> str:
         return f"DiscreteGaussian(sigma={self.sigma:g})"
 

@@ -98,3 +98,9 @@ def test_numbers_come_from_the_operating_system(monkeypatch: pytest.MonkeyPatch)
     drawn = [noise.draw(Randomness()) for _ in range(50)]
     assert drawn == [noise.draw(coins) for _ in range(50)]
     assert repr(noise) == "DiscreteGaussian(sigma=3)"
+
+
+def test_equal_scales_are_equal_noise():
+    assert DiscreteGaussian(2.5) == DiscreteGaussian(2.5) != DiscreteGaussian(2.6)
+    assert len({DiscreteGaussian(2.5), DiscreteGaussian(2.5)}) == 1
+    assert DiscreteGaussian(2.5) != 2.5
