@@ -2,9 +2,9 @@
 
 ``python -m benchmarks.tabular --epsilon 1,10 --runs 10`` needs no language model. Naive Bayes on
 released tables and on local reports stands beside naive Bayes and logistic regression of
-diffprivlib (``pip install diffprivlib``; its lines are left out where it is missing), both with the
-bounds of our public schemas: without bounds it reads them off the private rows and warns. The data
-are found through DPICL_RAG_DATA.
+diffprivlib (``pip install diffprivlib==0.6.6 'scikit-learn<1.6'``; without it their lines are left
+out), both with the bounds of our public schemas: without bounds it reads them off the private rows
+and warns. The data are found through DPICL_RAG_DATA.
 
 ``python -m benchmarks.tabular --published`` reads nothing: it prints what the settings of DP-TabICL
 cost, beside what is said of them.
@@ -15,14 +15,15 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from importlib.util import find_spec
+from contextlib import suppress
 from statistics import fmean, stdev
 
 import numpy as np
 import numpy.typing as npt
 
+from dpicl_rag.errors import MissingDependencyError
 from dpicl_rag.research.logistic_regression import logistic_regression
-from dpicl_rag.research.private_baselines import Predict, peers
+from dpicl_rag.research.private_baselines import Predict, peer_models, peers
 from dpicl_rag.research.published_bits import bits_table
 from dpicl_rag.research.published_sampling import fresh_table, sampling_table, sizes_table
 from dpicl_rag.research.table_tasks import TableTask, load_tables
@@ -58,7 +59,9 @@ def main() -> None:
         for table in (bits_table(), sampling_table(), sizes_table(), fresh_table()):
             print(table.markdown())
         return
-    names = PACKAGED if given.task == "all" else given.task.split(",")
+    names, there = PACKAGED if given.task == "all" else given.task.split(","), False
+    with suppress(MissingDependencyError):
+        there = peer_models() is not None
     for task in load_tables(names):
 
         def show(method: str, epsilon: float | None, found: list[float], name: str) -> None:
@@ -75,7 +78,6 @@ def main() -> None:
         line = logistic_regression(task)
         show("logistic regression", None, [percent(line, task.right)], task.name)
         for epsilon in map(float, given.epsilon.split(",")):
-            there = find_spec("diffprivlib") is not None
             for method, predict in (*ours(task, epsilon), *(peers(task, epsilon) if there else ())):
                 found = [percent(predict(), task.right) for _ in range(given.runs)]
                 show(method, epsilon, found, task.name)

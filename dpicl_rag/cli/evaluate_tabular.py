@@ -79,7 +79,7 @@ def tabular(
     The folder's results.md has all data sets side by side.
     """
     from dpicl_rag.research import table_labels as evaluation
-    from dpicl_rag.research.private_baselines import check_peers
+    from dpicl_rag.research.private_baselines import peer_models
     from dpicl_rag.research.sample_sizes import sizes_by_accuracy
     from dpicl_rag.research.t_tests import t_table
     from dpicl_rag.research.table_arms import More, Settings, arms
@@ -89,7 +89,7 @@ def tabular(
     rates = () if rate is None else tuple(names(rate))
     more = More(groups, rates, fresh, peers)
     if peers:
-        check_peers()
+        peer_models()
     own = (schema, train, test)
     if more.of_the_paper and any(part is not None for part in own):
         raise ConfigurationError("published groups and rates are of the packaged tasks")

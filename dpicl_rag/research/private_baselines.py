@@ -11,7 +11,6 @@ import math
 import warnings
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -28,16 +27,20 @@ PEERS = ("diffprivlib naive Bayes", "diffprivlib logistic regression")
 """Names, in the order of `peers`."""
 
 
-def check_peers() -> None:
-    """See that the peers can be had.
+def peer_models() -> Any:
+    """The module of diffprivlib that has the peers.
 
     Raises:
-        MissingDependencyError: diffprivlib is not installed; names the command.
+        MissingDependencyError: It is not installed, or not with a scikit-learn that it can be
+            imported beside; names the command.
     """
-    if find_spec("diffprivlib") is None:
+    try:
+        return import_module("diffprivlib.models")
+    except ImportError as error:
         raise MissingDependencyError(
-            "diffprivlib is not installed; run `pip install diffprivlib==0.6.6 'scikit-learn<1.6'`"
-        )
+            "diffprivlib cannot be imported; run `pip install diffprivlib==0.6.6 "
+            "'scikit-learn<1.6'`"
+        ) from error
 
 
 def peers(task: TableTask, epsilon: float) -> Iterator[tuple[str, Predict]]:
@@ -48,10 +51,9 @@ def peers(task: TableTask, epsilon: float) -> Iterator[tuple[str, Predict]]:
         epsilon: Each of them is epsilon-DP.
 
     Raises:
-        MissingDependencyError: diffprivlib is not installed.
+        MissingDependencyError: diffprivlib cannot be imported.
     """
-    check_peers()
-    models: Any = import_module("diffprivlib.models")
+    models = peer_models()
     labels = np.array([task.schema.encode(row).label for row in task.train])
     codes, tests = matrices(task, one_hot=False)
     units, unit_tests = matrices(task, one_hot=True)

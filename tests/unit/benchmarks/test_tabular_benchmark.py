@@ -24,7 +24,7 @@ def test_peers_get_numbers_within_public_bounds():
 
 
 def test_it_runs_without_peers(monkeypatch, capsys):
-    monkeypatch.setattr(tabular, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "diffprivlib.models", None)
     monkeypatch.setattr(tabular, "load_tables", lambda names: [TASK])
     monkeypatch.setattr(sys, "argv", ["tabular", "--epsilon", "5", "--runs", "2", "--task", "own"])
     tabular.main()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
@@ -332,7 +333,7 @@ def test_evaluate_tabular_has_the_paper_s_own_where_it_is_asked_for(cli, home, s
     ],
 )
 def test_what_the_paper_has_not_is_refused(cli, home, schema, people, monkeypatch, words, said):
-    monkeypatch.setattr("dpicl_rag.research.private_baselines.find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "diffprivlib.models", None)
     own = ("--schema", schema, "--train", people, "--test", people, "--out", str(home / "run"))
     result = cli("evaluate", "tabular", *own, *words)
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
