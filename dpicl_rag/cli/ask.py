@@ -37,10 +37,7 @@ def ask(
     source: options.Source,
     settings: options.AnswerSettings,
     answering: options.Answering,
-    fresh: Annotated[
-        bool,
-        typer.Option("--fresh", help="Ask the documents again, even what was answered before."),
-    ] = False,
+    fresh: options.Fresh = False,
     plan: Annotated[
         bool,
         typer.Option("--plan", help="Print what the answer may cost, by part, and ask nothing."),

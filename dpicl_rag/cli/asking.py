@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dpicl_rag.cli import console, data_folder, options
 from dpicl_rag.configuration import PrivacyConfig
-from dpicl_rag.mechanisms.randomness import NotPrivateWarning
+from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness
 
 if TYPE_CHECKING:
     from dpicl_rag.answering.paid import Paid
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from dpicl_rag.language_models.base import LanguageModel
     from dpicl_rag.private_context_llm import PrivateContextLLM
     from dpicl_rag.stores.chroma import ChromaCollection
+    from dpicl_rag.surveys.counting import Counting
 
 _TOY = (
     "toy model: the default is for trying the library; for real use give --model small, medium or "
@@ -84,19 +86,46 @@ def _knowledge(
 ) -> list[AnswerMemory | Corpus | ChromaCollection]:
     """The memory of the corpus, and the public corpora that were named."""
     found: list[AnswerMemory | Corpus | ChromaCollection] = []
-    if not (answering.no_memory or answering.no_ledger):
-        memory = data_folder.open_memory(
-            name,
-            answering.caller,
-            answering.ledger,
-            source.embedder,
-            shared=answering.shared,
-        )
-        found.append(stack.enter_context(memory))
+    if answering.remembers:
+        found.append(stack.enter_context(_memory(name, source, answering)))
     for public in answering.public or ():
         corpus = data_folder.open_corpus(public, source.path, source.embedder)
         found.append(stack.enter_context(corpus))
     return found
+
+
+def _memory(
+    name: str, source: options.Place, paying: options.Paying
+) -> AbstractContextManager[AnswerMemory]:
+    return data_folder.open_memory(
+        name, paying.caller, paying.ledger, source.embedder, shared=paying.shared
+    )
+
+
+@contextmanager
+def counting(
+    opened: Corpus | ChromaCollection,
+    source: options.Place,
+    config: PrivacyConfig,
+    paying: options.Paying,
+    *,
+    fresh: bool,
+) -> Iterator[Counting]:
+    """What counts by stored vectors, with its ledger and memory. No language model is loaded."""
+    from dpicl_rag.ledger import open_account
+    from dpicl_rag.surveys.counting import Counting
+    from dpicl_rag.surveys.remembered_counts import Remembered
+
+    name = opened.name
+    with ExitStack() as stack:
+        book = memory = None
+        if not paying.no_ledger:
+            book = stack.enter_context(data_folder.open_ledger(paying.ledger))
+        if paying.remembers:
+            memory = stack.enter_context(_memory(name, source, paying))
+        opening = partial(open_account, book, corpus=name, source=name, caller=paying.caller)
+        coins = Randomness.of(config.seed)
+        yield Counting(config, opening, coins, Remembered(memory, fresh))
 
 
 def print_spent(answer: Paid, end: str = "", *, recorded: bool) -> None:

@@ -98,6 +98,9 @@ Threshold = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Fresh = Annotated[
+    bool, typer.Option("--fresh", help="Ask the documents again, even what was asked before.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 
 
@@ -254,14 +257,9 @@ class AnswerSettings(Settings):
 
 
 @dataclass(frozen=True)
-class Answering:
-    """Who answers, and whose budget pays."""
+class Paying:
+    """Whose budget pays, and what was paid for before."""
 
-    model: Model = None
-    workers: Workers = None
-    prefix: Annotated[
-        str, typer.Option(help="Public words that every answer begins with. They cost nothing.")
-    ] = ""
     caller: Caller = None
     ledger: LedgerPath = None
     no_ledger: Annotated[
@@ -281,14 +279,6 @@ class Answering:
             "answer. By default only those to --caller.",
         ),
     ] = False
-    public: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="A corpus made with `ingest --public`: it informs the answer at no cost. May be "
-            "given more than once.",
-        ),
-    ] = None
 
     def __post_init__(self) -> None:
         at_most_one({"--ledger": self.ledger, "--no-ledger": self.no_ledger})
@@ -297,6 +287,30 @@ class Answering:
             "--no-ledger": self.no_ledger,
         }.items():
             at_most_one({"--shared": self.shared, name: without})
+
+    @property
+    def remembers(self) -> bool:
+        """Whether what was released before is read, and this kept."""
+        return not (self.no_memory or self.no_ledger)
+
+
+@dataclass(frozen=True)
+class Answering(Paying):
+    """Who answers."""
+
+    model: Model = None
+    workers: Workers = None
+    prefix: Annotated[
+        str, typer.Option(help="Public words that every answer begins with. They cost nothing.")
+    ] = ""
+    public: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A corpus made with `ingest --public`: it informs the answer at no cost. May be "
+            "given more than once.",
+        ),
+    ] = None
 
 
 def expanded(command: Callable[..., T]) -> Callable[..., T]:

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from dpicl_rag.cli import console, data_folder, options
-from dpicl_rag.cli.asking import asked_model, opened_corpus, print_spent
+from dpicl_rag import _validate
+from dpicl_rag.cli import console, options
+from dpicl_rag.cli.asking import asked_model, counting, opened_corpus, print_spent
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.randomness import Randomness
 
 if TYPE_CHECKING:
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.retrieval import Retriever
     from dpicl_rag.stores.chroma import ChromaCollection
     from dpicl_rag.surveys.estimate import Estimate
+    from dpicl_rag.surveys.results import PrivateCount, PrivateSurvey, PrivateTally
 
 _RELEASED = "interrupted; a count that was drawn is paid for"
 _BAR = 30  # characters of the longest bar
@@ -39,6 +39,7 @@ def count(
     units: options.Units,
     settings: options.Settings,
     answering: options.Answering,
+    fresh: options.Fresh = False,
     plan: Plan = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -56,12 +57,14 @@ def count(
         documents = _documents(opened, units)
         llm = stack.enter_context(asked_model(opened, units, settings, answering, quiet))
         bar = stack.enter_context(console.Bar("Reading the documents", quiet=quiet))
-        found = llm.count(question, documents, sample=units.sample, on_progress=bar.update)
+        found = llm.count(
+            question, documents, sample=units.sample, fresh=fresh, on_progress=bar.update
+        )
     if as_json:
         console.write_json(found.as_dict())
         return
     console.stdout().print(found.text, soft_wrap=True)
-    print_spent(found, recorded=not answering.no_ledger)
+    _print_cost(found, answering)
 
 
 @console.reported(_RELEASED)
@@ -85,6 +88,7 @@ def tally(
             "which tell subjects apart and take no time."
         ),
     ] = "model",
+    fresh: options.Fresh = False,
     plan: Plan = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -99,36 +103,47 @@ def tally(
         raise typer.BadParameter("more labels a unit than labels", param_hint="--most")
     if len(set(label)) < len(label):
         raise typer.BadParameter("a label stands there twice", param_hint="--label")
+    from dpicl_rag.surveys.vector_tally import tally_by_vectors
+
     if plan:
         _print_plan(settings, len(label), most, units.sample, as_json=as_json)
         return
     with ExitStack() as stack:
         opened = stack.enter_context(opened_corpus(units, quiet))
-        documents = _documents(opened, units)
-        llm = stack.enter_context(asked_model(opened, units, settings, answering, quiet))
-        bar = stack.enter_context(console.Bar("Reading the documents", quiet=quiet))
-        found = llm.tally(
-            question,
-            label,
-            documents,
-            most=most,
-            by=by,
-            sample=units.sample,
-            on_progress=bar.update,
-        )
+        if by == "vectors":
+            if units.threshold is not None:
+                raise ConfigurationError("vectors of all units are read; leave --threshold out")
+            config = PrivacyConfig.create(**asdict(settings))
+            counts = stack.enter_context(counting(opened, units, config, answering, fresh=fresh))
+            found = tally_by_vectors(
+                question, label, opened, counts, most=most, sample=units.sample
+            )
+        else:
+            documents = _documents(opened, units)
+            llm = stack.enter_context(asked_model(opened, units, settings, answering, quiet))
+            bar = stack.enter_context(console.Bar("Reading the documents", quiet=quiet))
+            found = llm.tally(
+                question,
+                label,
+                documents,
+                most=most,
+                sample=units.sample,
+                fresh=fresh,
+                on_progress=bar.update,
+            )
     if as_json:
         console.write_json(found.as_dict())
         return
     _print_bars(found.counts)
     if not found.complete:
         console.stdout().print(found.text.splitlines()[-1], style="yellow", soft_wrap=True)
-    print_spent(found, recorded=not answering.no_ledger)
+    _print_cost(found, answering)
 
 
 @console.reported(_RELEASED)
 @options.expanded
 def survey(
-    place: options.Place,
+    units: options.Units,
     *,
     question: Annotated[
         str | None,
@@ -145,12 +160,10 @@ def survey(
     votes: Annotated[
         int, typer.Option(min=1, metavar="N", help="Words that one unit votes for.")
     ] = 3,
-    threshold: options.Threshold = None,
     epsilon: options.Epsilon = 8.0,
     delta: options.Delta = options.DELTA,
-    caller: options.Caller = None,
-    ledger: options.LedgerPath = None,
-    no_ledger: options.NoLedger = False,
+    paying: options.Paying,
+    fresh: options.Fresh = False,
     plan: Annotated[
         bool, typer.Option("--plan", help="Print how small a theme can be seen, and ask nothing.")
     ] = False,
@@ -161,8 +174,6 @@ def survey(
 
     By the vectors that the corpus stores: no language model reads anything.
     """
-    options.at_most_one({"--ledger": ledger, "--no-ledger": no_ledger or None})
-    from dpicl_rag.ledger import open_account
     from dpicl_rag.surveys.results import LISTED
     from dpicl_rag.surveys.survey_plan import survey_plan
     from dpicl_rag.surveys.surveying import survey_documents
@@ -171,31 +182,29 @@ def survey(
     config = PrivacyConfig.create(epsilon=epsilon, delta=delta)
     words = packaged_words() if vocabulary is None else words_of_file(vocabulary)
     planned = survey_plan(config, len(words), votes)
+    smallest = planned.smallest(_validate.rate("sample", units.sample))
     if plan:
         if as_json:
-            console.write_json({"smallest": planned.least, "rho": planned.rho})
+            console.write_json({"smallest": smallest, "rho": planned.rho})
             return
         console.stdout().print(
-            f"themes of fewer than about {planned.least} units will not be seen; a survey costs "
+            f"themes of fewer than about {smallest} units will not be seen; a survey costs "
             f"epsilon {epsilon:g}, delta {delta:g}, rho {planned.rho:.4g}",
             soft_wrap=True,
         )
         return
     with ExitStack() as stack:
-        opened = stack.enter_context(opened_corpus(place, quiet))
-        book = None if no_ledger else stack.enter_context(data_folder.open_ledger(ledger))
+        opened = stack.enter_context(opened_corpus(units, quiet))
+        counts = stack.enter_context(counting(opened, units, config, paying, fresh=fresh))
         with console.status("Counting words", quiet=quiet):
             found = survey_documents(
                 question,
                 opened,
-                config=config,
+                counts,
                 vocabulary=words,
                 votes=votes,
-                threshold=threshold,
-                open_account=partial(
-                    open_account, book, corpus=opened.name, source=opened.name, caller=caller
-                ),
-                randomness=Randomness(),
+                threshold=units.threshold,
+                sample=units.sample,
             )
     if as_json:
         console.write_json(found.as_dict())
@@ -207,7 +216,7 @@ def survey(
     console.stdout().print(
         f"themes of fewer than about {found.smallest} units are not seen", style="dim"
     )
-    print_spent(found, recorded=not no_ledger)
+    _print_cost(found, paying)
 
 
 def _documents(opened: Corpus | ChromaCollection, units: options.Units) -> Any:
@@ -218,6 +227,15 @@ def _documents(opened: Corpus | ChromaCollection, units: options.Units) -> Any:
 
     near: Retriever = ThresholdRetriever(opened, units.threshold)
     return near
+
+
+def _print_cost(found: PrivateCount | PrivateTally | PrivateSurvey, paying: options.Paying) -> None:
+    """What it spent, or that it was counted before."""
+    if found.from_memory:
+        note = "from memory: counted before, so it costs nothing; --fresh counts again"
+        console.stdout().print(note, style="dim", soft_wrap=True)
+    else:
+        print_spent(found, recorded=not paying.no_ledger)
 
 
 def _print_bars(counts: Mapping[str, Estimate]) -> None:
@@ -240,8 +258,7 @@ def _print_plan(
     from dpicl_rag.surveys.estimate import within
     from dpicl_rag.surveys.tally_plan import tally_plan
 
-    if not 0 < sample <= 1:
-        raise ConfigurationError("sample must be above 0 and at most 1")
+    _validate.rate("sample", sample)
     config = PrivacyConfig.create(**asdict(settings))
     planned = tally_plan(config, DIRECT, 0.0, labels, most)
     near = within(planned.mechanism.noise)

@@ -16,10 +16,12 @@ from dpicl_rag.knowledge.entry import Entry
 from dpicl_rag.knowledge.memory_schema import MEMORY
 from dpicl_rag.knowledge.memory_scope import ALL, Scope
 
-_COLUMNS = "id, corpus, caller, question, answer, epsilon, delta, released, whole, edited, drawn"
+_COLUMNS = (
+    "id, corpus, caller, question, answer, epsilon, delta, released, numbers, whole, edited, drawn"
+)
 _COMPARED = 10_000  # newest entries that a question is compared with
 
-Row = tuple[int, str, str, str, str, float, float, int, int, int, int]
+Row = tuple[int, str, str, str, str, float, float, int, str, int, int, int]
 
 
 class AnswerFile:
@@ -89,7 +91,18 @@ class AnswerFile:
         condition, values = scope.condition()
         query = (
             f"SELECT {_COLUMNS} FROM entry WHERE {condition} AND words = ?"  # noqa: S608
-            " AND whole AND form IN (?, '') ORDER BY edited DESC, released DESC, id DESC LIMIT 1"
+            " AND numbers = '' AND whole AND form IN (?, '')"
+            " ORDER BY edited DESC, released DESC, id DESC LIMIT 1"
+        )
+        row = self._file.now().read(lambda c: c.execute(query, (*values, words, form)).fetchone())
+        return None if row is None else _entry(row)
+
+    def find_count(self, scope: Scope, words: str, form: str) -> Entry | None:
+        """The newest count that the same question released in the same form."""
+        condition, values = scope.condition()
+        query = (
+            f"SELECT {_COLUMNS} FROM entry WHERE {condition} AND words = ?"  # noqa: S608
+            " AND numbers <> '' AND form = ? ORDER BY released DESC, id DESC LIMIT 1"
         )
         row = self._file.now().read(lambda c: c.execute(query, (*values, words, form)).fetchone())
         return None if row is None else _entry(row)
@@ -109,22 +122,23 @@ class AnswerFile:
         delta: float,
         whole: bool,
         drawn: bool,
+        numbers: str = "",
     ) -> None:
         """Keep an answer, in place of an older one to the same question of the same scope.
 
         Of two processes at once the last stays. What the operator edited is not replaced.
         """
         told = (corpus, caller, part, key, form, words, question, answer)
-        kept = (*told, epsilon, delta, whole, drawn)
+        kept = (*told, epsilon, delta, whole, drawn, numbers)
         self._file.now().write(
             lambda c: c.execute(
                 "INSERT INTO entry (corpus, caller, part, key, form, words, question, answer,"
-                " epsilon, delta, whole, drawn, released)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                " epsilon, delta, whole, drawn, numbers, released)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
                 " ON CONFLICT (corpus, caller, part, key, form, words) DO UPDATE SET"
                 " question = excluded.question, answer = excluded.answer,"
                 " epsilon = excluded.epsilon, delta = excluded.delta, whole = excluded.whole,"
-                " drawn = excluded.drawn,"
+                " drawn = excluded.drawn, numbers = excluded.numbers,"
                 " released = excluded.released, embedder = NULL, vector = NULL"
                 " WHERE NOT edited",
                 (*kept, max(0, int(self._clock()))),
@@ -135,8 +149,13 @@ class AnswerFile:
         """Correct the answer of an entry.
 
         Raises:
-            KnowledgeError: There is no such entry, or the file cannot be written.
+            KnowledgeError: There is no such entry, or it is a count, or the file cannot be written.
         """
+        if any(entry.id == number and entry.numbers for entry in self.entries(scope)):
+            raise KnowledgeError(
+                f"entry {number} is a count, whose numbers stay as they were released; "
+                "`dpicl-rag memory forget` forgets it"
+            )
         self._change(
             number, scope, "UPDATE entry SET answer = ?, whole = 1, edited = 1, drawn = 0", answer
         )
@@ -156,7 +175,7 @@ class AnswerFile:
         return self._file.now().write(lambda c: c.execute(statement, values).rowcount)
 
     def vectors(self, scope: Scope, fingerprint: str) -> list[tuple[Entry, bytes | None]]:
-        """The newest entries, the newest first, with the vectors of an embedding model.
+        """The newest answers, the newest first, with the vectors of an embedding model.
 
         Args:
             scope: Whose.
@@ -165,7 +184,8 @@ class AnswerFile:
         condition, values = scope.condition()
         query = (
             f"SELECT CASE WHEN embedder = ? THEN vector END, {_COLUMNS} FROM entry"  # noqa: S608
-            f" WHERE {condition} ORDER BY released DESC, id DESC LIMIT {_COMPARED}"
+            f" WHERE {condition} AND numbers = ''"
+            f" ORDER BY released DESC, id DESC LIMIT {_COMPARED}"
         )
 
         def read(connection: sqlite3.Connection) -> list[tuple[Entry, bytes | None]]:
@@ -218,7 +238,7 @@ def _found(path: Path) -> os.stat_result:
 
 
 def _entry(row: Row) -> Entry:
-    number, corpus, caller, question, answer, epsilon, delta, released, *flags = row
+    number, corpus, caller, question, answer, epsilon, delta, released, numbers, *flags = row
     whole, edited, drawn = map(bool, flags)
     moment = datetime.fromtimestamp(released, UTC)
     return Entry(
@@ -233,4 +253,5 @@ def _entry(row: Row) -> Entry:
         whole=whole,
         edited=edited,
         drawn=drawn,
+        numbers=numbers,
     )

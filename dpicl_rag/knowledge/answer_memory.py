@@ -23,6 +23,7 @@ from dpicl_rag.ledger.scope import require_name
 
 if TYPE_CHECKING:
     from dpicl_rag.answering.answers import PrivateAnswer
+    from dpicl_rag.answering.paid import Paid
     from dpicl_rag.retrieval.embeddings import Embedder
 
 NEIGHBOURS = 4
@@ -144,6 +145,15 @@ class AnswerMemory:
         """
         return self._file.find(self._seen, same_words(_text(question)), form)
 
+    def same_count(self, question: str, form: str) -> Entry | None:
+        """The numbers that the same question released, if it was counted before.
+
+        Args:
+            question: As in `same`.
+            form: All else that shaped the count.
+        """
+        return self._file.find_count(self._seen, same_words(_text(question)), form)
+
     def nearest(self, question: str) -> list[Entry]:
         """Entries whose questions are near to this one, or to what it asks; the nearest first.
 
@@ -172,6 +182,7 @@ class AnswerMemory:
         form: str = "",
         whole: bool = True,
         drawn: bool = False,
+        numbers: str = "",
     ) -> None:
         """Keep an answer, in place of the one to the same question that there was.
 
@@ -186,6 +197,7 @@ class AnswerMemory:
                 form is asked anew; an answer without a form fits every one.
             whole: Whether the answer ended by itself; the same question is asked anew if not.
             drawn: Whether it was drawn token by token, see `Entry`.
+            numbers: Those of a count, see `Entry`.
 
         Raises:
             ConfigurationError: There is no text, or a cost below 0.
@@ -207,20 +219,22 @@ class AnswerMemory:
             delta=_validate.finite("delta", delta),
             whole=whole,
             drawn=drawn,
+            numbers=numbers,
         )
 
     def keep(self, question: str, form: str, answer: PrivateAnswer, drawn: bool) -> None:
         """`remember` what was just released. A failure is a warning, once: the answer is there."""
+        self._keep(
+            question, form, answer, answer.text, whole=answer.stopped_by == "end", drawn=drawn
+        )
+
+    def keep_count(self, question: str, form: str, cost: Paid, text: str, numbers: str) -> None:
+        """As `keep`, of a count: its text for people, and its numbers as JSON."""
+        self._keep(question, form, cost, text, numbers=numbers)
+
+    def _keep(self, question: str, form: str, cost: Paid, text: str, **kind: Any) -> None:
         try:
-            self.remember(
-                question=question,
-                answer=answer.text,
-                epsilon=answer.epsilon,
-                delta=answer.delta,
-                form=form,
-                whole=answer.stopped_by == "end",
-                drawn=drawn,
-            )
+            self.remember(question, text, epsilon=cost.epsilon, delta=cost.delta, form=form, **kind)
         except (KnowledgeError, ConfigurationError) as error:
             if not self._warned:
                 self._warned = True
@@ -229,7 +243,7 @@ class AnswerMemory:
                     warnings.warn(
                         f"the answer was not remembered: {error}",
                         NotRememberedWarning,
-                        stacklevel=2,
+                        stacklevel=3,
                     )
 
     def entries(self) -> list[Entry]:

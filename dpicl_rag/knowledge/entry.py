@@ -24,6 +24,7 @@ class Entry:
         edited: Whether the operator corrected it. No drawn answer takes its place then.
         drawn: Whether it was drawn token by token where experts could have said the same and did
             not. It informs others only where nothing else does.
+        numbers: Those of a count, as JSON; ``""`` of an answer. A count informs no answer.
     """
 
     id: int
@@ -37,6 +38,7 @@ class Entry:
     whole: bool
     edited: bool
     drawn: bool = False
+    numbers: str = ""
 
     @property
     def text(self) -> str:

@@ -69,10 +69,16 @@ _VERSION_3 = (
     "ALTER TABLE entry ADD COLUMN drawn INTEGER NOT NULL DEFAULT 0 CHECK (drawn IN (0, 1))",
 )
 
+# numbers: those of a count, as JSON; '' of an answer.
+_VERSION_4 = (
+    "ALTER TABLE entry ADD COLUMN numbers TEXT NOT NULL DEFAULT ''"
+    " CHECK (typeof(numbers) = 'text')",
+)
+
 MEMORY = FileKind(
     noun="memory",
     holds="the answers in it",
     error=KnowledgeError,
     application_id=0x4450414D,  # "DPAM"
-    migrations=(_VERSION_1, _VERSION_2, _VERSION_3),
+    migrations=(_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4),
 )

@@ -15,6 +15,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from dpicl_rag.mechanisms.randomness import Randomness
+
 Block = tuple[npt.NDArray[np.float32], npt.NDArray[np.intp]]
 """Rounded vectors of some units ``[rows, d]``, those of a unit together, and each unit's first."""
 
@@ -64,6 +66,19 @@ class UnitVectors:
             start, end = int(firsts[begun]), int(ends[last - 1])
             yield rounded(self.vectors[order[start:end]]), firsts[begun:last] - start
             begun = last
+
+    def sampled(self, rate: float, randomness: Randomness) -> UnitVectors:
+        """The units that secret coins keep, one of its own for each; the others are nobody's.
+
+        Args:
+            rate: Public probability with which a unit is kept.
+            randomness: Where the coins come from.
+        """
+        if rate == 1:
+            return self
+        numbers, at = np.unique(self.unit, return_inverse=True)
+        kept = [number >= 0 and randomness.uniform() < rate for number in numbers.tolist()]
+        return UnitVectors(self.vectors, np.where(np.array(kept, dtype=bool)[at], self.unit, -1))
 
 
 def nearest_passages(

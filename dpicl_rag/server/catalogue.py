@@ -79,8 +79,9 @@ class NumbersAsked:
         question: What each unit is asked; None surveys whole units.
         labels: Of a tally.
         most: Labels that one unit says at most.
-        sample: With which probability a unit is asked, of a count or a tally.
+        sample: With which probability a unit is asked.
         by: What reads the units of a tally.
+        fresh: Count again what the memory has.
     """
 
     kind: Literal["count", "tally", "survey"]
@@ -89,18 +90,27 @@ class NumbersAsked:
     most: int = 1
     sample: float = 1.0
     by: Reader = "model"
+    fresh: bool = False
 
     def of(
         self, llm: PrivateContextLLM, documents: Any
     ) -> PrivateCount | PrivateTally | PrivateSurvey:
         """Count them."""
         if self.kind == "survey":
-            return llm.survey(self.question, documents)
+            return llm.survey(self.question, documents, sample=self.sample, fresh=self.fresh)
         if not self.question:
             raise ConfigurationError(f"a {self.kind} needs a question")
         if self.kind == "count":
-            return llm.count(self.question, documents, sample=self.sample)
-        return llm.tally(self.question, self.labels, documents, most=self.most, sample=self.sample)
+            return llm.count(self.question, documents, sample=self.sample, fresh=self.fresh)
+        return llm.tally(
+            self.question,
+            self.labels,
+            documents,
+            most=self.most,
+            by=self.by,
+            sample=self.sample,
+            fresh=self.fresh,
+        )
 
 
 class Catalogue:

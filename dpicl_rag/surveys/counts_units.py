@@ -12,28 +12,33 @@ from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.answering.answers import in_worker
 from dpicl_rag.answering.experts import OpenAccount, gather
 from dpicl_rag.answering.label_draw import label_step
+from dpicl_rag.answering.remembered import form_of
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.ledger.account import open_account
 from dpicl_rag.ledger.status import least_unit_remaining
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.prompts import Prompt, label_tokens
+from dpicl_rag.prompts import Prompt, PromptTemplate, label_tokens
 from dpicl_rag.retrieval.base import Retriever, affordable
-from dpicl_rag.retrieval.given import Documents, all_units
+from dpicl_rag.retrieval.exact import ThresholdRetriever
+from dpicl_rag.retrieval.given import Documents, GivenDocuments, all_units
 from dpicl_rag.retrieval.poisson import PoissonSampledRetriever
+from dpicl_rag.surveys.counted import Counted
+from dpicl_rag.surveys.counting import Counting
 from dpicl_rag.surveys.opinions import YES_OR_NO, opinions
+from dpicl_rag.surveys.remembered_counts import Remembered
 from dpicl_rag.surveys.results import PrivateCount, PrivateSurvey, PrivateTally
 from dpicl_rag.surveys.survey_plan import VOTES
-from dpicl_rag.surveys.surveying import OpenAccount as AccountOfAll
 from dpicl_rag.surveys.surveying import survey_documents
 from dpicl_rag.surveys.tally_plan import tally_plan
-from dpicl_rag.surveys.tallying import Counted, noisy_counts
+from dpicl_rag.surveys.tallying import noisy_counts
 from dpicl_rag.surveys.vector_tally import tally_by_vectors
 
 if TYPE_CHECKING:
     import torch
 
+    from dpicl_rag.knowledge.answer_memory import AnswerMemory
     from dpicl_rag.ledger import Ledger
 
 
@@ -47,10 +52,12 @@ class CountsUnits(ABC):
     Attributes:
         config: Public settings.
         model: Reads the units of counts and tallies.
+        template: How units and questions become prompts.
     """
 
     config: PrivacyConfig
     model: LanguageModel
+    template: PromptTemplate
     _ledger: Ledger | None
     _caller: str | None
     _randomness: Randomness
@@ -64,6 +71,10 @@ class CountsUnits(ABC):
         """Opens the account of a search."""
 
     @abstractmethod
+    def _memory(self, retriever: Retriever) -> AnswerMemory | None:
+        """What was released before from the documents of a search."""
+
+    @abstractmethod
     def _booked_under(self, corpus: str | None) -> str:
         """The name under which a ledger books what a corpus tells."""
 
@@ -73,6 +84,7 @@ class CountsUnits(ABC):
         documents: Documents,
         *,
         sample: float = 1.0,
+        fresh: bool = False,
         on_progress: Progress | None = None,
     ) -> PrivateCount:
         """How many units say yes to a question: a noisy count, with an interval.
@@ -85,6 +97,7 @@ class CountsUnits(ABC):
             documents: As in ``answer``; of a corpus, all units.
             sample: Public probability with which a unit is asked, by a secret coin of its own. Of
                 a large corpus fewer are read, and the interval is wider.
+            fresh: Count again what the memory has with no more noise than this would have.
             on_progress: Called with the part of the documents that is read, 0 to 1.
 
         Raises:
@@ -93,8 +106,14 @@ class CountsUnits(ABC):
             EngineUnavailableError: The engine does not answer. No count is paid for.
             MissingDocumentsError: ``documents`` is None.
         """
-        counted = self._counted(question, YES_OR_NO, documents, 1, sample, on_progress, told=1)
-        return PrivateCount(question, counted.estimates[0], *counted.cost)
+
+        def release() -> PrivateCount:
+            counted = self._counted(question, YES_OR_NO, documents, 1, sample, on_progress, told=1)
+            return PrivateCount(question, counted.estimates[0], *counted.cost)
+
+        shaping = (sample, *self._read_by(documents))
+        remembered = self._remembered(documents, fresh)
+        return remembered.or_release(PrivateCount, question, shaping, self.config, release)
 
     def tally(
         self,
@@ -105,6 +124,7 @@ class CountsUnits(ABC):
         most: int = 1,
         by: Reader = "model",
         sample: float = 1.0,
+        fresh: bool = False,
         on_progress: Progress | None = None,
     ) -> PrivateTally:
         """How many units say each of several labels: noisy counts, with intervals.
@@ -117,7 +137,8 @@ class CountsUnits(ABC):
             by: What reads the units: the language model, or the vectors that a corpus stores, by
                 which a unit says the labels that it is nearest to. Vectors tell subjects apart and
                 take no time, and every unit pays.
-            sample: As in ``count``; by the model alone.
+            sample: As in ``count``.
+            fresh: As in ``count``.
             on_progress: As in ``count``.
 
         Raises:
@@ -127,24 +148,19 @@ class CountsUnits(ABC):
         """
         if isinstance(labels, str):
             raise ConfigurationError("labels must be a list, not one string")
-        if by == "vectors" and sample != 1:
-            raise ConfigurationError("stored vectors of all units are read; leave sample out")
         if by == "vectors":
-            counted = tally_by_vectors(
-                question,
-                labels,
-                documents,
-                config=self.config,
-                most=most,
-                open_account=self._opening_for_all(documents),
-                randomness=self._randomness,
-            )
-        elif by == "model":
-            counted = self._counted(question, labels, documents, most, sample, on_progress)
-        else:
+            counting = self._counting(documents, fresh)
+            return tally_by_vectors(question, labels, documents, counting, most=most, sample=sample)
+        if by != "model":
             raise ConfigurationError("a tally is by 'model' or by 'vectors'")
-        counts = dict(zip(labels, counted.estimates, strict=True))
-        return PrivateTally(question, counts, counted.total, *counted.cost)
+
+        def release() -> PrivateTally:
+            counted = self._counted(question, labels, documents, most, sample, on_progress)
+            return PrivateTally.of(question, labels, counted)
+
+        shaping = (tuple(labels), most, sample, *self._read_by(documents))
+        remembered = self._remembered(documents, fresh)
+        return remembered.or_release(PrivateTally, question, shaping, self.config, release)
 
     def survey(
         self,
@@ -154,6 +170,8 @@ class CountsUnits(ABC):
         vocabulary: Sequence[str] | None = None,
         votes: int = VOTES,
         threshold: float | None = None,
+        sample: float = 1.0,
+        fresh: bool = False,
     ) -> PrivateSurvey:
         """What the units are about: themes of public words, and how many units are of each.
 
@@ -168,6 +186,8 @@ class CountsUnits(ABC):
             vocabulary: Public words or phrases that units vote for; by default 1,000 English ones.
             votes: Words that one unit votes for.
             threshold: Cosine with the question from which a unit is asked at all. Public.
+            sample: As in ``count``.
+            fresh: As in ``count``.
 
         Raises:
             ConfigurationError: A setting is out of range, or ``documents`` is a search.
@@ -177,12 +197,11 @@ class CountsUnits(ABC):
         return survey_documents(
             question,
             documents,
-            config=self.config,
+            self._counting(documents, fresh),
             vocabulary=vocabulary,
             votes=votes,
             threshold=threshold,
-            open_account=self._opening_for_all(documents),
-            randomness=self._randomness,
+            sample=sample,
         )
 
     acount = in_worker(count)
@@ -238,16 +257,33 @@ class CountsUnits(ABC):
             complete=complete,
         )
 
-    def _opening_for_all(self, documents: Documents) -> AccountOfAll:
-        """Opens an account that all units pay alike."""
+    def _counting(self, documents: Documents, fresh: bool) -> Counting:
+        """Settings, an account that all units pay alike, coins and memory."""
         name = getattr(documents, "name", None)
-        return partial(
+        opening = partial(
             open_account,
             self._ledger,
             corpus=self._booked_under(name),
             source=name,
             caller=self._caller,
         )
+        remembered = self._remembered(documents, fresh)
+        return Counting(self.config, opening, self._randomness, remembered)
+
+    def _remembered(self, documents: Documents, fresh: bool) -> Remembered:
+        """What was counted before, of all units or of those above a public threshold."""
+        retriever = all_units(documents, self.config.privacy_unit)
+        if isinstance(retriever, ThresholdRetriever | GivenDocuments):
+            return Remembered(self._memory(retriever), fresh)
+        return Remembered()  # another search says nothing of what shapes it
+
+    def _read_by(self, documents: Documents) -> tuple[object, ...]:
+        """What shapes the opinions of the units that are counted. Public."""
+        form = form_of(self.template, ())
+        shaping = (self.model.fingerprint, self.config.unit_tokens, form)
+        if isinstance(documents, ThresholdRetriever):
+            return (*shaping, documents.threshold, documents.passages_per_unit)
+        return shaping
 
     def _every_unit_has(self, rho: float, retriever: Retriever) -> bool:
         """Whether no unit can have less left, by public numbers."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from dpicl_rag.answering.notebook_table import privacy_rows
 from dpicl_rag.answering.paid import cost_of
 from dpicl_rag.surveys.bars import notebook_bars
+from dpicl_rag.surveys.counted import Counted
 from dpicl_rag.surveys.estimate import Estimate, Share
 
 LISTED = 24
@@ -29,6 +30,7 @@ class PrivateCount:
         rho: zCDP rho that it cost any unit at most, its search included.
         complete: Whether every unit could pay, by public numbers. Under individual accounting one
             that could not was left out, which no interval covers.
+        from_memory: Whether it was released before; its interval is of that time, and it is free.
     """
 
     question: str
@@ -37,6 +39,7 @@ class PrivateCount:
     delta: float
     rho: float
     complete: bool = True
+    from_memory: bool = False
 
     @property
     def text(self) -> str:
@@ -45,7 +48,7 @@ class PrivateCount:
 
     def as_dict(self) -> dict[str, Any]:
         """Its numbers, for JSON."""
-        beside = {"complete": self.complete, **cost_of(self)}
+        beside = {"complete": self.complete, "from_memory": self.from_memory, **cost_of(self)}
         return {"text": self.text, "yes": asdict(self.yes), **beside}
 
     def _repr_html_(self) -> str:
@@ -66,6 +69,7 @@ class PrivateTally:
         rho: zCDP rho that it cost any unit at most, its search included.
         complete: Whether every unit could pay, by public numbers. Under individual accounting one
             that could not was left out, which no interval covers.
+        from_memory: Whether it was released before; it is free then.
     """
 
     question: str
@@ -75,6 +79,13 @@ class PrivateTally:
     delta: float
     rho: float
     complete: bool = True
+    from_memory: bool = False
+
+    @staticmethod
+    def of(question: str, labels: Sequence[str], counted: Counted) -> PrivateTally:
+        """What noisy counts of labels say."""
+        counts = dict(zip(labels, counted.estimates, strict=True))
+        return PrivateTally(question, counts, counted.total, *counted.cost)
 
     @property
     def shares(self) -> dict[str, Share]:
@@ -97,6 +108,7 @@ class PrivateTally:
             "shares": {label: asdict(share) for label, share in self.shares.items()},
             "total": asdict(self.total),
             "complete": self.complete,
+            "from_memory": self.from_memory,
             **cost_of(self),
         }
 
@@ -133,6 +145,7 @@ class PrivateSurvey:
         epsilon: The survey is (epsilon, delta)-DP for every privacy unit.
         delta: See ``epsilon``.
         rho: zCDP rho that it cost every unit.
+        from_memory: Whether it was released before; it is free then.
     """
 
     question: str | None
@@ -143,6 +156,7 @@ class PrivateSurvey:
     epsilon: float
     delta: float
     rho: float
+    from_memory: bool = False
 
     @property
     def shares(self) -> dict[str, Share]:
@@ -172,6 +186,7 @@ class PrivateSurvey:
             "others": asdict(self.others),
             "total": asdict(self.total),
             "smallest": self.smallest,
+            "from_memory": self.from_memory,
             **cost_of(self),
         }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from dpicl_rag import _validate
@@ -38,6 +39,10 @@ class SurveyPlan:
     least: int
     shares: Histogram
     rho: float
+
+    def smallest(self, sample: float = 1.0) -> int:
+        """Units of the smallest theme that is seen, where so large a part of them is asked."""
+        return math.ceil(self.least / sample)
 
 
 def survey_plan(config: PrivacyConfig, words: int, votes: int) -> SurveyPlan:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 
@@ -20,9 +19,10 @@ from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
 from dpicl_rag.retrieval.given import Documents, vectors_of
 from dpicl_rag.retrieval.unit_vectors import LOWEST, Blocks, nearest_passages, rounded
 from dpicl_rag.retrieval.vectors import on_grid
+from dpicl_rag.surveys.counting import Counting
 from dpicl_rag.surveys.estimate import Estimate
 from dpicl_rag.surveys.results import PrivateSurvey, SurveyedTheme
-from dpicl_rag.surveys.survey_plan import SurveyPlan, survey_plan
+from dpicl_rag.surveys.survey_plan import VOTES, SurveyPlan, survey_plan
 from dpicl_rag.surveys.themes import Theme, themes_of
 from dpicl_rag.surveys.vocabulary import Vocabulary, packaged_words
 from dpicl_rag.surveys.word_votes import nearest_words
@@ -46,61 +46,58 @@ class Surveyed:
     counts: Sequence[int]
 
 
-class OpenAccount(Protocol):
-    """Opens the account of a survey, see `dpicl_rag.ledger.open_account`."""
-
-    def __call__(self, *, rho: float) -> Account:
-        """Open it for a price that all units pay."""
-        ...
-
-
 def survey_documents(
     question: str | None,
     documents: Documents,
+    counting: Counting,
     *,
-    config: PrivacyConfig,
-    vocabulary: Sequence[str] | None,
-    votes: int,
-    threshold: float | None,
-    open_account: OpenAccount,
-    randomness: Randomness,
+    vocabulary: Sequence[str] | None = None,
+    votes: int = VOTES,
+    threshold: float | None = None,
+    sample: float = 1.0,
 ) -> PrivateSurvey:
-    """Survey documents; see `PrivateContextLLM.survey` for arguments and errors.
+    """Survey documents; see `PrivateContextLLM.survey` for errors.
 
     Args:
         question: Public text, or None.
         documents: Private.
-        config: Public settings.
+        counting: Settings, budget, coins and memory.
         vocabulary: Public words; None for those of the package.
         votes: Words that one unit votes for.
         threshold: Cosine with the question from which a unit is asked at all.
-        open_account: Holds the budget.
-        randomness: Where the noise comes from.
+        sample: Public probability with which a unit votes, by a secret coin of its own.
     """
+    config = counting.config
     words = packaged_words() if vocabulary is None else tuple(vocabulary)
     plan = survey_plan(config, len(words), votes)
     if threshold is not None:
         _validate.cosine("threshold", threshold)
         if question is None:
             raise ConfigurationError("a threshold is one of cosine with a question; give one")
+    _validate.rate("sample", sample)
     embedder = getattr(documents, "embedder", None) or SentenceTransformerEmbedder()
-    public = Vocabulary.embedded(words, embedder)
-    query = None
-    if question is not None:
-        query = rounded(on_grid(embedder.embed([question], query=True)))[0]
-        public = public.beside(query)
-    if votes >= len(public.words):
-        raise ConfigurationError(
-            "the question is near to nearly all words of the vocabulary; give it more words"
-        )
-    with open_account(rho=plan.rho) as account:
-        blocks: Blocks = vectors_of(documents, embedder, config.privacy_unit).blocks
-        if query is not None:
-            least = LOWEST if threshold is None else threshold
-            blocks = partial(nearest_passages, blocks, query, least)
-        return survey_result(
-            question, surveyed(blocks, public, plan, votes, account, randomness), plan, config
-        )
+
+    def release() -> PrivateSurvey:
+        public = Vocabulary.embedded(words, embedder)
+        query = None
+        if question is not None:
+            query = rounded(on_grid(embedder.embed([question], query=True)))[0]
+            public = public.beside(query)
+        if votes >= len(public.words):
+            raise ConfigurationError(
+                "the question is near to nearly all words of the vocabulary; give it more words"
+            )
+        with counting.open_account(rho=plan.rho) as account:
+            vectors = vectors_of(documents, embedder, config.privacy_unit)
+            blocks: Blocks = vectors.sampled(sample, counting.randomness).blocks
+            if query is not None:
+                least = LOWEST if threshold is None else threshold
+                blocks = partial(nearest_passages, blocks, query, least)
+            found = surveyed(blocks, public, plan, votes, account, counting.randomness)
+            return survey_result(question, found, plan, config, sample)
+
+    shaping = (words, votes, threshold, sample, embedder.fingerprint)
+    return counting.remembered.or_release(PrivateSurvey, question, shaping, config, release)
 
 
 def surveyed(
@@ -134,16 +131,20 @@ def surveyed(
 
 
 def survey_result(
-    question: str | None, found: Surveyed, plan: SurveyPlan, config: PrivacyConfig
+    question: str | None,
+    found: Surveyed,
+    plan: SurveyPlan,
+    config: PrivacyConfig,
+    sample: float = 1.0,
 ) -> PrivateSurvey:
     """What a survey says, in estimates with intervals."""
-    *members, others = (Estimate.of(count, plan.shares.noise) for count in found.counts)
+
+    def near(word: str) -> Estimate:
+        return Estimate.of(found.words[word], plan.words.noise, sample)
+
+    *members, others = (Estimate.of(count, plan.shares.noise, sample) for count in found.counts)
     themes = [
-        SurveyedTheme(
-            theme.name,
-            {word: Estimate.of(found.words[word], plan.words.noise) for word in theme.words},
-            units,
-        )
+        SurveyedTheme(theme.name, {word: near(word) for word in theme.words}, units)
         for theme, units in zip(found.themes, members, strict=True)
     ]
     spread = DiscreteGaussian(math.sqrt(len(found.counts)) * plan.shares.noise.sigma)
@@ -151,8 +152,8 @@ def survey_result(
         question=question,
         themes=tuple(sorted(themes, key=lambda theme: -theme.units.units)),
         others=others,
-        total=Estimate.of(sum(found.counts), spread),
-        smallest=plan.least,
+        total=Estimate.of(sum(found.counts), spread, sample),
+        smallest=plan.smallest(sample),
         epsilon=config.epsilon,
         delta=config.delta,
         rho=plan.rho,

@@ -18,6 +18,7 @@ from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.ledger.account import Account
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.histogram import Histogram
+from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.surveys import surveying, themes, vector_tally
 from dpicl_rag.surveys.estimate import Estimate
 from tests.support.scored_units import distribution, gaussian_pmf
@@ -82,7 +83,9 @@ class _Free:
         return [5] * len(counts)
 
 
-def views(words, unit=None, *, question=None, vocabulary=TWO, votes=1, ask=None, **settings):
+def views(
+    words, unit=None, *, question=None, vocabulary=TWO, votes=1, sample=1.0, ask=None, **settings
+):
     """Distribution of all that is released, and of what ``u`` paid."""
     said = [Document(word, f"other {at}") for at, word in enumerate(words)]
     corpus = said if unit is None else [*said, Document(unit, "u")]
@@ -103,9 +106,11 @@ def views(words, unit=None, *, question=None, vocabulary=TWO, votes=1, ask=None,
         llm._ledger = Books()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(DiscreteGaussian, "draw", noise)
+            # The rate of samples here is a half.
+            patch.setattr(Randomness, "uniform", lambda _: choose([(0.25, 0.5), (0.75, 0.5)]))
             if ask is not None:
                 return ask(llm, corpus), round(spent["u"], 12)
-            found = llm.survey(question, corpus, vocabulary=vocabulary, votes=votes)
+            found = llm.survey(question, corpus, vocabulary=vocabulary, votes=votes, sample=sample)
         shown = tuple(
             (tuple((word, count.units) for word, count in one.words.items()), one.units.units)
             for one in found.themes
@@ -130,6 +135,12 @@ def test_words_and_the_number_of_units_are_paid_for(unit):
 @pytest.mark.parametrize("unit", ["dog cat", "sun"])
 def test_two_votes_are_paid_for(unit):
     assert worst(unit, vocabulary=WORDS, votes=2) <= 1e-9
+
+
+@pytest.mark.usefixtures("words_alone")
+@pytest.mark.parametrize("unit", ["dog", "nothing"])
+def test_a_sample_of_units_is_paid_for(unit):
+    assert worst(unit, sample=0.5) <= 1e-9
 
 
 @pytest.mark.usefixtures("themes_alone")

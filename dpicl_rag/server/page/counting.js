@@ -73,8 +73,10 @@ function draw(found, title) {
     ...rows.map(([label, estimate]) => row(label, estimate, longest)),
   );
   byId("counts").hidden = false;
-  const notes = [`It spent at most ε ${few(found.epsilon)} at δ ${few(found.delta)} of each unit. ` +
-    "An interval holds the noise, not what a model misreads."];
+  const cost = found.from_memory
+    ? "It was counted before, so it costs nothing. "
+    : `It spent at most ε ${few(found.epsilon)} at δ ${few(found.delta)} of each unit. `;
+  const notes = [cost + "An interval holds the noise, not what a model misreads."];
   if (found.complete === false) notes.unshift("Units that have spent their budget are not counted.");
   if (found.kind === "survey" && found.themes.length > LISTED) {
     notes.unshift(`There are ${found.themes.length - LISTED} smaller themes.`);
@@ -85,16 +87,19 @@ function draw(found, title) {
   note(notes.map((text) => ["", text]));
 }
 
+function offerAnew(offered) {
+  byId("count-anew").hidden = byId("count-anew-hint").hidden = !offered;
+}
+
 function note(notes) {
   byId("count-notes").replaceChildren(...notes.map(([kind, text]) => element("li", text, kind)));
 }
 
-async function count(event) {
-  event.preventDefault();
+async function count(fresh) {
   if (counting) return;
   const kind = byId("kind").value;
   const question = byId("count-question").value.trim();
-  const body = { model: byId("model").value, kind };
+  const body = { model: byId("model").value, kind, fresh };
   if (question) body.question = question;
   if (kind === "tally") {
     body.labels = byId("labels").value.split(",").map((label) => label.trim()).filter(Boolean);
@@ -103,8 +108,11 @@ async function count(event) {
   byId("counts").hidden = true;
   byId("counts").setAttribute("aria-busy", "true");
   note([["", "Counting the documents"]]);
+  offerAnew(false);
   try {
-    draw(await post("v1/surveys", body), question || "What the documents are about");
+    const found = await post("v1/surveys", body);
+    draw(found, question || "What the documents are about");
+    offerAnew(found.from_memory);
   } catch (error) {
     note([["bad", sentence(error.message)]]);
   } finally {
@@ -114,5 +122,9 @@ async function count(event) {
   await spent();
 }
 
-byId("count").addEventListener("submit", count);
+byId("count").addEventListener("submit", (event) => {
+  event.preventDefault();
+  count(false);
+});
+byId("count-anew").addEventListener("click", () => count(true));
 byId("kind").addEventListener("change", () => show().catch(() => {}));

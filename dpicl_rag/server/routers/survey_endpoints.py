@@ -34,6 +34,7 @@ class SurveyRequest(BaseModel):
     most: int = Field(1, ge=1)
     sample: float = Field(1.0, gt=0, le=1)
     by: Reader = "model"
+    fresh: bool = False
 
 
 @router.post("/v1/surveys")
@@ -44,8 +45,8 @@ async def surveys(
     exchange = request.state.exchange = Exchange(caller=caller.name)
     services.catalogue.served(body.model, caller)
     exchange.corpus, exchange.question = body.model, body.question or ""
-    labels = tuple(body.labels)
-    asked = NumbersAsked(body.kind, body.question, labels, body.most, body.sample, body.by)
+    given = body.model_dump(exclude={"model", "labels"})
+    asked = NumbersAsked(labels=tuple(body.labels), **given)
     async with services.admission.place(caller):
         counting = partial(services.catalogue.numbers, body.model, caller, asked)
         found = await services.admission.take(counting)

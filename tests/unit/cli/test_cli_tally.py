@@ -24,7 +24,7 @@ def test_json_is_one_object(cli, mail):
     found = json.loads(result.stdout)
     assert set(found.pop("yes")) == {"units", "low", "high"}
     assert found.pop("text").endswith("say yes.")
-    assert found == {"complete": True, **ONE}
+    assert found == {"complete": True, "from_memory": False, **ONE}
     assert result.stderr == ""
 
 
@@ -43,9 +43,47 @@ def test_a_tally_in_json(cli, mail):
     assert {name: found[name] for name in ONE} == ONE
 
 
-def test_a_tally_by_vectors(cli, mail):
-    result = cli("tally", "about", "--corpus", mail, *LABELS, "--by", "vectors", "--json")
-    assert list(json.loads(result.stdout)["counts"]) == ["travel", "work"]
+def test_a_tally_by_vectors_loads_no_language_model(cli, mail, monkeypatch):
+    monkeypatch.setattr("dpicl_rag.language_models.defaults.default_model", None)
+    given = ("tally", "about", "--corpus", mail, *LABELS, "--by", "vectors")
+    assert list(json.loads(cli(*given, "--json").stdout)["counts"]) == ["travel", "work"]
+    assert json.loads(cli(*given, "--sample", "0.5", "--json").stdout)["rho"] > 0
+    assert "leave --threshold out" in cli(*given, "--threshold", "0.5").stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("count", "a code?"),
+        ("tally", "what?", *LABELS),
+        ("tally", "what?", *LABELS, "--by", "vectors"),
+        ("survey",),
+        ("survey", "--question", "a code?"),
+    ],
+)
+def test_the_same_again_costs_nothing(cli, mail, spending, command):
+    first = json.loads(cli(*command, "--corpus", mail, "--json").stdout)
+    spent = spending(mail).spent
+    again = json.loads(cli(*command, "--corpus", mail, "--json").stdout)
+    free = {"from_memory": True, "epsilon": 0.0, "delta": 0.0, "rho": 0.0}
+    assert again == {**first, **free}
+    said = cli(*command, "--corpus", mail).stdout
+    assert said.endswith("from memory: counted before, so it costs nothing; --fresh counts again\n")
+    assert spending(mail).spent == spent > 0
+    for paid in ("--fresh", "--no-memory"):
+        assert not json.loads(cli(*command, "--corpus", mail, "--json", paid).stdout)["from_memory"]
+    assert spending(mail).spent == pytest.approx(3 * spent)
+
+
+def test_what_was_counted_is_shown_and_not_edited(cli, mail):
+    cli("count", "a code?", "--corpus", mail)
+    (entry,) = json.loads(cli("memory", "show", "--json").stdout)["entries"]
+    assert entry["answer"].endswith("say yes.")
+    refused = cli("memory", "edit", str(entry["id"]), "none")
+    assert "is a count, whose numbers stay" in refused.stderr
+    assert cli("memory", "forget", str(entry["id"])).exit_code == 0
+    found = json.loads(cli("count", "a code?", "--corpus", mail, "--json").stdout)
+    assert not found["from_memory"]
 
 
 def test_a_plan_pays_nothing_and_loads_nothing(cli, mail, monkeypatch):
@@ -97,7 +135,8 @@ def test_a_survey_in_json_loads_no_language_model(cli, mail, monkeypatch):
     )
     found = json.loads(result.stdout)
     assert found.pop("themes") == []
-    assert set(found) == {"text", "others", "total", "smallest", "epsilon", "delta", "rho"}
+    told = {"text", "others", "total", "smallest", "from_memory"}
+    assert set(found) == {*told, "epsilon", "delta", "rho"}
 
 
 def test_a_survey_by_ones_own_words(cli, mail, home):
@@ -106,6 +145,8 @@ def test_a_survey_by_ones_own_words(cli, mail, home):
     assert cli("survey", "--corpus", mail, *given).exit_code == 0
     result = cli("survey", "--corpus", mail, *given, "--plan")
     assert result.stdout.startswith("themes of fewer than about 3 units will not be seen; a survey")
+    result = cli("survey", "--corpus", mail, *given, "--sample", "0.1", "--plan")
+    assert result.stdout.startswith("themes of fewer than about 30 units will not be seen")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval import unit_vectors
 from dpicl_rag.retrieval.unit_vectors import UnitVectors, nearest_passages, rounded
 from dpicl_rag.retrieval.vector_rows import VectorRows, checksums
@@ -86,3 +87,20 @@ def test_vectors_of_another_length_are_near_to_nothing():
     assert len(near) == 2
     ((near, _),) = nearest_passages(units.blocks, np.ones(2, dtype=np.float32), 0.1)
     assert len(near) == 0
+
+
+def test_a_coin_keeps_a_whole_unit_or_none_of_it():
+    units = UnitVectors(some(6, 3), np.array([0, 0, -1, 1, 1, 2]))
+    assert units.sampled(1.0, Coins([])) is units
+    kept = units.sampled(0.5, Coins([0.4, 0.6, 0.4]))  # one for each unit, none for nobody's
+    assert kept.unit.tolist() == [0, 0, -1, -1, -1, 2]
+
+
+class Coins(Randomness):
+    """Coins that fell before."""
+
+    def __init__(self, fallen):
+        self.fallen = fallen
+
+    def uniform(self):
+        return self.fallen.pop(0)

@@ -503,7 +503,12 @@ def test_documents_are_counted_as_bars_with_intervals_by_keyboard_too(
     units = [int(words.split()[1]) for words in found.values()]
     assert (widths[0] >= widths[1]) == (units[0] >= units[1])
     folder = Path(os.environ.get("DPICL_RAG_FIGURES", tmp_path))
+    page.click("#count-send")
+    expect(page.locator("#count-notes")).to_contain_text("It was counted before")
     page.screenshot(path=folder / "page-counts.png", full_page=True)
+    page.click("#count-anew")
+    assert set(counted(page)) == {"canteen", "office"}
+    expect(page.locator("#count-anew")).to_be_hidden()
 
 
 @pytest.mark.usefixtures("buckets")

@@ -39,9 +39,17 @@ def test_a_tally_and_a_survey_come_out_of_the_same_budget(server):
     assert survey["smallest"] > 0
     assert survey["total"]["low"] <= 40 <= survey["total"]["high"]
     assert ask(server, kind="survey", question="what of the office?").status_code == 200
-    refused = ask(server, kind="survey")
+    again = ask(server, kind="survey").json()
+    assert (again["from_memory"], again["rho"]) == (True, 0.0)
+    refused = ask(server, kind="survey", fresh=True)
     assert refused.status_code == 429
     assert refused.json()["error"]["code"] == "budget_exceeded"
+
+
+def test_a_tally_by_vectors_reads_nothing(server, monkeypatch):
+    monkeypatch.setattr("dpicl_rag.surveys.counts_units.label_step", None)
+    found = ask(server, kind="tally", question="what?", labels=["office", "food"], by="vectors")
+    assert list(found.json()["counts"]) == ["office", "food"]
 
 
 @pytest.mark.parametrize(

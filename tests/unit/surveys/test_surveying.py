@@ -171,6 +171,20 @@ def test_a_tally_by_vectors_counts_the_nearest_labels(llm):
     assert both.counts["cat"].low <= 30 <= both.counts["cat"].high
 
 
+def test_a_sample_is_scaled_and_its_intervals_are_wider(llm):
+    whole, part = (survey(llm, pets(600, 400), sample=rate) for rate in (1.0, 0.25))
+    assert [theme.name for theme in part.themes] == ["dog", "cat"]
+    for theme, wide, true in zip(whole.themes, part.themes, (600, 400), strict=True):
+        assert wide.units.low <= true <= wide.units.high
+        assert wide.units.high - wide.units.low > 2 * (theme.units.high - theme.units.low)
+    assert part.total.low <= 1000 <= part.total.high
+    assert part.smallest == 4 * whole.smallest
+    tally = llm.tally("", WORDS, pets(600, 400), by="vectors", sample=0.25)
+    assert tally.counts["dog"].low <= 600 <= tally.counts["dog"].high
+    with pytest.raises(ConfigurationError, match="sample must be above 0"):
+        survey(llm, pets(1, 1), sample=0)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -178,7 +192,7 @@ def test_a_tally_by_vectors_counts_the_nearest_labels(llm):
         ({"labels": "dog"}, "not one string"),
         ({"labels": ["dog", "dog"]}, "twice"),
         ({"most": 9}, "9 of 4"),
-        ({"sample": 0.5}, "leave sample out"),
+        ({"sample": 0.0}, "sample must be above 0"),
         ({"by": "hand"}, "'model' or by 'vectors'"),
     ],
 )
