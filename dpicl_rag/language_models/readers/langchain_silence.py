@@ -1,0 +1,69 @@
+"""LangChain without callbacks, tracers and global caches, where a private call asks for it.
+
+Callbacks come from a call, from a model, from the object that holds the model, from hooks
+(``register_configure_hook``), from environment variables, and from the switches for debugging.
+``callbacks=[]`` holds off the first alone. All of them meet in ``CallbackManager.configure``, which
+every model and every chain asks for itself, however deep it lies.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+_installing = threading.Lock()
+_installed = False
+
+
+def install(quiet: Callable[[], bool]) -> None:
+    """Let LangChain look at ``quiet`` before it tells anything. Done once for a process.
+
+    Args:
+        quiet: Whether the running call is private; asked in the call's own context.
+    """
+    global _installed
+    with _installing:
+        if _installed:
+            return
+        from langchain_core.callbacks import manager
+        from langchain_core.language_models import chat_models, llms
+
+        for kind in (manager.CallbackManager, manager.AsyncCallbackManager):
+            _unconfigured(kind, quiet)
+        for module in (chat_models, llms):
+            _uncached(module, quiet)
+        _installed = True
+
+
+class _NoHandlers(list[Any]):
+    """A list that stays empty: instrumentations add a handler to every manager that is made."""
+
+    def append(self, handler: Any) -> None:
+        pass
+
+    def copy(self) -> _NoHandlers:
+        return self
+
+
+def _unconfigured(kind: Any, quiet: Callable[[], bool]) -> None:
+    usual = kind.configure.__func__
+
+    def configure(cls: Any, inheritable_callbacks: Any = None, *given: Any, **options: Any) -> Any:
+        if not quiet():
+            return usual(cls, inheritable_callbacks, *given, **options)
+        above = getattr(inheritable_callbacks, "parent_run_id", None)
+        manager = cls(handlers=[], parent_run_id=above)
+        manager.handlers, manager.inheritable_handlers = _NoHandlers(), _NoHandlers()
+        return manager
+
+    kind.configure = classmethod(configure)
+
+
+def _uncached(module: Any, quiet: Callable[[], bool]) -> None:
+    usual = module.get_llm_cache
+
+    def get_llm_cache() -> Any:
+        return None if quiet() else usual()
+
+    module.get_llm_cache = get_llm_cache
