@@ -242,4 +242,5 @@ def _text(content: object) -> str:
 
 def _close(client: httpx.Client, process: int) -> None:
     if process == os.getpid():  # a forked child leaves its parent's connections alone
-        client.close()
+        with quietly():  # a line for each connection
+            client.close()

@@ -21,7 +21,7 @@ from tenacity import (
 from dpicl_rag import _validate
 from dpicl_rag.errors import EngineUnavailableError, ModelError
 from dpicl_rag.language_models.base import Progress
-from dpicl_rag.language_models.readers.failures import Failure, failure_of, status_of
+from dpicl_rag.language_models.readers.call_failures import Failure, failure_of, status_of
 from dpicl_rag.language_models.readers.quiet_calls import quietly
 
 PUBLIC_PROMPT = "Reply with the word OK."

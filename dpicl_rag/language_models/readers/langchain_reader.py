@@ -53,7 +53,7 @@ def _bare(runnable: Any) -> Any:
     from pydantic import BaseModel
 
     def bare(value: Any) -> Any:
-        kind = type(value)
+        kind: Any = type(value)
         if kind in (list, tuple):
             return kind(bare(one) for one in value)
         if kind is dict:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 _installing = threading.Lock()
-_installed = False
+_quiet: Callable[[], bool] | None = None
 
 
 def install(quiet: Callable[[], bool]) -> None:
@@ -22,18 +22,22 @@ def install(quiet: Callable[[], bool]) -> None:
     Args:
         quiet: Whether the running call is private; asked in the call's own context.
     """
-    global _installed
+    global _quiet
     with _installing:
-        if _installed:
+        if _quiet is not None:
             return
         from langchain_core.callbacks import manager
         from langchain_core.language_models import chat_models, llms
 
         for kind in (manager.CallbackManager, manager.AsyncCallbackManager):
-            _unconfigured(kind, quiet)
+            _unconfigured(kind)
         for module in (chat_models, llms):
-            _uncached(module, quiet)
-        _installed = True
+            _uncached(module)
+        _quiet = quiet
+
+
+def _holds() -> bool:
+    return _quiet is not None and _quiet()
 
 
 class _NoHandlers(list[Any]):
@@ -46,11 +50,11 @@ class _NoHandlers(list[Any]):
         return self
 
 
-def _unconfigured(kind: Any, quiet: Callable[[], bool]) -> None:
+def _unconfigured(kind: Any) -> None:
     usual = kind.configure.__func__
 
     def configure(cls: Any, inheritable_callbacks: Any = None, *given: Any, **options: Any) -> Any:
-        if not quiet():
+        if not _holds():
             return usual(cls, inheritable_callbacks, *given, **options)
         above = getattr(inheritable_callbacks, "parent_run_id", None)
         manager = cls(handlers=[], parent_run_id=above)
@@ -60,10 +64,10 @@ def _unconfigured(kind: Any, quiet: Callable[[], bool]) -> None:
     kind.configure = classmethod(configure)
 
 
-def _uncached(module: Any, quiet: Callable[[], bool]) -> None:
+def _uncached(module: Any) -> None:
     usual = module.get_llm_cache
 
     def get_llm_cache() -> Any:
-        return None if quiet() else usual()
+        return None if _holds() else usual()
 
     module.get_llm_cache = get_llm_cache

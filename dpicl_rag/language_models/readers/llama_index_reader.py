@@ -46,8 +46,7 @@ def _fingerprint(llm: Any) -> str:
     kind = type(llm)
     if not kind.__module__.startswith("llama_index.llms."):
         return f"llama-index {kind.__name__} {secrets.token_hex(8)}"
-    shown = (
-        f"{kind.__module__} {kind.__qualname__} {llm.metadata!r} {sorted(llm.to_payload().items())}"
-    )
+    told = sorted(llm.model_dump(exclude={"api_key", "default_headers"}).items())
+    shown = f"{kind.__module__} {kind.__qualname__} {told!r}"
     digest = hashlib.sha256(shown.encode("utf-8", "replace")).hexdigest()
     return f"llama-index {kind.__name__} {digest[:16]}"

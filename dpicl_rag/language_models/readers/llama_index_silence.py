@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 _installing = threading.Lock()
-_installed = False
+_quiet: Callable[[], bool] | None = None
 
 
 def install(quiet: Callable[[], bool]) -> None:
@@ -21,27 +21,31 @@ def install(quiet: Callable[[], bool]) -> None:
     Args:
         quiet: Whether the running call is private; asked in the call's own context.
     """
-    global _installed
+    global _quiet
     with _installing:
-        if _installed:
+        if _quiet is not None:
             return
         from llama_index.core.callbacks import CallbackManager
         from llama_index_instrumentation.dispatcher import Dispatcher
 
         for name in ("event", "span_enter", "span_drop", "span_exit"):
-            _unless(quiet, Dispatcher, name, _nothing)
-        _unless(quiet, Dispatcher, "aevent", _later_nothing)
-        _unless(quiet, CallbackManager, "on_event_start", _name_of_event)
+            _unless(Dispatcher, name, _nothing)
+        _unless(Dispatcher, "aevent", _later_nothing)
+        _unless(CallbackManager, "on_event_start", _name_of_event)
         for name in ("on_event_end", "start_trace", "end_trace"):
-            _unless(quiet, CallbackManager, name, _nothing)
-        _installed = True
+            _unless(CallbackManager, name, _nothing)
+        _quiet = quiet
 
 
-def _unless(quiet: Callable[[], bool], kind: Any, name: str, silent: Callable[..., Any]) -> None:
+def _holds() -> bool:
+    return _quiet is not None and _quiet()
+
+
+def _unless(kind: Any, name: str, silent: Callable[..., Any]) -> None:
     usual = getattr(kind, name)
 
     def told(self: Any, *given: Any, **options: Any) -> Any:
-        return silent(*given, **options) if quiet() else usual(self, *given, **options)
+        return silent(*given, **options) if _holds() else usual(self, *given, **options)
 
     setattr(kind, name, told)
 
