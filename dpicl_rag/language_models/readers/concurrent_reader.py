@@ -118,13 +118,11 @@ class ConcurrentReader:
             ModelError: The provider refuses whoever asks, or a public prompt gets no reply.
         """
         until = time.monotonic() + self._deadline
-        with quietly():
-            context = copy_context()
-        self._try_once(context, until)
+        self._try_once(until)
         asked = list(prompts) or [PUBLIC_PROMPT]
         found = ["" for _ in asked]
         done = tenths = 0
-        with closing(self._outcomes(asked, context, until)) as outcomes:
+        with closing(self._outcomes(asked, until)) as outcomes:
             for index, outcome in outcomes:
                 found[index] = outcome.text
                 done += 1
@@ -134,14 +132,14 @@ class ConcurrentReader:
                         on_progress(tenths / 10, 1.0)
         return found[: len(prompts)]
 
-    def _try_once(self, context: Context, until: float) -> None:
+    def _try_once(self, until: float) -> None:
         """Ask a public prompt, if no call of this reader has been answered yet."""
         if not self._trying.acquire(timeout=max(0.0, until - time.monotonic())):
             raise EngineUnavailableError
         try:
             if self._tried:
                 return
-            for _, outcome in self._outcomes([PUBLIC_PROMPT], context, until):
+            for _, outcome in self._outcomes([PUBLIC_PROMPT], until):
                 if outcome.failure is not None:
                     raise ModelError(
                         f"the reader gives no text for a public prompt ({outcome.kind}); see that "
@@ -152,7 +150,7 @@ class ConcurrentReader:
             self._trying.release()
 
     def _outcomes(
-        self, prompts: Sequence[str], context: Context, until: float
+        self, prompts: Sequence[str], until: float
     ) -> Generator[tuple[int, _Outcome], None, None]:
         """What every prompt came to, by its place, as they come.
 
@@ -163,6 +161,8 @@ class ConcurrentReader:
         waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
         ended: queue.SimpleQueue[tuple[int, _Outcome]] = queue.SimpleQueue()
         stop = threading.Event()
+        with quietly():  # each time anew: a call may load what is held off
+            context = copy_context()
         for index in range(len(prompts)):
             waiting.put(index)
 

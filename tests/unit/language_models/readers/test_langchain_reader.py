@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -331,6 +333,33 @@ def test_hooks_of_environment_variables_are_held_off(monkeypatch):
     assert probe.places == []
     Chat().invoke(PROMPTS[0])
     assert probe.findings
+
+
+LATE = """
+import sys
+from dpicl_rag.language_models.readers.as_reader import as_reader
+
+def call(prompt):
+    from langchain_core.callbacks import StdOutCallbackHandler
+    from langchain_core.language_models import FakeListChatModel
+    from langchain_core.runnables import RunnableLambda
+    model = FakeListChatModel(responses=[prompt])
+    handlers = [StdOutCallbackHandler()]
+    return RunnableLambda(model.invoke).invoke(prompt, {"callbacks": handlers}).content
+
+assert "langchain_core" not in sys.modules
+assert as_reader(call).replies(["quillon"]) == ["quillon"]
+print("once more")
+call("outside")
+"""
+
+
+def test_what_a_function_loads_by_itself_is_held_off_before_it_reads():
+    done = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, check=True)
+    read, outside = done.stdout.split("once more")
+    assert read.count("chain...") <= 1  # of the public prompt
+    assert "quillon" not in done.stdout
+    assert "chain..." in outside
 
 
 # A model that people have, over HTTP.
