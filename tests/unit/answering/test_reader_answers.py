@@ -1,6 +1,9 @@
 """Answers from a reader's notes: with no language model at all, and with one that writes."""
 
 import asyncio
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -162,3 +165,23 @@ def test_a_document_spells_no_field_of_the_prompt():
     (asked,) = reader.asked
     assert document_of(asked) == "{question} {labels}"
     assert asked.endswith("Question: the {document}?")
+
+
+def test_the_guide_s_lines_answer(monkeypatch, capsys):
+    from langchain_core.language_models.fake_chat_models import FakeListChatModel
+
+    guide = Path(__file__).parents[3] / "docs" / "readers.md"
+    code = guide.read_text("utf-8").split("```python\n")[1].split("```")[0]
+    made = lambda model: FakeListChatModel(responses=["A refund takes 9 days."])  # noqa: E731
+    monkeypatch.setattr("langchain_openai.ChatOpenAI", made)
+    exec(code, {"documents": [Document(f"day {n}", f"u{n}") for n in range(40)]})
+    assert capsys.readouterr().out == "A refund takes 9 days.\n"
+
+
+def test_a_reader_is_made_without_torch():
+    code = (
+        "import sys, dpicl_rag; from dpicl_rag.language_models.readers.as_reader import as_reader; "
+        "as_reader(lambda prompt: ''); "
+        "assert not {'torch', 'langchain_core', 'llama_index'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)  # noqa: S603
