@@ -40,16 +40,6 @@ def _holds() -> bool:
     return _quiet is not None and _quiet()
 
 
-class _NoHandlers(list[Any]):
-    """A list that stays empty: instrumentations add a handler to every manager that is made."""
-
-    def append(self, handler: Any) -> None:
-        pass
-
-    def copy(self) -> _NoHandlers:
-        return self
-
-
 def _unconfigured(kind: Any) -> None:
     usual = kind.configure.__func__
 
@@ -58,7 +48,8 @@ def _unconfigured(kind: Any) -> None:
             return usual(cls, inheritable_callbacks, *given, **options)
         above = getattr(inheritable_callbacks, "parent_run_id", None)
         manager = cls(handlers=[], parent_run_id=above)
-        manager.handlers, manager.inheritable_handlers = _NoHandlers(), _NoHandlers()
+        # Instrumentations add a handler to every manager that is made.
+        manager.handlers, manager.inheritable_handlers = [], []
         return manager
 
     kind.configure = classmethod(configure)
