@@ -26,9 +26,9 @@ from dpicl_rag.retrieval.base import Retriever, affordable
 from dpicl_rag.retrieval.exact import ThresholdRetriever
 from dpicl_rag.retrieval.given import Documents, GivenDocuments, all_units
 from dpicl_rag.retrieval.poisson import PoissonSampledRetriever
-from dpicl_rag.surveys.counted import Counted
 from dpicl_rag.surveys.counting import Counting
 from dpicl_rag.surveys.opinions import YES_OR_NO, opinions, replied
+from dpicl_rag.surveys.released_counts import Counted
 from dpicl_rag.surveys.remembered_counts import Remembered
 from dpicl_rag.surveys.results import PrivateCount, PrivateSurvey, PrivateTally
 from dpicl_rag.surveys.survey_plan import VOTES

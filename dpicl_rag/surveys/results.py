@@ -9,8 +9,8 @@ from typing import Any
 from dpicl_rag.answering.notebook_table import privacy_rows
 from dpicl_rag.answering.paid import cost_of
 from dpicl_rag.surveys.bars import notebook_bars
-from dpicl_rag.surveys.counted import Counted
 from dpicl_rag.surveys.estimate import Estimate, Share
+from dpicl_rag.surveys.released_counts import Counted
 
 LISTED = 24
 """Themes of a survey that are listed where people read; numbers have all."""

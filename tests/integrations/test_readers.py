@@ -19,13 +19,15 @@ ALONE = {"agreement": "only", "epsilon": 8.0}
 SAID = "The shuttle leaves at 6:40."
 
 
+SEEN: list[str] = []
+"""Prompts of the chat model, which is copied."""
+
+
 class Reads(FakeListChatModel):
     """A chat model that says what documents say, and repeats its prompt beside it."""
 
-    seen: list[str]
-
     def _call(self, messages, *args, **kwargs):
-        self.seen.append(messages[-1].content)
+        SEEN.append(messages[-1].content)
         return SAID
 
     def _generate(self, messages, *args, **kwargs):
@@ -35,7 +37,7 @@ class Reads(FakeListChatModel):
 
 
 def test_a_chain_with_a_chat_model_of_langchain_answers_and_tells_nothing(tmp_path):
-    probe, reader = LeakProbe(), Reads(responses=["-"], seen=[])
+    probe, reader = LeakProbe(), Reads(responses=["-"])
     reader.callbacks = [recording_handler(probe)]
     with probe.listening(), observed_by_langchain(probe):
         chain = PrivateRetrievalChain(
@@ -48,7 +50,7 @@ def test_a_chain_with_a_chat_model_of_langchain_answers_and_tells_nothing(tmp_pa
         answer = chain.invoke(QUESTION, config={"callbacks": [recording_handler(probe)]})
         probe.see("output", answer)
     assert "6:40" in str(answer)
-    assert sum(SECRET in prompt for prompt in reader.seen) == len(TEXTS)
+    assert sum(SECRET in prompt for prompt in SEEN) == len(TEXTS)
     assert not probe.findings
     assert "output" in probe.places
 

@@ -65,7 +65,8 @@ def _read(
     on_progress: Progress | None = None,
 ) -> list[Passages]:
     prompts = [prompt(document="\n\n".join(own)[:_CHARACTERS]) for own in units]
-    return [taken(reply) for reply in reader.replies(prompts, on_progress)] if prompts else []
+    # Also of no units: a provider that is down is told in any case.
+    return [taken(reply) for reply in reader.replies(prompts, on_progress)]
 
 
 def _filled(template: str, *, document: str, **public: str) -> str:
