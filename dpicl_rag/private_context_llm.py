@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -13,12 +13,12 @@ from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.answering.answer_cost import AnswerCost
 from dpicl_rag.answering.answers import PrivateAnswer, PrivateLabel, PrivateStream, in_worker
 from dpicl_rag.answering.async_stream import AsyncPrivateStream
-from dpicl_rag.answering.ballots import ballots_of, naming_of
+from dpicl_rag.answering.ballots import ballots_of, hear_notes, hear_rows, naming_of
 from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form
 from dpicl_rag.answering.decoding import generate
 from dpicl_rag.answering.experts import OpenAccount, gather, one_each
 from dpicl_rag.answering.few_units import warn_of_few_units
-from dpicl_rag.answering.label_draw import draw_label
+from dpicl_rag.answering.label_draw import chosen_step, draw_label, label_step
 from dpicl_rag.answering.plan import answer_plan, label_plan, priced_search, with_agreement
 from dpicl_rag.answering.prompt_rows import bare_log_probs
 from dpicl_rag.answering.proposals import proposal_for
@@ -27,15 +27,17 @@ from dpicl_rag.answering.reading_ahead import read_ahead
 from dpicl_rag.answering.remembered import form_of, released_before
 from dpicl_rag.answering.settlement import Settlement
 from dpicl_rag.answering.support import Support
-from dpicl_rag.answering.whole_answers import whole_answer
+from dpicl_rag.answering.whole_answers import Hear, whole_answer
 from dpicl_rag.configuration import PrivacyConfig, Settings
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.knowledge.answer_memory import AnswerMemory
 from dpicl_rag.knowledge.joined import as_knowledge
-from dpicl_rag.language_models.base import LanguageModel, Progress, speaks
+from dpicl_rag.language_models.base import LanguageModel, Progress, Rows, SpeakingRows, speaks
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.load_language_model import load_language_model
+from dpicl_rag.language_models.readers.no_writer import NoWriter
+from dpicl_rag.language_models.readers.notes import choices, notes
 from dpicl_rag.ledger.account import open_account
 from dpicl_rag.ledger.status import least_remaining
 from dpicl_rag.loaders.framework_documents import FrameworkDocument
@@ -48,6 +50,7 @@ from dpicl_rag.surveys.counts_units import CountsUnits
 
 if TYPE_CHECKING:
     from dpicl_rag.language_models.prefix_cache import PrefixCache
+    from dpicl_rag.language_models.readers.base import Reader
     from dpicl_rag.ledger import Ledger
 
 _NO_CORPUS = "default"  # where a ledger books lists
@@ -73,6 +76,10 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
             list of these. The public row reads it, so that documents pay for what is news only.
         prefix_cache: Where documents that were read are kept for later questions, for models of
             transformers; by default up to 1 GiB of memory, and nothing on disk.
+        reader: A chat model that reads: each call sees one unit, and its reply stands in the unit's
+            place. A chat model of LangChain or LlamaIndex, an address such as
+            ``chat+http://127.0.0.1:11434/v1#llama3.2``, or a function from prompt to reply
+            (docs/readers.md). With ``agreement="only"`` and no ``model`` nothing else is needed.
         form: Canonical form of sentences by agreement, see ``CanonicalForm``. Public.
         randomness: Where the coins come from; by default the operating system's generator, or the
             setting ``seed``.
@@ -94,6 +101,7 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
         caller: str | None = None,
         knowledge: Any = None,
         prefix_cache: PrefixCache | None = None,
+        reader: Any = None,
         form: CanonicalForm = canonical_form,
         randomness: Randomness | None = None,
         **settings: Unpack[Settings],
@@ -110,6 +118,13 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
         if randomness is not None and self.config.seed is not None:
             raise ConfigurationError("give a seed or randomness, not both")
         self._randomness = randomness or Randomness.of(self.config.seed)
+        self.reader: Reader | None = None
+        if reader is not None:
+            from dpicl_rag.language_models.readers.as_reader import as_reader
+
+            self.reader = as_reader(reader)
+        if model is None and self.reader is not None and self.config.agreement == "only":
+            model = NoWriter()
         self.model = load_language_model(model, prefix_cache)
 
     def __repr__(self) -> str:
@@ -205,7 +220,7 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
         form = form_of(self.template, config.stop)
         if memory is not None and not fresh and (entry := memory.same(question, form)):
             return released_before(entry.answer, corpus, model.tokenizer, config.max_tokens)
-        known = self._knowledge.recall(question)
+        known = [] if isinstance(model, NoWriter) else self._knowledge.recall(question)
         informed = model.digest(known, allowance)
         reader = copying(self.model, config.copy_bias, public=bool(informed))
         proposal, sought = None, question
@@ -224,6 +239,8 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
             open_account=opening,
             randomness=self._randomness,
             digest=lambda passages: model.digest(passages, allowance),
+            reading=None if self.reader is None else notes(self.reader, question),
+            on_progress=on_progress,
         )
         spend = gathered.spend  # an ended stream keeps no documents
         support = None
@@ -247,10 +264,10 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
             block_tokens=config.block_tokens,
             support=support,
             whole=whole,
-            ballots=partial(ballots_of, asked, gathered.passages),
+            hear=self._hears(asked, gathered.passages),
             naming=naming_of(asked, proposal, gathered.passages),
             informed=informed,
-            on_progress=on_progress,
+            on_progress=on_progress if self.reader is None else None,
         )
         settlement = Settlement(
             config=config,
@@ -319,25 +336,37 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
         # Both questions find the same tokens of a document.
         allowance = min(one.allowance(model, config.unit_tokens, room) for one in (prompt, blank))
         self._memory(retriever)
-        informed = model.digest(self._knowledge.recall(question), allowance)
-        gathered = gather(
+        gathering = partial(
+            gather,
             question=question,
             retriever=retriever,
             plan=plan,
             open_account=opening,
             randomness=self._randomness,
-            digest=lambda passages: model.digest(passages, allowance),
         )
-        chosen = draw_label(
-            model=model,
-            prompt=prompt,
-            blank=blank if plan.takes_priors else None,
-            labels=tokens,
-            gathered=gathered,
-            informed=informed,
-            randomness=self._randomness,
-            on_progress=on_progress,
-        )
+        if self.reader is not None:
+            if plan.takes_priors:
+                raise ConfigurationError(
+                    f"a reader says a label and no prior of it; method {method!r} needs one, "
+                    "votes does not"
+                )
+            reading = choices(self.reader, question, labels)
+            gathered = gathering(digest=tuple, reading=reading, on_progress=on_progress)
+            step = partial(chosen_step, gathered.passages, labels)
+        else:
+            informed = model.digest(self._knowledge.recall(question), allowance)
+            gathered = gathering(digest=lambda passages: model.digest(passages, allowance))
+            step = partial(
+                label_step,
+                model,
+                prompt,
+                blank if plan.takes_priors else None,
+                tokens,
+                gathered.inputs,
+                informed,
+                on_progress,
+            )
+        chosen = draw_label(gathered, step, self._randomness)
         return PrivateLabel(
             labels[chosen], config.epsilon, plan.mechanism.delta, gathered.spend.rho
         )
@@ -425,7 +454,19 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
 
     def _decided(self, retriever: Retriever) -> PrivacyConfig:
         """The settings of an answer from such a search."""
-        return with_agreement(self.config, retriever.stability, speaks=speaks(self.model))
+        able = self.reader is not None or speaks(self.model)
+        return with_agreement(self.config, retriever.stability, speaks=able)
+
+    def _hears(self, asked: Question, passages: Sequence[Sequence[str]]) -> Callable[[Rows], Hear]:
+        """What hears whole sentences: of rows that go on, or of a reader's notes as they stand."""
+        if self.reader is not None:
+            return lambda _: hear_notes(asked, passages)
+
+        def of_rows(rows: Rows) -> Hear:
+            assert isinstance(rows, SpeakingRows)
+            return hear_rows(rows, ballots_of(asked, passages), asked.hearings)
+
+        return of_rows
 
     def _memory(self, retriever: Retriever) -> AnswerMemory | None:
         """The memory of released answers, if it is that of the documents that are asked."""

@@ -20,11 +20,13 @@ from dpicl_rag.answering.prompt_rows import BareModel
 from dpicl_rag.answering.proposals import Proposal
 from dpicl_rag.answering.question import Question
 from dpicl_rag.answering.support import Naming, supports
+from dpicl_rag.answering.whole_answers import Hear
 from dpicl_rag.knowledge.asking_part import asking_part
 from dpicl_rag.language_models.base import SpeakingRows
 from dpicl_rag.language_models.content_words import content_words
 from dpicl_rag.language_models.sentence_end import Continuation
 from dpicl_rag.language_models.tokenizer import Tokenizer, sentence_end_of
+from dpicl_rag.prompts import Prompt
 
 _ABOUT = 0.25
 """Of the question's words, the least part that a document must have (benchmarks/README.md)."""
@@ -142,6 +144,44 @@ def heard(
         others = ballots.votes(before, rows.continue_each(before, most, silent))
         votes = [vote or other for vote, other in zip(votes, others, strict=True)]
     return votes
+
+
+def hear_rows(rows: SpeakingRows, ballots: Ballots, hearings: Sequence[Prompt]) -> Hear:
+    """What experts say by themselves behind what was released; the rows stand where they stood.
+
+    Args:
+        rows: The public row and the experts, nothing appended yet.
+        ballots: Reads what they say.
+        hearings: How experts hear the question, see `Question.hearings`.
+    """
+
+    def hear(at: int, released: Sequence[int], most: int) -> list[Ballot | None]:
+        return heard(rows, ballots, [(*one.suffix, *released) for one in hearings], most)
+
+    return hear
+
+
+def hear_notes(question: Question, notes: Sequence[Sequence[str]]) -> Hear:
+    """What a reader's notes say: a sentence of each, as it stands.
+
+    Args:
+        question: What is asked.
+        notes: Of each expert, one for each of its units. Private.
+    """
+
+    def hear(at: int, released: Sequence[int], most: int) -> list[Ballot | None]:
+        return [_noted(own, at, question) for own in notes]
+
+    return hear
+
+
+def _noted(notes: Sequence[str], at: int, question: Question) -> Ballot | None:
+    """The vote of one note's sentence. A group of several units has none."""
+    text = notes[0] if len(notes) == 1 else ""
+    for _ in range(at):
+        text = text.lstrip()[len(first_sentence(text)) + 1 :]
+    sentence = first_sentence(text)
+    return ballot_for(sentence, question.text, question.form) if sentence.strip() else None
 
 
 def naming(

@@ -8,12 +8,11 @@ from functools import partial
 from itertools import takewhile
 from typing import Protocol
 
-from dpicl_rag.answering.ballots import Ballots
 from dpicl_rag.answering.experts import Gathered
 from dpicl_rag.answering.privacy_filters import Filter
 from dpicl_rag.answering.prompt_rows import read, read_alone
 from dpicl_rag.answering.support import Naming, Support
-from dpicl_rag.answering.whole_answers import WholeAnswer
+from dpicl_rag.answering.whole_answers import Hear, WholeAnswer
 from dpicl_rag.errors import EngineUnavailableError
 from dpicl_rag.language_models.base import (
     BlockRows,
@@ -21,7 +20,7 @@ from dpicl_rag.language_models.base import (
     Input,
     LanguageModel,
     Progress,
-    SpeakingRows,
+    Rows,
 )
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.mechanisms.base import Mechanism
@@ -40,7 +39,7 @@ def generate(
     block_tokens: int = 0,
     support: Support | None = None,
     whole: WholeAnswer | None = None,
-    ballots: Callable[[], Ballots] | None = None,
+    hear: Callable[[Rows], Hear] | None = None,
     naming: Naming | None = None,
     informed: Input | None = None,
     on_progress: Progress | None = None,
@@ -56,7 +55,7 @@ def generate(
         block_tokens: Most tokens proposed to the experts at once; 0 proposes none.
         support: Hears every token that is drawn; its proposal is put to the documents first.
         whole: Asks experts for whole sentences before a token is drawn.
-        ballots: Makes what reads their sentences; needed for them.
+        hear: What hears them, of the rows; needed for them.
         naming: Which experts name what is proposed, see `Support.confirms`.
         informed: What the public row reads, see `read`.
         on_progress: Called with the part of the documents that is read, 0 to 1.
@@ -74,9 +73,8 @@ def generate(
         if support is not None and proposal is not None and support.confirms(rows, naming):
             yield from proposal.tokens
             return
-        if whole is not None and ballots is not None:
-            assert isinstance(rows, SpeakingRows)
-            yield from whole.speak(rows, ballots(), model.tokenizer)
+        if whole is not None and hear is not None:
+            yield from whole.speak(hear(rows), model.tokenizer)
             if whole.agreed or whole.alone:
                 yield from sorted(model.tokenizer.stop_tokens)[:1]
                 return

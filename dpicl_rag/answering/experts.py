@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
@@ -11,8 +11,9 @@ from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.privacy_filters import AnswerFilter, privacy_filter
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import BudgetExceededError, DeltaSpentError
-from dpicl_rag.language_models.base import Input
+from dpicl_rag.language_models.base import Input, Progress
 from dpicl_rag.language_models.out_of_memory import enough_memory
+from dpicl_rag.language_models.readers.notes import Reading
 from dpicl_rag.ledger import Account
 from dpicl_rag.mechanisms.base import Charged
 from dpicl_rag.mechanisms.randomness import Randomness
@@ -54,16 +55,14 @@ def one_each(units: Mapping[str, Sequence[Document]]) -> list[Expert]:
     ]
 
 
-def random_groups(
-    units: Mapping[str, Sequence[Document]], groups: int, randomness: Randomness
-) -> list[Expert]:
+def random_groups(units: Sequence[Expert], groups: int, randomness: Randomness) -> list[Expert]:
     """``groups`` experts; each unit joins one by its own secret coin. Stability: ``RANDOM_GROUPS``.
 
     The number of groups is public. An empty one has no passages, and says nothing.
     """
     # Groups by rank or by sorted id would shift every group when a unit is inserted.
     members: list[list[Expert]] = [[] for _ in range(groups)]
-    for expert in one_each(units):
+    for expert in units:
         members[randomness.below(groups)].append(expert)
     return [
         Expert(
@@ -92,6 +91,8 @@ def gather(
     open_account: OpenAccount,
     randomness: Randomness,
     digest: Callable[[Sequence[str]], Input],
+    reading: Reading | None = None,
+    on_progress: Progress | None = None,
 ) -> Gathered[M]:
     """Search, open the account, pay for the search, and build the experts.
 
@@ -109,8 +110,11 @@ def gather(
         open_account: Holds the budget.
         randomness: Coins of the search and of random groups.
         digest: What one expert reads of its passages, see ``LanguageModel.digest``.
+        reading: What a reader makes of each unit's passages, which then stand in their place.
+        on_progress: Called with the part of the units that it has read.
 
     Raises:
+        EngineUnavailableError: The reader does not answer; the search is paid for.
         BudgetExceededError: The ledger cannot pay for the search and one draw.
         DeltaSpentError: Its pool cannot pay for thresholds, and no token may be drawn.
         ConfigurationError: The ledger's budget of a unit is below the price of the search.
@@ -132,11 +136,13 @@ def gather(
         found = search.choose(admitted, randomness)
         if units is not None and plan.search_rho > 0:
             account.pay(plan.search_rho, found.unit_rho)
-        experts = (
-            one_each(found.units)
-            if plan.groups is None
-            else random_groups(found.units, plan.groups, randomness)
-        )
+        experts = one_each(found.units)
+        if reading is not None:
+            # Before groups are made: a reply sees one unit.
+            replies = reading([expert.passages for expert in experts], on_progress)
+            experts = [replace(e, passages=own) for e, own in zip(experts, replies, strict=True)]
+        if plan.groups is not None:
+            experts = random_groups(experts, plan.groups, randomness)
         digested = [(expert, digest(expert.passages)) for expert in experts]
         read = [(expert, own) for expert, own in digested if own]
         mechanism = plan.mechanism_for(found.count)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+
+import torch
 
 from dpicl_rag.answering.experts import Gathered
 from dpicl_rag.answering.prompt_rows import read
@@ -10,8 +13,10 @@ from dpicl_rag.language_models.base import Input, LanguageModel, Progress
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.mechanisms.step import Step
+from dpicl_rag.mechanisms.step import DenseStep, Step
 from dpicl_rag.prompts import Prompt
+
+_UNSURE = 1e-6  # chance of a label that was not said
 
 
 def label_step(
@@ -52,34 +57,36 @@ def label_step(
     return step if blank is None else step.corrected(said(blank, None))
 
 
+def chosen_step(chosen: Sequence[Sequence[str]], labels: Sequence[str]) -> Step:
+    """A step of labels that were said in words: each expert is all but sure of what it says most.
+
+    Args:
+        chosen: Labels that each expert says, of a group those of its units. Private.
+        labels: Public.
+    """
+    sure = math.log1p(-_UNSURE * (len(labels) - 1))
+    rows = torch.full((len(chosen), len(labels)), math.log(_UNSURE), dtype=torch.float64)
+    for row, own in zip(rows, chosen, strict=True):
+        row[max(range(len(labels)), key=lambda at: own.count(labels[at]))] = sure
+    public = torch.full((len(labels),), -math.log(len(labels)), dtype=torch.float64)
+    return DenseStep(public, rows)
+
+
 def draw_label(
-    model: LanguageModel,
-    prompt: Prompt,
-    blank: Prompt | None,
-    labels: Sequence[Sequence[int]],
-    gathered: Gathered[Mechanism],
-    informed: Input,
-    randomness: Randomness,
-    on_progress: Progress | None = None,
+    gathered: Gathered[Mechanism], step: Callable[[], Step], randomness: Randomness
 ) -> int:
     """Draw one of several labels, and pay for it; the experts are closed in any case.
 
     Args:
-        model: What reads.
-        prompt: As in `label_step`.
-        blank: As in `label_step`.
-        labels: Tokens of each label.
         gathered: The experts.
-        informed: What the public row reads in a document's place.
+        step: Their rows over the labels.
         randomness: Of the draw.
-        on_progress: Called with the part of the documents that is read.
 
     Returns:
         Index of the label. A DP output.
     """
     try:
         with enough_memory():
-            step = label_step(model, prompt, blank, labels, gathered.inputs, informed, on_progress)
-            return gathered.mechanism.draw(step, gathered.spend, randomness)
+            return gathered.mechanism.draw(step(), gathered.spend, randomness)
     finally:
         gathered.close()

@@ -14,19 +14,19 @@ from functools import partial
 import torch
 
 from dpicl_rag.answering.ballot import Ballot
-from dpicl_rag.answering.ballots import Ballots, heard
 from dpicl_rag.answering.experts import Gathered
 from dpicl_rag.answering.ladder import Ladder
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.privacy_filters import AnswerFilter
 from dpicl_rag.answering.question import Question
 from dpicl_rag.answering.shown_form import shown_form
-from dpicl_rag.language_models.base import SpeakingRows
 from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.mechanisms.agreement import Agreed
 from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.prompts import Prompt
+
+Hear = Callable[[int, Sequence[int], int], Sequence[Ballot | None]]
+"""The votes for the next sentence: its number, the tokens released before, most of its tokens."""
 
 _END = "."
 
@@ -50,7 +50,7 @@ def whole_answer(
         gathered.spend,
         randomness,
         show=partial(shown_form, question=text, begins=not question.template.answer_prefix),
-        hearings=question.hearings,
+        lead=question.prompt.lead,
         sentences=config.sentences,
         most=config.max_tokens,
         # Of experts that cannot carry a word, what is drawn would be refused.
@@ -67,7 +67,7 @@ class WholeAnswer:
         spend: Pays for them, and says which experts can.
         randomness: Where their noise comes from.
         show: The text of a released form.
-        hearings: How experts hear the question, see `Question.hearings`.
+        lead: What stands before the first sentence.
         sentences: Most sentences.
         most: Tokens of the answer at most, and so of what each expert says. Public.
         alone: Whether no token is drawn where experts do not agree.
@@ -84,7 +84,7 @@ class WholeAnswer:
         randomness: Randomness,
         *,
         show: Callable[[str], str],
-        hearings: Sequence[Prompt],
+        lead: str,
         sentences: int,
         most: int,
         alone: bool,
@@ -95,21 +95,18 @@ class WholeAnswer:
         self._spend = spend
         self._randomness = randomness
         self._show = show
-        self._hearings = hearings
+        self._lead = lead
         self._sentences = sentences
         self._most = most
 
     def __repr__(self) -> str:
         return "WholeAnswer(<private>)"
 
-    def speak(
-        self, rows: SpeakingRows, ballots: Ballots, tokenizer: Tokenizer
-    ) -> Generator[int, None, None]:
-        """Release sentences until experts do not agree; the rows stand where they stood before.
+    def speak(self, hear: Hear, tokenizer: Tokenizer) -> Generator[int, None, None]:
+        """Release sentences until experts do not agree.
 
         Args:
-            rows: The public row and the experts, nothing appended yet.
-            ballots: Reads the experts' sentences.
+            hear: What experts say by themselves.
             tokenizer: Of the model.
         """
         released: list[int] = []
@@ -117,12 +114,11 @@ class WholeAnswer:
             left = self._most - len(released)
             if not left:
                 return
-            ways = [(*one.suffix, *released) for one in self._hearings]
-            found = self._count(heard(rows, ballots, ways, left))
+            found = self._count(hear(at, released, left))
             if found is None:
                 return
             self.agreed = self.agreed or found
-            lead = " " if at else self._hearings[-1].lead
+            lead = " " if at else self._lead
             text = f"{lead}{self._show(found.key)}{_END}"
             tokens = tokenizer.encode(text)[:left]
             released += tokens

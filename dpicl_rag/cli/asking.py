@@ -25,6 +25,7 @@ _TOY = (
     "toy model: the default is for trying the library; for real use give --model small, medium or "
     "large, or a model of your own"
 )
+_SENT = "each document that is found is sent to the reader, in a call of its own"
 
 
 @contextmanager
@@ -61,6 +62,7 @@ def asked_model(
             model = data_folder.spread_model(answering.model, answering.workers)
             llm = PrivateContextLLM(
                 stack.enter_context(model),
+                reader=answering.reader,
                 template=PromptTemplate(answer_prefix=answering.prefix),
                 ledger=ledger,
                 corpus=opened.name,
@@ -70,6 +72,8 @@ def asked_model(
                 **asdict(settings),
             )
         tell_toy(llm.model)
+        if answering.reader is not None:
+            console.note(_SENT)
         yield llm
 
 

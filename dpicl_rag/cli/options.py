@@ -76,6 +76,15 @@ Model = Annotated[
         "toy by default.",
     ),
 ]
+Reader = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="A chat model that reads each unit in the language model's place: "
+        "chat+http://HOST:PORT/v1#MODEL (its key is in DPICL_RAG_READER_KEY). It is sent the "
+        "documents.",
+    ),
+]
 Workers = Annotated[
     int | None,
     typer.Option(
@@ -299,6 +308,7 @@ class Answering(Paying):
     """Who answers."""
 
     model: Model = None
+    reader: Reader = None
     workers: Workers = None
     prefix: Annotated[
         str, typer.Option(help="Public words that every answer begins with. They cost nothing.")

@@ -61,6 +61,7 @@ def serve(
         bool, typer.Option("--log-questions", help="Write the questions into it too.")
     ] = False,
     model: options.Model = None,
+    reader: options.Reader = None,
     path: options.StorePath = None,
     embedder: options.Embedding = None,
     keys: KeysPath = None,
@@ -100,6 +101,7 @@ def serve(
             stack.callback(uploads.close)
         with console.status("Loading the language model", quiet=quiet):
             from dpicl_rag.language_models.load_language_model import load_language_model
+            from dpicl_rag.language_models.readers.as_reader import as_reader
 
             catalogue = Catalogue(
                 load_language_model(model),
@@ -107,6 +109,7 @@ def serve(
                 data_folder.open_ledger(ledger),
                 memory=data_folder.memory_path(ledger),
                 embedder=data_folder.load_embedder(embedder),
+                reader=None if reader is None else as_reader(reader),
             )
         limits = Limits(together, waiting, each, a_minute, seconds)
         lines = {"none": None, "stdout": sys.stdout, "stderr": sys.stderr}[log]

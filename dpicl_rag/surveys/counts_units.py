@@ -16,6 +16,8 @@ from dpicl_rag.answering.remembered import form_of
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import LanguageModel, Progress
+from dpicl_rag.language_models.readers.base import Reader as ChatReader
+from dpicl_rag.language_models.readers.notes import choices
 from dpicl_rag.ledger.account import open_account
 from dpicl_rag.ledger.status import least_unit_remaining
 from dpicl_rag.mechanisms.randomness import Randomness
@@ -25,7 +27,7 @@ from dpicl_rag.retrieval.exact import ThresholdRetriever
 from dpicl_rag.retrieval.given import Documents, GivenDocuments, all_units
 from dpicl_rag.retrieval.poisson import PoissonSampledRetriever
 from dpicl_rag.surveys.counting import Counting
-from dpicl_rag.surveys.opinions import YES_OR_NO, opinions
+from dpicl_rag.surveys.opinions import YES_OR_NO, opinions, replied
 from dpicl_rag.surveys.released_counts import Counted
 from dpicl_rag.surveys.remembered_counts import Remembered
 from dpicl_rag.surveys.results import PrivateCount, PrivateSurvey, PrivateTally
@@ -52,11 +54,13 @@ class CountsUnits(ABC):
     Attributes:
         config: Public settings.
         model: Reads the units of counts and tallies.
+        reader: Reads them in its place, if there is one.
         template: How units and questions become prompts.
     """
 
     config: PrivacyConfig
     model: LanguageModel
+    reader: ChatReader | None
     template: PromptTemplate
     _ledger: Ledger | None
     _caller: str | None
@@ -233,16 +237,23 @@ class CountsUnits(ABC):
         plan = tally_plan(config, retriever.stability, price, bins, most)
         allowance = prompt.allowance(model, config.unit_tokens, max(map(len, tokens)))
         complete = not plan.individual or self._every_unit_has(plan.rho, retriever)
-        gathered = gather(
+        gathering = partial(
+            gather,
             question=question,
             retriever=retriever,
             plan=plan,
             open_account=self._opening(retriever),
             randomness=self._randomness,
-            digest=lambda passages: model.digest(passages, allowance),
         )
+        if self.reader is None:
+            gathered = gathering(digest=lambda passages: model.digest(passages, allowance))
+        else:
+            reading = choices(self.reader, question, labels, most)
+            gathered = gathering(digest=tuple, reading=reading, on_progress=on_progress)
 
         def said() -> torch.Tensor:
+            if self.reader is not None:
+                return replied(gathered.passages, labels)[:, :bins]
             inputs = gathered.inputs
             step = label_step(model, prompt, None, tokens, inputs, on_progress=on_progress)
             return opinions(step, most)[:, :bins]
@@ -280,7 +291,9 @@ class CountsUnits(ABC):
     def _read_by(self, documents: Documents) -> tuple[object, ...]:
         """What shapes the opinions of the units that are counted. Public."""
         form = form_of(self.template, ())
-        shaping = (self.model.fingerprint, self.config.unit_tokens, form)
+        shaping: tuple[object, ...] = (self.model.fingerprint, self.config.unit_tokens, form)
+        if self.reader is not None:
+            shaping = ("reader", self.reader.fingerprint)
         if isinstance(documents, ThresholdRetriever):
             return (*shaping, documents.threshold, documents.passages_per_unit)
         return shaping

@@ -39,6 +39,7 @@ class LLMArguments(Settings, total=False):
     """Arguments of ``dpicl_rag.PrivateContextLLM`` by keyword."""
 
     model: Any
+    reader: Any
     template: PromptTemplate | None
     ledger: Ledger | None
     corpus: str | None

@@ -473,14 +473,15 @@ def test_a_nucleus_cut_after_aggregation_is_seen(monkeypatch):
 def test_units_grouped_by_rank_are_seen(monkeypatch):
     """The arrival of one unit shifts all groups, whatever their number."""
 
-    def by_rank(documents, groups, randomness):
-        documents = sorted(
-            (own for unit in documents.values() for own in unit), key=lambda own: own.text
-        )
-        cut = -(-len(documents) // groups) or 1
-        parts = [documents[at * cut : (at + 1) * cut] for at in range(groups)]
+    def by_rank(units, groups, randomness):
+        ranked = sorted(units, key=lambda unit: unit.passages)
+        cut = -(-len(ranked) // groups) or 1
+        parts = [ranked[at * cut : (at + 1) * cut] for at in range(groups)]
         return [
-            experts.Expert(tuple(d.unit for d in part), tuple(d.text for d in part))
+            experts.Expert(
+                tuple(name for unit in part for name in unit.units),
+                tuple(text for unit in part for text in unit.passages),
+            )
             for part in parts
         ]
 

@@ -14,7 +14,7 @@ def test_all_documents_of_a_unit_reach_one_expert():
 
 def test_the_number_of_groups_is_public_and_every_unit_is_in_one():
     for documents in (DOCUMENTS, DOCUMENTS[:1], []):
-        groups = random_groups(group_by_unit(documents), 5, Randomness())
+        groups = random_groups(one_each(group_by_unit(documents)), 5, Randomness())
         assert len(groups) == 5
         found = Counter(passage for group in groups for passage in group.passages)
         assert found == Counter(document.text for document in documents)
@@ -22,9 +22,8 @@ def test_the_number_of_groups_is_public_and_every_unit_is_in_one():
 
 def test_a_unit_is_never_split_over_groups():
     for _ in range(20):
-        homes = [
-            g for g in random_groups(group_by_unit(DOCUMENTS), 3, Randomness()) if "a" in g.units
-        ]
+        groups = random_groups(one_each(group_by_unit(DOCUMENTS)), 3, Randomness())
+        homes = [group for group in groups if "a" in group.units]
         assert len(homes) == 1
         assert {"a1", "a2"} <= set(homes[0].passages)
 

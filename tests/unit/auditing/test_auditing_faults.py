@@ -11,7 +11,7 @@ import torch
 
 from dpicl_rag.accounting.stability import Stability
 from dpicl_rag.answering import experts
-from dpicl_rag.answering.experts import Expert, one_each
+from dpicl_rag.answering.experts import Expert
 from dpicl_rag.answering.privacy_filters import FixedFilter, IndividualFilter
 from dpicl_rag.auditing import (
     Subject,
@@ -91,8 +91,8 @@ def test_top_k_after_aggregation(monkeypatch):
 
 
 def test_groups_by_rank(monkeypatch):
-    def by_rank(documents, groups, randomness):
-        ranked = sorted(one_each(documents), key=lambda expert: expert.units)
+    def by_rank(units, groups, randomness):
+        ranked = sorted(units, key=lambda expert: expert.units)
         size = -(-len(ranked) // groups)
         parts = [ranked[at * size : (at + 1) * size] for at in range(groups)]
         return [

@@ -1,0 +1,107 @@
+"""Notes: what a reader says that one unit says to a question, in one line.
+
+A note is a function of its own unit, of public text and of the coins of its own call. So it takes
+the unit's place in all that follows, and is bounded and charged as the unit would be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from dpicl_rag.language_models.base import Progress
+from dpicl_rag.language_models.readers.base import Reader
+
+Passages = tuple[str, ...]
+Reading = Callable[[Sequence[Passages], Progress | None], list[Passages]]
+"""What is read of each unit's passages: of each by itself, ``()`` where that is nothing."""
+
+NOTHING = "NOTHING"
+"""What a reader replies where a document does not say."""
+
+_NOTE = (
+    "Answer the question from the document alone, in one short sentence, in the document's own "
+    f"words. If the document does not say, reply with the word {NOTHING}.\n\n"
+    "Document:\n{document}\n\nQuestion: {question}"
+)
+_LABEL = (
+    "Read the document and answer the question with one of these labels, and nothing else: "
+    "{labels}. If none fits, reply with the word "
+    f"{NOTHING}.\n\n"
+    "Document:\n{document}\n\nQuestion: {question}"
+)
+_CHARACTERS = 16_000  # of a unit that are read at most
+_WORDS = 64  # of a note that are kept
+
+
+def notes(reader: Reader, question: str) -> Reading:
+    """Reads a note of each unit.
+
+    Args:
+        reader: Reads one unit at a time.
+        question: Public text.
+    """
+    return partial(_read, reader, partial(_filled, _NOTE, question=question), _line)
+
+
+def choices(reader: Reader, question: str, labels: Sequence[str], most: int = 1) -> Reading:
+    """Reads the labels that each unit says.
+
+    Args:
+        reader: Reads one unit at a time.
+        question: Public text.
+        labels: Public.
+        most: Labels that one unit says; the first of those that stand in the reply.
+    """
+    given = partial(_filled, _LABEL, question=question, labels=", ".join(labels))
+    return partial(_read, reader, given, partial(_said, labels=labels, most=most))
+
+
+def _read(
+    reader: Reader,
+    prompt: Callable[..., str],
+    taken: Callable[[str], Passages],
+    units: Sequence[Passages],
+    on_progress: Progress | None = None,
+) -> list[Passages]:
+    prompts = [prompt(document="\n\n".join(own)[:_CHARACTERS]) for own in units]
+    # Also of no units: a provider that is down is told in any case.
+    return [taken(reply) for reply in reader.replies(prompts, on_progress)]
+
+
+def _filled(template: str, *, document: str, **public: str) -> str:
+    """The template with public text first, so that a document can spell no field of it."""
+    before, after = template.split("{document}")
+    return f"{_public(before, public)}{document}{_public(after, public)}"
+
+
+def _public(text: str, given: dict[str, str]) -> str:
+    for name, value in given.items():
+        text = text.replace("{" + name + "}", value)
+    return text
+
+
+def _line(reply: str) -> Passages:
+    """The first line of a reply, unless it says nothing."""
+    words = next((line for line in reply.splitlines() if line.strip()), "").split()[:_WORDS]
+    if not words or words[0].strip(".,:;!\"'*").upper() == NOTHING:
+        return ()
+    return (" ".join(words),)
+
+
+def _said(reply: str, *, labels: Sequence[str], most: int) -> Passages:
+    """The labels that stand in a reply, the earliest first; of equal places the longest."""
+    text = f" {_plain(reply)} "
+    found = [(at, -len(one), one) for one in labels if (at := text.find(f" {_plain(one)} ")) >= 0]
+    kept: list[str] = []
+    taken: set[int] = set()
+    for at, _, one in sorted(found):
+        if at not in taken:
+            kept.append(one)
+            taken.add(at)
+    return tuple(kept[:most])
+
+
+def _plain(text: str) -> str:
+    """Words in small letters, one space between them."""
+    return " ".join("".join(c if c.isalnum() else " " for c in text.casefold()).split())

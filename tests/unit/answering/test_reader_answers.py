@@ -1,0 +1,187 @@
+"""Answers from a reader's notes: with no language model at all, and with one that writes."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dpicl_rag import (
+    ConfigurationError,
+    Document,
+    EngineUnavailableError,
+    Ledger,
+    PrivateContextLLM,
+)
+from dpicl_rag.accounting import epsilon_to_rho
+from dpicl_rag.language_models.readers.no_writer import NoWriter, WordNumbers
+from dpicl_rag.language_models.readers.notes import choices, notes
+from tests.support.scripted_reader import ScriptedReader, document_of
+
+QUESTION = "When is the shuttle?"
+
+
+def shuttles(leaves=30, others=4):
+    said = [Document(f"The shuttle leaves at 6:40 on day {n}.", f"a{n}") for n in range(leaves)]
+    return said + [Document(f"Lunch is at noon on day {n}.", f"b{n}") for n in range(others)]
+
+
+def reply(prompt):
+    document = document_of(prompt)
+    return "The shuttle leaves at 6:40." if "shuttle" in document else "NOTHING"
+
+
+@pytest.fixture
+def alone():
+    """A reader and no language model."""
+
+    def make(reply=reply, **settings):
+        reader = ScriptedReader(reply)
+        settings = {"epsilon": 8.0, "agreement": "only", **settings}
+        return reader, PrivateContextLLM(reader=reader, **settings)
+
+    return make
+
+
+def test_what_notes_agree_on_is_the_answer_and_no_model_is_loaded(alone, monkeypatch):
+    monkeypatch.setattr("dpicl_rag.language_models.defaults.default_model", None)
+    reader, llm = alone()
+    answer = llm.answer(QUESTION, shuttles())
+    assert "6:40." in answer.text
+    assert (answer.by, answer.supported, answer.stopped_by) == ("agreement", True, "end")
+    assert answer.rho < epsilon_to_rho(8.0, 1e-5)
+    assert len(reader.asked) == 34
+    assert "6:40." in asyncio.run(llm.aanswer(QUESTION, shuttles())).text
+
+
+def test_each_call_sees_one_unit_and_the_question(alone):
+    reader, llm = alone()
+    llm.answer(QUESTION, [Document(f"secret {n}", f"u{n // 2}") for n in range(6)])
+    seen = sorted(document_of(prompt) for prompt in reader.asked)
+    assert seen == ["secret 0\n\nsecret 1", "secret 2\n\nsecret 3", "secret 4\n\nsecret 5"]
+    assert all(QUESTION in prompt for prompt in reader.asked)
+
+
+def test_units_that_say_nothing_pay_nothing(tmp_path):
+    documents = shuttles(leaves=0, others=60)
+    with Ledger(tmp_path / "ledger") as ledger:
+        # A unit can pay for one answer, and hardly for a second.
+        ledger.set_budget(corpus="mail", epsilon=40.0, unit_epsilon=2.5)
+        given = {"epsilon": 2.0, "agreement": "only", "ledger": ledger, "corpus": "mail"}
+        silent = PrivateContextLLM(reader=ScriptedReader(lambda _: "NOTHING"), **given)
+        for _ in range(6):
+            assert not silent.answer("Where?", documents).supported
+        speaks = PrivateContextLLM(reader=ScriptedReader(lambda _: "It is at noon."), **given)
+        assert "noon" in speaks.answer("When?", documents).text.lower()
+
+
+def test_few_notes_are_no_answer(alone):
+    _, llm = alone(epsilon=1.0)
+    assert not llm.answer(QUESTION, shuttles(2)).supported
+
+
+def test_with_a_model_that_writes_tokens_are_drawn_where_notes_differ(tiny_model):
+    reader = ScriptedReader(lambda prompt: f"It is {document_of(prompt)[-3:]}")
+    llm = PrivateContextLLM(tiny_model, reader=reader, epsilon=8.0, max_tokens=3)
+    answer = llm.answer(QUESTION, shuttles(6))
+    assert answer.by == "tokens"
+    assert len(reader.asked) == 10
+
+
+def test_a_reader_that_does_not_answer_ends_the_answer(alone):
+    def down(prompt):
+        raise EngineUnavailableError
+
+    _, llm = alone(down)
+    with pytest.raises(EngineUnavailableError):
+        llm.answer(QUESTION, shuttles(3))
+
+
+def test_labels_are_said_in_words(alone):
+    _, llm = alone(lambda prompt: "Travel." if "shuttle" in document_of(prompt) else "food")
+    assert llm.classify("What is it about?", shuttles(), ["food", "travel"]).label == "travel"
+    found = llm.tally("What is it about?", ["food", "travel"], shuttles())
+    assert found.counts["travel"].low <= 30 <= found.counts["travel"].high
+    votes = llm.classify("What?", shuttles(), ["food", "travel"], method="votes")
+    assert votes.label == "travel"
+    with pytest.raises(ConfigurationError, match="votes does not"):
+        llm.classify("What?", shuttles(), ["food", "travel"], method="poe-prior")
+
+
+def test_units_that_say_yes_are_counted(alone):
+    _, llm = alone(lambda prompt: "Yes" if "6:40" in prompt else "No.")
+    found = llm.count("Does it leave?", shuttles())
+    assert found.yes.low <= 30 <= found.yes.high
+
+
+def test_without_a_writer_no_token_is_drawn():
+    with pytest.raises(ConfigurationError, match="give a local model that writes"):
+        NoWriter().read((), [()], room=1).extend((1,))
+
+
+@pytest.mark.parametrize("text", ["", "a", " two  words \n", "\x00 zero", "é ü 漢字"])
+def test_words_are_numbers_and_back(text):
+    tokens = WordNumbers().encode(text)
+    assert WordNumbers().decode([*tokens, 0]) == text
+    assert 0 not in tokens
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("  It is 6:40.\nMore.", ("It is 6:40.",)),
+        ("NOTHING", ()),
+        ("Nothing.", ()),
+        ("", ()),
+        ("\n \n", ()),
+        ("word " * 500, (("word " * 64).strip(),)),
+    ],
+)
+def test_a_note_is_one_line(said, kept):
+    assert notes(ScriptedReader(lambda _: said), "q?")([("d",)], None) == [kept]
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("Late delivery", ("late delivery",)),
+        ("refund, late delivery", ("refund", "late delivery")),
+        ("deliver", ()),
+        ("I think: REFUND!", ("refund",)),
+        ("none of these", ()),
+        ("late delivery refused", ("late delivery refused",)),
+    ],
+)
+def test_labels_are_found_in_a_reply(said, kept):
+    labels = ["late delivery", "late delivery refused", "refund"]
+    reading = choices(ScriptedReader(lambda _: said), "q?", labels, 2)
+    assert reading([("d",)], None) == [kept]
+
+
+def test_a_document_spells_no_field_of_the_prompt():
+    reader = ScriptedReader(lambda _: "x")
+    notes(reader, "the {document}?")([("{question} {labels}",)], None)
+    (asked,) = reader.asked
+    assert document_of(asked) == "{question} {labels}"
+    assert asked.endswith("Question: the {document}?")
+
+
+def test_the_guide_s_lines_answer(monkeypatch, capsys):
+    from langchain_core.language_models.fake_chat_models import FakeListChatModel
+
+    guide = Path(__file__).parents[3] / "docs" / "readers.md"
+    code = guide.read_text("utf-8").split("```python\n")[1].split("```")[0]
+    made = lambda model: FakeListChatModel(responses=["A refund takes 9 days."])  # noqa: E731
+    monkeypatch.setattr("langchain_openai.ChatOpenAI", made)
+    exec(code, {"documents": [Document(f"day {n}", f"u{n}") for n in range(40)]})
+    assert "9 days." in capsys.readouterr().out
+
+
+def test_a_reader_is_made_without_torch():
+    code = (
+        "import sys, dpicl_rag; from dpicl_rag.language_models.readers.as_reader import as_reader; "
+        "as_reader(lambda prompt: ''); "
+        "assert not {'torch', 'langchain_core', 'llama_index'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

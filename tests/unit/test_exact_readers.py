@@ -1,0 +1,120 @@
+"""Answers and counts from a reader's notes, exactly: what a unit shows is what it pays.
+
+A made-up reader says anything that a document makes it say. `tests.unit.test_exact_agreement` and
+`tests.unit.test_exact_tallies` have the method.
+"""
+
+import pytest
+
+from dpicl_rag.mechanisms.histogram import Histogram
+from tests.support.scripted_reader import ScriptedReader, document_of
+from tests.unit import test_exact_agreement as agreement
+from tests.unit import test_exact_tallies as tallies
+from tests.unit.test_exact_agreement import BOTH, OTHERS, WAYS, counts, shares, trace, worst
+
+__all__ = ("counts", "shares", "trace")  # fixtures
+
+
+def said(prompt):
+    """The last word of a document, or nothing."""
+    word = document_of(prompt).rpartition(" ")[2]
+    return "NOTHING" if word == "nothing!" else word
+
+
+HONEST = ScriptedReader(said)
+
+
+class OfAll(ScriptedReader):
+    """A planted fault: replies depend on all prompts."""
+
+    def __init__(self, reply):
+        super().__init__(said)
+        self._of = reply
+
+    def replies(self, prompts, on_progress=None):
+        return self._of(super().replies(prompts))
+
+
+@BOTH
+@WAYS
+@pytest.mark.parametrize("unit", ["a", "b", "c", "nothing!"])
+def test_a_unit_pays_for_what_its_note_shows(trace, accounting, unit):
+    short, beyond = worst(
+        trace, OTHERS, unit, accounting=accounting, agreement="only", reader=HONEST
+    )
+    assert short <= 1e-9
+    assert beyond <= 1e-12
+
+
+@BOTH
+@pytest.mark.parametrize("unit", ["a", "c"])
+def test_and_for_tokens_that_are_drawn_from_notes(trace, accounting, unit):
+    short, beyond = worst(trace, ("a", "a", "b"), unit, accounting=accounting, reader=HONEST)
+    assert short <= 1e-9
+    assert beyond <= 1e-12
+
+
+def test_tokens_are_reached(trace):
+    found, _ = agreement.views(trace, ("a", "a", "b"), "a", reader=HONEST)
+    assert {view[1][1] for view, _ in found} == {"agreement", "tokens"}
+
+
+# Planted faults.
+
+
+@BOTH
+def test_a_call_that_sees_two_units_is_seen(trace, accounting):
+    together = OfAll(lambda replies: [max(replies)] * len(replies))
+    settings = {"agreement": "only", "accounting": accounting, "reader": together}
+    short, beyond = worst(trace, ("a", "a", "a", "a"), "b", **settings)
+    assert max(short, beyond) > 0.01
+
+
+@BOTH
+def test_history_that_calls_share_is_seen(trace, accounting):
+    shared = OfAll(lambda replies: replies if "c" not in replies else ["b"] * len(replies))
+    settings = {"agreement": "only", "accounting": accounting, "reader": shared}
+    assert worst(trace, OTHERS, "c", **settings)[0] > 0.01
+
+
+@BOTH
+def test_an_expert_that_is_left_out_after_a_rate_limit_is_seen(trace, accounting):
+    limited = OfAll(lambda replies: replies if len(replies) < 5 else ["", "", *replies[2:]])
+    settings = {"agreement": "only", "accounting": accounting, "reader": limited}
+    assert worst(trace, OTHERS, "nothing!", **settings)[0] > 0.01
+
+
+# Counts.
+
+
+def letters(prompt):
+    """The letters of a document's last word, as labels."""
+    return " ".join(document_of(prompt).rpartition(" ")[2])
+
+
+@pytest.fixture
+def as_drawn(monkeypatch):
+    """As `tests.unit.test_exact_tallies` has them: two labels, and counts that are not cut."""
+    monkeypatch.setattr("dpicl_rag.surveys.counts_units.YES_OR_NO", ("a", "b"))
+    monkeypatch.setattr(
+        "dpicl_rag.surveys.estimate.Estimate.of", lambda noisy, noise, rate=1.0: noisy
+    )
+
+
+@tallies.ACCOUNTING
+@pytest.mark.usefixtures("as_drawn")
+@pytest.mark.parametrize("unit", tallies.SOME)
+@pytest.mark.parametrize("ask", [tallies.counted(), tallies.tallied(most=2)])
+def test_a_reader_s_labels_are_paid_for(unit, ask, accounting):
+    reader = ScriptedReader(letters)
+    assert tallies.worst(ask, unit, accounting=accounting, reader=reader) <= 1e-9
+
+
+@pytest.mark.usefixtures("as_drawn")
+def test_two_labels_that_are_charged_as_one_are_seen(monkeypatch):
+    within = Histogram.within
+    monkeypatch.setattr(
+        Histogram, "within", staticmethod(lambda rho, n, most, *reach: within(rho, n, 1, *reach))
+    )
+    reader = ScriptedReader(letters)
+    assert tallies.worst(tallies.tallied(most=2), "ab", reader=reader) > 0.01
