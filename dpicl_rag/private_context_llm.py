@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -13,12 +13,13 @@ from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.answering.answer_cost import AnswerCost
 from dpicl_rag.answering.answers import PrivateAnswer, PrivateLabel, PrivateStream, in_worker
 from dpicl_rag.answering.async_stream import AsyncPrivateStream
-from dpicl_rag.answering.ballots import ballots_of, hear_notes, hear_rows, naming_of
+from dpicl_rag.answering.ballots import hearing, naming_of
 from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form
 from dpicl_rag.answering.decoding import generate
 from dpicl_rag.answering.experts import OpenAccount, gather, one_each
 from dpicl_rag.answering.few_units import warn_of_few_units
-from dpicl_rag.answering.label_draw import chosen_step, draw_label, label_step
+from dpicl_rag.answering.label_draw import draw_label
+from dpicl_rag.answering.label_reading import by_model, by_reader
 from dpicl_rag.answering.plan import answer_plan, label_plan, priced_search, with_agreement
 from dpicl_rag.answering.prompt_rows import bare_log_probs
 from dpicl_rag.answering.proposals import proposal_for
@@ -27,17 +28,17 @@ from dpicl_rag.answering.reading_ahead import read_ahead
 from dpicl_rag.answering.remembered import form_of, released_before
 from dpicl_rag.answering.settlement import Settlement
 from dpicl_rag.answering.support import Support
-from dpicl_rag.answering.whole_answers import Hear, whole_answer
+from dpicl_rag.answering.whole_answers import whole_answer
 from dpicl_rag.configuration import PrivacyConfig, Settings
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.knowledge.answer_memory import AnswerMemory
 from dpicl_rag.knowledge.joined import as_knowledge
-from dpicl_rag.language_models.base import LanguageModel, Progress, Rows, SpeakingRows, speaks
+from dpicl_rag.language_models.base import LanguageModel, Progress, speaks
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.load_language_model import load_language_model
 from dpicl_rag.language_models.readers.no_writer import NoWriter
-from dpicl_rag.language_models.readers.notes import choices, notes
+from dpicl_rag.language_models.readers.notes import notes
 from dpicl_rag.ledger.account import open_account
 from dpicl_rag.ledger.status import least_remaining
 from dpicl_rag.loaders.framework_documents import FrameworkDocument
@@ -264,7 +265,7 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
             block_tokens=config.block_tokens,
             support=support,
             whole=whole,
-            hear=self._hears(asked, gathered.passages),
+            hear=hearing(asked, gathered.passages, notes=self.reader is not None),
             naming=naming_of(asked, proposal, gathered.passages),
             informed=informed,
             on_progress=on_progress if self.reader is None else None,
@@ -336,37 +337,34 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
         # Both questions find the same tokens of a document.
         allowance = min(one.allowance(model, config.unit_tokens, room) for one in (prompt, blank))
         self._memory(retriever)
-        gathering = partial(
-            gather,
+        if self.reader is None:
+            how = by_model(
+                model,
+                prompt,
+                tokens,
+                allowance,
+                blank=blank if plan.takes_priors else None,
+                informed=model.digest(self._knowledge.recall(question), allowance),
+                on_progress=on_progress,
+            )
+        elif plan.takes_priors:
+            raise ConfigurationError(
+                f"a reader says a label and no prior of it; method {method!r} needs one, votes "
+                "does not"
+            )
+        else:
+            how = by_reader(self.reader, question, labels)
+        gathered = gather(
             question=question,
             retriever=retriever,
             plan=plan,
             open_account=opening,
             randomness=self._randomness,
+            digest=how.digest,
+            reading=how.reading,
+            on_progress=on_progress,
         )
-        if self.reader is not None:
-            if plan.takes_priors:
-                raise ConfigurationError(
-                    f"a reader says a label and no prior of it; method {method!r} needs one, "
-                    "votes does not"
-                )
-            reading = choices(self.reader, question, labels)
-            gathered = gathering(digest=tuple, reading=reading, on_progress=on_progress)
-            step = partial(chosen_step, gathered.passages, labels)
-        else:
-            informed = model.digest(self._knowledge.recall(question), allowance)
-            gathered = gathering(digest=lambda passages: model.digest(passages, allowance))
-            step = partial(
-                label_step,
-                model,
-                prompt,
-                blank if plan.takes_priors else None,
-                tokens,
-                gathered.inputs,
-                informed,
-                on_progress,
-            )
-        chosen = draw_label(gathered, step, self._randomness)
+        chosen = draw_label(gathered, partial(how.step, gathered), self._randomness)
         return PrivateLabel(
             labels[chosen], config.epsilon, plan.mechanism.delta, gathered.spend.rho
         )
@@ -456,17 +454,6 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
         """The settings of an answer from such a search."""
         able = self.reader is not None or speaks(self.model)
         return with_agreement(self.config, retriever.stability, speaks=able)
-
-    def _hears(self, asked: Question, passages: Sequence[Sequence[str]]) -> Callable[[Rows], Hear]:
-        """What hears whole sentences: of rows that go on, or of a reader's notes as they stand."""
-        if self.reader is not None:
-            return lambda _: hear_notes(asked, passages)
-
-        def of_rows(rows: Rows) -> Hear:
-            assert isinstance(rows, SpeakingRows)
-            return hear_rows(rows, ballots_of(asked, passages), asked.hearings)
-
-        return of_rows
 
     def _memory(self, retriever: Retriever) -> AnswerMemory | None:
         """The memory of released answers, if it is that of the documents that are asked."""

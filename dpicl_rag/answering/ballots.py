@@ -22,11 +22,10 @@ from dpicl_rag.answering.question import Question
 from dpicl_rag.answering.support import Naming, supports
 from dpicl_rag.answering.whole_answers import Hear
 from dpicl_rag.knowledge.asking_part import asking_part
-from dpicl_rag.language_models.base import SpeakingRows
+from dpicl_rag.language_models.base import Rows, SpeakingRows
 from dpicl_rag.language_models.content_words import content_words
 from dpicl_rag.language_models.sentence_end import Continuation
 from dpicl_rag.language_models.tokenizer import Tokenizer, sentence_end_of
-from dpicl_rag.prompts import Prompt
 
 _ABOUT = 0.25
 """Of the question's words, the least part that a document must have (benchmarks/README.md)."""
@@ -146,33 +145,31 @@ def heard(
     return votes
 
 
-def hear_rows(rows: SpeakingRows, ballots: Ballots, hearings: Sequence[Prompt]) -> Hear:
-    """What experts say by themselves behind what was released; the rows stand where they stood.
-
-    Args:
-        rows: The public row and the experts, nothing appended yet.
-        ballots: Reads what they say.
-        hearings: How experts hear the question, see `Question.hearings`.
-    """
-
-    def hear(at: int, released: Sequence[int], most: int) -> list[Ballot | None]:
-        return heard(rows, ballots, [(*one.suffix, *released) for one in hearings], most)
-
-    return hear
-
-
-def hear_notes(question: Question, notes: Sequence[Sequence[str]]) -> Hear:
-    """What a reader's notes say: a sentence of each, as it stands.
+def hearing(
+    question: Question, passages: Sequence[Sequence[str]], *, notes: bool
+) -> Callable[[Rows], Hear]:
+    """What hears whole sentences of experts, once their rows are there.
 
     Args:
         question: What is asked.
-        notes: Of each expert, one for each of its units. Private.
+        passages: What each expert was given of its units. Private.
+        notes: Whether these are a reader's notes, one a unit, which are heard as they stand. Else
+            rows go on by themselves, and stand afterwards where they stood.
     """
 
-    def hear(at: int, released: Sequence[int], most: int) -> list[Ballot | None]:
-        return [_noted(own, at, question) for own in notes]
+    def of_notes(at: int, released: Sequence[int], most: int) -> list[Ballot | None]:
+        return [_noted(own, at, question) for own in passages]
 
-    return hear
+    def of_rows(rows: Rows) -> Hear:
+        assert isinstance(rows, SpeakingRows)
+        ballots, suffixes = ballots_of(question, passages), [h.suffix for h in question.hearings]
+
+        def hear(at: int, released: Sequence[int], most: int) -> list[Ballot | None]:
+            return heard(rows, ballots, [(*suffix, *released) for suffix in suffixes], most)
+
+        return hear
+
+    return (lambda _: of_notes) if notes else of_rows
 
 
 def _noted(notes: Sequence[str], at: int, question: Question) -> Ballot | None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-
-import torch
 
 from dpicl_rag.answering.experts import Gathered
 from dpicl_rag.answering.prompt_rows import read
@@ -13,10 +10,8 @@ from dpicl_rag.language_models.base import Input, LanguageModel, Progress
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.mechanisms.step import DenseStep, Step
+from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.prompts import Prompt
-
-_UNSURE = 1e-6  # chance of a label that was not said
 
 
 def label_step(
@@ -55,21 +50,6 @@ def label_step(
     step = said(prompt, on_progress)
     # Progress is reported once: the documents are kept for the second question.
     return step if blank is None else step.corrected(said(blank, None))
-
-
-def chosen_step(chosen: Sequence[Sequence[str]], labels: Sequence[str]) -> Step:
-    """A step of labels that were said in words: each expert is all but sure of what it says most.
-
-    Args:
-        chosen: Labels that each expert says, of a group those of its units. Private.
-        labels: Public.
-    """
-    sure = math.log1p(-_UNSURE * (len(labels) - 1))
-    rows = torch.full((len(chosen), len(labels)), math.log(_UNSURE), dtype=torch.float64)
-    for row, own in zip(rows, chosen, strict=True):
-        row[max(range(len(labels)), key=lambda at: own.count(labels[at]))] = sure
-    public = torch.full((len(labels),), -math.log(len(labels)), dtype=torch.float64)
-    return DenseStep(public, rows)
 
 
 def draw_label(

@@ -11,13 +11,12 @@ from dpicl_rag import _validate
 from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.answering.answers import in_worker
 from dpicl_rag.answering.experts import OpenAccount, gather
-from dpicl_rag.answering.label_draw import label_step
+from dpicl_rag.answering.label_reading import by_model, by_reader
 from dpicl_rag.answering.remembered import form_of
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.language_models.readers.base import Reader as ChatReader
-from dpicl_rag.language_models.readers.notes import choices
 from dpicl_rag.ledger.account import open_account
 from dpicl_rag.ledger.status import least_unit_remaining
 from dpicl_rag.mechanisms.randomness import Randomness
@@ -27,7 +26,7 @@ from dpicl_rag.retrieval.exact import ThresholdRetriever
 from dpicl_rag.retrieval.given import Documents, GivenDocuments, all_units
 from dpicl_rag.retrieval.poisson import PoissonSampledRetriever
 from dpicl_rag.surveys.counting import Counting
-from dpicl_rag.surveys.opinions import YES_OR_NO, opinions, replied
+from dpicl_rag.surveys.opinions import YES_OR_NO, opinions
 from dpicl_rag.surveys.released_counts import Counted
 from dpicl_rag.surveys.remembered_counts import Remembered
 from dpicl_rag.surveys.results import PrivateCount, PrivateSurvey, PrivateTally
@@ -237,26 +236,23 @@ class CountsUnits(ABC):
         plan = tally_plan(config, retriever.stability, price, bins, most)
         allowance = prompt.allowance(model, config.unit_tokens, max(map(len, tokens)))
         complete = not plan.individual or self._every_unit_has(plan.rho, retriever)
-        gathering = partial(
-            gather,
+        if self.reader is None:
+            how = by_model(model, prompt, tokens, allowance, on_progress=on_progress)
+        else:
+            how = by_reader(self.reader, question, labels, most)
+        gathered = gather(
             question=question,
             retriever=retriever,
             plan=plan,
             open_account=self._opening(retriever),
             randomness=self._randomness,
+            digest=how.digest,
+            reading=how.reading,
+            on_progress=on_progress,
         )
-        if self.reader is None:
-            gathered = gathering(digest=lambda passages: model.digest(passages, allowance))
-        else:
-            reading = choices(self.reader, question, labels, most)
-            gathered = gathering(digest=tuple, reading=reading, on_progress=on_progress)
 
         def said() -> torch.Tensor:
-            if self.reader is not None:
-                return replied(gathered.passages, labels)[:, :bins]
-            inputs = gathered.inputs
-            step = label_step(model, prompt, None, tokens, inputs, on_progress=on_progress)
-            return opinions(step, most)[:, :bins]
+            return opinions(how.step(gathered), most)[:, :bins]
 
         return Counted(
             noisy=noisy_counts(gathered, said, self._randomness),

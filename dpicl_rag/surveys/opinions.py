@@ -8,7 +8,6 @@ unit; a content-free question in its place (Zhao et al. 2021) knows less of that
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import torch
 
@@ -39,14 +38,3 @@ def opinions(step: Step, most: int = 1) -> torch.Tensor:
     said &= ordered.isfinite()  # NaN is not
     said[:, most:] = False
     return torch.zeros_like(said).scatter(-1, places, said)
-
-
-def replied(chosen: Sequence[Sequence[str]], labels: Sequence[str]) -> torch.Tensor:
-    """The labels that each unit says by a reader's words: bool [n, labels].
-
-    Args:
-        chosen: Of each unit. Private.
-        labels: Public.
-    """
-    said = [[label in own for label in labels] for own in chosen]
-    return torch.tensor(said, dtype=torch.bool).reshape(len(said), len(labels))

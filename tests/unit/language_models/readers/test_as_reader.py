@@ -73,7 +73,7 @@ def test_an_address():
 @pytest.mark.parametrize(
     "given",
     [str.upper, lambda prompt: prompt.upper(), Call(), Call().__call__, later, Later()],
-    ids=str,
+    ids=["method", "lambda", "object", "bound method", "async function", "async object"],
 )
 def test_functions(given):
     assert as_reader(given).replies(PROMPTS) == UPPER

@@ -1,0 +1,78 @@
+"""How units are read over labels: by the language model, or by a reader that says them in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+from dpicl_rag.answering.experts import Gathered
+from dpicl_rag.answering.label_draw import label_step
+from dpicl_rag.language_models.base import Input, LanguageModel, Progress
+from dpicl_rag.language_models.readers.base import Reader
+from dpicl_rag.language_models.readers.notes import Reading, choices
+from dpicl_rag.mechanisms.step import DenseStep, Step
+from dpicl_rag.prompts import Prompt
+
+_UNSAID = 1e-6  # of a vote, for each label that was not said
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class LabelReading:
+    """See the module.
+
+    Attributes:
+        digest: What one expert reads, see ``gather``.
+        reading: What a reader makes of each unit first, if there is one.
+        step: The rows of experts over the labels.
+    """
+
+    digest: Callable[[Sequence[str]], Input]
+    reading: Reading | None
+    step: Callable[[Gathered[Any]], Step]
+
+
+def by_model(
+    model: LanguageModel,
+    prompt: Prompt,
+    labels: Sequence[Sequence[int]],
+    allowance: int,
+    *,
+    blank: Prompt | None = None,
+    informed: Input | None = None,
+    on_progress: Progress | None = None,
+) -> LabelReading:
+    """The likelihood of each label; see `label_step` for arguments.
+
+    Args:
+        model: As there.
+        prompt: As there.
+        labels: As there.
+        allowance: Tokens of a unit that are read.
+        blank: As there.
+        informed: As there.
+        on_progress: As there.
+    """
+
+    def step(gathered: Gathered[Any]) -> Step:
+        return label_step(model, prompt, blank, labels, gathered.inputs, informed, on_progress)
+
+    return LabelReading(lambda passages: model.digest(passages, allowance), None, step)
+
+
+def by_reader(reader: Reader, question: str, labels: Sequence[str], most: int = 1) -> LabelReading:
+    """What a reader says, in words; see `choices` for arguments."""
+    reading = choices(reader, question, labels, most)
+    return LabelReading(tuple, reading, partial(_said_step, labels))
+
+
+def _said_step(labels: Sequence[str], gathered: Gathered[Any]) -> Step:
+    """Rows that are all but sure of what was said, of a group in parts of its units."""
+    said = [[own.count(label) + _UNSAID for label in labels] for own in gathered.passages]
+    rows = torch.tensor(said, dtype=torch.float64).reshape(len(said), len(labels))
+    public = torch.full((len(labels),), -math.log(len(labels)), dtype=torch.float64)
+    return DenseStep(public, (rows / rows.sum(dim=1, keepdim=True)).log())
