@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from dpicl_rag.errors import DPICLError, EngineUnavailableError
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.language_models.readers.base import Reader
 
@@ -65,8 +66,16 @@ def _read(
     on_progress: Progress | None = None,
 ) -> list[Passages]:
     prompts = [prompt(document="\n\n".join(own)[:_CHARACTERS]) for own in units]
-    # Also of no units: a provider that is down is told in any case.
-    return [taken(reply) for reply in reader.replies(prompts, on_progress)]
+    try:
+        # Also of no units: a provider that is down is told in any case.
+        replies = list(reader.replies(prompts, on_progress))
+    except DPICLError:
+        raise
+    except Exception:  # of somebody's own reader: it may quote what it was given
+        replies = []
+    if len(replies) != len(prompts):
+        raise EngineUnavailableError
+    return [taken(reply) if isinstance(reply, str) else () for reply in replies]
 
 
 def _filled(template: str, *, document: str, **public: str) -> str:

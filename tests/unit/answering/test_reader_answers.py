@@ -98,6 +98,25 @@ def test_a_reader_that_does_not_answer_ends_the_answer(alone):
         llm.answer(QUESTION, shuttles(3))
 
 
+@pytest.mark.parametrize("found", [[], ["yes"], None])
+def test_a_reader_of_ones_own_that_fails_quotes_nothing(found):
+    class Fails(ScriptedReader):
+        def replies(self, prompts, on_progress=None):
+            if found is None:
+                raise KeyError(prompts)
+            return found
+
+    llm = PrivateContextLLM(reader=Fails(None), agreement="only")
+    with pytest.raises(EngineUnavailableError) as caught:
+        llm.answer(QUESTION, [Document("secret", "u1"), Document("secret", "u2")])
+    assert "secret" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_a_reply_that_is_no_text_is_nothing():
+    assert notes(ScriptedReader(lambda _: 7), "q?")([("d",)], None) == [()]
+
+
 def test_labels_are_said_in_words(alone):
     _, llm = alone(lambda prompt: "Travel." if "shuttle" in document_of(prompt) else "food")
     assert llm.classify("What is it about?", shuttles(), ["food", "travel"]).label == "travel"
