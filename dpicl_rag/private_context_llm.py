@@ -19,7 +19,7 @@ from dpicl_rag.answering.decoding import generate
 from dpicl_rag.answering.experts import OpenAccount, gather, one_each
 from dpicl_rag.answering.few_units import warn_of_few_units
 from dpicl_rag.answering.label_draw import draw_label
-from dpicl_rag.answering.label_reading import by_model, by_reader
+from dpicl_rag.answering.label_reading import label_reading
 from dpicl_rag.answering.plan import answer_plan, label_plan, priced_search, with_agreement
 from dpicl_rag.answering.prompt_rows import bare_log_probs
 from dpicl_rag.answering.proposals import proposal_for
@@ -337,23 +337,18 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
         # Both questions find the same tokens of a document.
         allowance = min(one.allowance(model, config.unit_tokens, room) for one in (prompt, blank))
         self._memory(retriever)
-        if self.reader is None:
-            how = by_model(
-                model,
-                prompt,
-                tokens,
-                allowance,
-                blank=blank if plan.takes_priors else None,
-                informed=model.digest(self._knowledge.recall(question), allowance),
-                on_progress=on_progress,
-            )
-        elif plan.takes_priors:
-            raise ConfigurationError(
-                f"a reader says a label and no prior of it; method {method!r} needs one, votes "
-                "does not"
-            )
-        else:
-            how = by_reader(self.reader, question, labels)
+        how = label_reading(
+            self.reader,
+            model,
+            question,
+            labels,
+            prompt,
+            tokens,
+            allowance,
+            blank=blank if plan.takes_priors else None,
+            informed=model.digest(self._knowledge.recall(question), allowance),
+            on_progress=on_progress,
+        )
         gathered = gather(
             question=question,
             retriever=retriever,

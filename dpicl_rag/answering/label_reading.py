@@ -12,6 +12,7 @@ import torch
 
 from dpicl_rag.answering.experts import Gathered
 from dpicl_rag.answering.label_draw import label_step
+from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import Input, LanguageModel, Progress
 from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.notes import Reading, choices
@@ -36,38 +37,51 @@ class LabelReading:
     step: Callable[[Gathered[Any]], Step]
 
 
-def by_model(
+def label_reading(
+    reader: Reader | None,
     model: LanguageModel,
+    question: str,
+    labels: Sequence[str],
     prompt: Prompt,
-    labels: Sequence[Sequence[int]],
+    tokens: Sequence[Sequence[int]],
     allowance: int,
     *,
+    most: int = 1,
     blank: Prompt | None = None,
     informed: Input | None = None,
     on_progress: Progress | None = None,
 ) -> LabelReading:
-    """The likelihood of each label; see `label_step` for arguments.
+    """The likelihood of each label, see `label_step`, or what a reader says, see `choices`.
 
     Args:
-        model: As there.
-        prompt: As there.
-        labels: As there.
-        allowance: Tokens of a unit that are read.
-        blank: As there.
-        informed: As there.
-        on_progress: As there.
+        reader: Reads in the model's place, if there is one.
+        model: As in `label_step`.
+        question: Public text.
+        labels: Their words.
+        prompt: As in `label_step`.
+        tokens: Of each label.
+        allowance: Tokens of a unit that the model reads.
+        most: Labels that a reader may say of one unit.
+        blank: As in `label_step`; of the model alone.
+        informed: As in `label_step`.
+        on_progress: As in `label_step`.
+
+    Raises:
+        ConfigurationError: A prior is asked of a reader.
     """
+    if reader is not None:
+        if blank is not None:
+            raise ConfigurationError(
+                "a reader says a label and no prior of it; take a method without one, such as votes"
+            )
+        return LabelReading(
+            tuple, choices(reader, question, labels, most), partial(_said_step, labels)
+        )
 
     def step(gathered: Gathered[Any]) -> Step:
-        return label_step(model, prompt, blank, labels, gathered.inputs, informed, on_progress)
+        return label_step(model, prompt, blank, tokens, gathered.inputs, informed, on_progress)
 
     return LabelReading(lambda passages: model.digest(passages, allowance), None, step)
-
-
-def by_reader(reader: Reader, question: str, labels: Sequence[str], most: int = 1) -> LabelReading:
-    """What a reader says, in words; see `choices` for arguments."""
-    reading = choices(reader, question, labels, most)
-    return LabelReading(tuple, reading, partial(_said_step, labels))
 
 
 def _said_step(labels: Sequence[str], gathered: Gathered[Any]) -> Step:

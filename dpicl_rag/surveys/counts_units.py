@@ -11,7 +11,7 @@ from dpicl_rag import _validate
 from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.answering.answers import in_worker
 from dpicl_rag.answering.experts import OpenAccount, gather
-from dpicl_rag.answering.label_reading import by_model, by_reader
+from dpicl_rag.answering.label_reading import label_reading
 from dpicl_rag.answering.remembered import form_of
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
@@ -236,10 +236,17 @@ class CountsUnits(ABC):
         plan = tally_plan(config, retriever.stability, price, bins, most)
         allowance = prompt.allowance(model, config.unit_tokens, max(map(len, tokens)))
         complete = not plan.individual or self._every_unit_has(plan.rho, retriever)
-        if self.reader is None:
-            how = by_model(model, prompt, tokens, allowance, on_progress=on_progress)
-        else:
-            how = by_reader(self.reader, question, labels, most)
+        how = label_reading(
+            self.reader,
+            model,
+            question,
+            labels,
+            prompt,
+            tokens,
+            allowance,
+            most=most,
+            on_progress=on_progress,
+        )
         gathered = gather(
             question=question,
             retriever=retriever,

@@ -8,36 +8,22 @@ every model and every chain asks for itself, however deep it lies.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
+from functools import cache
 from typing import Any
 
-_installing = threading.Lock()
-_quiet: Callable[[], bool] | None = None
+from dpicl_rag.language_models.readers.quiet import holds as _holds
 
 
-def install(quiet: Callable[[], bool]) -> None:
-    """Let LangChain look at ``quiet`` before it tells anything. Done once for a process.
+@cache
+def install() -> None:
+    """Let LangChain look at `holds` before it tells anything. Once for a process."""
+    from langchain_core.callbacks import manager
+    from langchain_core.language_models import chat_models, llms
 
-    Args:
-        quiet: Whether the running call is private; asked in the call's own context.
-    """
-    global _quiet
-    with _installing:
-        if _quiet is not None:
-            return
-        from langchain_core.callbacks import manager
-        from langchain_core.language_models import chat_models, llms
-
-        for kind in (manager.CallbackManager, manager.AsyncCallbackManager):
-            _unconfigured(kind)
-        for module in (chat_models, llms):
-            _uncached(module)
-        _quiet = quiet
-
-
-def _holds() -> bool:
-    return _quiet is not None and _quiet()
+    for kind in (manager.CallbackManager, manager.AsyncCallbackManager):
+        _unconfigured(kind)
+    for module in (chat_models, llms):
+        _uncached(module)
 
 
 def _unconfigured(kind: Any) -> None:

@@ -6,39 +6,26 @@ callback manager, and to the event and span handlers of every dispatcher up to t
 
 from __future__ import annotations
 
-import threading
 import uuid
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
-_installing = threading.Lock()
-_quiet: Callable[[], bool] | None = None
+from dpicl_rag.language_models.readers.quiet import holds as _holds
 
 
-def install(quiet: Callable[[], bool]) -> None:
-    """Let LlamaIndex look at ``quiet`` before it tells anything. Done once for a process.
+@cache
+def install() -> None:
+    """Let LlamaIndex look at `holds` before it tells anything. Once for a process."""
+    from llama_index.core.callbacks import CallbackManager
+    from llama_index_instrumentation.dispatcher import Dispatcher
 
-    Args:
-        quiet: Whether the running call is private; asked in the call's own context.
-    """
-    global _quiet
-    with _installing:
-        if _quiet is not None:
-            return
-        from llama_index.core.callbacks import CallbackManager
-        from llama_index_instrumentation.dispatcher import Dispatcher
-
-        for name in ("event", "span_enter", "span_drop", "span_exit"):
-            _unless(Dispatcher, name, _nothing)
-        _unless(Dispatcher, "aevent", _later_nothing)
-        _unless(CallbackManager, "on_event_start", _name_of_event)
-        for name in ("on_event_end", "start_trace", "end_trace"):
-            _unless(CallbackManager, name, _nothing)
-        _quiet = quiet
-
-
-def _holds() -> bool:
-    return _quiet is not None and _quiet()
+    for name in ("event", "span_enter", "span_drop", "span_exit"):
+        _unless(Dispatcher, name, _nothing)
+    _unless(Dispatcher, "aevent", _later_nothing)
+    _unless(CallbackManager, "on_event_start", _name_of_event)
+    for name in ("on_event_end", "start_trace", "end_trace"):
+        _unless(CallbackManager, name, _nothing)
 
 
 def _unless(kind: Any, name: str, silent: Callable[..., Any]) -> None:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from contextvars import ContextVar
 
 from dpicl_rag._unobserved import unobserved
 from dpicl_rag.language_models.readers import langchain_silence, llama_index_silence
+from dpicl_rag.language_models.readers.quiet import QUIET, holds
 
-_quiet: ContextVar[bool] = ContextVar("quiet", default=False)
+_installing = threading.Lock()
 # Instrumentations of HTTP clients and of model clients look at these. The second is OpenLLMetry's.
 _SUPPRESSED = ("suppress_instrumentation", "suppress_language_model_instrumentation")
 
 
 class _Silence(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
-        return not _quiet.get()
+        return not holds()
 
 
 _SILENCE = _Silence()
@@ -34,11 +35,12 @@ def quietly() -> Iterator[None]:
     in a copy of the context too, also later.
     """
     _silence_logs()
-    if "langchain_core.callbacks.manager" in sys.modules:
-        langchain_silence.install(_quiet.get)
-    if "llama_index.core.callbacks" in sys.modules:
-        llama_index_silence.install(_quiet.get)
-    before = _quiet.set(True)
+    with _installing:
+        if "langchain_core.callbacks.manager" in sys.modules:
+            langchain_silence.install()
+        if "llama_index.core.callbacks" in sys.modules:
+            llama_index_silence.install()
+    before = QUIET.set(True)
     try:
         with ExitStack() as stack:
             stack.enter_context(unobserved())
@@ -46,7 +48,7 @@ def quietly() -> Iterator[None]:
                 stack.enter_context(held)
             yield
     finally:
-        _quiet.reset(before)
+        QUIET.reset(before)
 
 
 def _silence_logs() -> None:

@@ -124,7 +124,7 @@ def test_labels_are_said_in_words(alone):
     assert found.counts["travel"].low <= 30 <= found.counts["travel"].high
     votes = llm.classify("What?", shuttles(), ["food", "travel"], method="votes")
     assert votes.label == "travel"
-    with pytest.raises(ConfigurationError, match="votes does not"):
+    with pytest.raises(ConfigurationError, match="such as votes"):
         llm.classify("What?", shuttles(), ["food", "travel"], method="poe-prior")
 
 
