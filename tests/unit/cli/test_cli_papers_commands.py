@@ -42,7 +42,7 @@ TINY: Mapping[str, str] = {
     "dpicl-rag evaluate radius": "--max-tokens 2 --text-tokens 6",
     "dpicl-rag evaluate images": "--seeds 2",
     "dpicl-rag evaluate membership-images": "--seeds 2",
-    "dpicl-rag evaluate tabular --groups": "--seeds 2 --queries 1",  # t-tests are over seeds
+    "dpicl-rag evaluate tabular --task adult,car": "--seeds 2 --queries 1",  # t-tests are over seeds
     "dpicl-rag evaluate tabular": "--seeds 1 --queries 1",
     "python -m benchmarks.tabular": "--runs 2",
 }
