@@ -42,7 +42,8 @@ TINY: Mapping[str, str] = {
     "dpicl-rag evaluate radius": "--max-tokens 2 --text-tokens 6",
     "dpicl-rag evaluate images": "--seeds 2",
     "dpicl-rag evaluate membership-images": "--seeds 2",
-    "dpicl-rag evaluate tabular --task adult,car": "--seeds 2 --queries 1",  # t-tests are over seeds
+    # t-tests are over seeds
+    "dpicl-rag evaluate tabular --task adult,car": "--seeds 2 --queries 1",
     "dpicl-rag evaluate tabular": "--seeds 1 --queries 1",
     "python -m benchmarks.tabular": "--runs 2",
 }
@@ -232,7 +233,7 @@ def beginning(start: str) -> str:
         ("dpicl-rag evaluate report runs/subsets", "runs/subsets", "runs/subset"),
         ("dpicl-rag evaluate images photos", "photos", "fotos"),
         ("dpicl-rag evaluate synthetic --task dbpedia", "adaptive", "adapted"),
-        ("dpicl-rag evaluate tabular --groups", "published,0.05", "publish,0.05"),
+        ("dpicl-rag evaluate tabular --task adult,car", "published,0.05", "publish,0.05"),
         ("dpicl-rag tabular local", "--method one-hot", "--method one-hit"),
         ("dpicl-rag tabular local", "--schema heart", "--schema hart"),
         ("dpicl-rag synthesise examples train.csv", "--plan", "--plans"),
