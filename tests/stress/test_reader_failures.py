@@ -1,5 +1,6 @@
 """A reader whose server fails at random: no expert lost, no charge lost, no answer hung."""
 
+import os
 import random
 import threading
 from collections import Counter
@@ -11,7 +12,7 @@ from dpicl_rag.accounting import epsilon_to_rho
 from tests.support.fake_chat import FakeChat
 from tests.support.scripted_reader import document_of
 
-ANSWERS, UNITS = 100, 8
+ANSWERS, UNITS = int(os.environ.get("DPICL_RAG_KILLS", "100")), 8
 FAILURES = (429, 500, 503, "reset", "no json")
 
 pytestmark = pytest.mark.stress
@@ -58,6 +59,6 @@ def test_no_expert_and_no_charge_is_lost(tmp_path):
                 continue  # nothing was released
             counted += 1
             assert set(failing.read) == {one.text for one in documents}
-        assert ANSWERS / 2 < counted < ANSWERS
+        assert ANSWERS / 2 < counted <= ANSWERS
         spent = next(one.spent for one in ledger.status() if one.kind == "corpus")
         assert spent == pytest.approx(counted * price)
