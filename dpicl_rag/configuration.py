@@ -66,6 +66,8 @@ class Settings(TypedDict, total=False):
     groups: int | None
     stop: tuple[str, ...]
     block_tokens: int
+    max_calls: int | None
+    polish: bool
     seed: int | None
 
 
@@ -111,6 +113,11 @@ class PrivacyConfig(BaseModel):
             pass. The released text has the same distribution and the same charge; 0 reads token
             by token. It pays where a pass costs about the same for one token or several: on a
             GPU, hardly on a CPU.
+        max_calls: Thin what a reader reads for a question to about this number of units, each by a
+            secret coin, at a rate from a noisy count that the answer's budget pays for. No cap: one
+            would tell how many units there are.
+        polish: Have the reader write the released answer as a fluent sentence, from public text
+            alone. The released text stands beside it.
         seed: Repeatable draws for tests. Not private.
     """
 
@@ -137,6 +144,8 @@ class PrivacyConfig(BaseModel):
     groups: int | None = Field(None, ge=1)
     stop: tuple[str, ...] = ()
     block_tokens: int = Field(0, ge=0)
+    max_calls: int | None = Field(None, ge=1)
+    polish: bool = False
     seed: int | None = None
 
     @model_validator(mode="before")
@@ -149,6 +158,17 @@ class PrivacyConfig(BaseModel):
                 "guarantee; use public_power or public_top_k, which act on the public model"
             )
         return values
+
+    def require_reader(self, reader: object) -> None:
+        """See that there is a reader where a setting speaks of one.
+
+        Raises:
+            ConfigurationError: There is none.
+        """
+        given = {"max_calls": self.max_calls is not None, "polish": self.polish}
+        names = [name for name, one in given.items() if one]
+        if names and reader is None:
+            raise ConfigurationError(f"{names[0]} is for a reader; give one, or leave it out")
 
     def delta_of_rho(self, *, booked: bool) -> float:
         """The part of ``delta`` at which epsilon becomes rho; the rest is for thresholds.

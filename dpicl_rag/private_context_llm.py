@@ -39,6 +39,7 @@ from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.load_language_model import load_language_model
 from dpicl_rag.language_models.readers.no_writer import NoWriter
 from dpicl_rag.language_models.readers.notes import notes
+from dpicl_rag.language_models.readers.polish import polished
 from dpicl_rag.ledger.account import open_account
 from dpicl_rag.ledger.status import least_remaining
 from dpicl_rag.loaders.framework_documents import FrameworkDocument
@@ -47,11 +48,13 @@ from dpicl_rag.methods.label_settings import over_documents
 from dpicl_rag.prompts import CONTENT_FREE, Prompt, PromptTemplate, label_tokens
 from dpicl_rag.retrieval.base import Retriever, affordable, filter_of
 from dpicl_rag.retrieval.given import Documents, GivenDocuments, as_retriever
+from dpicl_rag.retrieval.number_of_units import limited
 from dpicl_rag.surveys.counts_units import CountsUnits
 
 if TYPE_CHECKING:
     from dpicl_rag.language_models.prefix_cache import PrefixCache
     from dpicl_rag.language_models.readers.base import Reader
+    from dpicl_rag.language_models.readers.reply_cache import ReplyCache
     from dpicl_rag.ledger import Ledger
 
 _NO_CORPUS = "default"  # where a ledger books lists
@@ -81,6 +84,8 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
             place. A chat model of LangChain or LlamaIndex, an address such as
             ``chat+http://127.0.0.1:11434/v1#llama3.2``, or a function from prompt to reply
             (docs/readers.md). With ``agreement="only"`` and no ``model`` nothing else is needed.
+        reply_cache: Where a reader's replies are kept for the same question to come; by default in
+            memory, for a day.
         form: Canonical form of sentences by agreement, see ``CanonicalForm``. Public.
         randomness: Where the coins come from; by default the operating system's generator, or the
             setting ``seed``.
@@ -103,6 +108,7 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
         knowledge: Any = None,
         prefix_cache: PrefixCache | None = None,
         reader: Any = None,
+        reply_cache: ReplyCache | None = None,
         form: CanonicalForm = canonical_form,
         randomness: Randomness | None = None,
         **settings: Unpack[Settings],
@@ -123,7 +129,8 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
         if reader is not None:
             from dpicl_rag.language_models.readers.as_reader import as_reader
 
-            self.reader = as_reader(reader)
+            self.reader = as_reader(reader, reply_cache)
+        self.config.require_reader(reader)
         if model is None and self.reader is not None and self.config.agreement == "only":
             model = NoWriter()
         self.model = load_language_model(model, prefix_cache)
@@ -132,12 +139,17 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
         return f"PrivateContextLLM(epsilon={self.config.epsilon}, delta={self.config.delta})"
 
     def with_settings(
-        self, *, template: PromptTemplate | None = None, **settings: Unpack[Settings]
+        self,
+        *,
+        template: PromptTemplate | None = None,
+        reader: Any = None,
+        **settings: Unpack[Settings],
     ) -> PrivateContextLLM:
         """The same model, ledger and coins with other public settings.
 
         Args:
             template: In place of the present one.
+            reader: In place of the present one.
             **settings: Fields of ``PrivacyConfig``; the others stay.
 
         Raises:
@@ -150,6 +162,11 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
         made = self.config.model_dump(exclude_unset=True)
         other.config = PrivacyConfig.create(**{**made, **settings})
         other.template = template or self.template
+        if reader is not None:
+            from dpicl_rag.language_models.readers.as_reader import as_reader
+
+            other.reader = as_reader(reader)
+        other.config.require_reader(other.reader)
         return other
 
     def for_strings(self) -> PrivateContextLLM:
@@ -219,8 +236,11 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
         prompt, allowance = asked.prompt, asked.allowance
         corpus, memory = self._booked_under(retriever.corpus_name), self._memory(retriever)
         form = form_of(self.template, config.stop)
+        polish = None
+        if self.reader is not None and config.polish:
+            polish = partial(polished, self.reader, self.template.asked(question))
         if memory is not None and not fresh and (entry := memory.same(question, form)):
-            return released_before(entry.answer, corpus, model.tokenizer, config.max_tokens)
+            return released_before(entry.answer, corpus, model.tokenizer, config.max_tokens, polish)
         known = [] if isinstance(model, NoWriter) else self._knowledge.recall(question)
         informed = model.digest(known, allowance)
         reader = copying(self.model, config.copy_bias, public=bool(informed))
@@ -240,7 +260,7 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
             open_account=opening,
             randomness=self._randomness,
             digest=lambda passages: model.digest(passages, allowance),
-            reading=None if self.reader is None else notes(self.reader, question),
+            reading=None if self.reader is None else notes(self.reader, self.template, question),
             on_progress=on_progress,
         )
         spend = gathered.spend  # an ended stream keeps no documents
@@ -278,6 +298,7 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
             whole=whole,
             recalled=len(known),
             keep=None if memory is None else partial(memory.keep, question, form),
+            polish=polish,
         )
         return PrivateStream(
             tokens,
@@ -285,7 +306,7 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
             stop=config.stop,
             max_tokens=config.max_tokens,
             start=self.template.answer_prefix,
-            held=config.unsupported == "refuse",
+            held=config.unsupported == "refuse" or polish is not None,
             finish=gathered.close,
             settle=settlement,
         )
@@ -337,6 +358,7 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
         # Both questions find the same tokens of a document.
         allowance = min(one.allowance(model, config.unit_tokens, room) for one in (prompt, blank))
         self._memory(retriever)
+        known = [] if self.reader is not None else self._knowledge.recall(question)
         how = label_reading(
             self.reader,
             model,
@@ -346,7 +368,7 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
             tokens,
             allowance,
             blank=blank if plan.takes_priors else None,
-            informed=model.digest(self._knowledge.recall(question), allowance),
+            informed=model.digest(known, allowance),
             on_progress=on_progress,
         )
         gathered = gather(
@@ -395,7 +417,8 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
         retriever = self._retriever(documents)
         left = self.budget_left(self._booked_under(retriever.corpus_name))
         booked = self._ledger is not None
-        return AnswerCost.of(self._decided(retriever), retriever, left, booked=booked)
+        read = self.reader is not None
+        return AnswerCost.of(self._decided(retriever), retriever, left, booked=booked, read=read)
 
     def warm(
         self,
@@ -414,7 +437,15 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
 
         Returns:
             How many units are read now. For the owner of the documents: the count is private.
+
+        Raises:
+            ConfigurationError: A reader reads them, which needs the question.
         """
+        if self.reader is not None:
+            raise ConfigurationError(
+                "a reader reads documents when a question is asked; leave the reader out to read "
+                "them for a model beforehand"
+            )
         config, prompt = self.config, self._prompt("?")
         allowance = prompt.allowance(self.model, config.unit_tokens, config.max_tokens)
         given = GivenDocuments(documents, privacy_unit=config.privacy_unit)
@@ -443,7 +474,10 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
 
     def _retriever(self, documents: Documents) -> Retriever:
         """A search; nothing is looked at yet."""
-        return as_retriever(documents, self.config.privacy_unit, self.config.units)
+        found = as_retriever(documents, self.config.privacy_unit, self.config.units)
+        if self.reader is None or self.config.max_calls is None:
+            return found
+        return limited(found, self.config.max_calls)
 
     def _decided(self, retriever: Retriever) -> PrivacyConfig:
         """The settings of an answer from such a search."""

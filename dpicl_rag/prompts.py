@@ -12,6 +12,13 @@ from dpicl_rag.language_models.tokenizer import Tokenizer
 CONTENT_FREE = "N/A"
 """A question that asks nothing: Calibrate Before Use (Zhao et al. 2021, section 5)."""
 
+NOTE = (
+    "Answer the question from the document alone, in one short sentence, in the document's own "
+    "words. If the document does not say, reply with the word NOTHING.\n\n"
+    "Document:\n{document}\n\nQuestion: {question}"
+)
+"""What a reader is asked of one unit."""
+
 _DOCUMENT = "{document}"
 _QUESTION = "{question}"
 
@@ -37,6 +44,9 @@ class PromptTemplate:
         answer_prefix: Words that every answer begins with; not drawn, so free.
         before: Turns of the conversation before the question, in words. They stand behind the
             document, so documents that were read stay read, and are not searched for.
+        note: What a reader is asked of one unit, for a note of one line; holds ``{document}`` and
+            then ``{question}``, each once. It asks for the word NOTHING where the unit says
+            nothing.
     """
 
     system: str = "You answer the question from the document. Answer with one short sentence."
@@ -59,14 +69,17 @@ class PromptTemplate:
     no_document: str = "(none)"
     answer_prefix: str = ""
     before: str = ""
+    note: str = NOTE
 
     def __post_init__(self) -> None:
-        document, question = self.user.find(_DOCUMENT), self.user.find(_QUESTION)
-        once = self.user.count(_DOCUMENT) == 1 and self.user.count(_QUESTION) == 1
-        if not once or question < document:
-            raise ConfigurationError(
-                "the user turn of a prompt template holds {document} once and then {question} once"
-            )
+        for name, text in (("user turn", self.user), ("note", self.note)):
+            document, question = text.find(_DOCUMENT), text.find(_QUESTION)
+            once = text.count(_DOCUMENT) == 1 and text.count(_QUESTION) == 1
+            if not once or question < document:
+                raise ConfigurationError(
+                    f"the {name} of a prompt template holds {{document}} once and then "
+                    "{question} once"
+                )
 
     def cut(self, tokenizer: Tokenizer, question: str) -> Prompt:
         """Tokens around the document, for one question."""
@@ -74,17 +87,20 @@ class PromptTemplate:
         head, tail = self._render(tokenizer, "\x01", "\x02").split("\x01")
         middle, end = tail.split("\x02")
         ending = end + self.answer_prefix
-        asked = f"{self.before}\nUser: {question}" if self.before else question
         return Prompt(
             lead="" if ending[-1:].isspace() else " ",
             prefix=tuple(opening_tokens(tokenizer, head)),
             suffix=(
                 *tokenizer.encode_template(middle),
-                *tokenizer.encode(asked),
+                *tokenizer.encode(self.asked(question)),
                 *tokenizer.encode_template(ending),
             ),
             no_document=self.no_document,
         )
+
+    def asked(self, question: str) -> str:
+        """A question, behind the turns before it."""
+        return f"{self.before}\nUser: {question}" if self.before else question
 
     def _render(self, tokenizer: Tokenizer, document: str, question: str) -> str:
         turns = [(self._turn(e.document, e.question), e.answer) for e in self.examples]

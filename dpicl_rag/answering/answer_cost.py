@@ -10,6 +10,7 @@ from dpicl_rag.answering.notebook_table import notebook_table
 from dpicl_rag.answering.plan import answer_plan, priced_search
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.retrieval.base import Retriever
+from dpicl_rag.retrieval.number_of_units import aimed_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,8 @@ class AnswerCost:
         units_to_agree: About how many units must say the same, where the utility has such a number.
         budget_left: What the ledger has left for the corpus and the caller, zCDP rho; None without
             a limit.
+        calls: About how many calls a reader is asked for; None without a reader, and where only the
+            documents tell.
     """
 
     epsilon: float
@@ -48,6 +51,7 @@ class AnswerCost:
     individual: bool
     units_to_agree: int | None
     budget_left: float | None
+    calls: int | None = None
 
     @staticmethod
     def of(
@@ -56,6 +60,7 @@ class AnswerCost:
         budget_left: float | None,
         *,
         booked: bool = False,
+        read: bool = False,
     ) -> AnswerCost:
         """The cost with these settings. Nothing is searched.
 
@@ -64,6 +69,7 @@ class AnswerCost:
             retriever: Where its units come from.
             budget_left: See the attribute.
             booked: Whether a ledger books what thresholds cost.
+            read: Whether a reader reads the units.
 
         Raises:
             ConfigurationError: The settings do not fit the retriever, or cost more than the budget.
@@ -84,6 +90,7 @@ class AnswerCost:
             individual=plan.individual,
             units_to_agree=units_to_agree(config, plan),
             budget_left=budget_left,
+            calls=aimed_at(retriever) if read else None,
         )
 
     @property
@@ -109,6 +116,8 @@ class AnswerCost:
         found = []
         if self.units_to_agree is not None:
             found.append(f"about {self.units_to_agree} units must say the same")
+        if self.calls is not None:
+            found.append(f"about {self.calls} calls to the reader, one for each unit found")
         if self.budget_left is not None:
             many = "one answer" if self.answers_left == 1 else f"{self.answers_left} answers"
             found.append(f"the budget has rho {self.budget_left:.4g} left, {many} at this price")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from dpicl_rag.answering.notebook_table import notebook_table, privacy_rows
@@ -47,6 +47,8 @@ class PrivateAnswer:
         by: How it came about; None where nothing was released.
         agreeing: About how many documents say so, by a noisy count; None where none was taken.
         agreeing_within: That number is nearer than this to the true one, 95 times in 100.
+        released: What was released, where ``text`` is that in a reader's words (``polish``); it is
+            what documents support. None where ``text`` is what was released.
     """
 
     text: str
@@ -62,6 +64,16 @@ class PrivateAnswer:
     by: ReleasedBy | None = None
     agreeing: int | None = None
     agreeing_within: int | None = None
+    released: str | None = None
+
+    def polished(self, polish: Callable[[str], str]) -> PrivateAnswer:
+        """The same in other words, with what was released beside them.
+
+        Args:
+            polish: From the released text to another; it sees nothing else that is private.
+        """
+        text = polish(self.text)
+        return self if text == self.text else replace(self, text=text, released=self.text)
 
     def public_numbers(self) -> dict[str, Any]:
         """Public numbers that may stand beside the text, none of which counts inputs."""
@@ -82,6 +94,8 @@ class PrivateAnswer:
         rows = [("supported", "answered before" if self.from_memory else said[self.supported])]
         if self.agreeing is not None:
             rows.append(("agreeing", f"about {self.agreeing} (\u00b1{self.agreeing_within})"))
+        if self.released is not None:
+            rows.append(("released", self.released))
         rows += privacy_rows(self.epsilon, self.delta, self.rho)
         return notebook_table(self.text, [*rows, ("ended by", self.stopped_by)])
 

@@ -35,8 +35,9 @@ class Expert:
 class Gathered(Generic[M]):
     """Inputs of the experts, their mechanism, their filter, and the return of unspent budget.
 
-    ``count`` is the released number of units, if any; ``passages`` are what inputs were made of;
-    ``thresholds`` is whether a ledger pays for those of whole answers. Public.
+    ``count`` is the released number of units, if any, and ``rate`` that of the coins which kept
+    them; ``passages`` are what inputs were made of; ``thresholds`` is whether a ledger pays for
+    those of whole answers. Public, but for inputs and passages.
     """
 
     inputs: list[Input] = field(repr=False)
@@ -46,6 +47,7 @@ class Gathered(Generic[M]):
     close: Callable[[], None]
     passages: Sequence[Sequence[str]] = field(default=(), repr=False)
     thresholds: bool = True
+    rate: float = 1.0
 
 
 def one_each(units: Mapping[str, Sequence[Document]]) -> list[Expert]:
@@ -158,7 +160,9 @@ def gather(
         account.close()
         raise
     inputs, passages = [own for _, own in read], [expert.passages for expert, _ in read]
-    return Gathered(inputs, mechanism, spend, found.count, account.close, passages, thresholds)
+    return Gathered(
+        inputs, mechanism, spend, found.count, account.close, passages, thresholds, found.rate
+    )
 
 
 def _opened(open_account: OpenAccount, plan: Plan[Charged], units: Sequence[str] | None) -> Account:

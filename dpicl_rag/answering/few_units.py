@@ -15,10 +15,10 @@ from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.retrieval.base import Retriever, WrappedRetriever
+from dpicl_rag.retrieval.counted import CountedRetriever
 from dpicl_rag.retrieval.exact import TopKRetriever
+from dpicl_rag.retrieval.number_of_units import aimed_at
 from dpicl_rag.retrieval.poisson import PoissonSampledRetriever
-from dpicl_rag.retrieval.private_threshold import PrivateThresholdRetriever
-from dpicl_rag.retrieval.private_top_k import PrivateTopKRetriever
 
 # Nats that lift a word from one in a million to odds of 4 nats, as names that a model has never
 # heard need it. Divided by lambda that is 15, 29 and 53 units at epsilon 8, 4 and 2; measured are
@@ -82,14 +82,13 @@ def _most_found(retriever: Retriever) -> tuple[int | None, str]:
     match retriever:
         case TopKRetriever():
             # Of half the weight, as each may displace another.
-            return retriever.units, "leave top_k (the k of a retriever) out"
-        case PrivateTopKRetriever():
-            return retriever.thin_to or retriever.units, "raise units"
-        case PrivateThresholdRetriever():
-            return retriever.thin_to or retriever.units, "raise units"
+            remedy = "leave top_k (the k of a retriever) out"
         case PoissonSampledRetriever():
-            most, _ = _most_found(retriever.retriever)
-            return None if most is None else int(most * retriever.rate), "raise the sampling rate"
+            remedy = "raise the sampling rate"
+        case CountedRetriever(thin_to=int()):
+            remedy = "raise max_calls"
         case WrappedRetriever():
             return _most_found(retriever.retriever)
-    return None, ""
+        case _:
+            remedy = "raise units"
+    return aimed_at(retriever), remedy

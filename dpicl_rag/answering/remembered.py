@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 from dpicl_rag.answering.answers import PrivateAnswer, PrivateStream, StoppedBy
 from dpicl_rag.language_models.tokenizer import Tokenizer
-from dpicl_rag.prompts import PromptTemplate
+from dpicl_rag.prompts import NOTE, PromptTemplate
 
 
-def released_before(text: str, corpus: str, tokenizer: Tokenizer, max_tokens: int) -> PrivateStream:
+def released_before(
+    text: str,
+    corpus: str,
+    tokenizer: Tokenizer,
+    max_tokens: int,
+    polish: Callable[[str], str] | None = None,
+) -> PrivateStream:
     """A stream of an answer that was released before.
 
     Args:
@@ -18,10 +24,11 @@ def released_before(text: str, corpus: str, tokenizer: Tokenizer, max_tokens: in
         corpus: Whose it is.
         tokenizer: Of the model.
         max_tokens: Of an answer.
+        polish: Writes it in other words, if anybody does.
     """
 
     def settle(text: str, tokens: int, stopped: StoppedBy, whole: bool) -> PrivateAnswer:
-        return PrivateAnswer(
+        released = PrivateAnswer(
             text=text,
             epsilon=0.0,
             delta=0.0,
@@ -33,6 +40,7 @@ def released_before(text: str, corpus: str, tokenizer: Tokenizer, max_tokens: in
             from_memory=True,
             by="memory",
         )
+        return released if polish is None or not whole else released.polished(polish)
 
     return PrivateStream(
         _no_tokens(),
@@ -40,6 +48,7 @@ def released_before(text: str, corpus: str, tokenizer: Tokenizer, max_tokens: in
         stop=(),
         max_tokens=max_tokens,
         start=text,
+        held=polish is not None,
         finish=lambda: None,
         settle=settle,
     )
@@ -47,9 +56,11 @@ def released_before(text: str, corpus: str, tokenizer: Tokenizer, max_tokens: in
 
 def form_of(template: PromptTemplate, stop: Sequence[str]) -> str:
     """A digest of all that shapes an answer beside question and documents, for the memory."""
-    shaping = [template.system, template.user, template.answer_prefix, stop]
+    shaping: list[object] = [template.system, template.user, template.answer_prefix, stop]
     if template.before:
         shaping.append(template.before)
+    if template.note != NOTE:
+        shaping.append(("note", template.note))
     return hashlib.sha256(repr(tuple(shaping)).encode("utf-8", "replace")).hexdigest()[:16]
 
 

@@ -28,6 +28,7 @@ class Settlement:
         recalled: How many texts of public knowledge were found.
         keep: Remembers an answer that documents support, and whether it was drawn (see `Entry`);
             None where there is no memory.
+        polish: Writes the released text in other words; None leaves it as it is.
     """
 
     config: PrivacyConfig
@@ -37,6 +38,7 @@ class Settlement:
     whole: WholeAnswer | None
     recalled: int
     keep: Callable[[PrivateAnswer, bool], None] | None
+    polish: Callable[[str], str] | None = None
 
     def __repr__(self) -> str:
         return "Settlement(<private>)"
@@ -76,4 +78,6 @@ class Settlement:
         if self.keep is not None and supported:
             # Where no whole answers are counted, that one was drawn tells nothing.
             self.keep(answer, by == "tokens" and self.config.agreement != "off")
-        return answer
+        if self.polish is None or not whole or text in ("", UNSUPPORTED):
+            return answer
+        return answer.polished(self.polish)

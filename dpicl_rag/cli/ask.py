@@ -10,7 +10,13 @@ import typer
 
 from dpicl_rag.answering.paid import cost_of
 from dpicl_rag.cli import console, data_folder, options
-from dpicl_rag.cli.asking import asked_model, opened_corpus, print_spent, tell_toy
+from dpicl_rag.cli.asking import (
+    asked_model,
+    opened_corpus,
+    print_spent,
+    tell_calls,
+    tell_toy,
+)
 from dpicl_rag.configuration import MethodName, PrivacyConfig
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError
 from dpicl_rag.surveys.asks_number import asks_number
@@ -38,6 +44,7 @@ def ask(
     settings: options.AnswerSettings,
     answering: options.Answering,
     fresh: options.Fresh = False,
+    polish: options.Polish = False,
     plan: Annotated[
         bool,
         typer.Option("--plan", help="Print what the answer may cost, by part, and ask nothing."),
@@ -76,7 +83,10 @@ def ask(
             _print_plan(opened, source, settings, answering, as_json=as_json)
             return
         retriever = data_folder.retriever_of(opened, source)
-        llm = stack.enter_context(asked_model(opened, source, settings, answering, quiet))
+        llm = stack.enter_context(
+            asked_model(opened, source, settings, answering, quiet, polish=polish)
+        )
+        tell_calls(llm, retriever)
         from dpicl_rag.answering.few_units import FewUnitsWarning
         from dpicl_rag.knowledge import NotRememberedWarning
 
@@ -98,9 +108,13 @@ def ask(
             "by": answer.by,
             "agreeing": answer.agreeing,
             "agreeing_within": answer.agreeing_within,
+            "released": answer.released,
         }
         console.write_json({"answer": answer.text, **cost_of(answer), **end})
     else:
+        if answer.released is not None:
+            released = f"released: {console.printable(answer.released)}"
+            console.stdout().print(released, style="dim", soft_wrap=True)
         _print_grounds(answer)
         if answer.supported is False:
             console.stdout().print(unsupported, style="yellow", soft_wrap=True)
@@ -142,6 +156,7 @@ def classify(
         opened = stack.enter_context(opened_corpus(source, quiet))
         retriever = data_folder.retriever_of(opened, source)
         llm = stack.enter_context(asked_model(opened, source, settings, answering, quiet))
+        tell_calls(llm, retriever)
         bar = stack.enter_context(console.Bar("Reading the documents", quiet=quiet))
         chosen = llm.classify(question, retriever, label, method=method, on_progress=bar.update)
     if as_json:
@@ -178,6 +193,7 @@ def _print_plan(
     from dpicl_rag.answering.answer_cost import AnswerCost
     from dpicl_rag.knowledge.public_documents import PublicDocuments
     from dpicl_rag.ledger.status import least_remaining
+    from dpicl_rag.retrieval.number_of_units import limited
 
     for public in answering.public or ():
         with data_folder.open_corpus(public, source.path, source.embedder) as corpus:
@@ -187,7 +203,10 @@ def _print_plan(
         with data_folder.open_ledger(answering.ledger) as ledger:
             left = least_remaining(ledger.status(), opened.name, answering.caller)
     retriever = data_folder.retriever_of(opened, source)
-    cost = AnswerCost.of(PrivacyConfig.create(**asdict(settings)), retriever, left)
+    if answering.max_calls is not None:
+        retriever = limited(retriever, answering.max_calls)
+    read = answering.reader is not None
+    cost = AnswerCost.of(PrivacyConfig.create(**asdict(settings)), retriever, left, read=read)
     if as_json:
         console.write_json(cost.as_dict())
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dpicl_rag.knowledge import AnswerMemory
     from dpicl_rag.language_models.base import LanguageModel
     from dpicl_rag.private_context_llm import PrivateContextLLM
+    from dpicl_rag.retrieval import Retriever
     from dpicl_rag.stores.chroma import ChromaCollection
     from dpicl_rag.surveys.counting import Counting
 
@@ -25,7 +26,7 @@ _TOY = (
     "toy model: the default is for trying the library; for real use give --model small, medium or "
     "large, or a model of your own"
 )
-_SENT = "each document that is found is sent to the reader, in a call of its own"
+_SENT = "each unit that is found is sent to the reader in a call of its own"
 
 
 @contextmanager
@@ -45,12 +46,15 @@ def asked_model(
     settings: options.Settings,
     answering: options.Answering,
     quiet: bool,
+    *,
+    polish: bool = False,
 ) -> Iterator[PrivateContextLLM]:
     """What answers, with its ledger and memory; settings are checked before the slow steps."""
     from dpicl_rag.language_models.prefix_cache import ReadAnewWarning
     from dpicl_rag.prompts import PromptTemplate
 
-    PrivacyConfig.create(**asdict(settings))
+    config = PrivacyConfig.create(**asdict(settings), max_calls=answering.max_calls, polish=polish)
+    config.require_reader(answering.reader)
     with ExitStack() as stack:
         ledger = None
         if not answering.no_ledger:
@@ -60,21 +64,38 @@ def asked_model(
             from dpicl_rag.private_context_llm import PrivateContextLLM
 
             model = data_folder.spread_model(answering.model, answering.workers)
+            replies = None
+            if answering.reader is not None:
+                replies = stack.enter_context(
+                    closing(data_folder.open_replies(opened, source.path))
+                )
             llm = PrivateContextLLM(
                 stack.enter_context(model),
                 reader=answering.reader,
+                reply_cache=replies,
                 template=PromptTemplate(answer_prefix=answering.prefix),
                 ledger=ledger,
                 corpus=opened.name,
                 caller=answering.caller,
                 knowledge=_knowledge(stack, opened.name, source, answering),
                 prefix_cache=data_folder.open_prefixes(opened.name, source.path),
-                **asdict(settings),
+                **config.model_dump(exclude_unset=True),
             )
         tell_toy(llm.model)
-        if answering.reader is not None:
-            console.note(_SENT)
         yield llm
+
+
+def tell_calls(llm: PrivateContextLLM, retriever: Retriever) -> None:
+    """Say what is sent to a reader, if there is one, and about how often it is called."""
+    from dpicl_rag.retrieval.number_of_units import aimed_at
+
+    if llm.reader is None:
+        return
+    most = aimed_at(retriever)
+    limit = llm.config.max_calls
+    about = limit if most is None else min(most, limit or most)
+    many = "as many as are found; --max-calls limits them" if about is None else f"about {about}"
+    console.note(f"{_SENT}: {many}")
 
 
 def tell_toy(model: LanguageModel) -> None:

@@ -48,7 +48,7 @@ def delete(
         raise CorpusError(f"no corpus named {name!r}; `dpicl-rag corpora list` names them")
     if not yes:
         typer.confirm(f"Delete the corpus {name} and all its texts?", abort=True)
-    data_folder.forget_prefixes(name, path)
+    data_folder.forget_reading(name, path)
     Corpus.delete(name, path)
     typer.echo(
         f"deleted corpus {name}; its budget and what was spent stay in the ledger, and its "
@@ -107,11 +107,11 @@ def forget(
         # All that was read of the corpus: which part is the unit's, no name tells.
         if message is not None:
             with data_folder.open_own_corpus(name, path, embedder) as own:
-                data_folder.forget_prefixes(own.name, path)
+                data_folder.forget_reading(own.name, path)
                 own.forget_message(message, ledger=book, no_ledger=no_ledger)
         elif unit is not None:
             with data_folder.open_corpus(name, path, embedder) as corpus:
-                data_folder.forget_prefixes(corpus.name, path)
+                data_folder.forget_reading(corpus.name, path)
                 corpus.delete_unit(unit)
                 if book is not None:
                     book.forget_units(corpus.name, [unit])

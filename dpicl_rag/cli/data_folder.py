@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     from dpicl_rag.knowledge.answer_file import AnswerFile
     from dpicl_rag.language_models.prefix_cache import PrefixCache
     from dpicl_rag.language_models.ray import RayModel
+    from dpicl_rag.language_models.readers.reply_cache import ReplyCache
     from dpicl_rag.ledger import Ledger
     from dpicl_rag.retrieval import Retriever
     from dpicl_rag.retrieval.embeddings import Embedder
     from dpicl_rag.stores.chroma import ChromaCollection
+
+_REPLIES_STAND = 30 * 86_400.0  # seconds
 
 
 def default_ledger() -> Path:
@@ -52,9 +55,28 @@ def open_prefixes(corpus: str, path: str | None) -> PrefixCache | None:
     return PrefixCache(folder=folder) if folder.is_dir() else None
 
 
-def forget_prefixes(corpus: str, path: str | None) -> None:
-    """Delete what the model has read of a corpus."""
+def open_replies(corpus: Corpus | ChromaCollection, path: str | None) -> ReplyCache:
+    """The replies of readers to units of a corpus: on disk beside a corpus of our own."""
+    from dpicl_rag.corpora import Corpus
+    from dpicl_rag.language_models.readers.reply_cache import ReplyCache
+
+    if not isinstance(corpus, Corpus):  # its documents are kept elsewhere, and so not here
+        return ReplyCache()
+    return ReplyCache(_REPLIES_STAND, _replies_file(corpus.name, path))
+
+
+def forget_reading(corpus: str, path: str | None) -> None:
+    """Delete what models and readers have read of a corpus."""
     shutil.rmtree(prefix_folder(corpus, path), ignore_errors=True)
+    file = _replies_file(corpus, path)
+    for one in (file, *(file.with_name(file.name + suffix) for suffix in ("-wal", "-shm"))):
+        one.unlink(missing_ok=True)
+
+
+def _replies_file(corpus: str, path: str | None) -> Path:
+    from dpicl_rag.corpora.folder import beside
+
+    return beside(path, "replies") / f"{corpus}.sqlite"
 
 
 @contextmanager

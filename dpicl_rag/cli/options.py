@@ -85,6 +85,23 @@ Reader = Annotated[
         "documents.",
     ),
 ]
+MaxCalls = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Have the reader read about N units at most: of more, coins choose, at a rate from a "
+        "noisy count that --epsilon pays for.",
+    ),
+]
+Polish = Annotated[
+    bool,
+    typer.Option(
+        "--polish",
+        help="Have the reader write the released answer as a fluent sentence. It sees no document "
+        "for that; what was released stands beside it.",
+    ),
+]
 Workers = Annotated[
     int | None,
     typer.Option(
@@ -309,6 +326,7 @@ class Answering(Paying):
 
     model: Model = None
     reader: Reader = None
+    max_calls: MaxCalls = None
     workers: Workers = None
     prefix: Annotated[
         str, typer.Option(help="Public words that every answer begins with. They cost nothing.")

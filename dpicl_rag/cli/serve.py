@@ -62,6 +62,8 @@ def serve(
     ] = False,
     model: options.Model = None,
     reader: options.Reader = None,
+    max_calls: options.MaxCalls = None,
+    polish: options.Polish = False,
     path: options.StorePath = None,
     embedder: options.Embedding = None,
     keys: KeysPath = None,
@@ -74,7 +76,9 @@ def serve(
     run.
     """
     options.at_most_one({"--corpus": corpus or None, "--config": config})
-    PrivacyConfig.create(**asdict(settings))
+    PrivacyConfig.create(**asdict(settings), max_calls=max_calls, polish=polish).require_reader(
+        reader
+    )
     for module in ("fastapi", "uvicorn", "prometheus_client"):
         optional(module, "server")
     from dpicl_rag.server.app import create_app
@@ -110,6 +114,8 @@ def serve(
                 memory=data_folder.memory_path(ledger),
                 embedder=data_folder.load_embedder(embedder),
                 reader=None if reader is None else as_reader(reader),
+                max_calls=max_calls,
+                polish=polish,
             )
         limits = Limits(together, waiting, each, a_minute, seconds)
         lines = {"none": None, "stdout": sys.stdout, "stderr": sys.stderr}[log]

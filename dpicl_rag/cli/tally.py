@@ -12,7 +12,13 @@ import typer
 
 from dpicl_rag import _validate
 from dpicl_rag.cli import console, options
-from dpicl_rag.cli.asking import asked_model, counting, opened_corpus, print_spent
+from dpicl_rag.cli.asking import (
+    asked_model,
+    counting,
+    opened_corpus,
+    print_spent,
+    tell_calls,
+)
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 
@@ -56,6 +62,7 @@ def count(
         opened = stack.enter_context(opened_corpus(units, quiet))
         documents = _documents(opened, units)
         llm = stack.enter_context(asked_model(opened, units, settings, answering, quiet))
+        tell_calls(llm, documents)
         bar = stack.enter_context(console.Bar("Reading the documents", quiet=quiet))
         found = llm.count(
             question, documents, sample=units.sample, fresh=fresh, on_progress=bar.update
@@ -121,6 +128,7 @@ def tally(
         else:
             documents = _documents(opened, units)
             llm = stack.enter_context(asked_model(opened, units, settings, answering, quiet))
+            tell_calls(llm, documents)
             bar = stack.enter_context(console.Bar("Reading the documents", quiet=quiet))
             found = llm.tally(
                 question,

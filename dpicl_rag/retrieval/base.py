@@ -17,7 +17,7 @@ from dpicl_rag.retrieval.count import NoisyCount
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Retrieved:
-    """The outcome of a search. All of it is private, but for ``count``.
+    """The outcome of a search. All of it is private, but for ``count`` and ``rate``.
 
     Attributes:
         units: Passages of each unit that was found, the best one first. Units stand in an order
@@ -25,11 +25,13 @@ class Retrieved:
         unit_rho: zCDP rho that the search cost each unit of `Search.units`, in that order. A unit
             may have paid without being retrieved.
         count: Noisy number of ``units`` that the search has paid for, and so released, if any.
+        rate: Public probability with which coins kept a unit that the search found.
     """
 
     units: Mapping[str, Sequence[Document]]
     unit_rho: list[float]
     count: NoisyCount | None = None
+    rate: float = 1.0
 
     @property
     def documents(self) -> list[Document]:

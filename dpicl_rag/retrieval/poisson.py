@@ -52,6 +52,7 @@ class PoissonSampledRetriever(WrappedRetriever):
                 for unit, passages in found.units.items()
                 if randomness.uniform() < self.rate
             }
-            return Retrieved(kept, found.unit_rho, found.count and found.count.thinned(self.rate))
+            count = found.count and found.count.thinned(self.rate)
+            return Retrieved(kept, found.unit_rho, count, found.rate * self.rate)
 
         return Search(search.units, draw)

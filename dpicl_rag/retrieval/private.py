@@ -34,6 +34,7 @@ from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval.base import Retrieved, Search
 from dpicl_rag.retrieval.count import NoisyCount, noise_of
 from dpicl_rag.retrieval.scanner import Scanner
+from dpicl_rag.retrieval.share import Share
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -109,7 +110,7 @@ class CountingRetriever(Scanner, ABC):
             counted = np.asarray(admitted, dtype=bool)
             counts = np.bincount(bins[counted], minlength=len(self.thresholds))
             choice = self._choose(counts.tolist(), randomness)
-            share = self._share(choice)
+            share = Share.of(choice.count, self.thin_to)
             passing = rows[bins <= choice.place].tolist()
             kept = [row for row in passing if share.keeps(randomness)]
             looks = np.asarray(choice.looks)[bins] * counted
@@ -117,6 +118,7 @@ class CountingRetriever(Scanner, ABC):
                 group_by_unit(self.passages(near, kept)),
                 [look * self.count_rho for look in looks.tolist()],
                 choice.count and choice.count.thinned(share.rate),
+                share.rate,
             )
 
         return Search([near.units[row] for row in rows.tolist()], draw)
@@ -124,30 +126,6 @@ class CountingRetriever(Scanner, ABC):
     @abstractmethod
     def _choose(self, counts: Sequence[int], randomness: Randomness) -> Choice:
         """Choose a threshold from the number of units per bin, by noisy counts."""
-
-    def _share(self, choice: Choice) -> Share:
-        """Of what passes, how much is kept: about ``thin_to`` units."""
-        found = 0 if choice.count is None else int(choice.count.value)
-        if self.thin_to is None or found <= self.thin_to:
-            return Share(1, 1)
-        return Share(self.thin_to, found)
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """A public rate ``kept / of`` of coins, each a unit's own."""
-
-    kept: int
-    of: int
-
-    @property
-    def rate(self) -> float:
-        """From 0 to 1."""
-        return self.kept / self.of
-
-    def keeps(self, randomness: Randomness) -> bool:
-        """Toss one unit's coin; none is needed where all stay."""
-        return self.kept == self.of or randomness.below(self.of) < self.kept
 
 
 def bins_of(scores: npt.NDArray[np.float64], thresholds: Sequence[float]) -> npt.NDArray[np.intp]:

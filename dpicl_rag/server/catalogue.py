@@ -21,6 +21,7 @@ from dpicl_rag.ledger import Ledger, ScopeStatus
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.prompts import PromptTemplate
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
+from dpicl_rag.retrieval.number_of_units import aimed_at
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.failures import Refusal
 from dpicl_rag.surveys.counts_units import Reader
@@ -290,6 +291,18 @@ class Catalogue:
         """The settings of a corpus. Public."""
         return PrivacyConfig.create(**self.corpora[name].settings)
 
+    def calls(self, name: str) -> dict[str, int | None] | None:
+        """About how many calls of a reader an answer and a count take. Public.
+
+        Returns:
+            None without a reader; of one of them None where only the documents tell.
+        """
+        if self._options.get("reader") is None:
+            return None
+        most = self.config(name).max_calls or self._options.get("max_calls")
+        found = aimed_at(self.corpora[name].documents)
+        return {"answer": min(found, most) if found and most else found or most, "count": most}
+
     def price(self, name: str) -> float:
         """Zcdp rho of one answer of a corpus, by the public bound."""
         return self.config(name).rho(booked=True)
@@ -308,9 +321,8 @@ class Catalogue:
         if asked.max_tokens is not None:
             settings["max_tokens"] = min(asked.max_tokens, config.max_tokens)
         settings["stop"] = (*config.stop, *asked.stop)
-        return PrivateContextLLM(
-            self._model, template=asked.shaped(template), **own, **settings, **self._options
-        )
+        options = {**self._options, **settings}
+        return PrivateContextLLM(self._model, template=asked.shaped(template), **own, **options)
 
     def close(self) -> None:
         """Close what is open; the ledger last."""

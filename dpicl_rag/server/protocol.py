@@ -181,7 +181,7 @@ def finish_reason(stopped: StoppedBy) -> str:
 def privacy(answer: PrivateAnswer) -> dict[str, Any]:
     """The guarantee that travels with an answer: public numbers."""
     numbers = ("epsilon", "delta", "rho", "agreeing", "agreeing_within")
-    words = ("stopped_by", "supported", "from_memory", "by")
+    words = ("stopped_by", "supported", "from_memory", "by", "released")
     return {name: getattr(answer, name) for name in (*numbers, *words)}
 
 

@@ -30,6 +30,7 @@ def budget(catalogue: Catalogue, name: str, caller: Caller) -> dict[str, Any]:
         "epsilon": config.epsilon,
         "delta": config.delta,
         "answers_left": min((left for left in answers if left is not None), default=None),
+        "calls": catalogue.calls(name),
         "scopes": scopes,
     }
 

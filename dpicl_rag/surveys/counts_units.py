@@ -24,6 +24,7 @@ from dpicl_rag.prompts import Prompt, PromptTemplate, label_tokens
 from dpicl_rag.retrieval.base import Retriever, affordable
 from dpicl_rag.retrieval.exact import ThresholdRetriever
 from dpicl_rag.retrieval.given import Documents, GivenDocuments, all_units
+from dpicl_rag.retrieval.number_of_units import limited
 from dpicl_rag.retrieval.poisson import PoissonSampledRetriever
 from dpicl_rag.surveys.counting import Counting
 from dpicl_rag.surveys.opinions import YES_OR_NO, opinions
@@ -228,6 +229,8 @@ class CountsUnits(ABC):
         if _validate.count("most", most) > len(labels):
             raise ConfigurationError(f"a unit cannot say {most} of {len(labels)} labels")
         retriever = all_units(documents, config.privacy_unit)
+        if self.reader is not None and config.max_calls is not None:
+            retriever = limited(retriever, config.max_calls)
         if _validate.rate("sample", sample) < 1:
             retriever = PoissonSampledRetriever(retriever, sample)
         whole = epsilon_to_rho(config.epsilon, config.delta)
@@ -264,7 +267,7 @@ class CountsUnits(ABC):
         return Counted(
             noisy=noisy_counts(gathered, said, self._randomness),
             noise=plan.mechanism.noise,
-            rate=sample,
+            rate=gathered.rate,
             epsilon=config.epsilon,
             delta=config.delta,
             rho=gathered.spend.rho,
@@ -293,10 +296,10 @@ class CountsUnits(ABC):
 
     def _read_by(self, documents: Documents) -> tuple[object, ...]:
         """What shapes the opinions of the units that are counted. Public."""
-        form = form_of(self.template, ())
-        shaping: tuple[object, ...] = (self.model.fingerprint, self.config.unit_tokens, form)
+        form, config = form_of(self.template, ()), self.config
+        shaping: tuple[object, ...] = (self.model.fingerprint, config.unit_tokens, form)
         if self.reader is not None:
-            shaping = ("reader", self.reader.fingerprint)
+            shaping = ("reader", self.reader.fingerprint, config.max_calls)
         if isinstance(documents, ThresholdRetriever):
             return (*shaping, documents.threshold, documents.passages_per_unit)
         return shaping

@@ -20,6 +20,7 @@ from dpicl_rag.answering.answers import PrivateAnswer, PrivateStream, in_thread
 from dpicl_rag.configuration import TEMPLATE, Settings
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.prefix_cache import PrefixCache
+from dpicl_rag.language_models.readers.reply_cache import ReplyCache
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.private_context_llm import PrivateContextLLM
@@ -40,6 +41,7 @@ class LLMArguments(Settings, total=False):
 
     model: Any
     reader: Any
+    reply_cache: ReplyCache | None
     template: PromptTemplate | None
     ledger: Ledger | None
     corpus: str | None

@@ -19,7 +19,10 @@ from llama_index_dpicl_rag.llm import PrivateLLM, llm_from
 from llama_index_dpicl_rag.refused_options import refuse_options
 from llama_index_dpicl_rag.responses import arespond, respond
 
-OPTIONS = ("unit_field", "threshold", "top_k", "where", "streaming", "fresh", "callback_manager")
+OPTIONS = (
+    *("unit_field", "threshold", "top_k", "where", "reader", "streaming", "fresh"),
+    "callback_manager",
+)
 
 
 class PrivateQueryEngine(BaseQueryEngine):
@@ -51,6 +54,8 @@ class PrivateQueryEngine(BaseQueryEngine):
         top_k: In place of that search: the nearest units. Costs twice as much, and individual
             accounting does not apply.
         where: On Chroma: filter on metadata, for example ``{"owner": "ann"}``.
+        reader: A chat model that reads each unit in the llm's place, such as ``OpenAI(...)``; see
+            ``PrivateContextLLM``.
         streaming: Respond with ``StreamingResponse``, or ``AsyncStreamingResponse`` to ``aquery``.
             The answer begins, and budgets are asked, with the first piece.
         fresh: Ask the documents again where the memory has the answer to the same question.
@@ -71,6 +76,7 @@ class PrivateQueryEngine(BaseQueryEngine):
         threshold: float | None = None,
         top_k: int | None = None,
         where: Where | None = None,
+        reader: Any = None,
         streaming: bool = False,
         fresh: bool = False,
         callback_manager: CallbackManager | None = None,
@@ -78,7 +84,7 @@ class PrivateQueryEngine(BaseQueryEngine):
     ) -> None:
         refuse_options(unknown, OPTIONS)
         super().__init__(callback_manager)
-        self._llm = llm_from(llm, unit_field)
+        self._llm = llm_from(llm, unit_field).with_settings(reader=reader)
         self._streaming, self._fresh = streaming, fresh
         self._retriever = private_retriever(
             retriever,

@@ -4,9 +4,12 @@ A made-up reader says anything that a document makes it say. `tests.unit.test_ex
 `tests.unit.test_exact_tallies` have the method.
 """
 
+from dataclasses import replace
+
 import pytest
 
 from dpicl_rag.mechanisms.histogram import Histogram
+from dpicl_rag.retrieval import CountedRetriever, GivenDocuments, Search
 from tests.support.scripted_reader import ScriptedReader, document_of
 from tests.unit import test_exact_agreement as agreement
 from tests.unit import test_exact_tallies as tallies
@@ -108,6 +111,49 @@ def as_drawn(monkeypatch):
 def test_a_reader_s_labels_are_paid_for(unit, ask, accounting):
     reader = ScriptedReader(letters)
     assert tallies.worst(ask, unit, accounting=accounting, reader=reader) <= 1e-9
+
+
+def few(corpus):
+    """A search with so little noise on its count that it has few outcomes."""
+    return CountedRetriever(GivenDocuments(corpus), 0.5)
+
+
+LIMITED = {"reader": ScriptedReader(letters), "max_calls": 2}
+
+
+@tallies.ACCOUNTING
+@pytest.mark.usefixtures("as_drawn")
+@pytest.mark.parametrize("unit", ["a", "b", "nothing"])
+def test_a_limit_of_calls_is_paid_for(unit, accounting):
+    ask = tallies.counted(search=few)
+    assert tallies.worst(ask, unit, accounting=accounting, **LIMITED) <= 1e-9
+
+
+@pytest.mark.usefixtures("as_drawn")
+def test_a_limit_that_does_not_pay_for_its_count_is_seen(monkeypatch):
+    monkeypatch.setattr(CountedRetriever, "rho", lambda self, adjacency: 0.0)
+    honest = CountedRetriever.search
+
+    def free(self, question):
+        search = honest(self, question)
+        return Search(
+            search.units,
+            lambda *given: replace(search.choose(*given), unit_rho=[0.0] * len(search.units)),
+        )
+
+    monkeypatch.setattr(CountedRetriever, "search", free)
+    assert tallies.worst(tallies.counted(search=few), "b", **LIMITED) > 0.01
+
+
+@pytest.mark.usefixtures("as_drawn")
+def test_a_limit_by_the_true_number_is_seen(monkeypatch):
+    noise = tallies.gaussian_pmf
+    monkeypatch.setattr(
+        tallies,
+        "gaussian_pmf",
+        lambda sigma, *most: {0: 1.0} if sigma == 0.5 else noise(sigma, *most),
+    )
+    assert tallies.worst(tallies.counted(search=few), "b", **LIMITED) > 0.01
 
 
 @pytest.mark.usefixtures("as_drawn")

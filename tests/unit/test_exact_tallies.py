@@ -54,13 +54,21 @@ def views(ask, words, unit=None, **settings):
 
     def run(choose):
         spent = dict.fromkeys([one.unit for one in said] + ["u", "delta"], 0.0)
-        coins = []
+        coins, tossed = [], []
+
+        def toss(sides):
+            tossed.append(sides)
+            coins.append(choose(sides))
+            return coins[-1]
 
         class Coins(Randomness):
             def uniform(self):
                 # Below a half or above it; the rate of the samples here.
-                coins.append(choose([(0.25, 0.5), (0.75, 0.5)]))
-                return coins[-1]
+                return toss([(0.25, 0.5), (0.75, 0.5)])
+
+            def below(self, bound):
+                share = settings["max_calls"] / bound
+                return toss([(0, share), (bound - 1, 1 - share)])
 
         class Books:
             def reserve(self, *, rho, delta, units, **_):
@@ -81,22 +89,22 @@ def views(ask, words, unit=None, **settings):
             found = ask(llm, corpus)
         if coins and unit is None:
             # A unit that is not there tosses a coin too, and nothing follows from it.
-            coins.append(choose([(0.25, 0.5), (0.75, 0.5)]))
+            toss(tossed[-1])
         return (found, coins[-1] if coins else None), round(spent["u"], 12)
 
     return distribution(run, LIKELY)
 
 
-def counted(**options):
+def counted(search=list, **options):
     def ask(llm, corpus):
-        return llm.count("how?", corpus, **options).yes
+        return llm.count("how?", search(corpus), **options).yes
 
     return ask
 
 
-def tallied(labels=LABELS, **options):
+def tallied(labels=LABELS, search=list, **options):
     def ask(llm, corpus):
-        return tuple(llm.tally("how?", labels, corpus, **options).counts.values())
+        return tuple(llm.tally("how?", labels, search(corpus), **options).counts.values())
 
     return ask
 

@@ -18,20 +18,34 @@ from dpicl_rag.language_models.readers.llama_index_reader import (
     is_llama_index,
     llama_index_reader,
 )
+from dpicl_rag.language_models.readers.reply_cache import ReplyCache
 
 
-def as_reader(given: object) -> Reader:
+def as_reader(given: object, cache: ReplyCache | None = None) -> Reader:
     """A reader from anything that reads prompts.
 
     Args:
         given: A `Reader`; an address, see `chat_endpoint`; a ``Runnable`` of LangChain; an ``LLM``
             of LlamaIndex; a function from a prompt to a text, sync or async. An async one runs in
             the library's own event loop, always the same, and must not block it.
+        cache: Where its replies are kept; in memory by default.
 
     Raises:
-        ConfigurationError: It is none of these.
+        ConfigurationError: It is none of these, or a `Reader` of somebody's own, which keeps
+            replies as it likes.
         ModelError: As in `chat_endpoint`.
     """
+    found = _made(given)
+    if cache is None:
+        return found
+    if not isinstance(found, ConcurrentReader):
+        raise ConfigurationError(
+            "a Reader of your own keeps its replies itself; leave reply_cache out"
+        )
+    return found.with_cache(cache)
+
+
+def _made(given: object) -> Reader:
     if isinstance(given, str):
         return chat_endpoint(given)
     if is_runnable(given):

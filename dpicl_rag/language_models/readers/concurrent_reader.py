@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import queue
 import threading
 import time
@@ -23,6 +24,7 @@ from dpicl_rag.errors import EngineUnavailableError, ModelError
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.language_models.readers.call_failures import Failure, failure_of, status_of
 from dpicl_rag.language_models.readers.quiet_calls import quietly
+from dpicl_rag.language_models.readers.reply_cache import ReplyCache
 
 PUBLIC_PROMPT = "Reply with the word OK."
 """Asked before any document is read, and wherever it must be known whether anybody is answered."""
@@ -31,7 +33,7 @@ CONCURRENCY = 8
 """Calls at once, by default."""
 
 DEADLINE = 120.0
-"""Seconds for all prompts of a call together, by default."""
+"""Seconds without a single reply after which there is none at all, by default."""
 
 _WAIT = wait_random_exponential(multiplier=0.2, max=10.0)
 _REFUSED = (
@@ -60,8 +62,9 @@ class ConcurrentReader:
 
     What follows from one prompt alone is ``""``: an empty reply, one that is no text, a prompt that
     is refused (HTTP 400, 413, 422), an error that nothing is known of. Time-outs, lost
-    connections, HTTP 408, 409, 425, 429 and all from 500 are asked again, until one deadline for
-    all prompts; then there is no reply at all.
+    connections, HTTP 408, 409, 425, 429 and all from 500 are asked again, until no prompt has had
+    an outcome for so long as the deadline says; then there is no reply at all. A deadline for all
+    of them together would tell how many there are.
 
     Other refusals speak of whoever asks, unless the provider still replies to a public prompt: then
     the prompt alone was refused, and its reply is ``""``.
@@ -69,13 +72,16 @@ class ConcurrentReader:
     Before the first prompts of its life it asks a public one, so that what cannot work is seen
     before a document is read. Neither logs nor traces see the calls (see `quietly`).
 
+    What was replied is kept, also where others then fail: the same prompt is asked once in a time
+    that `ReplyCache` says.
+
     Args:
         call: Gives the reply to a prompt. It is called in several threads at once, each time in a
             copy of the asker's context. It must keep nothing from one prompt for another.
         fingerprint: Names the model and its settings. Public.
         concurrency: Calls at once. Public.
-        deadline: Seconds for all prompts of a call together. Public. A call that is still running
-            then is left to itself.
+        deadline: Seconds without an outcome. Public. A call that is still running then is left to
+            itself.
 
     Raises:
         ConfigurationError: ``concurrency`` is below 1, or ``deadline`` is no number above 0.
@@ -93,6 +99,7 @@ class ConcurrentReader:
         self._fingerprint = fingerprint
         self._concurrency = _validate.count("concurrency", concurrency)
         self._deadline = _validate.positive("deadline", deadline)
+        self._cache = ReplyCache()
         self._trying = threading.Lock()
         self._tried = False
 
@@ -104,10 +111,17 @@ class ConcurrentReader:
         """Names the model and its settings, for caches. Public."""
         return self._fingerprint
 
+    def with_cache(self, cache: ReplyCache) -> ConcurrentReader:
+        """The same reader, with other replies at hand."""
+        other = copy.copy(self)
+        other._cache = cache
+        return other
+
     def replies(self, prompts: Sequence[str], on_progress: Progress | None = None) -> list[str]:
         """One reply for each prompt, in their order; ``""`` where a prompt's own content got none.
 
-        Without prompts a public one is asked, so that a provider that is down is told in any case.
+        Where no prompt is to be asked a public one is, so that a provider that is down is told in
+        any case.
 
         Args:
             prompts: Whole prompts. Private.
@@ -117,29 +131,35 @@ class ConcurrentReader:
             EngineUnavailableError: The provider does not answer until the deadline.
             ModelError: The provider refuses whoever asks, or a public prompt gets no reply.
         """
-        until = time.monotonic() + self._deadline
-        self._try_once(until)
-        asked = list(prompts) or [PUBLIC_PROMPT]
-        found = ["" for _ in asked]
+        self._try_once()
+        now = time.time()
+        self._cache.forget_expired(now)
+        # The same prompt of several units is asked once, as it would be from the cache: what a unit
+        # is said to say must not follow from whether another one is there that says the same.
+        found = {one: self._cache.get(self._fingerprint, one, now) for one in prompts}
+        new = [one for one, reply in found.items() if reply is None]
+        asked = new or [PUBLIC_PROMPT]
         done = tenths = 0
-        with closing(self._outcomes(asked, until)) as outcomes:
+        with closing(self._outcomes(asked)) as outcomes:
             for index, outcome in outcomes:
-                found[index] = outcome.text
+                if new:
+                    found[new[index]] = outcome.text
+                    self._cache.put(self._fingerprint, new[index], outcome.text, now)
                 done += 1
                 while tenths < done * 10 // len(asked):  # other steps would tell how many there are
                     tenths += 1
                     if on_progress is not None:
                         on_progress(tenths / 10, 1.0)
-        return found[: len(prompts)]
+        return [found[one] or "" for one in prompts]
 
-    def _try_once(self, until: float) -> None:
+    def _try_once(self) -> None:
         """Ask a public prompt, if no call of this reader has been answered yet."""
-        if not self._trying.acquire(timeout=max(0.0, until - time.monotonic())):
+        if not self._trying.acquire(timeout=self._deadline):
             raise EngineUnavailableError
         try:
             if self._tried:
                 return
-            for _, outcome in self._outcomes([PUBLIC_PROMPT], until):
+            for _, outcome in self._outcomes([PUBLIC_PROMPT]):
                 if outcome.failure is not None:
                     raise ModelError(
                         f"the reader gives no text for a public prompt ({outcome.kind}); see that "
@@ -149,13 +169,11 @@ class ConcurrentReader:
         finally:
             self._trying.release()
 
-    def _outcomes(
-        self, prompts: Sequence[str], until: float
-    ) -> Generator[tuple[int, _Outcome], None, None]:
+    def _outcomes(self, prompts: Sequence[str]) -> Generator[tuple[int, _Outcome], None, None]:
         """What every prompt came to, by its place, as they come.
 
         Raises:
-            EngineUnavailableError: One has come to nothing until then.
+            EngineUnavailableError: For so long as the deadline says none has come.
             ModelError: Whoever asks is refused.
         """
         waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -179,7 +197,7 @@ class ConcurrentReader:
                 # As daemons: a call that hangs keeps no program from its end.
                 threading.Thread(target=work, name="dpicl-rag reader", daemon=True).start()
             for _ in prompts:
-                one = _next(ended, until)
+                one = _next(ended, self._deadline)
                 # Raised outside of any handler, so that no error of a client is its context.
                 if one is None or one[1].failure is Failure.PASSING:
                     raise EngineUnavailableError
@@ -219,10 +237,10 @@ class ConcurrentReader:
 
 
 def _next(
-    ended: queue.SimpleQueue[tuple[int, _Outcome]], until: float
+    ended: queue.SimpleQueue[tuple[int, _Outcome]], seconds: float
 ) -> tuple[int, _Outcome] | None:
-    """The next outcome; None where none comes until then."""
+    """The next outcome; None where none comes in time."""
     try:
-        return ended.get(timeout=max(0.0, until - time.monotonic()))
+        return ended.get(timeout=seconds)
     except queue.Empty:
         return None

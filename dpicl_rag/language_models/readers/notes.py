@@ -12,6 +12,7 @@ from functools import partial
 from dpicl_rag.errors import DPICLError, EngineUnavailableError
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.language_models.readers.base import Reader
+from dpicl_rag.prompts import PromptTemplate
 
 Passages = tuple[str, ...]
 Reading = Callable[[Sequence[Passages], Progress | None], list[Passages]]
@@ -20,11 +21,6 @@ Reading = Callable[[Sequence[Passages], Progress | None], list[Passages]]
 NOTHING = "NOTHING"
 """What a reader replies where a document does not say."""
 
-_NOTE = (
-    "Answer the question from the document alone, in one short sentence, in the document's own "
-    f"words. If the document does not say, reply with the word {NOTHING}.\n\n"
-    "Document:\n{document}\n\nQuestion: {question}"
-)
 _LABEL = (
     "Read the document and answer the question with one of these labels, and nothing else: "
     "{labels}. If none fits, reply with the word "
@@ -35,14 +31,16 @@ _CHARACTERS = 16_000  # of a unit that are read at most
 _WORDS = 64  # of a note that are kept
 
 
-def notes(reader: Reader, question: str) -> Reading:
+def notes(reader: Reader, template: PromptTemplate, question: str) -> Reading:
     """Reads a note of each unit.
 
     Args:
         reader: Reads one unit at a time.
+        template: What it is asked.
         question: Public text.
     """
-    return partial(_read, reader, partial(_filled, _NOTE, question=question), _line)
+    prompt = partial(_filled, template.note, question=template.asked(question))
+    return partial(_read, reader, prompt, _line)
 
 
 def choices(reader: Reader, question: str, labels: Sequence[str], most: int = 1) -> Reading:
@@ -90,12 +88,17 @@ def _public(text: str, given: dict[str, str]) -> str:
     return text
 
 
-def _line(reply: str) -> Passages:
-    """The first line of a reply, unless it says nothing."""
+def first_line(reply: str) -> str:
+    """The first line of a reply that has words, and so many of them; empty if it says nothing."""
     words = next((line for line in reply.splitlines() if line.strip()), "").split()[:_WORDS]
     if not words or words[0].strip(".,:;!\"'*").upper() == NOTHING:
-        return ()
-    return (" ".join(words),)
+        return ""
+    return " ".join(words)
+
+
+def _line(reply: str) -> Passages:
+    line = first_line(reply)
+    return (line,) if line else ()
 
 
 def _said(reply: str, *, labels: Sequence[str], most: int) -> Passages:

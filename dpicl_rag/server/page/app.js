@@ -104,6 +104,7 @@ async function showBudget() {
   const [tight] = limited;
   meter.hidden = !tight;
   byId("budget-more").textContent = "";
+  byId("calls").textContent = calls(found?.calls);
   if (!found) {
     byId("budget-words").textContent = "No documents are open to you yet.";
     return;
@@ -126,6 +127,14 @@ async function showBudget() {
   const whose = tight.kind === "corpus" ? "these documents" : "your key";
   byId("budget-more").textContent =
     `This is the budget of ${whose}. An answer may spend epsilon ${few(found.epsilon)} of it.`;
+}
+
+/** What a question costs in calls, where a chat model reads; null is known to the documents alone. */
+function calls(about) {
+  if (!about) return "";
+  const said = (many) => (many === null ? "one for each unit" : `about ${many}`);
+  return "A chat model reads each unit in a call of its own. "
+    + `Calls of an answer: ${said(about.answer)}; of a count: ${said(about.count)}.`;
 }
 
 async function showMemory() {
@@ -231,10 +240,13 @@ const REFUSED = "Nothing was spent. What was answered before still comes from me
 
 function notesOn(privacy) {
   if (!privacy) return [["bad", "The answer broke off. What was released is paid for."]];
-  if (privacy.from_memory) {
-    return [["good", "From memory: this was answered before, so it cost nothing now."]];
-  }
   const notes = [];
+  if (privacy.released !== null) {
+    notes.push(["", `Put into words by a chat model. Released was: ${privacy.released}`]);
+  }
+  if (privacy.from_memory) {
+    return [...notes, ["good", "From memory: this was answered before, so it cost nothing now."]];
+  }
   if (privacy.agreeing !== null) {
     const about = `About ${Math.max(1, privacy.agreeing)} units say so, each by itself`;
     notes.push(["good", `${about} (give or take ${privacy.agreeing_within}).`]);

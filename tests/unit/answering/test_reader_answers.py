@@ -13,13 +13,20 @@ from dpicl_rag import (
     EngineUnavailableError,
     Ledger,
     PrivateContextLLM,
+    TopKRetriever,
 )
 from dpicl_rag.accounting import epsilon_to_rho
+from dpicl_rag.knowledge import AnswerMemory
 from dpicl_rag.language_models.readers.no_writer import NoWriter, WordNumbers
 from dpicl_rag.language_models.readers.notes import choices, notes
+from dpicl_rag.language_models.readers.reply_cache import ReplyCache
+from dpicl_rag.prompts import PromptTemplate
+from tests.support.bucket_embedder import BucketEmbedder
+from tests.support.scored_units import ScoredUnits
 from tests.support.scripted_reader import ScriptedReader, document_of
 
 QUESTION = "When is the shuttle?"
+SOURCE = ScoredUnits({"a": [0.9]})
 
 
 def shuttles(leaves=30, others=4):
@@ -114,7 +121,7 @@ def test_a_reader_of_ones_own_that_fails_quotes_nothing(found):
 
 
 def test_a_reply_that_is_no_text_is_nothing():
-    assert notes(ScriptedReader(lambda _: 7), "q?")([("d",)], None) == [()]
+    assert notes(ScriptedReader(lambda _: 7), PromptTemplate(), "q?")([("d",)], None) == [()]
 
 
 def test_labels_are_said_in_words(alone):
@@ -132,6 +139,111 @@ def test_units_that_say_yes_are_counted(alone):
     _, llm = alone(lambda prompt: "Yes" if "6:40" in prompt else "No.")
     found = llm.count("Does it leave?", shuttles())
     assert found.yes.low <= 30 <= found.yes.high
+
+
+def test_a_limit_of_calls_is_kept_to_about(alone):
+    reader, llm = alone(lambda prompt: "yes", epsilon=8.0, max_calls=100)
+    many = [Document(f"letter {n}", f"u{n}") for n in range(1000)]
+    assert llm.answer("Which?", many).supported
+    assert 60 < len(reader.asked) < 140
+    reader.asked.clear()
+    found = llm.count("Is it?", many).yes
+    assert 60 < len(reader.asked) < 140
+    assert found.low <= 1000 <= found.high
+    assert found.high - found.low > 20  # for its coins it knows less than by noise alone
+    reader.asked.clear()
+    assert llm.tally("Is it?", ["yes", "no"], many, sample=0.5).counts["yes"].high > 1000
+    assert 25 < len(reader.asked) < 80
+
+
+def test_a_count_that_the_memory_has_is_one_of_the_same_limit(alone, tmp_path):
+    with AnswerMemory(tmp_path / "memory", "mail", embedder=BucketEmbedder()) as memory:
+        _, llm = alone(lambda prompt: "yes", corpus="mail", knowledge=memory, max_calls=20)
+        assert not llm.count("Is it?", shuttles()).from_memory
+        assert llm.count("Is it?", shuttles()).from_memory
+        assert not llm.with_settings(max_calls=10).count("Is it?", shuttles()).from_memory
+
+
+def test_a_plan_says_how_many_calls(alone, tiny_model):
+    _, llm = alone(max_calls=12)
+    plan = llm.plan(shuttles())
+    assert plan.calls == 12
+    assert "about 12 calls to the reader" in str(plan)
+    assert llm.with_settings(max_calls=None).plan(shuttles()).calls is None  # documents alone tell
+    assert PrivateContextLLM(tiny_model).plan(TopKRetriever(SOURCE, 3)).calls is None
+
+
+def test_the_same_question_reads_what_is_new(alone):
+    asked = []
+
+    def read(prompt):
+        asked.append(prompt)
+        return reply(prompt) if "Document:" in prompt else "OK"
+
+    llm = PrivateContextLLM(reader=read, agreement="only", epsilon=8.0)
+    llm.answer(QUESTION, shuttles(20))
+    asked.clear()
+    llm.answer(QUESTION, shuttles(22))
+    assert sum("Document:" in prompt for prompt in asked) == 2
+
+
+def test_a_cache_on_disk_serves_another_process_s_reader(tmp_path):
+    asked = []
+
+    def read(prompt):
+        asked.append(prompt)
+        return reply(prompt) if "Document:" in prompt else "OK"
+
+    read.fingerprint = "mine"
+    for _ in range(2):
+        cache = ReplyCache(file=tmp_path / "replies")
+        llm = PrivateContextLLM(reader=read, reply_cache=cache, agreement="only", epsilon=8.0)
+        llm.answer(QUESTION, shuttles(20, 0))
+        cache.close()
+    assert sum("Document:" in prompt for prompt in asked) == 20
+
+
+def test_a_reader_of_ones_own_keeps_its_replies_itself():
+    with pytest.raises(ConfigurationError, match="leave reply_cache out"):
+        PrivateContextLLM(reader=ScriptedReader(reply), reply_cache=ReplyCache(), agreement="only")
+
+
+def test_the_prompt_of_a_note_is_one_s_own(alone):
+    note = "Q: {question}? Document:\n{document}"
+    with pytest.raises(ConfigurationError, match="the note of a prompt template"):
+        PromptTemplate(note=note)
+    template = PromptTemplate(
+        note="Say it in French.\nDocument:\n{document}\n\nQuestion: {question}"
+    )
+    reader, llm = alone(template=template)
+    llm.answer(QUESTION, shuttles(5, 0))
+    assert all(prompt.startswith("Say it in French.") for prompt in reader.asked)
+
+
+def test_turns_before_the_question_are_read_too(alone):
+    reader, llm = alone(template=PromptTemplate(before="User: I mean the night shuttle."))
+    llm.answer(QUESTION, shuttles(5, 0))
+    assert all("night shuttle" in prompt for prompt in reader.asked)
+
+
+def test_another_reader_may_take_its_place(alone):
+    first, llm = alone()
+    second = ScriptedReader(reply)
+    assert llm.with_settings(reader=second).answer(QUESTION, shuttles()).supported
+    assert not first.asked
+    assert second.asked
+
+
+def test_nothing_is_read_beforehand_for_a_reader(alone):
+    _, llm = alone()
+    with pytest.raises(ConfigurationError, match="when a question is asked"):
+        llm.warm(shuttles())
+
+
+def test_public_knowledge_is_not_sought_for_labels_that_a_reader_says(alone, monkeypatch):
+    _, llm = alone(lambda prompt: "food")
+    monkeypatch.setattr(llm._knowledge, "recall", None)
+    assert llm.classify("What?", shuttles(), ["food", "travel"]).label == "food"
 
 
 def test_without_a_writer_no_token_is_drawn():
@@ -158,7 +270,7 @@ def test_words_are_numbers_and_back(text):
     ],
 )
 def test_a_note_is_one_line(said, kept):
-    assert notes(ScriptedReader(lambda _: said), "q?")([("d",)], None) == [kept]
+    assert notes(ScriptedReader(lambda _: said), PromptTemplate(), "q?")([("d",)], None) == [kept]
 
 
 @pytest.mark.parametrize(
@@ -180,7 +292,7 @@ def test_labels_are_found_in_a_reply(said, kept):
 
 def test_a_document_spells_no_field_of_the_prompt():
     reader = ScriptedReader(lambda _: "x")
-    notes(reader, "the {document}?")([("{question} {labels}",)], None)
+    notes(reader, PromptTemplate(), "the {document}?")([("{question} {labels}",)], None)
     (asked,) = reader.asked
     assert document_of(asked) == "{question} {labels}"
     assert asked.endswith("Question: the {document}?")

@@ -1,9 +1,13 @@
 """`--reader`: a chat server reads, and what it costs and fails at is one line."""
 
 import json
+from contextlib import closing
 
 import pytest
 
+from dpicl_rag import Corpus
+from dpicl_rag.cli import data_folder
+from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.fake_chat import FakeChat
 
 
@@ -20,7 +24,8 @@ def test_a_reader_alone_answers(cli, mail, chat, monkeypatch, secret):
     assert result.exit_code == 0, result.stderr
     assert not json.loads(result.stdout)["supported"]  # three units are too few to agree
     assert sum(secret in prompt for prompt in chat.prompts) == 3  # a call for each unit
-    assert "each document that is found is sent to the reader" in result.stderr
+    assert "each unit that is found is sent to the reader" in result.stderr
+    assert "as many as are found; --max-calls limits them" in result.stderr
     assert secret not in result.output
 
 
@@ -58,3 +63,58 @@ def test_a_server_that_is_down_is_one_line_and_costs_nothing_more(cli, mail, spe
     assert result.stderr.strip().count("\n") <= 1
     assert "Traceback" not in result.stderr
     assert spending(mail).spent == 0
+
+
+def test_calls_are_told_before_and_limited(cli, mail, chat):
+    given = ("--corpus", mail, "--reader", chat.address(), "--agreement", "only")
+    assert ": about 64" in cli("ask", "q?", *given).stderr
+    assert ": about 9" in cli("ask", "q?", *given, "--max-calls", "9").stderr
+    assert ": about 9" in cli("count", "q?", *given[:4], "--max-calls", "9").stderr
+    plan = json.loads(cli("ask", "q?", *given, "--max-calls", "9", "--plan", "--json").stdout)
+    assert plan["calls"] == 9
+    result = cli("ask", "q?", "--corpus", mail, "--max-calls", "9")
+    assert result.exit_code != 0
+    assert "max_calls is for a reader" in result.stderr
+
+
+def test_the_same_question_in_a_new_process_reads_nothing_twice(cli, mail, chat, secret):
+    given = ("--corpus", mail, "--reader", chat.address(), "--agreement", "only", "--no-memory")
+    for epsilon in ("8", "4"):
+        cli("ask", "What is the code?", *given, "--threshold", "-1", "--epsilon", epsilon)
+    assert sum(secret in prompt for prompt in chat.prompts) == 3
+
+
+@pytest.mark.parametrize(
+    "words", [("delete", "mail", "--yes"), ("forget", "mail", "--unit", "UNIT")]
+)
+def test_what_was_read_is_deleted_with_a_unit(cli, mail, chat, words):
+    given = ("--corpus", mail, "--reader", chat.address(), "--agreement", "only")
+    cli("ask", "What is the code?", *given, "--threshold", "-1")
+    folder = data_folder._replies_file(mail, None).parent
+    assert any(folder.iterdir())
+    with closing(Corpus.open(mail, embedder=BucketEmbedder())) as corpus:
+        unit = corpus.records()[0].unit
+    result = cli("corpora", *(unit if word == "UNIT" else word for word in words))
+    assert result.exit_code == 0, result.output
+    assert not any(folder.iterdir())
+
+
+def test_polish_shows_what_was_released(cli, tmp_path):
+    source = tmp_path / "many.jsonl"
+    source.write_text("".join(json.dumps({"text": f"entry {n}"}) + "\n" for n in range(40)))
+    assert cli("ingest", str(source), "--corpus", "many").exit_code == 0
+
+    def reply(prompt):
+        return "It leaves from Oslo." if "Document:" in prompt else "From Oslo it leaves."
+
+    with FakeChat(reply) as chat:
+        given = ("--corpus", "many", "--reader", chat.address(), "--agreement", "only", "--polish")
+        given += ("--threshold", "-1")
+        result = cli("ask", "Where does it leave?", *given)
+        assert "From Oslo it leaves." in result.stdout
+        assert "released: It leaves from Oslo." in result.stdout
+        found = json.loads(cli("ask", "Where does it leave?", *given, "--json").stdout)
+        assert (found["answer"], found["released"]) == (
+            "From Oslo it leaves.",
+            "It leaves from Oslo.",
+        )
