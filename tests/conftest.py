@@ -9,10 +9,15 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import settings
 
 from dpicl_rag.mechanisms import randomness
 from tests.support.postgres import postgres  # noqa: F401
 from tests.support.tiny_model import build_tiny_model
+
+# A machine that does other work beside is slow, and no fault.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 DATA = Path(os.environ.get("DPICL_RAG_DATA", Path(__file__).parents[2] / "shared" / "data"))
 

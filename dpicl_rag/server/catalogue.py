@@ -310,8 +310,9 @@ class Catalogue:
     def _llm(
         self, name: str, served: Served | None, caller: Caller, asked: Ask
     ) -> PrivateContextLLM:
-        # No document is read: there is nothing to charge and nothing to confirm.
+        # No document is read: there is nothing to charge, to confirm, or for a reader to do.
         own: dict[str, Any] = {"unsupported": "ignore"}
+        own |= {"reader": None, "max_calls": None, "polish": False}
         template, settings = PromptTemplate(), {}
         if served is not None:
             own = {"ledger": self.ledger, "corpus": name, "caller": caller.name}
@@ -321,8 +322,8 @@ class Catalogue:
         if asked.max_tokens is not None:
             settings["max_tokens"] = min(asked.max_tokens, config.max_tokens)
         settings["stop"] = (*config.stop, *asked.stop)
-        options = {**self._options, **settings}
-        return PrivateContextLLM(self._model, template=asked.shaped(template), **own, **options)
+        given = {**self._options, **settings, **own}
+        return PrivateContextLLM(self._model, template=asked.shaped(template), **given)
 
     def close(self) -> None:
         """Close what is open; the ledger last."""

@@ -73,3 +73,11 @@ def test_an_engine_with_an_llm_of_llama_index_answers_and_tells_nothing():
     assert "6:40" in str(answer)
     assert sum(SECRET in prompt for prompt in seen) == len(TEXTS)
     assert not probe.findings
+
+
+def test_an_engine_takes_a_reader_of_its_own():
+    llm = PrivateContextLLM(reader=lambda prompt: "NOTHING", **ALONE)
+    index = simple_index(nodes_of(TEXTS))
+    engine = PrivateQueryEngine(llm, index, threshold=-1.0, reader=lambda prompt: SAID)
+    assert "6:40" in str(engine.query(QUESTION))
+    assert "6:40" not in str(PrivateQueryEngine(llm, index, threshold=-1.0).query(QUESTION))

@@ -123,6 +123,7 @@ def serve(tmp_path, tiny_model):
         documents=NOTES,
         request_log=None,
         owner=None,
+        reading=None,
         **settings,
     ):
         ledger = Ledger(tmp_path / "ledger.sqlite")
@@ -130,7 +131,12 @@ def serve(tmp_path, tiny_model):
         corpora = {"notes": Served(GivenDocuments(documents), {"max_tokens": 8, **settings})}
         memory = tmp_path / "memory.sqlite"
         catalogue = Catalogue(
-            model or tiny_model, corpora, ledger, memory=memory, embedder=BucketEmbedder()
+            model or tiny_model,
+            corpora,
+            ledger,
+            memory=memory,
+            embedder=BucketEmbedder(),
+            **reading or {},
         )
         app = create_app(catalogue, keys, limits, request_log, **owner or {})
         context = running(app, catalogue)

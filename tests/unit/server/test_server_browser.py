@@ -27,6 +27,7 @@ from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.chromium import browsing, require_browser
 from tests.support.paced_model import ReadingModel
 from tests.support.scripted_model import ScriptedModel
+from tests.support.scripted_reader import ScriptedReader
 
 expect = require_browser().expect
 expect.set_options(timeout=20_000)  # what the page shows is waited for, never assumed to be there
@@ -34,6 +35,7 @@ expect.set_options(timeout=20_000)  # what the page shows is waited for, never a
 PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 800}
 QUESTION = "When does the canteen open?"
 ANSWER = "The canteen opens at half past 11."
+FLUENT = "You can eat at the canteen from half past 11."
 ALONE = "The canteen opens at a time that I do not know."
 MARKUP = "<img src=x onerror='window.pwned=1'><script>window.pwned=1</script>"
 PICTURE = (  # one white point
@@ -126,6 +128,20 @@ def test_a_wrong_key_is_refused_and_a_right_one_opens_the_page(start, keys, visi
     keys.remove("ann")
     ask(page)
     page.wait_for_selector("#door-error:has-text('not valid any more')")
+
+
+def test_what_a_chat_model_reads_and_says_is_told(start, visit, tmp_path):
+    reader = ScriptedReader(lambda prompt: ANSWER if "Document:" in prompt else FLUENT)
+    reading = {"reader": reader, "max_calls": 40, "polish": True}
+    page = visit(start(reading=reading, agreement="only").page)
+    page.wait_for_selector("#calls:has-text('Calls of an answer: about 40; of a count: about 40.')")
+    ask(page)
+    page.wait_for_selector(f"#private-text:has-text('{FLUENT}')")
+    page.wait_for_selector(
+        "#private-notes:has-text('Put into words by a chat model. Released was:')"
+    )
+    folder = Path(os.environ.get("DPICL_RAG_FIGURES", tmp_path))
+    page.screenshot(path=folder / "page-reader.png", full_page=True)
 
 
 def test_the_key_of_a_run_opens_the_page_of_a_tab_that_is_there(start, visit):

@@ -6,8 +6,12 @@ import pytest
 
 from dpicl_rag.knowledge import AnswerMemory
 from tests.support.scripted_model import ScriptedModel
+from tests.support.scripted_reader import ScriptedReader
 
 OFFICE = ScriptedModel({"office": "The office is in Elm Lane.", "": "I cannot know that."})
+READER = ScriptedReader(
+    lambda prompt: "It is in Elm Lane." if "Document:" in prompt else "You find it in Elm Lane."
+)
 
 
 @pytest.mark.parametrize(
@@ -69,6 +73,30 @@ def test_a_budget_says_how_many_answers_it_pays_for(serve):
     before = left()
     assert running.ask().status_code == 200
     assert left() == before - 1
+
+
+@pytest.mark.parametrize(
+    ("reading", "settings", "calls"),
+    [
+        ({}, {}, None),
+        ({"reader": READER}, {}, {"answer": None, "count": None}),
+        ({"reader": READER, "max_calls": 9}, {}, {"answer": 9, "count": 9}),
+        ({"reader": READER, "max_calls": 9}, {"max_calls": 5}, {"answer": 5, "count": 5}),
+    ],
+    ids=("no reader", "all", "server's limit", "corpus's limit"),
+)
+def test_calls_of_a_reader_are_told_before(serve, reading, settings, calls):
+    running = serve(model=OFFICE, reading=reading, **settings)
+    (found,) = running.client.get("/v1/budget").json()["data"]
+    assert found["calls"] == calls
+
+
+def test_a_polished_answer_comes_with_what_was_released(serve):
+    reading = {"reader": READER, "polish": True}
+    running = serve(model=OFFICE, agreement="only", max_tokens=32, reading=reading)
+    answer = running.ask().json()
+    assert answer["choices"][0]["message"]["content"] == "You find it in Elm Lane."
+    assert answer["privacy"]["released"] == "It is in Elm Lane."
 
 
 def test_a_budget_without_a_limit_says_so(serve):
