@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from dpicl_rag.language_models.openai_compatible.openai_model import OpenAICompatibleModel
     from dpicl_rag.language_models.prefix_cache import PrefixCache
     from dpicl_rag.language_models.ray import RayModel
+    from dpicl_rag.language_models.readers.reply_cache import ReplyCache
     from dpicl_rag.language_models.transformers import TransformersModel
     from dpicl_rag.ledger import Ledger, NoBudgetWarning
     from dpicl_rag.loaders import load
@@ -69,6 +70,7 @@ __getattr__, __dir__ = importing(
         "knowledge": "AnswerMemory NotRememberedWarning PublicDocuments",
         "language_models.openai_compatible.openai_model": "OpenAICompatibleModel",
         "language_models.prefix_cache": "PrefixCache",
+        "language_models.readers.reply_cache": "ReplyCache",
         "language_models.ray": "RayModel",
         "language_models.transformers": "TransformersModel",
         "ledger": "Ledger NoBudgetWarning",
@@ -128,6 +130,7 @@ __all__ = [
     "PromptTemplate",
     "PublicDocuments",
     "RayModel",
+    "ReplyCache",
     "Stability",
     "ThresholdRetriever",
     "TopKRetriever",

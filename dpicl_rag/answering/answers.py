@@ -76,8 +76,11 @@ class PrivateAnswer:
         return self if text == self.text else replace(self, text=text, released=self.text)
 
     def public_numbers(self) -> dict[str, Any]:
-        """Public numbers that may stand beside the text, none of which counts inputs."""
-        return {
+        """Public numbers that may stand beside the text, none of which counts inputs.
+
+        With ``released`` where there is one.
+        """
+        numbers = {
             "epsilon": self.epsilon,
             "delta": self.delta,
             "output_tokens": self.tokens,
@@ -88,6 +91,7 @@ class PrivateAnswer:
             "agreeing": self.agreeing,
             "agreeing_within": self.agreeing_within,
         }
+        return numbers if self.released is None else {**numbers, "released": self.released}
 
     def _repr_html_(self) -> str:
         said = {True: "by the documents", False: "not by the documents", None: "not asked"}
