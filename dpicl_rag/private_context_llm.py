@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from dpicl_rag._other_libraries import NoOrdinaryModel
-from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.answering.answer_cost import AnswerCost
-from dpicl_rag.answering.answers import PrivateAnswer, PrivateLabel, PrivateStream, in_worker
+from dpicl_rag.answering.answers import PrivateAnswer, PrivateStream, in_worker
 from dpicl_rag.answering.async_stream import AsyncPrivateStream
 from dpicl_rag.answering.ballots import hearing, naming_of
 from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form
+from dpicl_rag.answering.chooses_labels import ChoosesLabels
 from dpicl_rag.answering.decoding import generate
 from dpicl_rag.answering.experts import OpenAccount, gather, one_each
 from dpicl_rag.answering.few_units import warn_of_few_units
-from dpicl_rag.answering.label_draw import draw_label
-from dpicl_rag.answering.label_reading import label_reading
-from dpicl_rag.answering.plan import answer_plan, label_plan, priced_search, with_agreement
+from dpicl_rag.answering.plan import answer_plan, priced_search, with_agreement
 from dpicl_rag.answering.prompt_rows import bare_log_probs
 from dpicl_rag.answering.proposals import proposal_for
 from dpicl_rag.answering.question import Question
@@ -44,9 +42,8 @@ from dpicl_rag.ledger.account import open_account
 from dpicl_rag.ledger.status import least_remaining
 from dpicl_rag.loaders.framework_documents import FrameworkDocument
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.methods.label_settings import over_documents
-from dpicl_rag.prompts import CONTENT_FREE, Prompt, PromptTemplate, label_tokens
-from dpicl_rag.retrieval.base import Retriever, affordable, filter_of
+from dpicl_rag.prompts import Prompt, PromptTemplate
+from dpicl_rag.retrieval.base import Retriever, filter_of
 from dpicl_rag.retrieval.given import Documents, GivenDocuments, as_retriever
 from dpicl_rag.retrieval.number_of_units import limited
 from dpicl_rag.surveys.counts_units import CountsUnits
@@ -60,7 +57,7 @@ if TYPE_CHECKING:
 _NO_CORPUS = "default"  # where a ledger books lists
 
 
-class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
+class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
     """Answers questions from private documents with a differential privacy guarantee.
 
     Every answer is (epsilon, delta)-DP for every privacy unit, whatever else is in the corpus.
@@ -311,83 +308,7 @@ class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
             settle=settlement,
         )
 
-    def classify(
-        self,
-        question: str,
-        documents: Documents,
-        labels: Sequence[str],
-        *,
-        method: str | None = None,
-        on_progress: Progress | None = None,
-    ) -> PrivateLabel:
-        """Choose one of several labels in one draw.
-
-        It is purely epsilon-DP (delta 0), but for ``votes-gaussian`` and after a priced search.
-
-        Args:
-            question: Public text.
-            documents: As in ``answer``.
-            labels: At least two; each may be several tokens long.
-            method: A published method by name (``dpicl_rag.methods``), charged the same for every
-                unit: ``poe``, ``poe-prior`` (for questions that bring the text to be labelled),
-                ``votes``, ``votes-gaussian`` ((epsilon, delta)-DP), ``permute-and-flip`` or
-                ``permute-and-flip-votes``. None takes the ``utility`` and ``accounting`` of the
-                settings.
-            on_progress: Called with the part of the documents that is read, 0 to 1.
-
-        Raises:
-            ConfigurationError: The labels cannot be distinguished, or as in ``answer``.
-            BudgetExceededError: A budget of the ledger cannot pay.
-            EngineUnavailableError: The engine does not answer. No label is paid for; a priced
-                search is, where it was done.
-            MissingDocumentsError: ``documents`` is None.
-        """
-        if isinstance(labels, str):
-            raise ConfigurationError("labels must be a list, not one string")
-        config, model = self.config, self.model
-        prompt = self._prompt(question)
-        tokens = label_tokens(model.tokenizer, labels, prompt.lead)
-        room = max(map(len, tokens))
-        retriever = self._retriever(documents)
-        whole = epsilon_to_rho(config.epsilon, config.delta)
-        retriever = affordable(retriever, whole, config.adjacency)
-        opening = self._opening(retriever)
-        made = None if method is None else partial(over_documents, method, config)
-        plan = label_plan(config, retriever.stability, retriever.rho(config.adjacency), made)
-        blank = self._prompt(CONTENT_FREE) if plan.takes_priors else prompt
-        # Both questions find the same tokens of a document.
-        allowance = min(one.allowance(model, config.unit_tokens, room) for one in (prompt, blank))
-        self._memory(retriever)
-        known = [] if self.reader is not None else self._knowledge.recall(question)
-        how = label_reading(
-            self.reader,
-            model,
-            question,
-            labels,
-            prompt,
-            tokens,
-            allowance,
-            blank=blank if plan.takes_priors else None,
-            informed=model.digest(known, allowance),
-            on_progress=on_progress,
-        )
-        gathered = gather(
-            question=question,
-            retriever=retriever,
-            plan=plan,
-            open_account=opening,
-            randomness=self._randomness,
-            digest=how.digest,
-            reading=how.reading,
-            on_progress=on_progress,
-        )
-        chosen = draw_label(gathered, partial(how.step, gathered), self._randomness)
-        return PrivateLabel(
-            labels[chosen], config.epsilon, plan.mechanism.delta, gathered.spend.rho
-        )
-
     aanswer = in_worker(answer)
-    aclassify = in_worker(classify)
 
     def astream(
         self,

@@ -86,7 +86,8 @@ def ask(
         llm = stack.enter_context(
             asked_model(opened, source, settings, answering, quiet, polish=polish)
         )
-        tell_calls(llm, retriever)
+        if answering.reader is not None:
+            tell_calls(retriever, answering.max_calls)
         from dpicl_rag.answering.few_units import FewUnitsWarning
         from dpicl_rag.knowledge import NotRememberedWarning
 
@@ -156,7 +157,8 @@ def classify(
         opened = stack.enter_context(opened_corpus(source, quiet))
         retriever = data_folder.retriever_of(opened, source)
         llm = stack.enter_context(asked_model(opened, source, settings, answering, quiet))
-        tell_calls(llm, retriever)
+        if answering.reader is not None:
+            tell_calls(retriever, answering.max_calls)
         bar = stack.enter_context(console.Bar("Reading the documents", quiet=quiet))
         chosen = llm.classify(question, retriever, label, method=method, on_progress=bar.update)
     if as_json:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.knowledge import AnswerMemory
     from dpicl_rag.language_models.base import LanguageModel
+    from dpicl_rag.language_models.readers.base import Reader
     from dpicl_rag.private_context_llm import PrivateContextLLM
-    from dpicl_rag.retrieval import Retriever
     from dpicl_rag.stores.chroma import ChromaCollection
     from dpicl_rag.surveys.counting import Counting
 
@@ -64,15 +64,9 @@ def asked_model(
             from dpicl_rag.private_context_llm import PrivateContextLLM
 
             model = data_folder.spread_model(answering.model, answering.workers)
-            replies = None
-            if answering.reader is not None:
-                replies = stack.enter_context(
-                    closing(data_folder.open_replies(opened, source.path))
-                )
             llm = PrivateContextLLM(
                 stack.enter_context(model),
-                reader=answering.reader,
-                reply_cache=replies,
+                reader=stack.enter_context(opened_reader(answering.reader, opened, source)),
                 template=PromptTemplate(answer_prefix=answering.prefix),
                 ledger=ledger,
                 corpus=opened.name,
@@ -85,17 +79,33 @@ def asked_model(
         yield llm
 
 
-def tell_calls(llm: PrivateContextLLM, retriever: Retriever) -> None:
-    """Say what is sent to a reader, if there is one, and about how often it is called."""
+def tell_calls(documents: object, limit: int | None) -> None:
+    """Say what is sent to a reader, and about how often it is called.
+
+    Args:
+        documents: All of them, or the search that finds them.
+        limit: Most calls.
+    """
     from dpicl_rag.retrieval.number_of_units import aimed_at
 
-    if llm.reader is None:
-        return
-    most = aimed_at(retriever)
-    limit = llm.config.max_calls
-    about = limit if most is None else min(most, limit or most)
+    numbers = (aimed_at(documents), limit)
+    about = min((number for number in numbers if number is not None), default=None)
     many = "as many as are found; --max-calls limits them" if about is None else f"about {about}"
     console.note(f"{_SENT}: {many}")
+
+
+@contextmanager
+def opened_reader(
+    address: str | None, opened: Corpus | ChromaCollection, source: options.Place
+) -> Iterator[Reader | None]:
+    """The reader at an address, with what it replied before; None without one."""
+    if address is None:
+        yield None
+        return
+    from dpicl_rag.language_models.readers.as_reader import as_reader
+
+    with closing(data_folder.open_replies(opened, source.path)) as replies:
+        yield as_reader(address, replies)
 
 
 def tell_toy(model: LanguageModel) -> None:

@@ -16,6 +16,7 @@ from dpicl_rag.cli.asking import (
     asked_model,
     counting,
     opened_corpus,
+    opened_reader,
     print_spent,
     tell_calls,
 )
@@ -62,7 +63,8 @@ def count(
         opened = stack.enter_context(opened_corpus(units, quiet))
         documents = _documents(opened, units)
         llm = stack.enter_context(asked_model(opened, units, settings, answering, quiet))
-        tell_calls(llm, documents)
+        if answering.reader is not None:
+            tell_calls(documents, answering.max_calls)
         bar = stack.enter_context(console.Bar("Reading the documents", quiet=quiet))
         found = llm.count(
             question, documents, sample=units.sample, fresh=fresh, on_progress=bar.update
@@ -128,7 +130,8 @@ def tally(
         else:
             documents = _documents(opened, units)
             llm = stack.enter_context(asked_model(opened, units, settings, answering, quiet))
-            tell_calls(llm, documents)
+            if answering.reader is not None:
+                tell_calls(documents, answering.max_calls)
             bar = stack.enter_context(console.Bar("Reading the documents", quiet=quiet))
             found = llm.tally(
                 question,
@@ -168,6 +171,8 @@ def survey(
     votes: Annotated[
         int, typer.Option(min=1, metavar="N", help="Words that one unit votes for.")
     ] = 3,
+    reader: options.Reader = None,
+    max_calls: options.MaxCalls = None,
     epsilon: options.Epsilon = 8.0,
     delta: options.Delta = options.DELTA,
     paying: options.Paying,
@@ -180,14 +185,16 @@ def survey(
 ) -> None:
     """Survey a corpus: what its units are about, and how many are of each theme.
 
-    By the vectors that the corpus stores: no language model reads anything.
+    By the vectors that the corpus stores: no language model reads anything, but for a reader, by
+    whose phrases units vote instead.
     """
     from dpicl_rag.surveys.results import LISTED
     from dpicl_rag.surveys.survey_plan import survey_plan
     from dpicl_rag.surveys.surveying import survey_documents
     from dpicl_rag.surveys.vocabulary import packaged_words, words_of_file
 
-    config = PrivacyConfig.create(epsilon=epsilon, delta=delta)
+    config = PrivacyConfig.create(epsilon=epsilon, delta=delta, max_calls=max_calls)
+    config.require_reader(reader)
     words = packaged_words() if vocabulary is None else words_of_file(vocabulary)
     planned = survey_plan(config, len(words), votes)
     smallest = planned.smallest(_validate.rate("sample", units.sample))
@@ -204,16 +211,24 @@ def survey(
     with ExitStack() as stack:
         opened = stack.enter_context(opened_corpus(units, quiet))
         counts = stack.enter_context(counting(opened, units, config, paying, fresh=fresh))
-        with console.status("Counting words", quiet=quiet):
-            found = survey_documents(
-                question,
-                opened,
-                counts,
-                vocabulary=words,
-                votes=votes,
-                threshold=units.threshold,
-                sample=units.sample,
-            )
+        reads = stack.enter_context(opened_reader(reader, opened, units))
+        if reads is None:
+            stack.enter_context(console.status("Counting words", quiet=quiet))
+            told = None
+        else:
+            tell_calls(opened, max_calls)
+            told = stack.enter_context(console.Bar("Reading the documents", quiet=quiet)).update
+        found = survey_documents(
+            question,
+            opened,
+            counts,
+            vocabulary=words,
+            votes=votes,
+            threshold=units.threshold,
+            sample=units.sample,
+            reader=reads,
+            on_progress=told,
+        )
     if as_json:
         console.write_json(found.as_dict())
         return

@@ -13,7 +13,7 @@ from dpicl_rag.retrieval.private_threshold import PrivateThresholdRetriever
 from dpicl_rag.retrieval.private_top_k import PrivateTopKRetriever
 
 
-def aimed_at(retriever: Retriever) -> int | None:
+def aimed_at(retriever: object) -> int | None:
     """About how many units a search finds at most; None where only the documents tell."""
     match retriever:
         case TopKRetriever():

@@ -81,7 +81,7 @@ class NumbersAsked:
         labels: Of a tally.
         most: Labels that one unit says at most.
         sample: With which probability a unit is asked.
-        by: What reads the units of a tally.
+        by: What reads the units of a tally or a survey; None leaves it at what they do by default.
         fresh: Count again what the memory has.
     """
 
@@ -90,7 +90,7 @@ class NumbersAsked:
     labels: tuple[str, ...] = ()
     most: int = 1
     sample: float = 1.0
-    by: Reader = "model"
+    by: Reader | None = None
     fresh: bool = False
 
     def of(
@@ -98,7 +98,13 @@ class NumbersAsked:
     ) -> PrivateCount | PrivateTally | PrivateSurvey:
         """Count them."""
         if self.kind == "survey":
-            return llm.survey(self.question, documents, sample=self.sample, fresh=self.fresh)
+            return llm.survey(
+                self.question,
+                documents,
+                by=self.by or "vectors",
+                sample=self.sample,
+                fresh=self.fresh,
+            )
         if not self.question:
             raise ConfigurationError(f"a {self.kind} needs a question")
         if self.kind == "count":
@@ -108,7 +114,7 @@ class NumbersAsked:
             self.labels,
             documents,
             most=self.most,
-            by=self.by,
+            by=self.by or "model",
             sample=self.sample,
             fresh=self.fresh,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -10,17 +9,15 @@ from typing import TYPE_CHECKING, Literal
 from dpicl_rag import _validate
 from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.answering.answers import in_worker
-from dpicl_rag.answering.experts import OpenAccount, gather
+from dpicl_rag.answering.asks_units import AsksUnits
+from dpicl_rag.answering.experts import gather
 from dpicl_rag.answering.label_reading import label_reading
 from dpicl_rag.answering.remembered import form_of
-from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.language_models.base import LanguageModel, Progress
-from dpicl_rag.language_models.readers.base import Reader as ChatReader
+from dpicl_rag.language_models.base import Progress
 from dpicl_rag.ledger.account import open_account
 from dpicl_rag.ledger.status import least_unit_remaining
-from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.prompts import Prompt, PromptTemplate, label_tokens
+from dpicl_rag.prompts import label_tokens
 from dpicl_rag.retrieval.base import Retriever, affordable
 from dpicl_rag.retrieval.exact import ThresholdRetriever
 from dpicl_rag.retrieval.given import Documents, GivenDocuments, all_units
@@ -40,47 +37,13 @@ from dpicl_rag.surveys.vector_tally import tally_by_vectors
 if TYPE_CHECKING:
     import torch
 
-    from dpicl_rag.knowledge.answer_memory import AnswerMemory
-    from dpicl_rag.ledger import Ledger
-
 
 Reader = Literal["model", "vectors"]
-"""What reads units for a tally."""
+"""What reads units for a tally or a survey."""
 
 
-class CountsUnits(ABC):
-    """What has a model, settings and a budget, and counts units.
-
-    Attributes:
-        config: Public settings.
-        model: Reads the units of counts and tallies.
-        reader: Reads them in its place, if there is one.
-        template: How units and questions become prompts.
-    """
-
-    config: PrivacyConfig
-    model: LanguageModel
-    reader: ChatReader | None
-    template: PromptTemplate
-    _ledger: Ledger | None
-    _caller: str | None
-    _randomness: Randomness
-
-    @abstractmethod
-    def _prompt(self, question: str) -> Prompt:
-        """Of one question."""
-
-    @abstractmethod
-    def _opening(self, retriever: Retriever) -> OpenAccount:
-        """Opens the account of a search."""
-
-    @abstractmethod
-    def _memory(self, retriever: Retriever) -> AnswerMemory | None:
-        """What was released before from the documents of a search."""
-
-    @abstractmethod
-    def _booked_under(self, corpus: str | None) -> str:
-        """The name under which a ledger books what a corpus tells."""
+class CountsUnits(AsksUnits):
+    """What has a model, settings and a budget, and counts units."""
 
     def count(
         self,
@@ -174,14 +137,16 @@ class CountsUnits(ABC):
         vocabulary: Sequence[str] | None = None,
         votes: int = VOTES,
         threshold: float | None = None,
+        by: Reader = "vectors",
         sample: float = 1.0,
         fresh: bool = False,
+        on_progress: Progress | None = None,
     ) -> PrivateSurvey:
         """What the units are about: themes of public words, and how many units are of each.
 
         By the vectors that a corpus stores; no language model reads anything. A unit votes for the
-        public words nearest to its passages. Words of many units are released, grouped into
-        themes, and units are counted by theme.
+        public words nearest to its passages, or to the phrases that a reader says of it. Words of
+        many units are released, grouped into themes, and units are counted by theme.
 
         Args:
             question: Public text: of each unit the passage that is nearest to it votes, for words
@@ -190,14 +155,23 @@ class CountsUnits(ABC):
             vocabulary: Public words or phrases that units vote for; by default 1,000 English ones.
             votes: Words that one unit votes for.
             threshold: Cosine with the question from which a unit is asked at all. Public.
+            by: What reads the units: the vectors that a corpus stores, or, as ``"model"``, the
+                reader.
             sample: As in ``count``.
             fresh: As in ``count``.
+            on_progress: Called with the part that a reader has read.
 
         Raises:
-            ConfigurationError: A setting is out of range, or ``documents`` is a search.
+            ConfigurationError: A setting is out of range, or ``documents`` is a search, or there is
+                no reader to ask.
             BudgetExceededError: A budget of the ledger cannot pay.
+            EngineUnavailableError: The reader does not answer. No count is paid for.
             MissingDocumentsError: ``documents`` is None.
         """
+        if by == "model" and self.reader is None:
+            raise ConfigurationError(
+                "a survey is by vectors, or by a reader; give one (reader=...)"
+            )
         return survey_documents(
             question,
             documents,
@@ -206,6 +180,8 @@ class CountsUnits(ABC):
             votes=votes,
             threshold=threshold,
             sample=sample,
+            reader=self.reader if by == "model" else None,
+            on_progress=on_progress,
         )
 
     acount = in_worker(count)

@@ -45,13 +45,16 @@ class SurveyPlan:
         return math.ceil(self.least / sample)
 
 
-def survey_plan(config: PrivacyConfig, words: int, votes: int) -> SurveyPlan:
+def survey_plan(
+    config: PrivacyConfig, words: int, votes: int, search_rho: float = 0.0
+) -> SurveyPlan:
     """The plan of a survey.
 
     Args:
         config: Public settings.
         words: How many the vocabulary has.
         votes: Words that one unit votes for.
+        search_rho: zCDP rho that finding the units costs any of them.
 
     Raises:
         ConfigurationError: A number is out of range, or the settings ask for individual accounting:
@@ -64,8 +67,9 @@ def survey_plan(config: PrivacyConfig, words: int, votes: int) -> SurveyPlan:
     if _validate.count("votes", votes) >= words:
         raise ConfigurationError("a unit votes for fewer words than the vocabulary has")
     rho = epsilon_to_rho(config.epsilon, config.delta)
-    for_words = SHARES.survey_words * rho
-    left = (rho - for_words) * (1 - 1e-9)  # for the rounding of sums
+    counts = rho - search_rho
+    for_words = SHARES.survey_words * counts
+    left = (counts - for_words) * (1 - 1e-9)  # for the rounding of sums
     counted = Histogram.within(for_words, words, votes, DIRECT, config.adjacency)
     shared = Histogram.within(left, _THEMES, 1, DIRECT, config.adjacency)
     return SurveyPlan(counted, threshold_of(counted.noise, words), shared, rho)

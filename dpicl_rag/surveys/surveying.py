@@ -12,6 +12,8 @@ import numpy as np
 from dpicl_rag import _validate
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.language_models.base import Progress
+from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.ledger.account import Account
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
@@ -21,6 +23,7 @@ from dpicl_rag.retrieval.unit_vectors import LOWEST, Blocks, nearest_passages, r
 from dpicl_rag.retrieval.vectors import on_grid
 from dpicl_rag.surveys.counting import Counting
 from dpicl_rag.surveys.estimate import Estimate
+from dpicl_rag.surveys.phrases import PhraseReading
 from dpicl_rag.surveys.results import PrivateSurvey, SurveyedTheme
 from dpicl_rag.surveys.survey_plan import VOTES, SurveyPlan, survey_plan
 from dpicl_rag.surveys.themes import Theme, themes_of
@@ -55,6 +58,8 @@ def survey_documents(
     votes: int = VOTES,
     threshold: float | None = None,
     sample: float = 1.0,
+    reader: Reader | None = None,
+    on_progress: Progress | None = None,
 ) -> PrivateSurvey:
     """Survey documents; see `PrivateContextLLM.survey` for errors.
 
@@ -66,15 +71,23 @@ def survey_documents(
         votes: Words that one unit votes for.
         threshold: Cosine with the question from which a unit is asked at all.
         sample: Public probability with which a unit votes, by a secret coin of its own.
+        reader: Says phrases of each unit, whose vectors vote in the place of stored ones.
+        on_progress: Called with the part that a reader has read.
     """
     config = counting.config
     words = packaged_words() if vocabulary is None else tuple(vocabulary)
-    plan = survey_plan(config, len(words), votes)
     if threshold is not None:
         _validate.cosine("threshold", threshold)
         if question is None:
             raise ConfigurationError("a threshold is one of cosine with a question; give one")
     _validate.rate("sample", sample)
+    reading, search_rho = None, 0.0
+    if reader is not None:
+        reading = PhraseReading.of(
+            reader, documents, config, threshold=threshold, sample=sample, on_progress=on_progress
+        )
+        search_rho = reading.search.rho(config.adjacency)
+    plan = survey_plan(config, len(words), votes, search_rho)
     embedder = getattr(documents, "embedder", None) or SentenceTransformerEmbedder()
 
     def release() -> PrivateSurvey:
@@ -87,16 +100,25 @@ def survey_documents(
             raise ConfigurationError(
                 "the question is near to nearly all words of the vocabulary; give it more words"
             )
+        coins = counting.randomness
         with counting.open_account(rho=plan.rho) as account:
-            vectors = vectors_of(documents, embedder, config.privacy_unit)
-            blocks: Blocks = vectors.sampled(sample, counting.randomness).blocks
-            if query is not None:
-                least = LOWEST if threshold is None else threshold
-                blocks = partial(nearest_passages, blocks, query, least)
-            found = surveyed(blocks, public, plan, votes, account, counting.randomness)
-            return survey_result(question, found, plan, config, sample)
+            if reading is not None:
+                if search_rho > 0:
+                    account.pay(search_rho)
+                vectors, rate = reading.vectors(question, votes, embedder, coins)
+                blocks: Blocks = vectors.blocks
+            else:
+                vectors, rate = vectors_of(documents, embedder, config.privacy_unit), sample
+                blocks = vectors.sampled(sample, coins).blocks
+                if query is not None:
+                    least = LOWEST if threshold is None else threshold
+                    blocks = partial(nearest_passages, blocks, query, least)
+            found = surveyed(blocks, public, plan, votes, account, coins)
+            return survey_result(question, found, plan, config, rate)
 
-    shaping = (words, votes, threshold, sample, embedder.fingerprint)
+    shaping: tuple[object, ...] = (words, votes, threshold, sample, embedder.fingerprint)
+    if reader is not None:
+        shaping = (*shaping, "reader", reader.fingerprint, config.max_calls)
     return counting.remembered.or_release(PrivateSurvey, question, shaping, config, release)
 
 

@@ -19,9 +19,11 @@ from dpicl_rag.ledger.account import Account
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.histogram import Histogram
 from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.retrieval.share import Share
 from dpicl_rag.surveys import surveying, themes, vector_tally
 from dpicl_rag.surveys.estimate import Estimate
 from tests.support.scored_units import distribution, gaussian_pmf
+from tests.support.scripted_reader import ScriptedReader, document_of
 from tests.unit.retrieval.test_private_distributions import deficit
 from tests.unit.test_exact_agreement import Book
 
@@ -84,7 +86,16 @@ class _Free:
 
 
 def views(
-    words, unit=None, *, question=None, vocabulary=TWO, votes=1, sample=1.0, ask=None, **settings
+    words,
+    unit=None,
+    *,
+    question=None,
+    vocabulary=TWO,
+    votes=1,
+    sample=1.0,
+    by="vectors",
+    ask=None,
+    **settings,
 ):
     """Distribution of all that is released, and of what ``u`` paid."""
     said = [Document(word, f"other {at}") for at, word in enumerate(words)]
@@ -110,7 +121,8 @@ def views(
             patch.setattr(Randomness, "uniform", lambda _: choose([(0.25, 0.5), (0.75, 0.5)]))
             if ask is not None:
                 return ask(llm, corpus), round(spent["u"], 12)
-            found = llm.survey(question, corpus, vocabulary=vocabulary, votes=votes, sample=sample)
+            given = {"vocabulary": vocabulary, "votes": votes, "sample": sample, "by": by}
+            found = llm.survey(question, corpus, **given)
         shown = tuple(
             (tuple((word, count.units) for word, count in one.words.items()), one.units.units)
             for one in found.themes
@@ -185,7 +197,55 @@ def test_a_question_is_asked_of_each_unit_by_itself(unit):
     assert worst(unit, question="what of the sun?") <= 1e-9
 
 
+def phrases(prompt):
+    """The words of a document with commas between them; "nothing" says nothing."""
+    said = document_of(prompt)
+    return "NOTHING" if said == "nothing" else said.replace(" ", ", ")
+
+
+BY_READER = {"by": "model", "reader": ScriptedReader(phrases)}
+
+
+@pytest.mark.usefixtures("words_alone")
+@pytest.mark.parametrize("unit", SOME)
+def test_phrases_of_a_reader_are_paid_for(unit):
+    assert worst(unit, **BY_READER) <= 1e-9
+
+
+@pytest.fixture
+def size_shown(monkeypatch):
+    """The noisy number of units is all that is shown; all of them are read."""
+    monkeypatch.setattr(surveying, "surveyed", lambda *_: surveying.Surveyed([], {}, [0]))
+
+    def of(count, most):
+        SHOWN.append(count.value)
+        return Share(1, 1)
+
+    monkeypatch.setattr(Share, "of", staticmethod(of))
+
+
+@pytest.mark.usefixtures("size_shown")
+def test_the_number_of_units_by_which_calls_are_limited_is_paid_for():
+    assert worst("nothing", max_calls=2, **BY_READER) <= 1e-9
+
+
 # Planted faults.
+
+
+@pytest.mark.usefixtures("size_shown")
+def test_a_limit_of_calls_that_is_not_paid_for_is_seen(monkeypatch):
+    monkeypatch.setattr(Account, "pay", lambda *_, **__: None)
+    assert worst("nothing", max_calls=2, **BY_READER) > 0.01
+
+
+@pytest.mark.usefixtures("words_alone")
+def test_a_call_that_sees_two_units_is_seen_in_a_survey():
+    class Together(ScriptedReader):
+        def replies(self, prompts, on_progress=None):
+            return [max(super().replies(prompts))] * len(prompts)
+
+    both = {"by": "model", "reader": Together(phrases)}
+    assert deficit(views(("cat",) * 3, "dog", **both), views(("cat",) * 3, **both)) > 0.1
 
 
 @pytest.mark.usefixtures("words_alone")

@@ -6,6 +6,7 @@ the unit's place in all that follows, and is bounded and charged as the unit wou
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -24,6 +25,12 @@ NOTHING = "NOTHING"
 _LABEL = (
     "Read the document and answer the question with one of these labels, and nothing else: "
     "{labels}. If none fits, reply with the word "
+    f"{NOTHING}.\n\n"
+    "Document:\n{document}\n\nQuestion: {question}"
+)
+_PHRASES = (
+    "Say what the document says to the question, in at most {most} short phrases of one to three "
+    "words each, with commas between them. If the document does not say, reply with the word "
     f"{NOTHING}.\n\n"
     "Document:\n{document}\n\nQuestion: {question}"
 )
@@ -54,6 +61,18 @@ def choices(reader: Reader, question: str, labels: Sequence[str], most: int = 1)
     """
     given = partial(_filled, _LABEL, question=question, labels=", ".join(labels))
     return partial(_read, reader, given, partial(_said, labels=labels, most=most))
+
+
+def phrases(reader: Reader, question: str, most: int) -> Reading:
+    """Reads a few phrases of each unit.
+
+    Args:
+        reader: Reads one unit at a time.
+        question: Public text.
+        most: Phrases of one unit.
+    """
+    given = partial(_filled, _PHRASES, question=question, most=str(most))
+    return partial(_read, reader, given, partial(_phrases, most=most))
 
 
 def _read(
@@ -99,6 +118,12 @@ def first_line(reply: str) -> str:
 def _line(reply: str) -> Passages:
     line = first_line(reply)
     return (line,) if line else ()
+
+
+def _phrases(reply: str, *, most: int) -> Passages:
+    """The first phrases of a reply, each once."""
+    parts = (part.strip(" .") for part in re.split("[,;]", first_line(reply)))
+    return tuple(dict.fromkeys(part for part in parts if part))[:most]
 
 
 def _said(reply: str, *, labels: Sequence[str], most: int) -> Passages:

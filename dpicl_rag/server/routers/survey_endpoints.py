@@ -33,7 +33,7 @@ class SurveyRequest(BaseModel):
     labels: list[Text] = Field(default_factory=list, max_length=256)
     most: int = Field(1, ge=1)
     sample: float = Field(1.0, gt=0, le=1)
-    by: Reader = "model"
+    by: Reader | None = None
     fresh: bool = False
 
 

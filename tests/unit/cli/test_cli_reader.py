@@ -41,6 +41,13 @@ def test_a_reader_counts(cli, mail, chat, monkeypatch, command):
     assert yes["low"] <= 3 <= yes["high"]
 
 
+def test_a_reader_s_phrases_are_surveyed(cli, mail, chat):
+    result = cli("survey", "--corpus", mail, "--reader", chat.address(), "--max-calls", "9")
+    assert result.exit_code == 0, result.output
+    assert sum("phrases" in prompt for prompt in chat.prompts) == 3
+    assert ": about 9" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("address", "message"),
     [

@@ -1,0 +1,109 @@
+"""Phrases in the place of stored vectors: what a reader says that each unit says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpicl_rag.accounting import epsilon_to_rho
+from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.language_models.base import Progress
+from dpicl_rag.language_models.readers.base import Reader
+from dpicl_rag.language_models.readers.notes import phrases
+from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.retrieval.base import Retriever, affordable
+from dpicl_rag.retrieval.embeddings import Embedder
+from dpicl_rag.retrieval.exact import ThresholdRetriever
+from dpicl_rag.retrieval.given import Documents, all_units
+from dpicl_rag.retrieval.number_of_units import limited
+from dpicl_rag.retrieval.poisson import PoissonSampledRetriever
+from dpicl_rag.retrieval.unit_vectors import UnitVectors
+from dpicl_rag.retrieval.vectors import VectorSource, on_grid
+
+_OF_WHOLE_UNITS = "What is the document about?"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PhraseReading:
+    """How units are read for a survey.
+
+    Attributes:
+        reader: Says phrases of one unit at a time.
+        search: Finds the units, for a price.
+        on_progress: Called with the part that is read.
+    """
+
+    reader: Reader
+    search: Retriever
+    on_progress: Progress | None = None
+
+    @staticmethod
+    def of(
+        reader: Reader,
+        documents: Documents,
+        config: PrivacyConfig,
+        *,
+        threshold: float | None,
+        sample: float,
+        on_progress: Progress | None = None,
+    ) -> PhraseReading:
+        """Of all units of what a caller gave, or of those near to the question.
+
+        Args:
+            reader: See the attribute.
+            documents: A corpus, a store that hands over its vectors, or a list.
+            config: Public settings.
+            threshold: Least cosine with the question.
+            sample: Public probability with which a unit is read, by a secret coin of its own.
+            on_progress: See the attribute.
+
+        Raises:
+            ConfigurationError: ``documents`` is a search, or has no vectors for a threshold.
+            MissingDocumentsError: ``documents`` is None.
+        """
+        if isinstance(documents, Retriever):
+            raise ConfigurationError(
+                "all units are surveyed; give a corpus, a Chroma collection, or a list of documents"
+            )
+        found = all_units(documents, config.privacy_unit)
+        if threshold is not None:
+            if not isinstance(documents, VectorSource):
+                raise ConfigurationError("a threshold needs the vectors of a corpus; leave it out")
+            found = ThresholdRetriever(documents, threshold)
+        if config.max_calls is not None:
+            found = limited(found, config.max_calls)
+        if sample < 1:
+            found = PoissonSampledRetriever(found, sample)
+        whole = epsilon_to_rho(config.epsilon, config.delta)
+        found = affordable(found, whole, config.adjacency)
+        return PhraseReading(reader, found, on_progress)
+
+    def vectors(
+        self, question: str | None, most: int, embedder: Embedder, randomness: Randomness
+    ) -> tuple[UnitVectors, float]:
+        """The vectors of the phrases of each unit, and the public rate of the coins that kept it.
+
+        Args:
+            question: Public text, or None.
+            most: Phrases of one unit.
+            embedder: Of phrases.
+            randomness: Where coins and noise come from.
+
+        Raises:
+            EngineUnavailableError: The reader does not answer.
+        """
+        asked = question or _OF_WHOLE_UNITS
+        found = self.search.search(question or "").choose(None, randomness)
+        units = [tuple(own.text for own in passages) for passages in found.units.values()]
+        said = phrases(self.reader, asked, most)(units, self.on_progress)
+        return _embedded(said, embedder), found.rate
+
+
+def _embedded(said: Sequence[Sequence[str]], embedder: Embedder) -> UnitVectors:
+    texts = [phrase for own in said for phrase in own]
+    numbers = [at for at, own in enumerate(said) for _ in own]
+    vectors = on_grid(embedder.embed(texts)) if texts else np.zeros((0, 1), dtype=np.float32)
+    return UnitVectors(vectors, np.array(numbers, dtype=np.int64))
