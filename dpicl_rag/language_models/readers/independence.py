@@ -40,7 +40,7 @@ def independent(reader: Reader, *, calls: int = CALLS, on_progress: Progress | N
     Args:
         reader: What is tried; see `as_reader`.
         calls: Calls in all, at most; 16 or more.
-        on_progress: Called with the rounds that are done, of four.
+        on_progress: Called with the rounds that are done, and how many there are.
 
     Raises:
         ConfigurationError: Fewer calls.
