@@ -27,7 +27,7 @@ def probe_reader(
         ),
     ],
     calls: Annotated[
-        int, typer.Option(min=16, metavar="N", help="Calls at most; whoever pays it pays them.")
+        int, typer.Option(min=32, metavar="N", help="Calls at most; whoever pays it pays them.")
     ] = 64,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,

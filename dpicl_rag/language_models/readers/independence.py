@@ -13,7 +13,7 @@ from dpicl_rag.language_models.readers.notes import Passages, notes
 CALLS = 64
 """Calls of a probe, by default."""
 
-FEWEST = 16
+FEWEST = 32
 """Calls of a probe, at least."""
 
 _ROUNDS = 4
@@ -39,7 +39,7 @@ def independent(reader: Reader, *, calls: int = CALLS, on_progress: Progress | N
 
     Args:
         reader: What is tried; see `as_reader`.
-        calls: Calls in all, at most; 16 or more.
+        calls: Calls in all, at most; 32 or more.
         on_progress: Called with the rounds that are done, and how many there are.
 
     Raises:

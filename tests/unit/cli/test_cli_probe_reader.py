@@ -36,10 +36,10 @@ def test_as_json(cli, chat, equal):
     numbers = count()
     if not equal:
         chat.say = lambda prompt: f"The code is {next(numbers)}."
-    result = cli("probe-reader", chat.address(), "--calls", "16", "--json")
-    assert json.loads(result.stdout) == {"equal": equal, "calls": 16}
+    result = cli("probe-reader", chat.address(), "--calls", "32", "--json")
+    assert json.loads(result.stdout) == {"equal": equal, "calls": 32}
     assert result.exit_code == (0 if equal else 1)
-    assert len(chat.prompts) == 16 + 1
+    assert len(chat.prompts) == 32 + 1
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_as_json(cli, chat, equal):
     [
         (("llama",), "looks like chat+http"),
         (("chat+http://127.0.0.1:9/v1?deadline=0.2#m",), "did not answer"),
-        (("chat+http://127.0.0.1:9/v1#m", "--calls", "15"), "16"),
+        (("chat+http://127.0.0.1:9/v1#m", "--calls", "31"), "32"),
     ],
     ids=["no address", "down", "too few calls"],
 )
