@@ -13,7 +13,7 @@ help:
 	@echo "make lint   lint and types"
 	@echo "make check  lint, types and the fast tests"
 	@echo "make stress kill and race ledger, server and workers; fuzz ledger, loaders and rows"
-	@echo "make test-engines  answer through a real vLLM, which is installed beside (2.4 GB)"
+	@echo "make test-engines  answer through a real vLLM, which is installed beside (3.4 GB)"
 	@echo "make install build .venv and install everything"
 
 $(STAMP): pyproject.toml Makefile

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+from itertools import count
 from pathlib import Path
 
 from tests.support.fake_chat import FakeChat
@@ -57,12 +58,13 @@ class FailingChat:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._over.is_set():
-            command = [sys.executable, "-m", __name__, str(self.port), str(self.kills)]
+        for number in count():
+            if self._over.is_set():
+                return
+            command = [sys.executable, "-m", __name__, str(self.port), str(number)]
             with subprocess.Popen(command, cwd=_ROOT, stderr=subprocess.DEVNULL) as process:
-                self._over.wait(self._coins.expovariate(1 / self._up))
+                self.kills += not self._over.wait(self._coins.expovariate(1 / self._up))
                 process.kill()
-            self.kills += 1
             gone = self._coins.random() < 0.1
             self._over.wait(self._long if gone else self._coins.uniform(0, self._down))
 
