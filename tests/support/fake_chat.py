@@ -17,11 +17,16 @@ Say = Callable[[str], object]
 
 
 class FakeChat:
-    """A chat server at a port of its own.
+    """A chat server.
+
+    Args:
+        say: See below.
+        port: Where it listens; by default at one of its own.
 
     Attributes:
         say: Gives the reply to a prompt: text, a whole answer as a dict, a status, ``reset`` for a
-            connection that is cut, or ``no json``.
+            connection that is cut, ``cut`` for one that is cut within a reply, ``silence`` for a
+            reply that does not come, or ``no json``.
         refuses: Fields of a body that it answers with 400.
         models: What it lists.
         bodies: All that it was asked, in their order.
@@ -30,8 +35,10 @@ class FakeChat:
 
     name = "tiny"
 
-    def __init__(self, say: Say = lambda prompt: f"re {prompt}") -> None:
+    def __init__(self, say: Say = lambda prompt: f"re {prompt}", port: int = 0) -> None:
         self.say = say
+        self._port = port
+        self._over = threading.Event()
         self.refuses: set[str] = set()
         self.models = [self.name]
         self.bodies: list[dict[str, Any]] = []
@@ -40,7 +47,7 @@ class FakeChat:
 
     def __enter__(self) -> Self:
         handler = type("Handler", (_Handler,), {"fake": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", self._port), handler)
         self._server.daemon_threads = True
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.01,), daemon=True
@@ -49,6 +56,7 @@ class FakeChat:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self._over.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -100,6 +108,11 @@ class _Handler(BaseHTTPRequestHandler):
         found = 400 if refused else self.fake.say(prompt)
         if found == "reset":
             self.connection.shutdown(socket.SHUT_RDWR)
+        elif found == "cut":
+            self._send(200, reply("cut"), **{"Content-Length": "1000"})
+            self.connection.shutdown(socket.SHUT_RDWR)
+        elif found == "silence":
+            self.fake._over.wait()
         elif found == "no json":
             self._send(200, SECRET)
         elif isinstance(found, int):

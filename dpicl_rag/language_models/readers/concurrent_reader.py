@@ -6,7 +6,7 @@ import copy
 import queue
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from contextvars import Context, copy_context
 from typing import NamedTuple
@@ -99,7 +99,7 @@ class ConcurrentReader:
         self._fingerprint = fingerprint
         self._concurrency = _validate.count("concurrency", concurrency)
         self._deadline = _validate.positive("deadline", deadline)
-        self._cache = ReplyCache()
+        self._cache: ReplyCache | None = ReplyCache()
         self._trying = threading.Lock()
         self._tried = False
 
@@ -111,8 +111,8 @@ class ConcurrentReader:
         """Names the model and its settings, for caches. Public."""
         return self._fingerprint
 
-    def with_cache(self, cache: ReplyCache) -> ConcurrentReader:
-        """The same reader, with other replies at hand."""
+    def with_cache(self, cache: ReplyCache | None) -> ConcurrentReader:
+        """The same reader, with other replies at hand; None makes every call anew."""
         other = copy.copy(self)
         other._cache = cache
         return other
@@ -132,25 +132,34 @@ class ConcurrentReader:
             ModelError: The provider refuses whoever asks, or a public prompt gets no reply.
         """
         self._try_once()
-        now = time.time()
-        self._cache.forget_expired(now)
         # The same prompt of several units is asked once, as it would be from the cache: what a unit
         # is said to say must not follow from whether another one is there that says the same.
-        found = {one: self._cache.get(self._fingerprint, one, now) for one in prompts}
-        new = [one for one, reply in found.items() if reply is None]
+        now = time.time()
+        each = dict.fromkeys(prompts)
+        found = self._kept(each, now)
+        new = [one for one in each if one not in found]
         asked = new or [PUBLIC_PROMPT]
         done = tenths = 0
         with closing(self._outcomes(asked)) as outcomes:
             for index, outcome in outcomes:
                 if new:
                     found[new[index]] = outcome.text
-                    self._cache.put(self._fingerprint, new[index], outcome.text, now)
+                    if self._cache is not None:
+                        self._cache.put(self._fingerprint, new[index], outcome.text, now)
                 done += 1
                 while tenths < done * 10 // len(asked):  # other steps would tell how many there are
                     tenths += 1
                     if on_progress is not None:
                         on_progress(tenths / 10, 1.0)
-        return [found[one] or "" for one in prompts]
+        return [found[one] for one in prompts]
+
+    def _kept(self, prompts: Iterable[str], now: float) -> dict[str, str]:
+        """The replies that stand."""
+        if self._cache is None:
+            return {}
+        self._cache.forget_expired(now)
+        found = {one: self._cache.get(self._fingerprint, one, now) for one in prompts}
+        return {one: reply for one, reply in found.items() if reply is not None}
 
     def _try_once(self) -> None:
         """Ask a public prompt, if no call of this reader has been answered yet."""

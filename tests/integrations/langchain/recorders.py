@@ -57,16 +57,22 @@ def async_recording_handler(probe: LeakProbe) -> BaseCallbackHandler:
 
 @contextmanager
 def observed(probe: LeakProbe) -> Iterator[None]:
-    """Install a configure hook, a global cache, debug printing and a tracer switched on by env."""
+    """`heard`, and a tracer switched on by environment variables."""
+    with heard(probe), _tracer(probe):
+        yield
+        wait_for_all_tracers()
+
+
+@contextmanager
+def heard(probe: LeakProbe) -> Iterator[None]:
+    """Install a configure hook, a global cache and debug printing."""
     before = get_llm_cache()
     token = _hook.set(recording_handler(probe))
     set_llm_cache(_Cache(probe))
     set_debug(True)
     set_verbose(True)
     try:
-        with _tracer(probe):
-            yield
-            wait_for_all_tracers()
+        yield
     finally:
         set_debug(False)
         set_verbose(False)

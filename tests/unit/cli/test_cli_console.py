@@ -25,6 +25,7 @@ COMMANDS = [
     ["classify-image"],
     ["serve"],
     ["audit"],
+    ["probe-reader"],
     ["demo"],
     ["budget", "show"],
     ["budget", "set"],

@@ -5,6 +5,8 @@ import pytest
 from dpicl_rag import ConfigurationError, EngineUnavailableError, PrivateContextLLM
 from dpicl_rag.knowledge import AnswerMemory
 from dpicl_rag.language_models.readers.notes import phrases
+from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.surveys.phrases import PhraseReading
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.scored_units import ScoredUnits
 from tests.support.scripted_reader import ScriptedReader, document_of
@@ -99,8 +101,9 @@ def test_what_a_reader_cannot_survey_is_refused(alone, tiny_model):
 def test_units_below_a_threshold_are_not_read(alone):
     reader, llm = alone()
     source = ScoredUnits({f"u{n}": [0.9 if n < 30 else 0.1] for n in range(50)})
-    survey(llm, source, "snow?", by="model", threshold=0.5)
-    assert len(reader.asked) == 30
+    given = PhraseReading.of(reader, source, llm.config, threshold=0.5, sample=1.0)
+    vectors, rate = given.vectors("dogs?", 3, Letters(), Randomness())
+    assert (len(reader.asked), len(vectors.unit), rate) == (30, 30, 1.0)
 
 
 @pytest.mark.parametrize(

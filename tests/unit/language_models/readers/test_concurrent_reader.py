@@ -317,7 +317,7 @@ def test_the_public_prompt_is_asked_first_and_once():
             asked.append(prompt)
         return prompt
 
-    found = reader(call)
+    found = reader(call).with_cache(None)
     threads = [threading.Thread(target=found.replies, args=(PROMPTS,)) for _ in range(6)]
     for thread in threads:
         thread.start()
