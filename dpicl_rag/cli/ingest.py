@@ -118,7 +118,6 @@ def ingest(
     What arrives later and belongs to a unit that is there, such as a reply, joins it. Where many
     units would become one by that, it asks, and stores nothing where nobody answers.
     """
-    options.at_most_one({"--ledger": ledger, "--no-ledger": no_ledger})
     options.at_most_one({"PATH": sources or None, "--from-chroma": from_chroma})
     if not corpus:
         raise typer.BadParameter("name the corpus", param_hint="--corpus")

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from dpicl_rag._packaged import optional
-from dpicl_rag.cli import console, data_folder, options
-from dpicl_rag.cli.key_commands import KeysPath
+from dpicl_rag.cli import console, data_folder, options, settings_file
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import KeyFileError
 
@@ -30,6 +29,7 @@ _NO_KEYS = (
 @console.reported("stopped; what was released is paid for")
 @options.expanded
 def serve(
+    context: typer.Context,
     settings: options.AnswerSettings,
     corpus: Annotated[
         list[str] | None,
@@ -66,7 +66,7 @@ def serve(
     polish: options.Polish = False,
     path: options.StorePath = None,
     embedder: options.Embedding = None,
-    keys: KeysPath = None,
+    keys: options.KeysPath = None,
     ledger: options.LedgerPath = None,
     quiet: options.Quiet = False,
 ) -> None:
@@ -92,7 +92,7 @@ def serve(
     with ExitStack() as stack:
         with console.status("Opening the corpora", quiet=quiet):
             file = _keys(keys)
-            chosen = _settings(corpus, config, path, settings)
+            chosen = _settings(corpus, config, path, settings, context.obj)
             served = {}
             for name, one in chosen.items():
                 opened = stack.enter_context(data_folder.open_corpus(name, path, embedder))
@@ -174,11 +174,14 @@ def _settings(
     config: Path | None,
     path: str | None,
     settings: options.AnswerSettings,
+    file: settings_file.Found,
 ) -> dict[str, CorpusSettings]:
     from dpicl_rag.corpora import Corpus
-    from dpicl_rag.server.settings import CorpusSettings, read_settings
+    from dpicl_rag.server.settings import CorpusSettings, read_settings, settings_of
 
     if config is not None:
         return read_settings(config)
+    if file.settings.corpora and not names:
+        return settings_of(file.settings.corpora, file.path)
     every = names or Corpus.names(path)
     return {name: CorpusSettings(privacy=asdict(settings)) for name in every}
