@@ -11,6 +11,7 @@ import pytest
 from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.errors import LedgerError
 from dpicl_rag.server import chat, tool_sessions
+from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.limits import Limits
 from dpicl_rag.server.request_log import RequestLog
 from dpicl_rag.server.views import budget
@@ -18,7 +19,7 @@ from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.failing_engine import FailingEngine
 from tests.support.paced_model import PacedModel, ReadingModel
 from tests.support.tool_client import a_session, cancel, found, said
-from tests.unit.server.conftest import CANTEEN, SECRET, bearer
+from tests.unit.server.conftest import SECRET, bearer
 from tests.unit.server.test_server_ends import PER_TOKEN, spent, until
 
 PRICE = epsilon_to_rho(8.0, 1e-5)
@@ -89,15 +90,14 @@ def test_an_answer_has_the_public_fields_of_the_server(open_server):
 
 
 def test_what_was_answered_before_is_free_unless_it_is_asked_anew(serve):
-    running = serve(model=CANTEEN)
-    question = {"corpus": "notes", "question": "When does the canteen open?"}
-    first = found(call(running, "ask", **question))
+    running = serve(model=PacedModel(open=True))
+    first = found(call(running, "ask", **QUESTION))
     paid = spent(running)[0]
     assert first["supported"] is True
-    again = found(call(running, "ask", **question))
+    again = found(call(running, "ask", **QUESTION))
     assert (again["text"], again["from_memory"], again["rho"]) == (first["text"], True, 0.0)
     assert spent(running)[0] == paid
-    assert found(call(running, "ask", **question, fresh=True))["from_memory"] is False
+    assert found(call(running, "ask", **QUESTION, fresh=True))["from_memory"] is False
     assert spent(running)[0] > paid
 
 
@@ -210,7 +210,9 @@ def test_a_key_sees_and_asks_its_own_corpora_alone(serve, keys):
     none = keys.add("none", corpora=["elsewhere"])
 
     def corpora(key):
-        return [tool.inputSchema["properties"]["corpus"]["enum"] for tool in listed(running, key)[1]]
+        return [
+            tool.inputSchema["properties"]["corpus"]["enum"] for tool in listed(running, key)[1]
+        ]
 
     assert corpora(bob) == [["notes", "payroll"]] * 5
     assert corpora(ann) == [["notes"]] * 5
@@ -220,7 +222,9 @@ def test_a_key_sees_and_asks_its_own_corpora_alone(serve, keys):
     assert said(closed) == said(missing)
     assert closed.isError
     assert not call(running, "ask", bob, corpus="payroll", question="Who?").isError
-    assert {one.name for one in running.catalogue.ledger.status() if one.kind == "caller"} == {"bob"}
+    assert {one.name for one in running.catalogue.ledger.status() if one.kind == "caller"} == {
+        "bob"
+    }
 
 
 def test_nobody_gets_in_without_a_key_or_from_a_page(open_server):
@@ -413,7 +417,13 @@ def test_a_server_that_goes_down_ends_its_answers_and_tells_them(serve):
 
 def test_the_log_has_a_line_for_every_call(serve, keys):
     log, ann = io.StringIO(), keys.add("ann")
-    running = serve(keys, PRICE * 1.5, model=PacedModel(open=True), request_log=RequestLog(log), **PER_TOKEN)
+    running = serve(
+        keys,
+        PRICE * 1.5,
+        model=PacedModel(open=True),
+        request_log=RequestLog(log),
+        **PER_TOKEN,
+    )
     call(running, "ask", ann, **QUESTION)
     call(running, "ask", ann, **QUESTION, fresh=True)
     call(running, "ask", ann, corpus="payroll", question="Who?")
@@ -442,11 +452,5 @@ async def test_langchain_agents_get_them_by_its_adapters(open_server):
     assert answer["text"] == "abcdefgh"
     assert (message.status, json.loads(message.content[0]["text"])) == ("success", answer)
     budget_of = await tools["budget"].ainvoke({"corpus": "notes"})
-    shown = budget(open_server.catalogue, "notes", open_server_caller())
+    shown = budget(open_server.catalogue, "notes", Caller(None, "owner"))
     assert json.loads(budget_of[0]["text"]) == shown
-
-
-def open_server_caller():
-    from dpicl_rag.server.api_keys import Caller
-
-    return Caller(None, "owner")
