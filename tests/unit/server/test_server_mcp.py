@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import threading
 
 import pytest
 
@@ -21,6 +22,7 @@ from tests.support.paced_model import PacedModel, ReadingModel
 from tests.support.tool_client import a_session, cancel, found, said
 from tests.unit.server.conftest import SECRET, bearer
 from tests.unit.server.test_server_ends import PER_TOKEN, spent, until
+from tests.unit.server.test_server_memory import OFFICE
 
 PRICE = epsilon_to_rho(8.0, 1e-5)
 QUESTION = {"corpus": "notes", "question": "Where is the office?"}
@@ -90,7 +92,7 @@ def test_an_answer_has_the_public_fields_of_the_server(open_server):
 
 
 def test_what_was_answered_before_is_free_unless_it_is_asked_anew(serve):
-    running = serve(model=PacedModel(open=True))
+    running = serve(model=OFFICE)
     first = found(call(running, "ask", **QUESTION))
     paid = spent(running)[0]
     assert first["supported"] is True
@@ -183,7 +185,7 @@ def test_an_engine_that_does_not_answer_is_one_sentence(serve):
     assert said(call(running, "count", **QUESTION)) == (
         "this answer could not be given; ask again later"
     )
-    # An answer that has begun ends there, as over HTTP.
+    running.catalogue._model.left = 6  # an answer that has begun ends there, as over HTTP
     assert found(call(running, "ask", **QUESTION))["stopped_by"] == "unavailable"
 
 
@@ -210,9 +212,8 @@ def test_a_key_sees_and_asks_its_own_corpora_alone(serve, keys):
     none = keys.add("none", corpora=["elsewhere"])
 
     def corpora(key):
-        return [
-            tool.inputSchema["properties"]["corpus"]["enum"] for tool in listed(running, key)[1]
-        ]
+        schemas = [tool.inputSchema for tool in listed(running, key)[1]]
+        return [schema["properties"]["corpus"]["enum"] for schema in schemas]
 
     assert corpora(bob) == [["notes", "payroll"]] * 5
     assert corpora(ann) == [["notes"]] * 5
@@ -373,24 +374,30 @@ def test_a_cancelled_session_goes_on(serve):
     assert found(asyncio.run(ask()))["text"] == "abcdefgh"
 
 
-def test_a_count_that_nobody_waits_for_holds_its_place_to_its_end(serve):
-    model = PacedModel()
-    running = serve(model=model, accounting="fixed")
+def test_a_count_that_nobody_waits_for_holds_its_place_to_its_end(serve, monkeypatch):
+    running = serve(accounting="fixed")
+    numbers, begun, go_on = running.catalogue.numbers, threading.Event(), threading.Event()
+
+    def slow(*asked):
+        begun.set()
+        go_on.wait()
+        return numbers(*asked)
+
+    monkeypatch.setattr(running.catalogue, "numbers", slow)
 
     async def ask():
         async with a_session(running.url, running.key) as (session, _):
             asking = asyncio.create_task(session.call_tool("count", QUESTION))
-            while not model.begun:
-                await asyncio.sleep(0.01)
+            await asyncio.to_thread(begun.wait)
             await cancel(session, session._request_id - 1)
             with pytest.raises(Exception, match="Request cancelled"):
                 await asking
-            assert running.admission.inside == 1
 
     asyncio.run(ask())
-    model.let(1000)
+    assert running.admission.inside == 1
+    go_on.set()
     until(lambda: running.admission.inside == 0)
-    assert spent(running)[1] == 0
+    assert spent(running) == (pytest.approx(PRICE), 0)
 
 
 def test_a_server_that_goes_down_ends_its_answers_and_tells_them(serve):
@@ -425,7 +432,7 @@ def test_the_log_has_a_line_for_every_call(serve, keys):
         **PER_TOKEN,
     )
     call(running, "ask", ann, **QUESTION)
-    call(running, "ask", ann, **QUESTION, fresh=True)
+    call(running, "count", ann, **QUESTION)
     call(running, "ask", ann, corpus="payroll", question="Who?")
     call(running, "budget", ann, corpus="notes")
     until(lambda: log.getvalue().count("\n") == 4)
