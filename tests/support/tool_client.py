@@ -12,11 +12,11 @@ from mcp.types import CancelledNotification, CancelledNotificationParams, Client
 
 
 @asynccontextmanager
-async def a_session(url, key):
+async def a_session(url, key, **options):
     """A session of a key, and its identifier."""
     headers = {"Authorization": f"Bearer {key}"}
     async with (
-        httpx.AsyncClient(headers=headers, timeout=60) as http,
+        httpx.AsyncClient(headers=headers, timeout=60, **options) as http,
         streamable_http_client(f"{url}/mcp", http_client=http) as (read, write, identifier),
         ClientSession(read, write) as session,
     ):

@@ -149,7 +149,7 @@ async def test_a_caller_pays_and_has_a_memory_that_other_commands_have_too(folde
     with Ledger(folder / "ledger.sqlite") as ledger:
         ledger.set_budget(caller="agent", rho=100.0)
     places = ("--path", str(folder / "store"), "--ledger", str(folder / "ledger.sqlite"))
-    words = ("--accounting", "fixed", "--caller", "agent", "--json", *places)
+    words = ("--caller", "agent", "--json", *places)
     first = json.loads(cli("survey", "--corpus", "notes", *words).stdout)
     async with session_of(folder, "--caller", "agent") as session:
         again = found(await session.call_tool("survey", {"corpus": "notes"}))

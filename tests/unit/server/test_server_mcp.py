@@ -180,12 +180,12 @@ def test_what_cannot_be_done_is_said_in_a_line_and_costs_nothing(
     assert spent(open_server) == (0, 0)
 
 
-def test_an_engine_that_does_not_answer_is_one_sentence(serve):
-    running = serve(model=FailingEngine(PacedModel(open=True), 0), accounting="fixed")
+def test_an_engine_that_does_not_answer_is_one_sentence(serve, tiny_model):
+    running = serve(model=FailingEngine(tiny_model, 0), accounting="fixed")
     assert said(call(running, "count", **QUESTION)) == (
         "this answer could not be given; ask again later"
     )
-    running.catalogue._model.left = 6  # an answer that has begun ends there, as over HTTP
+    running.catalogue._model.left = 3  # an answer that has begun ends there, as over HTTP
     assert found(call(running, "ask", **QUESTION))["stopped_by"] == "unavailable"
 
 
