@@ -6,11 +6,9 @@ import asyncio
 import random
 import signal
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 
 import anyio
-import httpx
 from mcp.shared.exceptions import McpError
 
 from dpicl_rag.server.one_task import one_task
@@ -38,19 +36,22 @@ async def _call(session, corpus, mine, seen, name):
     """One call, which may be cancelled on the way; how it ended."""
     asked = {"corpus": corpus, "question": "Where is the office?", "fresh": True}
     killed = seen.kills
-    calling = session.call_tool("ask", asked, read_timeout_seconds=timedelta(seconds=PATIENCE))
-    async with one_task(calling) as asking:
+    async with one_task(session.call_tool("ask", asked)) as asking:
         if mine.random() < 0.4:
             await asyncio.wait([asking], timeout=mine.uniform(0, 0.15))
             if not asking.done():
                 await cancel(session, session._request_id - 1)
+        for _ in range(2 * PATIENCE):
+            if (await asyncio.wait([asking], timeout=0.5))[0]:
+                break
+            if seen.kills > killed:  # the SDK's client waits for ever for a server that was killed
+                return "cut"
+        else:
+            return "hung"
         try:
-            result = await asking
-        except McpError as error:
-            if error.error.code != httpx.codes.REQUEST_TIMEOUT:
-                return "cancelled"
-            # The SDK's client waits for ever for a server that was killed in a call.
-            return "hung" if seen.kills == killed else "cut"
+            result = asking.result()
+        except McpError:
+            return "cancelled"
     if result.isError:
         return said(result)[:40]
     tokens = len(result.structuredContent["text"])
