@@ -27,6 +27,7 @@ from dpicl_rag.cli import (
     memory_commands,
     probe_reader,
     serve,
+    serve_tools,
     settings_file,
     synthesise,
     tabular_commands,
@@ -87,6 +88,7 @@ app.command("tally")(tally.tally)
 app.command("survey")(tally.survey)
 app.command("classify-image")(classify_image.classify_image)
 app.command("serve")(serve.serve)
+app.command("mcp")(serve_tools.mcp)
 app.command("audit")(audit.audit)
 app.command("probe-reader")(probe_reader.probe_reader)
 app.command("demo")(demo.demo)

@@ -50,7 +50,7 @@ class CorpusSettings:
         """A corpus with these settings."""
         units = self.privacy.get("units", UNITS)
         retriever = retriever_over(source, units=units, **self.search)
-        return Served(retriever, self.privacy, PromptTemplate(**self.prompt))
+        return Served(retriever, self.privacy, PromptTemplate(**self.prompt), counted=source)
 
 
 def read_settings(path: Path) -> dict[str, CorpusSettings]:
