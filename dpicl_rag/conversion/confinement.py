@@ -9,7 +9,6 @@ runs there, without privileges and for good. The numbers are those of the kernel
 from __future__ import annotations
 
 import ctypes
-import os
 import platform
 import signal
 import struct
@@ -30,9 +29,7 @@ class _Machine(NamedTuple):
 
 
 _MACHINES = {
-    "x86_64": _Machine(
-        0xC000003E, (41, 53, 425, 101, 311, 62, 424), (56, 57, 58, 435, 59, 322)
-    ),
+    "x86_64": _Machine(0xC000003E, (41, 53, 425, 101, 311, 62, 424), (56, 57, 58, 435, 59, 322)),
     "aarch64": _Machine(0xC00000B7, (198, 199, 425, 117, 271, 129, 424), (220, 435, 221, 281)),
 }
 _FOREIGN = 0x40000000  # calls from here on are those of x32

@@ -25,7 +25,7 @@ def read_sheets(content: bytes) -> bytes:
 
 
 def read_rows(content: bytes) -> bytes:
-    """A spreadsheet as JSON: sheets of rows, each its number and its cells; blank ones are left out."""
+    """A spreadsheet as JSON: sheets of rows that are not blank, each its number and its cells."""
     return json.dumps([list(sheet) for sheet in _sheets(content)]).encode()
 
 

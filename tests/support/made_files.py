@@ -11,6 +11,7 @@ import struct
 import subprocess
 import zipfile
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from dpicl_rag.conversion.formats import pandoc
 
@@ -115,7 +116,9 @@ def xlsx(*sheets: Sequence[Sequence[str | float | bool]]) -> bytes:
         f"{links}</Relationships>",
     }
     for n, rows in zip(numbers, sheets, strict=True):
-        written = "".join(f'<row r="{at}">{_cells(row, at)}</row>' for at, row in enumerate(rows, 1))
+        written = "".join(
+            f'<row r="{at}">{_cells(row, at)}</row>' for at, row in enumerate(rows, 1)
+        )
         entries[f"xl/worksheets/sheet{n}.xml"] = (
             f'<worksheet xmlns="{_MAIN}"><sheetData>{written}</sheetData></worksheet>'
         )
@@ -178,7 +181,9 @@ def compound(tree: Mapping[str, object]) -> bytes:
 
     def chain(raw: bytes) -> int:
         start = len(sectors)
-        pieces = [raw[at : at + _SECTOR].ljust(_SECTOR, b"\0") for at in range(0, len(raw), _SECTOR)]
+        pieces = [
+            raw[at : at + _SECTOR].ljust(_SECTOR, b"\0") for at in range(0, len(raw), _SECTOR)
+        ]
         sectors.extend(pieces)
         chains.extend([*range(start + 1, start + len(pieces)), _END])
         return start
@@ -201,7 +206,7 @@ def compound(tree: Mapping[str, object]) -> bytes:
         # Each sibling hangs to the right of the one before; names come in their order.
         names = sorted(children, key=lambda name: (len(name), name.upper()))
         places = [add(name, children[name]) for name in names]
-        for one, following in zip(places, places[1:], strict=False):
+        for one, following in pairwise(places):
             entries[one][3] = following
         return places[0] if places else _FREE
 
@@ -223,9 +228,7 @@ def compound(tree: Mapping[str, object]) -> bytes:
     return head + b"".join(sectors) + table
 
 
-def _entry(
-    name: str, kind: int, left: int, right: int, child: int, start: int, size: int
-) -> bytes:
+def _entry(name: str, kind: int, left: int, right: int, child: int, start: int, size: int) -> bytes:
     named = name.encode("utf-16-le")
     return struct.pack(
         "<64sHBBIII16xI8x8xIQ",

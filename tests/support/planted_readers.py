@@ -13,9 +13,9 @@ import threading
 import time
 from pathlib import Path
 
-from dpicl_rag.conversion import confinement
 from dpicl_rag.conversion.child import Reader
 
+_ANSWER = 3  # where a reader's answer goes
 _seen: list[bytes] = []
 
 
@@ -50,8 +50,8 @@ def _deaf(content: bytes) -> bytes:
 
 
 def _silent(content: bytes) -> bytes:
-    os.write(1, b"half")
-    os.close(1)
+    os.write(_ANSWER, b"half")
+    os.close(_ANSWER)
     time.sleep(1_000)
     return content
 
@@ -96,7 +96,7 @@ def _fill(content: bytes) -> bytes:
 
 def _flood(content: bytes) -> bytes:
     while True:
-        os.write(1, bytes(2**16))
+        os.write(_ANSWER, bytes(2**16))
 
 
 def _open_many(content: bytes) -> bytes:
@@ -104,7 +104,7 @@ def _open_many(content: bytes) -> bytes:
 
 
 def _connect(content: bytes) -> bytes:
-    socket.create_connection(("127.0.0.1", int(content)))
+    socket.create_connection(("127.0.0.1", int(content))).close()
     return b"connected"
 
 
@@ -128,18 +128,18 @@ def _raise(content: bytes) -> bytes:
 
 
 def _print(content: bytes) -> bytes:
-    print(content.decode())
-    sys.stdout.flush()
-    print(content.decode(), file=sys.stderr)
+    print(content.decode(), flush=True)  # noqa: T201
+    print(content.decode(), file=sys.stderr)  # noqa: T201
     return b"quiet"
 
 
-_socket = ctypes.CDLL(None, use_errno=True).socket
+_libc = ctypes.CDLL(None)
+_call, _fork = _libc.socket, _libc.fork
 
 
 def _bypass(content: bytes) -> bytes:
     """Native code, which no hook of Python sees."""
-    return b"reached" if _socket(2, 1, 0) >= 0 else f"errno {ctypes.get_errno()}".encode()
+    return f"socket {_call(2, 1, 0)}, fork {_fork()}".encode()
 
 
 def _listed(content: bytes) -> bytes:
@@ -154,17 +154,20 @@ def _listed(content: bytes) -> bytes:
     return ",".join(found).encode()
 
 
-def _without_kernel(content: bytes) -> bytes:
-    return str(sys.platform == "linux" and bool(confinement._MACHINES)).encode()
-
-
 READERS = {
     name.removeprefix("_"): Reader(made)
     for name, made in list(globals().items())
     if name.startswith("_") and getattr(made, "__module__", "") == __name__
 }
-READERS["shell"] = Reader(
-    lambda content: content, ("/bin/sh", "-c", "cat; exec 3<>/dev/tcp/127.0.0.1/9 || echo no")
+READERS["client"] = Reader(
+    lambda content: content,
+    (
+        sys.executable,
+        "-c",
+        "import socket, sys\n"
+        "try:\n    socket.create_connection(('127.0.0.1', int(sys.stdin.read())))\n"
+        "except PermissionError:\n    print('refused')",
+    ),
 )
 READERS["write"] = Reader(lambda content: content, ("/bin/sh", "-c", "echo x > filled && cat"))
 READERS["cat"] = Reader(lambda content: content, ("/bin/cat",))
