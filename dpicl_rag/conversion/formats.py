@@ -6,21 +6,22 @@ import os
 from importlib.util import find_spec
 from pathlib import Path
 
-PANDOC_FORMATS = {kind: kind for kind in ("docx", "pptx", "odt", "rtf", "epub")}
-"""Names that pandoc has for kinds."""
+PANDOC_KINDS = ("docx", "pptx", "odt", "epub")
+"""Kinds that pandoc reads, and calls so."""
 
 _PACKAGES = {
-    **dict.fromkeys(PANDOC_FORMATS, "pypandoc"),
+    **dict.fromkeys(PANDOC_KINDS, "pypandoc"),
     "pdf": "pypdf",
     "sheet": "python_calamine",
     "rows": "python_calamine",
+    "rtf": "striprtf",
     "msg": "olefile",
 }
 
 
 def is_installed(kind: str) -> bool:
     """Whether what reads a kind is installed."""
-    if kind in PANDOC_FORMATS:
+    if kind in PANDOC_KINDS:
         return pandoc() is not None
     return find_spec(_PACKAGES[kind]) is not None
 

@@ -12,8 +12,9 @@ from datetime import UTC, datetime, timedelta
 from email import message_from_string
 from email.message import Message
 from email.mime.application import MIMEApplication
-from email.mime.base import MIMEBase
+from email.mime.message import MIMEMessage
 from email.mime.multipart import MIMEMultipart
+from email.mime.nonmultipart import MIMENonMultipart
 from email.mime.text import MIMEText
 from email.utils import format_datetime, formataddr
 
@@ -180,7 +181,7 @@ def _with_attachments(message: _Storage, texts: Message) -> Message:
     for one in attached:
         raw = one.raw(_DATA)
         # Without its own bytes it is a message within this one.
-        part: MIMEBase = MIMEApplication(raw) if raw is not None else MIMEBase("message", "rfc822")
+        part: MIMENonMultipart = MIMEMessage(Message()) if raw is None else MIMEApplication(raw)
         mime = one.text(_MIME_TYPE)
         if raw is not None and mime.count("/") == 1 and mime.replace("/", "").isprintable():
             part.replace_header("Content-Type", mime)

@@ -11,10 +11,22 @@ from dpicl_rag.conversion.outcomes import NotConvertedError, Outcome
 
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED_PACKAGE = "EncryptedPackage".encode("utf-16-le")  # [MS-OFFCRYPTO] 2.3.4.4
-_RTF = b"{\\rtf"
 # A book may list its fonts there; where it lists texts, these are locked.
 _LOCKED_TEXT = re.compile(rb'URI="[^"]*\.(?:x?html?|xml|opf|ncx)"', re.I)
 _ENTRY_BYTES = 2**20
+
+
+def is_compound(content: bytes) -> bool:
+    """Whether a file is a compound file: of older Office programs, or of newer ones locked.
+
+    Raises:
+        NotConvertedError: It is locked.
+    """
+    if not content.startswith(_OLE):
+        return False
+    if _ENCRYPTED_PACKAGE in content:
+        raise NotConvertedError(Outcome.PASSWORD)
+    return True
 
 
 def check_package(content: bytes) -> bytes:
@@ -23,11 +35,8 @@ def check_package(content: bytes) -> bytes:
     Raises:
         NotConvertedError: A password, damage, or it says that it unpacks to more than it may.
     """
-    if content.startswith(_OLE):
-        locked = _ENCRYPTED_PACKAGE in content
-        raise NotConvertedError(Outcome.PASSWORD if locked else Outcome.DAMAGED)
-    if content.startswith(_RTF):
-        return b""
+    if is_compound(content):
+        raise NotConvertedError(Outcome.DAMAGED)
     try:
         archive = zipfile.ZipFile(io.BytesIO(content))
     except (zipfile.BadZipFile, NotImplementedError):

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 import python_calamine
 
 from dpicl_rag.conversion.outcomes import NotConvertedError, Outcome
-from dpicl_rag.conversion.packages import check_package
+from dpicl_rag.conversion.packages import check_package, is_compound
 
-_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _WHOLE = 2**53  # beyond it a float is not one whole number
 
 
@@ -30,7 +29,7 @@ def read_rows(content: bytes) -> bytes:
 
 
 def _sheets(content: bytes) -> Iterator[Iterator[tuple[int, list[str]]]]:
-    if not content.startswith(_OLE):
+    if not is_compound(content):
         check_package(content)
     try:
         book = python_calamine.load_workbook(io.BytesIO(content))

@@ -13,10 +13,10 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from dpicl_rag.conversion import Conversions
 from dpicl_rag.documents import THREAD_OR_DOCUMENT, Document, Origin
 from dpicl_rag.errors import ConfigurationError, LoaderError
 from dpicl_rag.language_models.base import Progress
-from dpicl_rag.conversion import Conversions
 from dpicl_rag.loaders.columns import Columns, few, judge
 from dpicl_rag.loaders.converted_files import read_converted, read_rows
 from dpicl_rag.loaders.file_limits import Allowance

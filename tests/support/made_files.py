@@ -11,13 +11,21 @@ import struct
 import subprocess
 import zipfile
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 
-from dpicl_rag.conversion.formats import pandoc
+import pytest
+
+from dpicl_rag.conversion.formats import is_installed, pandoc
 
 PANDOC_KINDS = ("docx", "pptx", "odt", "rtf", "epub")
+needs_files = pytest.mark.skipif(
+    not all(map(is_installed, (*PANDOC_KINDS, "pdf", "sheet", "msg"))),
+    reason="the extra `files` is not installed",
+)
 
 
+@cache
 def office(kind: str, markdown: str) -> bytes:
     """An office file or a book that pandoc writes."""
     command = [str(pandoc()), "--sandbox", "--from=markdown", f"--to={kind}", "--standalone"]
@@ -136,6 +144,75 @@ def _cell(value: str | float | bool, place: str) -> str:
         told = value.replace("&", "&amp;").replace("<", "&lt;")
         return f'<c r="{place}" t="inlineStr"><is><t>{told}</t></is></c>' if value else ""
     return f'<c r="{place}"><v>{value!r}</v></c>'
+
+
+_OFFICE = "urn:oasis:names:tc:opendocument:xmlns"
+
+
+def ods(rows: Sequence[Sequence[str]]) -> bytes:
+    """A spreadsheet of OpenDocument."""
+    written = "".join(
+        "<table:table-row>"
+        + "".join(
+            '<table:table-cell office:value-type="string">'
+            f"<text:p>{cell}</text:p></table:table-cell>"
+            for cell in row
+        )
+        + "</table:table-row>"
+        for row in rows
+    )
+    content = (
+        f'<office:document-content xmlns:office="{_OFFICE}:office:1.0" '
+        f'xmlns:table="{_OFFICE}:table:1.0" xmlns:text="{_OFFICE}:text:1.0">'
+        f'<office:body><office:spreadsheet><table:table table:name="S">{written}'
+        "</table:table></office:spreadsheet></office:body></office:document-content>"
+    )
+    kind = "application/vnd.oasis.opendocument.spreadsheet"
+    listed = "urn:oasis:names:tc:opendocument:xmlns:manifest:1.0"
+    manifest = f'<manifest:manifest xmlns:manifest="{listed}"></manifest:manifest>'
+    return archive({"mimetype": kind, "META-INF/manifest.xml": manifest, "content.xml": content})
+
+
+# ---- files that are out to harm ----
+
+_WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+
+
+def docx_of(text: str, doctype: str = "") -> bytes:
+    """A Word document with one paragraph of raw XML."""
+    document = (
+        f'<?xml version="1.0"?>{doctype}<w:document xmlns:w="{_WORD}"><w:body><w:p><w:r>'
+        f"<w:t>{text}</w:t></w:r></w:p></w:body></w:document>"
+    )
+    return edited(office("docx", "words"), {"word/document.xml": document})
+
+
+def entity(path: str) -> str:
+    """A document type whose entity ``x`` is a file or an address."""
+    return f'<!DOCTYPE d [<!ENTITY x SYSTEM "{path}">]>'
+
+
+def laughs() -> str:
+    """A document type whose entity ``x`` is a billion letters."""
+    grown = "".join(f'<!ENTITY {b} "{f"&{a};" * 10}">' for a, b in pairwise("abcdefghijx"))
+    return f'<!DOCTYPE d [<!ENTITY a "{"z" * 10}">{grown}]>'
+
+
+def odt_of(text: str, doctype: str) -> bytes:
+    """An OpenDocument text with raw XML in its place."""
+    whole = office("odt", "words")
+    with zipfile.ZipFile(io.BytesIO(whole)) as there:
+        content = there.read("content.xml").decode()
+    content = content.replace("?>", f"?>{doctype}", 1).replace("words", text)
+    return edited(whole, {"content.xml": content})
+
+
+def nested_archive(depth: int) -> bytes:
+    """An archive within an archive, and so on."""
+    made = b"words"
+    for _ in range(depth):
+        made = archive({"a.zip": made})
+    return made
 
 
 # ---- Outlook ----

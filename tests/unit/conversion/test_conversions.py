@@ -1,4 +1,4 @@
-"""The process that converts: what readers planted there may not do, and what each costs: one file."""
+"""The process that converts: what readers planted there may not do, and that each costs a file."""
 
 from __future__ import annotations
 
