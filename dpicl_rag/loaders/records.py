@@ -95,14 +95,14 @@ class ThreadKeys:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Record:
-    """A message, row or text file.
+    """A message, row or file.
 
     Attributes:
         position: Where it stands in the source, as in ``Skipped``.
         text: The text of the future document.
         metadata: Fields by name. An absent value is an empty string.
         identity: Names the record when it is a unit of its own; empty for rows of tables.
-        content: A hash of the bytes of a text file; empty for other records.
+        content: A hash of the bytes of a file that is one document; empty for other records.
         file: The file that it is from.
         thread: Set for mail.
         fields: Names that could be the privacy unit, where they are not those of ``metadata``.
