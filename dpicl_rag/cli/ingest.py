@@ -32,8 +32,8 @@ def ingest(
         typer.Argument(
             metavar="PATH...",
             help="Mailboxes, tables, documents or directories of these. Read are mbox, maildir, "
-            ".eml, CSV, TSV, JSON, JSON Lines, text, Markdown and HTML; with the extra `files` PDF, "
-            "Word, PowerPoint, Excel, OpenDocument, RTF, EPUB and .msg; and each of them as .gz.",
+            ".eml, CSV, TSV, JSON (Lines), text, Markdown and HTML; with the extra `files` PDF, "
+            "Word, PowerPoint, Excel, OpenDocument, RTF, EPUB and .msg; each of them also as .gz.",
         ),
     ] = None,
     corpus: NewCorpus = "",

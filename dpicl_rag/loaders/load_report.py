@@ -12,7 +12,7 @@ class Skipped:
     """A record that was seen but did not become a document.
 
     Attributes:
-        position: Where it stands, for example ``"message 17 (byte 10482)"``, ``"row 12 (line 13)"``,
+        position: Where it stands, for example ``"message 17 (byte 10482)"``, ``"row 3 (line 4)"``,
             ``"a.eml, attachment 2"`` or a file's name inside the directory.
         reason: One of a few fixed phrases. It never carries content.
     """
