@@ -31,8 +31,9 @@ def ingest(
         list[Path] | None,
         typer.Argument(
             metavar="PATH...",
-            help="Mailboxes, tables, text files or directories of these. Read are mbox, maildir, "
-            ".eml, CSV, TSV, JSON, JSON Lines, text and HTML, and each of them as .gz.",
+            help="Mailboxes, tables, documents or directories of these. Read are mbox, maildir, "
+            ".eml, CSV, TSV, JSON (Lines), text, Markdown and HTML; with the extra `files` PDF, "
+            "Word, PowerPoint, Excel, OpenDocument, RTF, EPUB and .msg; each of them also as .gz.",
         ),
     ] = None,
     corpus: NewCorpus = "",
