@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dpicl_rag.corpora.holdings import Held
     from dpicl_rag.corpora.joins import Joins
     from dpicl_rag.documents import Document
-    from dpicl_rag.following.files import FileSource
+    from dpicl_rag.following.followed_files import FileSource
     from dpicl_rag.following.mail_address import MailAccount
     from dpicl_rag.following.mail_session import MailSession
     from dpicl_rag.following.outcome import Brought
@@ -68,7 +68,7 @@ class Bringing:
 
     def mail(self, session: MailSession) -> Brought:
         """Bring the corpus up to date with an account."""
-        from dpicl_rag.following.mail import bring_mail
+        from dpicl_rag.following.followed_mail import bring_mail
 
         with self._bar("Reading mail") as bar:
             return bring_mail(
@@ -82,7 +82,7 @@ class Bringing:
 
     def files(self, source: FileSource) -> Brought:
         """Bring the corpus up to date with files and folders."""
-        from dpicl_rag.following.files import bring_files
+        from dpicl_rag.following.followed_files import bring_files
 
         with self._bar("Reading") as reading, self._bar("Embedding") as embedding:
 

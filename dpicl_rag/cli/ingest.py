@@ -138,7 +138,7 @@ def ingest(
     if anew and unit is None:
         raise typer.BadParameter("it goes only with --unit", param_hint="--anew")
     from dpicl_rag.corpora import Corpus
-    from dpicl_rag.following.files import FileSource
+    from dpicl_rag.following.followed_files import FileSource
     from dpicl_rag.following.mail_address import is_address
     from dpicl_rag.loaders import load
 

@@ -89,7 +89,7 @@ def sync(
 
 def _brought(bringing: bring.Bringing, source: StoredSource, access: bring.MailAccess) -> Brought:
     from dpicl_rag.following import mail_address
-    from dpicl_rag.following.files import FileSource
+    from dpicl_rag.following.followed_files import FileSource
     from dpicl_rag.following.mail_address import MailAccount
 
     if source.kind == mail_address.KIND:
@@ -108,7 +108,7 @@ def _brought(bringing: bring.Bringing, source: StoredSource, access: bring.MailA
 
 def _dropped(bringing: bring.Bringing, names: Sequence[str]) -> Brought:
     """Follow sources no more, and delete what stands nowhere else."""
-    from dpicl_rag.following.files import FileSource
+    from dpicl_rag.following.followed_files import FileSource
     from dpicl_rag.following.mail_address import MailAccount, accounts_of, is_address
     from dpicl_rag.following.outcome import Brought
 
@@ -142,7 +142,7 @@ def _dropped(bringing: bring.Bringing, names: Sequence[str]) -> Brought:
 
 def _name(source: StoredSource) -> str:
     from dpicl_rag.following import mail_address
-    from dpicl_rag.following.files import FileSource
+    from dpicl_rag.following.followed_files import FileSource
     from dpicl_rag.following.mail_address import MailAccount
 
     if source.kind != mail_address.KIND:

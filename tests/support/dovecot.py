@@ -214,7 +214,14 @@ def _write(folder: Path, port: int, tokens: int) -> None:
     )
     command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext"
     subprocess.run(
-        [*command.split(), "subjectAltName=DNS:localhost", "-keyout", "key.pem", "-out", "cert.pem"],
+        [
+            *command.split(),
+            "subjectAltName=DNS:localhost",
+            "-keyout",
+            "key.pem",
+            "-out",
+            "cert.pem",
+        ],
         cwd=folder,
         check=True,
         capture_output=True,
@@ -272,4 +279,3 @@ def _uid() -> int:
 
 def _gid() -> int:
     return pwd.getpwnam("nobody").pw_gid if os.geteuid() == 0 else os.getegid()
-

@@ -18,8 +18,8 @@ from dpicl_rag.corpora.adding import Ingested
 from dpicl_rag.corpora.holdings import Held, Holding
 from dpicl_rag.documents import Document
 from dpicl_rag.files.checked_table import pages
-from dpicl_rag.following.conversations import Conversations, batches
 from dpicl_rag.following.mail_address import MailAccount
+from dpicl_rag.following.mail_groups import MailGroups, batches
 from dpicl_rag.following.mail_session import MailSession, message_id_of
 from dpicl_rag.following.outcome import Brought, passages_of, require_most
 from dpicl_rag.language_models.base import Progress
@@ -62,7 +62,7 @@ class _Unread:
     places: list[_Place] = field(default_factory=list)
     known_by: list[str] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
-    conversations: Conversations = field(default_factory=Conversations)
+    mail_groups: MailGroups = field(default_factory=MailGroups)
     others: list[tuple[_Place, str]] = field(default_factory=list)
 
 
@@ -183,14 +183,14 @@ class _Bringing:
                         unread.places.append(place)
                         unread.known_by.append(known_by)
                         unread.sizes.append(header.size)
-                        unread.conversations.add(header.raw)
+                        unread.mail_groups.add(header.raw)
         return moved, unread
 
     def _read(self, unread: _Unread, on_progress: Progress) -> tuple[list[Ingested], list[Skipped]]:
         added: list[Ingested] = []
         skipped: list[Skipped] = []
         done, total = 0, len(unread.places)
-        groups = unread.conversations.groups()
+        groups = unread.mail_groups.groups()
         # Adding nothing once more: the account is followed also where it has no mail yet.
         for batch in batches(groups, unread.sizes, BATCH, BATCH_BYTES) if total else [[]]:
             raw = self._bodies([(unread.places[one], unread.sizes[one]) for one in batch])

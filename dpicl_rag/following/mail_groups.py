@@ -20,7 +20,7 @@ from dpicl_rag.loaders.records import Options
 from dpicl_rag.loaders.threads import thread_keys, thread_offers
 
 
-class Conversations:
+class MailGroups:
     """Messages and the keys that tie them; 16 bytes for each key of each. Private."""
 
     def __init__(self) -> None:
@@ -29,12 +29,14 @@ class Conversations:
         self._offers: tuple[array[int], array[int]] = array("q"), array("q")
 
     def __repr__(self) -> str:
-        return "Conversations(<private>)"
+        return "MailGroups(<private>)"
 
     def add(self, header: bytes) -> None:
         """Note a message by its headers."""
-        # A text, for without one a message without a subject would be none.
-        entry = read_mail(header.rstrip() + b"\r\n\r\n.", "", Options())
+        # It may have headers that were not asked for, and has a text. The number tells messages
+        # without a Message-ID apart.
+        whole = b"Return-Path: %d\r\n%b\r\n\r\n." % (self._count, header.strip())
+        entry = read_mail(whole, "", Options())
         if not isinstance(entry, Skipped) and entry.thread is not None:
             _note(self._keys, self._count, thread_keys(entry.thread))
             _note(self._offers, self._count, thread_offers(entry.thread))
