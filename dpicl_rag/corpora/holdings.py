@@ -101,8 +101,19 @@ class Holdings:
         return (Holding(*row) for row in HELD.among(self._connection, "source", [source]))
 
     def note(self, holdings: Iterable[Holding]) -> None:
-        """Write what stands at places, in the place of what stood there."""
-        HELD.put(self._connection, holdings)
+        """Write what stands at places, in the place of what stood there.
+
+        Where that was the same text as another document, for its unit became part of another, the
+        former one is deleted.
+        """
+        new = {one.id: one for one in holdings}
+        there = {one.id: one for one in self._among("id", new)}
+        HELD.put(self._connection, new.values())
+        self._drop_unheld(
+            before.document
+            for before in there.values()
+            if before.document and new[before.id].document != before.document
+        )
 
     def release(self, ids: Iterable[str]) -> int:
         """Note that nothing stands at places any more, and delete what stands nowhere else.
@@ -114,11 +125,15 @@ class Holdings:
             How many documents were deleted.
         """
         ids = list(ids)
-        there = (Holding(*row) for row in HELD.among(self._connection, "id", ids))
-        left = {one.document for one in there if one.document}
+        left = {one.document for one in self._among("id", ids) if one.document}
         HELD.drop(self._connection, "id", ids)
-        found = HELD.among(self._connection, "document", left, "document <> ''")
-        left -= {Holding(*row).document for row in found}
+        return self._drop_unheld(left)
+
+    def _drop_unheld(self, documents: Iterable[str]) -> int:
+        left = set(documents)
+        left -= {one.document for one in self._among("document", left, "document <> ''")}
+        if not left:
+            return 0
         contents, register = Contents(self._connection), Register(self._connection)
         gone = contents.documents("digest", map(bytes.fromhex, left))
         # As where a unit is deleted: known by its name when it comes back, whatever it is called.
@@ -127,3 +142,7 @@ class Holdings:
         register.record({name_key(name): known.get(name_key(name), name) for name in names}, {}, {})
         contents.delete(gone)
         return len(gone)
+
+    def _among(self, column: str, values: Iterable[str], condition: str = "1") -> list[Holding]:
+        found = HELD.among(self._connection, column, values, condition)
+        return [Holding(*row) for row in found]
