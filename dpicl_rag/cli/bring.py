@@ -188,6 +188,7 @@ def show(
         return
     out = console.stdout()
     for one in brought:
+        out.print(console.printable(one.source), soft_wrap=True)
         out.print(_table(one))
         skipped = [f"{item.position}: {item.reason}" for item in one.skipped[:_SKIPPED]]
         for line in skipped:
@@ -213,9 +214,8 @@ def _view(brought: Brought) -> dict[str, Any]:
 def _table(brought: Brought) -> Table:
     from rich import box
     from rich.table import Table
-    from rich.text import Text
 
-    table = Table(box=box.SIMPLE, title=Text(console.printable(brought.source)), show_header=False)
+    table = Table(box=box.SIMPLE, show_header=False)
     table.add_column()
     table.add_column(justify="right")
     rows = {
