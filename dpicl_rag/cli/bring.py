@@ -70,13 +70,19 @@ class Bringing:
         """Bring the corpus up to date with an account."""
         from dpicl_rag.following.followed_mail import bring_mail
 
-        with self._bar("Reading mail") as bar:
+        with self._bar("Looking at new mail") as looking, self._bar("Reading mail") as bar:
+
+            def add(documents: Sequence[Document], held: Held) -> Ingested:
+                looking.stop()
+                return self._adding(bar, lambda done, total: None)(documents, held)
+
             return bring_mail(
                 self.target,
                 session,
-                self._adding(bar, lambda done, total: None),
+                add,
                 deletions=self.how.deletions,
                 before_deleting=self.forget_reading,
+                on_headers=looking.update,
                 on_progress=bar.update,
             )
 

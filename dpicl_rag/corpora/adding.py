@@ -117,7 +117,7 @@ class Adding:
         kept = {digest for one in cut for digest in (one.digest, *one.former)}
         gone = self.storage.read(lambda c: _replaced(Contents(c), records, kept))
         if gone:
-            self.storage.write(lambda c: Contents(c).delete(gone))
+            self.storage.write(lambda c: _delete(Contents(c), Holdings(c), gone))
             self.storage.flush()
         return Ingested(
             documents=len(placed.documents) + placed.forgotten,
@@ -188,6 +188,11 @@ def _update(
 ) -> None:
     contents.update(changed)
     contents.move(moved)
+
+
+def _delete(contents: Contents, holdings: Holdings, gone: Sequence[StoredDocument]) -> None:
+    contents.delete(gone)
+    holdings.replaced(document.digest.hex() for document in gone)
 
 
 def _replaced(contents: Contents, records: set[str], kept: set[bytes]) -> list[StoredDocument]:

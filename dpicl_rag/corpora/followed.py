@@ -33,6 +33,10 @@ class Followed:
         """What a source held when it was last read."""
         return self._storage.read(lambda c: list(Holdings(c).of_source(source)))
 
+    def forgotten(self, source: str) -> set[str]:
+        """Places of a source whose documents the owner had forgotten, though they are there."""
+        return self._storage.read(lambda c: Holdings(c).forgotten(source))
+
     def follow(self, source: StoredSource) -> None:
         """Follow a source, or note that it is read in another way."""
         self._storage.write(lambda c: Holdings(c).follow(source))

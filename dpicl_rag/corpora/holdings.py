@@ -115,6 +115,18 @@ class Holdings:
             if before.document and new[before.id].document != before.document
         )
 
+    def replaced(self, documents: Iterable[str]) -> None:
+        """Note that documents are at their places no more, for others are."""
+        HELD.drop(self._connection, "document", documents)
+
+    def forgotten(self, source: str) -> set[str]:
+        """Places of a source whose documents the owner had forgotten, though they are there."""
+        held = [one for one in self.of_source(source) if one.document]
+        wanted = {bytes.fromhex(one.document) for one in held}
+        stored = Contents(self._connection).documents("digest", wanted)
+        there = {document.digest.hex() for document in stored}
+        return {one.id for one in held if one.document not in there}
+
     def release(self, ids: Iterable[str]) -> int:
         """Note that nothing stands at places any more, and delete what stands nowhere else.
 

@@ -87,7 +87,7 @@ class FileSource:
 
 
 def bring_files(
-    corpus: Corpus,
+    target: Corpus,
     files: FileSource,
     add: Callable[[Sequence[Document], Held], Ingested],
     *,
@@ -98,7 +98,7 @@ def bring_files(
     """Bring a corpus up to date with paths: what is new, what was edited, and what is gone.
 
     Args:
-        corpus: The corpus.
+        target: The corpus.
         files: The paths.
         add: Adds documents with their places.
         deletions: That more than half of what was there may be gone.
@@ -118,7 +118,7 @@ def bring_files(
         on_progress=on_progress,
     )
     documents, held = files.held(loaded.documents)
-    before = corpus.followed.held(files.id)
+    before = target.followed.held(files.id)
     now = {one.id for one in held.holdings}
     records = {one.known_by for one in held.holdings if one.known_by}
     gone = [one for one in before if one.id not in now]
@@ -129,11 +129,16 @@ def bring_files(
         allowed=deletions,
         kept="nothing was changed",
     )
-    added = add(documents, held)
+    # `ingest` brings back what was forgotten; what may run by a timer does not.
+    out = target.followed.forgotten(files.id)
+    added = add(
+        [document for document in documents if document.origin.place not in out],
+        replace(held, holdings=[one for one in held.holdings if one.id not in out]),
+    )
     deleted = 0
     if gone:
         before_deleting()
-        deleted = corpus.followed.release(one.id for one in gone)
+        deleted = target.followed.release(one.id for one in gone)
     known = now.intersection(one.id for one in before)
     return Brought(
         files.name,

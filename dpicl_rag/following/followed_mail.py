@@ -67,13 +67,14 @@ class _Unread:
 
 
 def bring_mail(
-    corpus: Corpus,
+    target: Corpus,
     session: MailSession,
     add: Add,
     *,
     deletions: bool = False,
     before_deleting: Callable[[], None] = lambda: None,
-    on_progress: Progress | None = None,
+    on_headers: Progress = lambda done, total: None,
+    on_progress: Progress = lambda done, total: None,
 ) -> Brought:
     """Bring a corpus up to date with the folders of an account, and follow them from now on.
 
@@ -81,11 +82,12 @@ def bring_mail(
     what is not there is read again.
 
     Args:
-        corpus: The corpus.
+        target: The corpus.
         session: With its server. Folders that it does not name are read too, if they are followed.
         add: Adds a batch.
         deletions: That more than half of the mail may be gone.
         before_deleting: Called before anything is deleted.
+        on_headers: Called with (messages looked at, messages at new places).
         on_progress: Called with (messages read, messages to be read).
 
     Raises:
@@ -94,27 +96,31 @@ def bring_mail(
         CorpusError: See `Corpus.add`.
     """
     account = session.account
-    for source in corpus.followed.sources():
+    for source in target.followed.sources():
         if source.id == account.id:
             before = MailAccount.of(source)
             folders = before.with_folders(account.folders)
             account = replace(folders, unit=account.unit or before.unit)
-    return _Bringing(corpus, account, session, add).run(
-        deletions, before_deleting, on_progress or (lambda done, total: None)
+    return _Bringing(target, account, session, add).run(
+        deletions, before_deleting, on_headers, on_progress
     )
 
 
 class _Bringing:
     def __init__(
-        self, corpus: Corpus, account: MailAccount, session: MailSession, add: Add
+        self, target: Corpus, account: MailAccount, session: MailSession, add: Add
     ) -> None:
-        self._followed = corpus.followed
+        self._followed = target.followed
         self._account = account
         self._session = session
         self._add = add
 
     def run(
-        self, deletions: bool, before_deleting: Callable[[], None], on_progress: Progress
+        self,
+        deletions: bool,
+        before_deleting: Callable[[], None],
+        on_headers: Progress,
+        on_progress: Progress,
     ) -> Brought:
         held = {one.id: one for one in self._followed.held(self._account.id)}
         # Of all folders before any message: one that was moved is at its new place, and not gone.
@@ -130,7 +136,7 @@ class _Bringing:
                 if gone.pop(id, None) is None:
                     new[id] = place
         known = {one.known_by: one.document for one in held.values() if one.known_by}
-        moved, unread = self._told_apart(new.values(), known)
+        moved, unread = self._told_apart(list(new.values()), known, on_headers)
         left = {one.document for one in (*held.values(), *moved) if one.id not in gone}
         every = {one.document for one in held.values() if one.document}
         require_most(
@@ -160,12 +166,13 @@ class _Bringing:
         )
 
     def _told_apart(
-        self, places: Iterable[_Place], known: dict[str, str]
+        self, places: Sequence[_Place], known: dict[str, str], on_headers: Progress
     ) -> tuple[list[Holding], _Unread]:
         """Messages at places that are new: those that are known, and those to be read."""
         moved: list[Holding] = []
         unread = _Unread()
         coming: set[str] = set()
+        done = 0
         for (folder, validity), those in _by_folder(places):
             for page in pages(those, _HEADERS):
                 headers = self._session.headers(folder, validity, [one.uid for one in page])
@@ -184,6 +191,8 @@ class _Bringing:
                         unread.known_by.append(known_by)
                         unread.sizes.append(header.size)
                         unread.mail_groups.add(header.raw)
+                done += len(page)
+                on_headers(done, len(places))
         return moved, unread
 
     def _read(self, unread: _Unread, on_progress: Progress) -> tuple[list[Ingested], list[Skipped]]:

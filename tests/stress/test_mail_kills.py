@@ -157,7 +157,7 @@ def test_kills_at_random_instants(dovecot: Dovecot, tmp_path: Path) -> None:
     started = time.monotonic()
     kills = 0
     # The first reading takes many kills to come to its end.
-    while kills < KILLS // 2 and not owner.killed(coins.random() * 4):
+    while kills < KILLS // 2 and not owner.killed(coins.random() * 10):
         kills += 1
         if Corpus.names(tmp_path / "corpora"):
             owner.units()

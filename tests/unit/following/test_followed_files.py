@@ -151,6 +151,36 @@ def test_what_another_source_holds_stays(corpus: Corpus, tmp_path: Path) -> None
     assert bring(corpus, other, deletions=True).deleted == 1
 
 
+def test_what_was_forgotten_stays_out_until_it_is_ingested_again(
+    corpus: Corpus, tmp_path: Path
+) -> None:
+    folder = write(tmp_path / "notes", a="one", b="two", c="three")
+    bring(corpus, folder)
+    (unit,) = [record.unit for record in corpus.records() if record.text == "one"]
+    corpus.delete_unit(unit)
+    write(folder, d="four")
+    bring(corpus, folder)
+    assert texts(corpus) == ["four", "three", "two"]
+    documents, held = FileSource.at([folder]).held(load(folder).documents)
+    corpus.add(documents, held=held, no_ledger=True)
+    assert texts(corpus) == ["four", "one", "three", "two"]
+    bring(corpus, folder)
+    assert texts(corpus) == ["four", "one", "three", "two"]
+
+
+def test_a_file_that_is_edited_and_edited_back_was_not_forgotten(
+    corpus: Corpus, tmp_path: Path
+) -> None:
+    folder = write(tmp_path / "notes", a="one", b="two", c="three")
+    bring(corpus, folder)
+    write(folder, a="one, edited")
+    documents, held = FileSource.at([folder]).held(load(folder).documents)
+    corpus.add(documents, held=held, no_ledger=True)  # `ingest`, which releases nothing
+    write(folder, a="one")
+    bring(corpus, folder)
+    assert texts(corpus) == ["one", "three", "two"]
+
+
 def test_before_deleting_is_called_before_it_and_only_then(corpus: Corpus, tmp_path: Path) -> None:
     folder = write(tmp_path / "notes", a="one", b="two", c="three")
 

@@ -265,6 +265,16 @@ def test_a_forgotten_message_stays_out(dovecot, corpus, bring):
     assert numbers(corpus) == [[2]]
 
 
+def test_a_unit_that_was_deleted_stays_out(dovecot, corpus, bring):
+    dovecot.deliver([mail(1), mail(2)])
+    bring()
+    (unit,) = [one.unit for one in corpus.records() if one.metadata["subject"] == "matter 1"]
+    corpus.delete_unit(unit)
+    dovecot.renumber("INBOX")
+    assert counts(bring()) == (2, 0, 2, 0)
+    assert numbers(corpus) == [[2]]
+
+
 def test_another_unit(dovecot, corpus, bring):
     dovecot.deliver([mail(1), mail(8), mail(2)])
     bring(unit="sender")
