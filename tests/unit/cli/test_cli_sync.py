@@ -202,7 +202,7 @@ def test_mail_that_joins_many_units_is_asked_about(cli, dovecot, monkeypatch) ->
     assert cli("ingest", dovecot.address(), "--corpus", "mail").exit_code == 0
     ties = b"References: " + b" ".join(b"<m%d@example.org>" % n for n in range(5)) + b"\r\n"
     dovecot.deliver([ties + mail(9)])
-    result = cli("sync", "mail")
+    result = cli("sync", "mail", "--quiet")
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
     assert "--yes" in result.stderr
     assert len(texts("mail")) == 5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 import ssl
 from collections.abc import Callable
 from pathlib import Path
@@ -14,15 +15,17 @@ from dpicl_rag.corpora.adding import Ingested
 from dpicl_rag.corpora.holdings import Held, Holdings
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import DPICLError, LoaderError
-from dpicl_rag.following import followed_mail
+from dpicl_rag.following import followed_mail, mail_session
 from dpicl_rag.following.credentials import Credential
 from dpicl_rag.following.followed_mail import bring_mail
 from dpicl_rag.following.mail_address import MailAccount, accounts_of
 from dpicl_rag.following.mail_session import MailSession, message_id_of
 from dpicl_rag.following.outcome import Brought, MostGoneError
 from dpicl_rag.ledger import Ledger
+from dpicl_rag.loaders.loader import load_mails
 from tests.support.dovecot import PASSWORD, TOKEN, Dovecot, mail
-from tests.unit.conftest import Killed
+from tests.support.random_mail import made
+from tests.unit.conftest import Killed, TextEmbedder
 
 Bring = Callable[..., Brought]
 
@@ -280,6 +283,56 @@ def test_another_unit(dovecot, corpus, bring):
     bring(unit="sender")
     assert numbers(corpus) == [[1, 8], [2]]
     assert counts(bring()) == (3, 0, 3, 0)  # the account keeps its unit
+
+
+def test_many_messages_are_listed_in_windows(dovecot, corpus, bring, monkeypatch):
+    monkeypatch.setattr(mail_session, "_WINDOW", 2)
+    dovecot.deliver([mail(n) for n in range(7)])
+    assert counts(bring()) == (7, 7, 0, 0)
+    assert counts(bring()) == (7, 0, 7, 0)
+
+
+def test_a_connection_that_breaks_is_one_line_and_the_next_run_goes_on(
+    dovecot, corpus, bring, monkeypatch
+):
+    monkeypatch.setattr(followed_mail, "BATCH", 2)
+    dovecot.deliver([mail(n) for n in range(6)])
+    with session(dovecot) as opened:
+
+        def breaks(documents, held):
+            opened._client.shutdown()
+            return corpus.add(documents, held=held, no_ledger=True)
+
+        with pytest.raises(LoaderError, match="goes on where it stopped") as broken:
+            bring_mail(corpus, opened, breaks)
+    assert "\n" not in str(broken.value)
+    assert counts(bring()) == (6, 4, 2, 0)
+    assert set(dovecot.bodies_sent().values()) == {1}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_unit_changes_nothing_of_the_others(dovecot, tmp_path, monkeypatch, seed):
+    """All that a corpus says of other units is the same without one, however batches fall."""
+    monkeypatch.setattr(followed_mail, "BATCH", 3)
+    coins = random.Random(seed)
+    mails = [made(number, coins, 14) for number in range(14)]
+
+    def kept(folder: str, some: list[bytes]) -> dict[str, list[tuple]]:
+        dovecot.deliver(some, folder)
+        target = Corpus.create(folder, tmp_path, embedder=TextEmbedder())
+        with session(dovecot, folder) as opened:
+            bring_mail(target, opened, lambda d, held: target.add(d, held=held, no_ledger=True))
+        units: dict[str, list[tuple]] = {}
+        for one in target.records():
+            units.setdefault(one.unit, []).append((one.id, one.text, sorted(one.metadata.items())))
+        target.close()
+        return units
+
+    whole = kept("whole", mails)
+    for number, (unit, rows) in enumerate(sorted(whole.items())[:4]):
+        texts = {text for _, text, _ in rows}
+        rest = [one for one in mails if load_mails([("", one)])[0].text not in texts]
+        assert kept(f"rest{number}", rest) == {u: r for u, r in whole.items() if u != unit}
 
 
 def test_folders_may_be_called_anything(dovecot, corpus, bring):

@@ -8,19 +8,7 @@ import pytest
 from dpicl_rag.documents import Document
 from dpicl_rag.following.mail_groups import MailGroups, batches
 from dpicl_rag.loaders.loader import load_mails
-
-
-def made(number: int, coins: random.Random, count: int) -> bytes:
-    answered = [f"<{coins.randrange(count)}@b>" for _ in range(coins.choice((0, 0, 1, 1, 2)))]
-    lines = [
-        f"From: p{coins.randrange(3)}@b.org",
-        f"To: p{coins.randrange(3)}@b.org, q@b.org",
-        f"Subject: {coins.choice(('', 'Re: ', 'Fwd: '))}{coins.choice(('plans', 'lunch', ''))}",
-        f"Date: {coins.randrange(1, 28)} Jan 2026 10:00:00 +0000",
-        *([f"Message-ID: <{number}@b>"] if coins.random() < 0.9 else []),
-        *([f"References: {' '.join(answered)}"] if answered else []),
-    ]
-    return ("\r\n".join(lines) + f"\r\n\r\ntext {number}\r\n").encode()
+from tests.support.random_mail import made
 
 
 @pytest.mark.parametrize("seed", range(20))
