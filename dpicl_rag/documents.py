@@ -33,6 +33,7 @@ class Origin:
             takes the place of what was there. Empty where nothing is replaced.
         former: Keys of the unit that it would be of had nobody chosen one. By them a corpus that is
             made anew under a chosen unit finds which units held it before.
+        place: Where it stands in a source that a corpus follows; empty where none does.
     """
 
     privacy_unit: str = ""
@@ -40,6 +41,7 @@ class Origin:
     offers: tuple[str, ...] = ()
     record: str = ""
     former: tuple[str, ...] = ()
+    place: str = ""
 
     def __repr__(self) -> str:
         return "Origin(<private>)"
@@ -153,7 +155,7 @@ def _in_unit(document: Document, privacy_unit: str) -> Document | None:
 def _is_sound(origin: object) -> bool:
     return (
         isinstance(origin, Origin)
-        and all(isinstance(one, str) for one in (origin.privacy_unit, origin.record))
+        and all(isinstance(one, str) for one in (origin.privacy_unit, origin.record, origin.place))
         and all(isinstance(keys, tuple) for keys in (origin.keys, origin.offers, origin.former))
         and all(isinstance(key, str) for key in (*origin.keys, *origin.offers, *origin.former))
     )

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 from dpicl_rag.mechanisms import randomness
+from tests.support.dovecot import dovecot, dovecot_program  # noqa: F401
 from tests.support.postgres import postgres  # noqa: F401
 from tests.support.tiny_model import build_tiny_model
 

@@ -29,6 +29,7 @@ from dpicl_rag.cli import (
     serve,
     serve_tools,
     settings_file,
+    sync,
     synthesise,
     tabular_commands,
     tally,
@@ -81,6 +82,7 @@ def _settings(
 
 # A new command is one more line here. `console.reported` on it keeps its errors to one line.
 app.command("ingest")(ingest.ingest)
+app.command("sync")(sync.sync)
 app.command("ask")(ask.ask)
 app.command("classify")(ask.classify)
 app.command("count")(tally.count)

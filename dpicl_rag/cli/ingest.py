@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpicl_rag.cli import choose_unit, console, data_folder, options, show_joins
+from dpicl_rag.cli import bring, choose_unit, console, data_folder, options, show_joins
 from dpicl_rag.errors import LoaderError
 
 if TYPE_CHECKING:
@@ -28,12 +28,13 @@ NewCorpus = Annotated[str, typer.Option("--corpus", metavar="NAME", help="Name o
 @console.reported("interrupted; run the same command again to go on")
 def ingest(
     sources: Annotated[
-        list[Path] | None,
+        list[str] | None,
         typer.Argument(
             metavar="PATH...",
             help="Mailboxes, tables, documents or directories of these. Read are mbox, maildir, "
             ".eml, CSV, TSV, JSON (Lines), text, Markdown and HTML; with the extra `files` PDF, "
-            "Word, PowerPoint, Excel, OpenDocument, RTF, EPUB and .msg; each of them also as .gz.",
+            "Word, PowerPoint, Excel, OpenDocument, RTF, EPUB and .msg; each of them also as .gz. "
+            "Or mail on a server: imaps://USER@HOST/FOLDER,FOLDER.",
         ),
     ] = None,
     corpus: NewCorpus = "",
@@ -96,6 +97,9 @@ def ingest(
         bool,
         typer.Option("--no-ledger", help="Nothing pays for answers from this corpus."),
     ] = False,
+    deletions: options.Deletions = False,
+    token_command: options.TokenCommand = None,
+    ca_file: options.CaFile = None,
     yes: Annotated[
         bool,
         typer.Option(
@@ -118,6 +122,10 @@ def ingest(
 
     What arrives later and belongs to a unit that is there, such as a reply, joins it. Where many
     units would become one by that, it asks, and stores nothing where nobody answers.
+
+    The corpus remembers where its documents are: `dpicl-rag sync` brings it up to date. Of mail on
+    a server only what is new is read, and what was deleted there is deleted here. Its password is
+    in the keyring or in DPICL_RAG_IMAP_PASSWORD.
     """
     options.at_most_one({"PATH": sources or None, "--from-chroma": from_chroma})
     if not corpus:
@@ -130,8 +138,27 @@ def ingest(
     if anew and unit is None:
         raise typer.BadParameter("it goes only with --unit", param_hint="--anew")
     from dpicl_rag.corpora import Corpus
-    from dpicl_rag.corpora.joins import JoinError
+    from dpicl_rag.following.followed_files import FileSource
+    from dpicl_rag.following.mail_address import is_address
     from dpicl_rag.loaders import load
+
+    if any(map(is_address, sources)):
+        tables = {"--anew": anew or None, "--text-field": text_field, "--key-field": key_field}
+        for name in (name for name, value in tables.items() if value is not None):
+            raise typer.BadParameter("it is not for mail on a server", param_hint=name)
+        if not all(map(is_address, sources)):
+            raise typer.BadParameter("give files and mail on servers in two calls")
+        bring.ingest_mail(
+            sources,
+            bring.Following(corpus, path, ledger, no_ledger, yes, quiet, deletions, as_json),
+            bring.MailAccess(token_command, ca_file),
+            unit,
+            lambda: Corpus.create(
+                corpus, path, embedder=data_folder.load_embedder(embedder, device), public=public
+            ),
+            (lambda target: _warm(target, corpus, path, model, quiet=quiet)) if warm else None,
+        )
+        return
 
     def read(unit: str | None) -> LoadResult:
         with console.Bar("Reading", quiet=quiet, counts=True, logged=True) as bar:
@@ -144,9 +171,9 @@ def ingest(
             )
 
     loaded = read(unit)
-    if not loaded.report.read and all(map(_is_delimited, sources)):
+    if not loaded.report.read and all(map(_is_delimited, map(Path, sources))):
         raise LoaderError(
-            f"nothing to read in {', '.join(map(str, sources))}: a table names its columns in its "
+            f"nothing to read in {', '.join(sources)}: a table names its columns in its "
             "first row, and has a row for each record after it"
         )
     if unit is None and not public and corpus not in Corpus.names(path):
@@ -156,25 +183,23 @@ def ingest(
         loaded_embedder = data_folder.load_embedder(embedder, device)
         target = Corpus.create(corpus, path, embedder=loaded_embedder, public=public)
     try:
+        files = FileSource.at(sources, unit, text_field, key_field)
+        documents, held = files.held(loaded.documents)
         with nullcontext() if no_ledger else data_folder.find_ledger(ledger) as book:
 
             def add(asked: Joins) -> Ingested:
                 with console.Bar("Embedding", quiet=quiet, counts=True, logged=True) as bar:
                     return target.add(
-                        loaded.documents,
+                        documents,
                         bar.update,
                         ledger=book,
                         no_ledger=no_ledger,
                         joins=asked,
                         anew=anew,
+                        held=held,
                     )
 
-            try:
-                added = add("allow" if yes else "ask")
-            except JoinError as error:
-                if not show_joins.accepted(error.joins, target):
-                    raise
-                added = add("allow")
+            added = show_joins.asking(add, target, yes=yes)
         ahead = _warm(target, corpus, path, model, quiet=quiet) if warm else None
     finally:
         target.close()

@@ -159,6 +159,31 @@ Threshold = Annotated[
         "looking at the corpus."
     ),
 ]
+Deletions = Annotated[
+    bool,
+    typer.Option(
+        "--deletions",
+        help="Delete also where more than half of what a source held is gone.",
+    ),
+]
+TokenCommand = Annotated[
+    str | None,
+    typer.Option(
+        "--token-command",
+        metavar="COMMAND",
+        envvar="DPICL_RAG_IMAP_TOKEN_COMMAND",
+        help="A command that prints a token for a mail server (XOAUTH2), in place of a password.",
+    ),
+]
+CaFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--ca-file",
+        metavar="FILE",
+        envvar="DPICL_RAG_IMAP_CA",
+        help="Certificates of mail servers to trust, in PEM form; the system's by default.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Fresh = Annotated[
     bool, typer.Option("--fresh", help="Ask the documents again, even what was asked before.")

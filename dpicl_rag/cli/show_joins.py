@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -12,6 +12,8 @@ from dpicl_rag.cli import console
 
 if TYPE_CHECKING:
     from dpicl_rag.corpora import Corpus, Join
+    from dpicl_rag.corpora.adding import Ingested
+    from dpicl_rag.corpora.joins import Joins
 
 _SHOWN = 10
 
@@ -69,6 +71,35 @@ def accepted(joins: Sequence[Join], opened: Corpus) -> bool:
         for line in lines(join, titles):
             console.note(line)
     return typer.confirm("Shall they be one?", err=True)
+
+
+def asking(
+    add: Callable[[Joins], Ingested],
+    opened: Corpus,
+    *,
+    yes: bool,
+    before: Callable[[], None] = lambda: None,
+) -> Ingested:
+    """Add documents, and ask where many units would become one.
+
+    Args:
+        add: Adds them, joins allowed or not.
+        opened: The corpus.
+        yes: Ask nobody.
+        before: Called before the question.
+
+    Raises:
+        JoinError: They would, and nobody agreed.
+    """
+    from dpicl_rag.corpora.joins import JoinError
+
+    try:
+        return add("allow" if yes else "ask")
+    except JoinError as error:
+        before()
+        if not accepted(error.joins, opened):
+            raise
+        return add("allow")
 
 
 def _quoted(text: str) -> str:

@@ -10,7 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dpicl_rag.corpora.corpus_schema import DOCUMENT, META, PASSAGE, PENDING, UNIT
+from dpicl_rag.corpora.corpus_schema import (
+    DOCUMENT,
+    HELD,
+    META,
+    PASSAGE,
+    PENDING,
+    SOURCE,
+    UNIT,
+)
 from dpicl_rag.corpora.passages import CutDocument
 from dpicl_rag.corpora.vector_file import VectorFile
 from dpicl_rag.errors import CorpusError
@@ -227,8 +235,8 @@ class Contents:
         self._drop_empty({document.unit for document in gone})
 
     def clear(self) -> None:
-        """Delete documents, units and what is said of the whole; what is known of keys stays."""
-        for table in (UNIT, DOCUMENT, PASSAGE, PENDING):
+        """Delete documents, units, sources and the rest; what is known of keys stays."""
+        for table in (UNIT, DOCUMENT, PASSAGE, PENDING, SOURCE, HELD):
             self._connection.execute(f"DELETE FROM {table.name}")  # noqa: S608
         # The version goes on: questions of other processes know what they have read by it.
         version = self.size().version

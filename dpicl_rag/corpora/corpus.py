@@ -23,7 +23,9 @@ from dpicl_rag.corpora.folder import (
     old_folder,
     require_corpus_name,
 )
+from dpicl_rag.corpora.followed import Followed
 from dpicl_rag.corpora.forgetting import forget
+from dpicl_rag.corpora.holdings import Held
 from dpicl_rag.corpora.joins import Join, Joins, described
 from dpicl_rag.corpora.passages import named, stored_unit
 from dpicl_rag.corpora.register import Register
@@ -218,6 +220,7 @@ class Corpus:
         no_ledger: bool = False,
         joins: Joins = "ask",
         anew: bool = False,
+        held: Held | None = None,
     ) -> Ingested:
         """Cut documents into passages, embed and store them.
 
@@ -244,6 +247,8 @@ class Corpus:
             anew: Make a corpus whose units nobody chose anew under the unit of the documents. What
                 the former units have spent goes to the units that hold their records. Give all
                 documents: what they lack leaves the corpus, if ``joins`` is ``"allow"``.
+            held: The source that the documents come from, which is followed from now on, and what
+                was found at its places; see `dpicl_rag.following`. A document names its place.
 
         Raises:
             CorpusError: The corpus is synthetic, or has another privacy unit; or units turn out to
@@ -258,7 +263,12 @@ class Corpus:
         adding = Adding(self.name, self._storage, self.embedder, self._chunking)
         own = [named(document) for document in as_documents(taken_over(documents, unit))]
         accounts = self._accounts(ledger, no_ledger)
-        return adding.run(own, accounts, joins, on_progress, anew=anew)
+        return adding.run(own, accounts, joins, on_progress, anew=anew, held=held)
+
+    @property
+    def followed(self) -> Followed:
+        """The sources that the corpus follows. For the owner; private."""
+        return Followed(self._storage)
 
     def add_synthetic(self, documents: Sequence[Document]) -> None:
         """Put the records of its own run into a synthetic corpus; again, nothing changes."""

@@ -19,6 +19,8 @@ KEY = CheckedTable("unit_key", ("hash", "unit", "former", "joined_on", "joined_b
 OFFER = CheckedTable("offer", ("id", "key", "unit"))
 PARTED = CheckedTable("parted", ("id", "unit", "former"))
 TIE = CheckedTable("tie", ("document", "unit", "name", "keys", "offers", "forgotten"))
+SOURCE = CheckedTable("source", ("id", "kind", "spec"))
+HELD = CheckedTable("held", ("id", "source", "part", "known_by", "document"))
 
 CORPUS = FileKind(
     noun="corpus",
@@ -55,6 +57,15 @@ CORPUS = FileKind(
             "CREATE TABLE tie (document TEXT PRIMARY KEY, unit TEXT, name TEXT, keys TEXT, "
             "offers TEXT, forgotten INTEGER, checksum INTEGER) WITHOUT ROWID",
             "CREATE INDEX tie_unit ON tie (unit)",
+        ),
+        (
+            # Where documents come from, and what was there when it was last looked at.
+            "CREATE TABLE source (id TEXT PRIMARY KEY, kind TEXT, spec TEXT, checksum INTEGER) "
+            "WITHOUT ROWID",
+            "CREATE TABLE held (id TEXT PRIMARY KEY, source TEXT, part TEXT, known_by TEXT, "
+            "document TEXT, checksum INTEGER) WITHOUT ROWID",
+            "CREATE INDEX held_source ON held (source)",
+            "CREATE INDEX held_document ON held (document) WHERE document <> ''",
         ),
     ),
     checked_when_opened=False,  # each row is when it is read, and a large corpus opens at once

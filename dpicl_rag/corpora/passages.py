@@ -29,6 +29,7 @@ class CutDocument:
         tie: What the register knows it by; empty where nothing ties it.
         fields: Its metadata, as JSON, as far as `labels` keeps it.
         texts: Its passages.
+        places: Where it stands in the sources that are followed.
     """
 
     digest: bytes
@@ -38,6 +39,7 @@ class CutDocument:
     tie: str
     fields: str
     texts: Sequence[str]
+    places: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return "CutDocument(<private>)"
@@ -71,16 +73,19 @@ def cut_up(
         if not texts:
             continue
         names = _former_names(document, former.get(document.unit, ()))
-        one = CutDocument(
-            digest=_digest(document.unit, text),
+        of_unit = found.setdefault(document.unit, {})
+        digest = _digest(document.unit, text)
+        equal = of_unit[digest].places if digest in of_unit else ()
+        of_unit[digest] = CutDocument(
+            digest=digest,
             former=tuple(_digest(name, text) for name in names),
             unit=document.unit,
             record=document.origin.record,
             tie=digest_of(document) if is_tied(document) else "",
             fields=json.dumps(labels(document.metadata), ensure_ascii=False),
             texts=texts,
+            places=(*equal, *filter(None, [document.origin.place])),
         )
-        found.setdefault(one.unit, {})[one.digest] = one
     return [one for of_unit in found.values() for one in of_unit.values()], empty
 
 

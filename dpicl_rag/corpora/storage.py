@@ -102,8 +102,17 @@ class Storage:
         self._apply()
         return result
 
-    def store(self, documents: Iterable[Embedded]) -> None:
-        """Add documents with their vectors, in one transaction."""
+    def store(
+        self,
+        documents: Iterable[Embedded],
+        also: Callable[[sqlite3.Connection], None] | None = None,
+    ) -> None:
+        """Add documents with their vectors, in one transaction.
+
+        Args:
+            documents: The documents.
+            also: What else is written with them, all of it or nothing.
+        """
         documents = list(documents)
 
         def work(connection: sqlite3.Connection) -> None:
@@ -116,6 +125,8 @@ class Storage:
                     rows = file.load(size.rows, contents.pending())
                     free = np.flatnonzero(rows.unit < 0).tolist()
             contents.store(documents, file, free)
+            if also is not None:
+                also(connection)
             file.flush()
 
         if documents:

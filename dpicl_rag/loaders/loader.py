@@ -25,6 +25,7 @@ from dpicl_rag.loaders.handed_over import handed_over
 from dpicl_rag.loaders.identities import Identities
 from dpicl_rag.loaders.kinds import CONVERTED, Kind, is_signed, unsupported
 from dpicl_rag.loaders.load_report import LoadReport, LoadResult, Skipped
+from dpicl_rag.loaders.mail import read_mail
 from dpicl_rag.loaders.mbox import read_mbox
 from dpicl_rag.loaders.named_values import name_in
 from dpicl_rag.loaders.paths import existing_paths
@@ -156,6 +157,20 @@ def load(
             told.persons,
         ),
     )
+
+
+def load_mails(
+    mails: Iterable[tuple[str, bytes]], unit: str | None = None
+) -> list[Document | Skipped]:
+    """Messages as `load` makes documents of them, or why there is none, in the order given.
+
+    Args:
+        mails: Where each stands, for the report, and its bytes.
+        unit: As for `load`. Threads go over all of them.
+    """
+    options = Options(unit)
+    entries, _ = _with_threads([read_mail(raw, where, options) for where, raw in mails])
+    return _with_units(entries, unit)
 
 
 def _entries(paths: Sequence[Path], options: Options) -> Iterator[Entry]:

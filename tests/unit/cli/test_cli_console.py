@@ -17,6 +17,7 @@ from dpicl_rag.errors import ModelError
 
 COMMANDS = [
     ["ingest"],
+    ["sync"],
     ["ask"],
     ["classify"],
     ["count"],

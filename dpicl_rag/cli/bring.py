@@ -1,0 +1,237 @@
+"""Bringing corpora up to date with their sources: what `ingest` of mail and `sync` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpicl_rag.cli import console, data_folder, show_joins
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from dpicl_rag.corpora import Corpus
+    from dpicl_rag.corpora.adding import Ingested
+    from dpicl_rag.corpora.holdings import Held
+    from dpicl_rag.corpora.joins import Joins
+    from dpicl_rag.documents import Document
+    from dpicl_rag.following.followed_files import FileSource
+    from dpicl_rag.following.mail_address import MailAccount
+    from dpicl_rag.following.mail_session import MailSession
+    from dpicl_rag.following.outcome import Brought
+    from dpicl_rag.ledger import Ledger
+
+_SKIPPED = 10
+
+
+@dataclass(frozen=True)
+class Following:
+    """A corpus that is brought up to date, and how; options as of the commands."""
+
+    corpus: str
+    path: str | None
+    ledger: Path | None
+    no_ledger: bool
+    yes: bool
+    quiet: bool
+    deletions: bool
+    as_json: bool
+
+
+@dataclass(frozen=True)
+class MailAccess:
+    """How accounts are opened; options as of the commands."""
+
+    token_command: str | None
+    ca_file: Path | None
+
+    def session(self, account: MailAccount, *, quiet: bool) -> MailSession:
+        """Open a session."""
+        from dpicl_rag.following.credentials import credential_of
+        from dpicl_rag.following.mail_session import MailSession
+
+        credential = credential_of(account, self.token_command)
+        with console.status(f"Opening {account.name}", quiet=quiet):
+            return MailSession(account, credential, self.ca_file)
+
+
+@dataclass(frozen=True)
+class Bringing:
+    """An open corpus and its ledger."""
+
+    target: Corpus
+    book: Ledger | None
+    how: Following
+
+    def mail(self, session: MailSession) -> Brought:
+        """Bring the corpus up to date with an account."""
+        from dpicl_rag.following.followed_mail import bring_mail
+
+        with self._bar("Looking at new mail") as looking, self._bar("Reading mail") as bar:
+
+            def add(documents: Sequence[Document], held: Held) -> Ingested:
+                looking.stop()
+                return self._adding(bar, lambda done, total: None)(documents, held)
+
+            return bring_mail(
+                self.target,
+                session,
+                add,
+                deletions=self.how.deletions,
+                before_deleting=self.forget_reading,
+                on_headers=looking.update,
+                on_progress=bar.update,
+            )
+
+    def files(self, source: FileSource) -> Brought:
+        """Bring the corpus up to date with files and folders."""
+        from dpicl_rag.following.followed_files import bring_files
+
+        with self._bar("Reading") as reading, self._bar("Embedding") as embedding:
+
+            def add(documents: Sequence[Document], held: Held) -> Ingested:
+                reading.stop()
+                return self._adding(embedding, embedding.update)(documents, held)
+
+            return bring_files(
+                self.target,
+                source,
+                add,
+                deletions=self.how.deletions,
+                before_deleting=self.forget_reading,
+                on_progress=reading.update,
+            )
+
+    def forget_reading(self) -> None:
+        """Delete what models and readers have read: which part is that of a mail, no name tells."""
+        data_folder.forget_reading(self.how.corpus, self.how.path)
+
+    def _bar(self, label: str) -> console.Bar:
+        return console.Bar(label, quiet=self.how.quiet, counts=True, logged=True)
+
+    def _adding(
+        self, bar: console.Bar, on_progress: Callable[[float, float | None], None]
+    ) -> Callable[[Sequence[Document], Held], Ingested]:
+        def adding(documents: Sequence[Document], held: Held) -> Ingested:
+            def add(asked: Joins) -> Ingested:
+                return self.target.add(
+                    documents,
+                    on_progress,
+                    ledger=self.book,
+                    no_ledger=self.how.no_ledger,
+                    joins=asked,
+                    held=held,
+                )
+
+            return show_joins.asking(add, self.target, yes=self.how.yes, before=bar.stop)
+
+        return adding
+
+
+@contextmanager
+def opened(target: Corpus, how: Following) -> Iterator[Bringing]:
+    """Find the ledger, and close both with the block."""
+    try:
+        with nullcontext() if how.no_ledger else data_folder.find_ledger(how.ledger) as book:
+            yield Bringing(target, book, how)
+    finally:
+        target.close()
+
+
+def ingest_mail(
+    addresses: Sequence[str],
+    how: Following,
+    access: MailAccess,
+    unit: str | None,
+    create: Callable[[], Corpus],
+    warm: Callable[[Corpus], int] | None,
+) -> None:
+    """Read mail on servers into a corpus, and follow it from now on.
+
+    Args:
+        addresses: Of mailboxes.
+        how: Options.
+        access: Options.
+        unit: The privacy unit.
+        create: Makes or opens the corpus, once a server has let us in.
+        warm: Lets the language model read the documents.
+    """
+    from dpicl_rag.following.mail_address import accounts_of
+
+    first, *others = accounts_of(addresses, unit)
+    with access.session(first, quiet=how.quiet) as session:
+        with console.status("Opening the corpus", quiet=how.quiet):
+            target = create()
+        with opened(target, how) as bringing:
+            brought = [bringing.mail(session)]
+            for account in others:
+                with access.session(account, quiet=how.quiet) as session:
+                    brought.append(bringing.mail(session))
+            ahead = None if warm is None else warm(target)
+    show(how, brought, read_ahead=ahead)
+
+
+def show(
+    how: Following,
+    brought: Sequence[Brought],
+    *,
+    failed: Sequence[str] = (),
+    read_ahead: int | None = None,
+) -> None:
+    """Print what came of it, for the owner of the documents."""
+    if how.as_json:
+        console.write_json(
+            {
+                "corpus": how.corpus,
+                "sources": [_view(one) for one in brought],
+                "failed": list(failed),
+                **({} if read_ahead is None else {"read_ahead": read_ahead}),
+            }
+        )
+        return
+    out = console.stdout()
+    for one in brought:
+        out.print(console.printable(one.source), soft_wrap=True)
+        out.print(_table(one))
+        skipped = [f"{item.position}: {item.reason}" for item in one.skipped[:_SKIPPED]]
+        for line in skipped:
+            out.print(console.printable(f"  {line}"), soft_wrap=True)
+        if len(one.skipped) > len(skipped):
+            out.print(f"  and {len(one.skipped) - len(skipped):,} more; --json names them all")
+        show_joins.show(one.joins)
+
+
+def _view(brought: Brought) -> dict[str, Any]:
+    return {
+        "source": brought.source,
+        "there": brought.there,
+        "read": brought.read,
+        "known": brought.known,
+        "skipped": [{"position": one.position, "reason": one.reason} for one in brought.skipped],
+        "new": brought.passages,
+        "deleted": brought.deleted,
+        "joins": [show_joins.view(join) for join in brought.joins],
+    }
+
+
+def _table(brought: Brought) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE, show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    rows = {
+        "there now": brought.there,
+        "  known before": brought.known,
+        "read": brought.read,
+        "  skipped": len(brought.skipped),
+        "passages embedded": brought.passages,
+        "gone there, deleted here": brought.deleted,
+    }
+    for label, count in rows.items():
+        table.add_row(label, f"{count:,}")
+    return table

@@ -1,0 +1,160 @@
+"""Holdings: which document stands at which place of a source that a corpus follows.
+
+A place is noted in the transaction that stores its document. So whatever instant a process is
+killed at, a corpus has both or neither, and what it has not is read again.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from dpicl_rag.corpora.contents import Contents
+from dpicl_rag.corpora.corpus_schema import HELD, SOURCE
+from dpicl_rag.corpora.register import Register
+from dpicl_rag.loaders.shared_keys import name_key
+
+
+class StoredSource(NamedTuple):
+    """A source that a corpus follows. For the owner.
+
+    Attributes:
+        id: Names it in the corpus.
+        kind: What reads it, such as ``"files"``.
+        spec: How to read it, as JSON. No secret stands there.
+    """
+
+    id: str
+    kind: str
+    spec: str
+
+
+class Holding(NamedTuple):
+    """What stands at a place of a source. Private.
+
+    Attributes:
+        id: The source and the place.
+        source: The source.
+        part: The part of the source, such as a folder of mail.
+        known_by: What the same thing is known by at other places, such as a hash of a Message-ID;
+            empty where nothing tells.
+        document: Digest of the document, in hexadecimal; empty where it has no text, or may not be
+            in the corpus.
+    """
+
+    id: str
+    source: str
+    part: str
+    known_by: str
+    document: str = ""
+
+    def __repr__(self) -> str:
+        return "Holding(<private>)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Held:
+    """A source, and what was found at some of its places. Private."""
+
+    source: StoredSource
+    holdings: Sequence[Holding]
+
+    def __repr__(self) -> str:
+        return "Held(<private>)"
+
+
+class Holdings:
+    """The sources of one corpus and what they hold, within one transaction.
+
+    Args:
+        connection: In a transaction; one that writes, for what changes anything.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def __repr__(self) -> str:
+        return "Holdings(<private>)"
+
+    def sources(self) -> list[StoredSource]:
+        """The sources that are followed."""
+        return [StoredSource(*row) for row in SOURCE.rows(self._connection)]
+
+    def follow(self, source: StoredSource) -> None:
+        """Follow a source, or note that it is read in another way."""
+        SOURCE.put(self._connection, [source])
+
+    def leave(self, source: str) -> None:
+        """Follow a source no more; its documents stay."""
+        SOURCE.drop(self._connection, "id", [source])
+        HELD.drop(self._connection, "source", [source])
+
+    def clear(self) -> None:
+        """Follow nothing any more."""
+        for one in self.sources():
+            self.leave(one.id)
+
+    def of_source(self, source: str) -> Iterator[Holding]:
+        """All that a source holds."""
+        return (Holding(*row) for row in HELD.among(self._connection, "source", [source]))
+
+    def note(self, holdings: Iterable[Holding]) -> None:
+        """Write what stands at places, in the place of what stood there.
+
+        Where that was the same text as another document, for its unit became part of another, the
+        former one is deleted.
+        """
+        new = {one.id: one for one in holdings}
+        there = {one.id: one for one in self._among("id", new)}
+        HELD.put(self._connection, new.values())
+        self._drop_unheld(
+            before.document
+            for before in there.values()
+            if before.document and new[before.id].document != before.document
+        )
+
+    def replaced(self, documents: Iterable[str]) -> None:
+        """Note that documents are at their places no more, for others are."""
+        HELD.drop(self._connection, "document", documents)
+
+    def forgotten(self, source: str) -> set[str]:
+        """Places of a source whose documents the owner had forgotten, though they are there."""
+        held = [one for one in self.of_source(source) if one.document]
+        wanted = {bytes.fromhex(one.document) for one in held}
+        stored = Contents(self._connection).documents("digest", wanted)
+        there = {document.digest.hex() for document in stored}
+        return {one.id for one in held if one.document not in there}
+
+    def release(self, ids: Iterable[str]) -> int:
+        """Note that nothing stands at places any more, and delete what stands nowhere else.
+
+        What units have spent is the ledger's, and by which keys they are known stays: a document
+        that comes back finds its unit.
+
+        Returns:
+            How many documents were deleted.
+        """
+        ids = list(ids)
+        left = {one.document for one in self._among("id", ids) if one.document}
+        HELD.drop(self._connection, "id", ids)
+        return self._drop_unheld(left)
+
+    def _drop_unheld(self, documents: Iterable[str]) -> int:
+        left = set(documents)
+        left -= {one.document for one in self._among("document", left, "document <> ''")}
+        if not left:
+            return 0
+        contents, register = Contents(self._connection), Register(self._connection)
+        gone = contents.documents("digest", map(bytes.fromhex, left))
+        # As where a unit is deleted: known by its name when it comes back, whatever it is called.
+        names = contents.units({document.unit for document in gone}).values()
+        known = register.units(map(name_key, names))
+        register.record({name_key(name): known.get(name_key(name), name) for name in names}, {}, {})
+        contents.delete(gone)
+        return len(gone)
+
+    def _among(self, column: str, values: Iterable[str], condition: str = "1") -> list[Holding]:
+        found = HELD.among(self._connection, column, values, condition)
+        return [Holding(*row) for row in found]

@@ -1,0 +1,1 @@
+"""Following: corpora that are brought up to date with where their documents are."""

@@ -1,0 +1,152 @@
+"""Files and folders, followed: a corpus is brought up to date with what lies there now."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dpicl_rag.corpora import Corpus
+from dpicl_rag.corpora.adding import Ingested
+from dpicl_rag.corpora.holdings import Held, Holding, StoredSource
+from dpicl_rag.documents import Document
+from dpicl_rag.following.outcome import Brought, passages_of, require_most
+from dpicl_rag.language_models.base import Progress
+from dpicl_rag.loaders import load
+from dpicl_rag.loaders.shared_keys import name_key
+
+KIND = "files"
+
+
+@dataclass(frozen=True, slots=True)
+class FileSource:
+    """Paths that are loaded together, and how. Of their owner.
+
+    Attributes:
+        paths: The paths, in one spelling.
+        unit: As for ``load``.
+        text_field: As for ``load``.
+        key_field: As for ``load``.
+    """
+
+    paths: tuple[str, ...]
+    unit: str | None = None
+    text_field: str | None = None
+    key_field: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return ", ".join(self.paths)
+
+    @property
+    def id(self) -> str:
+        """What a corpus knows it by: however it is read, it is one source."""
+        return hashlib.sha256(json.dumps([KIND, *sorted(self.paths)]).encode()).hexdigest()[:16]
+
+    @property
+    def source(self) -> StoredSource:
+        """As a corpus keeps it."""
+        spec = [list(self.paths), self.unit, self.text_field, self.key_field]
+        return StoredSource(self.id, KIND, json.dumps(spec))
+
+    @classmethod
+    def at(
+        cls,
+        paths: Iterable[str | Path],
+        unit: str | None = None,
+        text_field: str | None = None,
+        key_field: str | None = None,
+    ) -> FileSource:
+        """The source at paths, wherever a later process runs."""
+        resolved = tuple(str(Path(path).resolve()) for path in paths)
+        return cls(resolved, unit, text_field, key_field)
+
+    @classmethod
+    def of(cls, source: StoredSource) -> FileSource:
+        """The source that a corpus follows."""
+        paths, *how = json.loads(source.spec)
+        return cls(tuple(paths), *how)
+
+    def held(self, documents: Sequence[Document]) -> tuple[list[Document], Held]:
+        """Documents that name their places, and these places.
+
+        A place is a text and what names its unit, for a row has no other: where it stands changes
+        with those above it.
+        """
+        placed, holdings = [], {}
+        for document in documents:
+            origin = document.origin
+            told = [document.text, *(origin.keys[:1] or (name_key(document.unit),))]
+            id = f"{self.id} {hashlib.sha256(json.dumps(told).encode()).hexdigest()[:32]}"
+            holdings[id] = Holding(id, self.id, "", origin.record)
+            placed.append(replace(document, origin=replace(origin, place=id)))
+        return placed, Held(self.source, list(holdings.values()))
+
+
+def bring_files(
+    target: Corpus,
+    files: FileSource,
+    add: Callable[[Sequence[Document], Held], Ingested],
+    *,
+    deletions: bool = False,
+    before_deleting: Callable[[], None] = lambda: None,
+    on_progress: Progress | None = None,
+) -> Brought:
+    """Bring a corpus up to date with paths: what is new, what was edited, and what is gone.
+
+    Args:
+        target: The corpus.
+        files: The paths.
+        add: Adds documents with their places.
+        deletions: That more than half of what was there may be gone.
+        before_deleting: Called before anything is deleted.
+        on_progress: As for ``load``.
+
+    Raises:
+        LoaderError: A path cannot be read.
+        MostGoneError: More than half of what was there is gone; nothing was changed.
+        CorpusError: See `Corpus.add`.
+    """
+    loaded = load(
+        list(files.paths),
+        unit=files.unit,
+        text_field=files.text_field,
+        key_field=files.key_field,
+        on_progress=on_progress,
+    )
+    documents, held = files.held(loaded.documents)
+    before = target.followed.held(files.id)
+    now = {one.id for one in held.holdings}
+    records = {one.known_by for one in held.holdings if one.known_by}
+    gone = [one for one in before if one.id not in now]
+    require_most(
+        sum(one.known_by not in records for one in gone),  # an edited record is there
+        len(before),
+        source=files.name,
+        allowed=deletions,
+        kept="nothing was changed",
+    )
+    # `ingest` brings back what was forgotten; what may run by a timer does not.
+    out = target.followed.forgotten(files.id)
+    added = add(
+        [document for document in documents if document.origin.place not in out],
+        replace(held, holdings=[one for one in held.holdings if one.id not in out]),
+    )
+    deleted = 0
+    if gone:
+        before_deleting()
+        deleted = target.followed.release(one.id for one in gone)
+    known = now.intersection(one.id for one in before)
+    return Brought(
+        files.name,
+        there=loaded.report.read,
+        read=loaded.report.read,
+        known=len(known),
+        skipped=loaded.report.skipped,
+        passages=passages_of([added]),
+        deleted=deleted,
+        joins=added.joins,
+    )

@@ -1,0 +1,264 @@
+"""Mail on a server, followed: a corpus is brought up to date with the folders of an account.
+
+A message is known at its place (folder, UIDVALIDITY, UID). At a new place its headers are read
+first: one of the same Message-ID and size is the same message, moved, copied, or in a folder that
+was numbered anew, and is not read again. The others are read in batches and noted with their
+documents. A message that stands nowhere any more is deleted last.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from dpicl_rag.corpora import Corpus
+from dpicl_rag.corpora.adding import Ingested
+from dpicl_rag.corpora.holdings import Held, Holding
+from dpicl_rag.documents import Document
+from dpicl_rag.files.checked_table import pages
+from dpicl_rag.following.mail_address import MailAccount
+from dpicl_rag.following.mail_groups import MailGroups, batches
+from dpicl_rag.following.mail_session import MailSession, message_id_of
+from dpicl_rag.following.outcome import Brought, passages_of, require_most
+from dpicl_rag.language_models.base import Progress
+from dpicl_rag.loaders.load_report import Skipped
+from dpicl_rag.loaders.loader import load_mails
+from dpicl_rag.loaders.records import MAX_RECORD_BYTES, TOO_LARGE
+
+Add = Callable[[Sequence[Document], Held], Ingested]
+"""Adds documents to the corpus, with what was found at their places."""
+
+BATCH = 500
+"""Messages that are read together, as far as no conversation is longer."""
+BATCH_BYTES = 64 * 2**20
+
+_HEADERS = 500  # whose headers are read together
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Place:
+    """Where a message stands. Private."""
+
+    folder: str
+    validity: int
+    uid: int
+
+    def holding(self, account: MailAccount, known_by: str = "", document: str = "") -> Holding:
+        folder = hashlib.sha256(self.folder.encode()).hexdigest()[:16]
+        id = f"{account.id} {folder} {self.validity} {self.uid}"
+        return Holding(id, account.id, self.folder, known_by, document)
+
+    @property
+    def position(self) -> str:
+        return f"{self.folder}, message {self.uid}"
+
+
+@dataclass(slots=True, repr=False)
+class _Unread:
+    """Messages that are to be read: each once, at its first place. Private."""
+
+    places: list[_Place] = field(default_factory=list)
+    known_by: list[str] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    mail_groups: MailGroups = field(default_factory=MailGroups)
+    others: list[tuple[_Place, str]] = field(default_factory=list)
+
+
+def bring_mail(
+    target: Corpus,
+    session: MailSession,
+    add: Add,
+    *,
+    deletions: bool = False,
+    before_deleting: Callable[[], None] = lambda: None,
+    on_headers: Progress = lambda done, total: None,
+    on_progress: Progress = lambda done, total: None,
+) -> Brought:
+    """Bring a corpus up to date with the folders of an account, and follow them from now on.
+
+    Whatever instant it is killed at, to run it again goes on: what was read is in the corpus, and
+    what is not there is read again.
+
+    Args:
+        target: The corpus.
+        session: With its server. Folders that it does not name are read too, if they are followed.
+        add: Adds a batch.
+        deletions: That more than half of the mail may be gone.
+        before_deleting: Called before anything is deleted.
+        on_headers: Called with (messages looked at, messages at new places).
+        on_progress: Called with (messages read, messages to be read).
+
+    Raises:
+        LoaderError: The server cannot be reached or read.
+        MostGoneError: More than half of the mail is gone; what is new was not added either.
+        CorpusError: See `Corpus.add`.
+    """
+    account = session.account
+    for source in target.followed.sources():
+        if source.id == account.id:
+            before = MailAccount.of(source)
+            folders = before.with_folders(account.folders)
+            account = replace(folders, unit=account.unit or before.unit)
+    return _Bringing(target, account, session, add).run(
+        deletions, before_deleting, on_headers, on_progress
+    )
+
+
+class _Bringing:
+    def __init__(
+        self, target: Corpus, account: MailAccount, session: MailSession, add: Add
+    ) -> None:
+        self._followed = target.followed
+        self._account = account
+        self._session = session
+        self._add = add
+
+    def run(
+        self,
+        deletions: bool,
+        before_deleting: Callable[[], None],
+        on_headers: Progress,
+        on_progress: Progress,
+    ) -> Brought:
+        held = {one.id: one for one in self._followed.held(self._account.id)}
+        # Of all folders before any message: one that was moved is at its new place, and not gone.
+        new = {}
+        gone = dict(held)
+        count = 0
+        for folder in self._account.folders:
+            listing = self._session.listing(folder)
+            count += len(listing.uids)
+            for uid in listing.uids:
+                place = _Place(folder, listing.validity, uid)
+                id = place.holding(self._account).id
+                if gone.pop(id, None) is None:
+                    new[id] = place
+        known = {one.known_by: one.document for one in held.values() if one.known_by}
+        moved, unread = self._told_apart(list(new.values()), known, on_headers)
+        left = {one.document for one in (*held.values(), *moved) if one.id not in gone}
+        every = {one.document for one in held.values() if one.document}
+        require_most(
+            len(every - left),
+            len(every),
+            source=self._account.name,
+            allowed=deletions,
+            kept="nothing was read or deleted",
+        )
+        for page in pages(moved, BATCH):
+            self._followed.note(page)
+        added, skipped = self._read(unread, on_progress)
+        self._note_others(unread.others)
+        deleted = 0
+        if gone:
+            before_deleting()
+            deleted = self._followed.release(gone)
+        return Brought(
+            self._account.name,
+            there=count,
+            read=len(unread.places),
+            known=count - len(unread.places),
+            skipped=skipped,
+            passages=passages_of(added),
+            deleted=deleted,
+            joins=tuple(join for one in added for join in one.joins),
+        )
+
+    def _told_apart(
+        self, places: Sequence[_Place], known: dict[str, str], on_headers: Progress
+    ) -> tuple[list[Holding], _Unread]:
+        """Messages at places that are new: those that are known, and those to be read."""
+        moved: list[Holding] = []
+        unread = _Unread()
+        coming: set[str] = set()
+        done = 0
+        for (folder, validity), those in _by_folder(places):
+            for page in pages(those, _HEADERS):
+                headers = self._session.headers(folder, validity, [one.uid for one in page])
+                for place in page:
+                    header = headers.get(place.uid)
+                    if header is None:
+                        continue  # gone since it was listed
+                    known_by = _known_by(header.raw, header.size)
+                    if known_by in known:
+                        moved.append(place.holding(self._account, known_by, known[known_by]))
+                    elif known_by in coming:
+                        unread.others.append((place, known_by))
+                    else:
+                        coming.update([known_by] if known_by else [])
+                        unread.places.append(place)
+                        unread.known_by.append(known_by)
+                        unread.sizes.append(header.size)
+                        unread.mail_groups.add(header.raw)
+                done += len(page)
+                on_headers(done, len(places))
+        return moved, unread
+
+    def _read(self, unread: _Unread, on_progress: Progress) -> tuple[list[Ingested], list[Skipped]]:
+        added: list[Ingested] = []
+        skipped: list[Skipped] = []
+        done, total = 0, len(unread.places)
+        groups = unread.mail_groups.groups()
+        # Adding nothing once more: the account is followed also where it has no mail yet.
+        for batch in batches(groups, unread.sizes, BATCH, BATCH_BYTES) if total else [[]]:
+            raw = self._bodies([(unread.places[one], unread.sizes[one]) for one in batch])
+            there = [one for one in batch if unread.places[one] in raw]
+            mails = [(unread.places[one].position, raw[unread.places[one]]) for one in there]
+            documents: list[Document] = []
+            holdings: list[Holding] = []
+            for one, entry in zip(there, load_mails(mails, self._account.unit), strict=True):
+                holding = unread.places[one].holding(self._account, unread.known_by[one])
+                holdings.append(holding)
+                if isinstance(entry, Skipped):
+                    skipped.append(entry)
+                else:
+                    origin = replace(entry.origin, place=holding.id)
+                    documents.append(replace(entry, origin=origin))
+            for one in batch:
+                if unread.sizes[one] > MAX_RECORD_BYTES:
+                    place = unread.places[one]
+                    holdings.append(place.holding(self._account, unread.known_by[one]))
+                    skipped.append(Skipped(place.position, TOO_LARGE))
+            added.append(self._add(documents, Held(self._account.source, holdings)))
+            done += len(batch)
+            if total:
+                on_progress(done, total)
+        return added, skipped
+
+    def _bodies(self, places: Iterable[tuple[_Place, int]]) -> dict[_Place, bytes]:
+        """Whole messages, but for those that are too large to be read."""
+        found = {}
+        small = sorted(
+            (place for place, size in places if size <= MAX_RECORD_BYTES),
+            key=lambda one: (one.folder, one.uid),
+        )
+        for (folder, validity), those in _by_folder(small):
+            raw = self._session.messages(folder, validity, [one.uid for one in those])
+            found.update({one: raw[one.uid] for one in those if one.uid in raw})
+        return found
+
+    def _note_others(self, others: Sequence[tuple[_Place, str]]) -> None:
+        """Note further places of messages that were read meanwhile."""
+        if others:
+            held = self._followed.held(self._account.id)
+            known = {one.known_by: one.document for one in held if one.known_by}
+            self._followed.note(
+                place.holding(self._account, known_by, known[known_by])
+                for place, known_by in others
+                if known_by in known
+            )
+
+
+def _by_folder(places: Iterable[_Place]) -> Iterator[tuple[tuple[str, int], list[_Place]]]:
+    found: dict[tuple[str, int], list[_Place]] = {}
+    for place in places:
+        found.setdefault((place.folder, place.validity), []).append(place)
+    yield from found.items()
+
+
+def _known_by(header: bytes, size: int) -> str:
+    """What a message is known by at whatever place; empty where its headers do not tell."""
+    message_id = message_id_of(header)
+    told = json.dumps([message_id.decode("latin-1"), size])
+    return hashlib.sha256(told.encode()).hexdigest()[:32] if message_id else ""

@@ -1,0 +1,124 @@
+"""Addresses of mailboxes on servers: ``imaps://USER@HOST/FOLDER,FOLDER``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from urllib.parse import quote, unquote, urlsplit
+
+from dpicl_rag.corpora.holdings import StoredSource
+from dpicl_rag.errors import ConfigurationError
+
+KIND = "imap"
+PORT = 993
+
+_SCHEMES = ("imaps://", "imap://")
+_FORM = "imaps://USER@HOST/FOLDER, with several folders as FOLDER,FOLDER"
+
+
+@dataclass(frozen=True, slots=True)
+class MailAccount:
+    """An account on a mail server, and which of its folders are followed. Of its owner.
+
+    Attributes:
+        user: Its name there.
+        host: The server.
+        port: For IMAP over TLS.
+        folders: Names of folders, in the order given.
+        unit: The privacy unit of its mail, as for ``load``.
+    """
+
+    user: str
+    host: str
+    port: int
+    folders: tuple[str, ...]
+    unit: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The account without its folders, as messages name it."""
+        port = "" if self.port == PORT else f":{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"imaps://{quote(self.user, safe='@')}@{host}{port}"
+
+    @property
+    def id(self) -> str:
+        """What a corpus knows it by: whatever folders are followed, it is one source."""
+        told = json.dumps([KIND, self.user, self.host, self.port])
+        return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+    @property
+    def source(self) -> StoredSource:
+        """As a corpus keeps it."""
+        spec = [self.user, self.host, self.port, list(self.folders), self.unit]
+        return StoredSource(self.id, KIND, json.dumps(spec))
+
+    @classmethod
+    def of(cls, source: StoredSource) -> MailAccount:
+        """The account that a corpus follows."""
+        user, host, port, folders, unit = json.loads(source.spec)
+        return cls(user, host, port, tuple(folders), unit)
+
+    def with_folders(self, folders: Iterable[str]) -> MailAccount:
+        """The account, of which more folders are followed."""
+        return replace(self, folders=tuple(dict.fromkeys((*self.folders, *folders))))
+
+    def without(self, folders: Iterable[str]) -> MailAccount:
+        """The account, of which some folders are followed no more."""
+        return replace(self, folders=tuple(one for one in self.folders if one not in set(folders)))
+
+
+def is_address(source: str) -> bool:
+    """Whether a source is a mailbox on a server and no path."""
+    return source.lower().startswith(_SCHEMES)
+
+
+def accounts_of(addresses: Sequence[str], unit: str | None = None) -> list[MailAccount]:
+    """The accounts that addresses name, each with all of its folders.
+
+    Args:
+        addresses: Of mailboxes.
+        unit: The privacy unit of the mail.
+
+    Raises:
+        ConfigurationError: One is no such address, would go unencrypted, or has a password in it.
+            The message repeats nothing of it.
+    """
+    found: dict[str, MailAccount] = {}
+    for address in addresses:
+        account = _account(address, unit)
+        found[account.id] = found.get(account.id, account).with_folders(account.folders)
+    return list(found.values())
+
+
+def _account(address: str, unit: str | None) -> MailAccount:
+    try:
+        parts = urlsplit(address)
+        user, password, host, port = parts.username, parts.password, parts.hostname, parts.port
+    except ValueError:
+        raise ConfigurationError(f"an address of a mailbox is {_FORM}") from None
+    if password is not None:
+        raise ConfigurationError(
+            "an address is kept and shown, so no password stands in it: change that password, and "
+            "put the new one into the keyring or DPICL_RAG_IMAP_PASSWORD"
+        )
+    if parts.scheme.lower() != "imaps":
+        raise ConfigurationError("mail is read over TLS alone: begin the address with imaps://")
+    if not user or not host or parts.query or parts.fragment:
+        raise ConfigurationError(f"an address of a mailbox is {_FORM}")
+    folders = [unquote(one) for one in parts.path.removeprefix("/").split(",")]
+    if any(_is_control(letter) for text in (user, *folders) for letter in unquote(text)):
+        raise ConfigurationError("an address of a mailbox has no control characters")
+    names = tuple(_inbox(one) for one in folders if one) or ("INBOX",)
+    return MailAccount(unquote(user), host, port or PORT, tuple(dict.fromkeys(names)), unit)
+
+
+def _inbox(folder: str) -> str:
+    """INBOX is the same folder in any case (RFC 3501, 5.1)."""
+    return "INBOX" if folder.upper() == "INBOX" else folder
+
+
+def _is_control(letter: str) -> bool:
+    return ord(letter) < 32 or ord(letter) == 127
