@@ -1,4 +1,4 @@
-"""A chat server for benchmarks: the default model, always the likeliest token, many prompts at once.
+"""A chat server for benchmarks: the default model, always its likeliest token, in batches.
 
 ``python -m benchmarks.chat_server --port 8471`` serves ``/v1/chat/completions`` and ``/v1/models``
 as far as a reader needs them. `dpicl-rag serve` has a model ``public``, too, but draws its words at
@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import queue
 import threading
 from collections.abc import Sequence, Set
 from concurrent.futures import Future
 from functools import cached_property
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import takewhile
 from typing import Any
 
 from dpicl_rag.language_models.defaults import default_model
@@ -98,7 +98,8 @@ class Batches:
 def head_of(rows: Sequence[Sequence[int]]) -> tuple[int, ...]:
     """What all rows begin with, but for two tokens of each at least."""
     most = min(map(len, rows)) - 2
-    return tuple(os.path.commonprefix([list(row[:most]) for row in rows]))
+    places = zip(*(row[:most] for row in rows), strict=True)
+    return tuple(own[0] for own in takewhile(lambda own: len(set(own)) == 1, places))
 
 
 def _turn(tokenizer: Any, prompt: str) -> str:

@@ -113,7 +113,9 @@ def natural_questions(questions: int, seed: int) -> Task:
     titles = {row["title"] for row in asked}
     others = [row for row in rows if row["title"] not in titles][:OTHERS]
     owners = _names(draw)
-    cases, documents, secrets = [], [], []
+    cases: list[Case] = []
+    documents: list[Document] = []
+    secrets: list[str] = []
 
     def save(title: str, excerpt: str) -> None:
         owner = next(owners)
@@ -127,9 +129,7 @@ def natural_questions(questions: int, seed: int) -> Task:
         cases.append(Case(row["question"], tuple(row["answers"]), perfect))
     for row in others:
         save(row["title"], " ".join(_SENTENCE.split(row["passage"])[: 1 + _AROUND]))
-    return Task(
-        f"nq-{questions}-{seed}", cases, documents, secrets, PromptTemplate(), 32, ("\n",)
-    )
+    return Task(f"nq-{questions}-{seed}", cases, documents, secrets, PromptTemplate(), 32, ("\n",))
 
 
 def saved(owner: str, title: str, excerpt: str) -> str:

@@ -35,6 +35,7 @@ from benchmarks.reader_tasks import TASKS, Case, Task
 from benchmarks.rival_budget import beside_any, beside_gaussian
 from dpicl_rag import Corpus, PrivateContextLLM
 from dpicl_rag.answering.plan import priced_search
+from dpicl_rag.answering.settlement import UNSUPPORTED
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.language_models.defaults import default_model
 from dpicl_rag.language_models.readers.as_reader import as_reader
@@ -175,7 +176,8 @@ class Contenders:
                 delta=DELTA,
             )
         answer = llm.answer(case.question, self._search(at))
-        return answer.text, answer.rho
+        silent = answer.text in ("", UNSUPPORTED)
+        return "" if silent else answer.text, answer.rho
 
     def _rival(self, row: str, reader: KeptReplies, case: Case, epsilon: float, at: int) -> str:
         """ESA or KSA over the units of our own search, with what that leaves of the budget."""
@@ -239,7 +241,7 @@ def _writes(case: Case) -> Callable[[str], str]:
 def outcomes(
     contenders: Contenders, questions: int, rows: Sequence[str], kept: Sequence[Outcome]
 ) -> Iterator[list[Outcome]]:
-    """The answers to one question after the other, those that are kept left out.
+    """The answers to one question after the other, those that are kept left out; see `parts_of`.
 
     Args:
         contenders: Answer.
@@ -248,17 +250,24 @@ def outcomes(
         kept: Answers of an earlier run.
     """
     done = {(one.row, one.epsilon, one.at) for one in kept}
-    for part in (
-        [row for row in rows if row in _CHEAP],
-        [row for row in rows if row not in _CHEAP],
-    ):
-        for at in range(questions if part else 0):
+    for part in parts_of(rows):
+        for at in range(questions):
             yield [
                 contenders.answer(row, epsilon, at)
                 for row in part
                 for epsilon in EPSILONS
                 if (row, epsilon, at) not in done
             ]
+
+
+def parts_of(rows: Sequence[str]) -> list[list[str]]:
+    """Rows that are asked together: first what needs no model, last what reads all documents."""
+    sought = [[row for row in rows if _turn(row) == turn] for turn in range(3)]
+    return [part for part in sought if part]
+
+
+def _turn(row: str) -> int:
+    return 0 if row in _CHEAP else 2 if row == MODEL else 1
 
 
 def table_of(told: Sequence[Outcome], task: Task) -> Table:
@@ -322,9 +331,9 @@ def main() -> int:
         if file.exists():
             lines = file.read_text(encoding="utf-8").splitlines()
             told = [Outcome(**json.loads(line)) for line in lines]
-    parts = sum(any((row in _CHEAP) == cheap for row in rows) for cheap in (True, False))
+    total = len(parts_of(rows)) * len(task.cases)
     asked = outcomes(Contenders(task, corpus, options), len(task.cases), rows, list(told))
-    for new in track(asked, "asking", total=parts * len(task.cases), console=console):
+    for new in track(asked, "asking", total=total, console=console):
         told += new
         if file is not None:
             with file.open("a", encoding="utf-8") as stream:
