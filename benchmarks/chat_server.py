@@ -25,8 +25,8 @@ from dpicl_rag.language_models.transformers import TransformersModel
 
 NAME = "smollm2-135m"
 TOGETHER = 32
-MOST = 64  # tokens of a reply
-_WAIT = 0.05  # seconds, for others to come
+MOST = 32  # tokens of a reply
+_WAIT = 0.5  # seconds, for others to come
 _Waiting = tuple[str, Future[str]]
 
 

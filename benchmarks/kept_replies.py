@@ -11,6 +11,8 @@ from pathlib import Path
 
 from dpicl_rag.language_models.base import Progress
 
+_AT_ONCE = 32  # kept together: an interrupted run loses no more
+
 Replies = Callable[[Sequence[str]], Sequence[str]]
 
 
@@ -76,10 +78,13 @@ class KeptReplies:
         keys = [self._key(prompt) for prompt in prompts]
         known = {key for key in keys if key in self._kept}
         new = {key: prompt for key, prompt in zip(keys, prompts, strict=True) if key not in known}
-        begun = time.perf_counter()
-        found = list(self._replies(list(new.values()))) if new else []
-        each = (time.perf_counter() - begun) / max(1, len(new))
-        self._keep({key: (text, each) for key, text in zip(new, found, strict=True)})
+        pairs = list(new.items())
+        for first in range(0, len(pairs), _AT_ONCE):
+            some = dict(pairs[first : first + _AT_ONCE])
+            begun = time.perf_counter()
+            found = self._replies(list(some.values()))
+            each = (time.perf_counter() - begun) / len(some)
+            self._keep({key: (text, each) for key, text in zip(some, found, strict=True)})
         told = [self._kept[key] for key in keys]
         self.used.calls += len(prompts)
         self.used.tokens_in += sum(map(self._tokens, prompts))
