@@ -89,7 +89,7 @@ def medical(questions: int, seed: int) -> Task:
     asked = quality.make_cases(records, questions, seed)
     return Task(
         "medical",
-        [Case(case.question, (case.disease,), _disease) for case in asked],
+        [Case(case.question, (case.disease,), disease_of) for case in asked],
         [Document(quality.compose(record), f"record-{i}") for i, record in enumerate(records)],
         [str(record["patient"]) for record in records],
         quality.TEMPLATE,
@@ -98,8 +98,9 @@ def medical(questions: int, seed: int) -> Task:
     )
 
 
-def _disease(prompt: str) -> str:
-    found = _STATED.search(prompt)
+def disease_of(text: str) -> str:
+    """The sentence of a record, or of a prompt with one, that names the disease."""
+    found = _STATED.search(text)
     return found.group() if found else "NOTHING"
 
 

@@ -34,6 +34,7 @@ from rich.progress import track
 from rich.table import Table
 
 from benchmarks.quality import DATA, STOP, TEMPLATE, compose, names, read_records
+from benchmarks.reader_tasks import disease_of
 from benchmarks.release_odds import odds
 from benchmarks.stated_notes import stated_notes
 from dpicl_rag import Corpus, Document, TopKRetriever
@@ -408,10 +409,18 @@ def price_all(
     return by_need, by_memory, support
 
 
-def agreed(case: Case, votes: Sequence[Ballot | None], documents: Sequence[int]) -> list[Cell]:
-    """By agreement, with and without a ledger, by number of documents."""
+WAYS = (("agreement", False), ("agreement under a ledger", True))
+
+
+def agreed(
+    case: Case,
+    votes: Sequence[Ballot | None],
+    documents: Sequence[int],
+    ways: Sequence[tuple[str, bool]] = WAYS,
+) -> list[Cell]:
+    """By agreement, with a ledger and without one, by number of documents."""
     cells = []
-    for name, booked in (("agreement", False), ("agreement under a ledger", True)):
+    for name, booked in ways:
         for epsilon in EPSILONS:
             ladder = agreement_plan(epsilon, booked).ladder
             assert ladder is not None
@@ -427,7 +436,7 @@ def price_notes(
 ) -> tuple[list[Cell], dict[str, list[int]]]:
     """Of one disease, notes in the place of records: by number of them, and who supports it."""
     notes = stated_notes(case.disease, len(case.documents), seed)
-    noted = replace(case, documents=notes)
+    noted = replace(case, documents=notes, others=tuple(map(disease_of, case.others)))
     reading, others = reader.read_bare(noted)
     many = sorted(documents, reverse=True)
     cells = []
@@ -437,10 +446,10 @@ def price_notes(
             for n in many:
                 figures = reading.price(named[name][0], n, named[name][1])
                 cells.append(Cell(name, case.disease, epsilon, n, *figures))
-    cells += agreed(noted, reader.noted(noted), many)
+    cells += agreed(noted, reader.noted(noted), many, WAYS[:1])
     support = {
         "are notes that state the answer": reading.supporting().int().tolist(),
-        "are records that state another": others.supporting().int().tolist(),
+        "are notes that state another": others.supporting().int().tolist(),
     }
     return [replace(cell, setting=f"notes, {cell.setting}") for cell in cells], support
 
