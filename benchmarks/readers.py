@@ -58,8 +58,10 @@ PERFECT_ESA = "ESA, perfect reader"
 MODEL = "default model reads and writes"
 ALONE = "chat model reads, alone"
 WRITTEN = "chat model reads, default model writes"
-ESA, KSA = "ESA, chat model reads", "KSA, chat model reads"
-ROWS = (MODEL, ALONE, WRITTEN, PERFECT, ESA, PERFECT_ESA, KSA, PERFECT_KSA)
+ESA, KSA = "ESA, chat model reads", "KSA, chat model reads and writes"
+KSA_READ = "KSA, chat model reads, perfect writer"
+RIVALS = (ESA, PERFECT_ESA, KSA, KSA_READ, PERFECT_KSA)
+ROWS = (MODEL, ALONE, WRITTEN, PERFECT, *RIVALS)
 _CHEAP = (PERFECT, PERFECT_KSA)  # need no model, and come first
 _NO_READER = (*_CHEAP, MODEL)
 
@@ -128,7 +130,7 @@ class Contenders:
     def answer(self, row: str, epsilon: float, at: int) -> Outcome:
         """What one row of the table says to one question."""
         case = self._task.cases[at]
-        own = self._perfect[case.question] if "perfect" in row else self._chat
+        own = self._perfect[case.question] if "perfect reader" in row else self._chat
         if own is None and row != MODEL:
             raise ValueError(row)
         if row in (ESA, PERFECT_ESA):
@@ -136,7 +138,7 @@ class Contenders:
         for reader in filter(None, (own, self._chat)):
             reader.used = Used()
         begun = time.perf_counter()
-        if own is not None and row in (ESA, KSA, PERFECT_ESA, PERFECT_KSA):
+        if own is not None and row in RIVALS:
             text, rho = self._rival(row, own, case, epsilon, at), None
         else:
             text, rho = self._ours(row, own, case, epsilon, at)
@@ -188,7 +190,7 @@ class Contenders:
         units = [tuple(one.text for one in own) for own in found.units.values()]
         read = notes(reader, case.question)(units, None)
         replies = [note[0] if note else "" for note in read]
-        if row in (KSA, PERFECT_KSA):
+        if row not in (ESA, PERFECT_ESA):
             ask = reader.ask if row == KSA else _writes(case)
             return self._ksa.answer(
                 case.question,
