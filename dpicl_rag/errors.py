@@ -55,7 +55,8 @@ class EngineUnavailableError(ModelError):
 
     Engines raise it, always with this message and without a cause: what a server or a worker says
     may quote or count what it was given. An answer that has begun ends there
-    (``stopped_by="unavailable"``); before that nothing is spent.
+    (``stopped_by="unavailable"``); before that nothing is spent but, where a reader did not answer,
+    the search.
     """
 
     def __init__(self) -> None:

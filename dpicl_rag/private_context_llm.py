@@ -202,8 +202,8 @@ class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
             DeltaSpentError: Nor for thresholds, with ``agreement="only"``.
             ConfigurationError: The settings do not fit the retriever, or the question is too long,
                 or the memory is that of another corpus.
-            EngineUnavailableError: The engine does not answer before the documents are searched.
-                Nothing is spent.
+            EngineUnavailableError: The engine does not answer before the documents are searched, and
+                nothing is spent; or the reader does not after that, and the search is paid.
             KnowledgeError: Public knowledge cannot be read. Nothing is spent.
             MissingDocumentsError: ``documents`` is None.
         """
@@ -233,9 +233,11 @@ class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
         prompt, allowance = asked.prompt, asked.allowance
         corpus, memory = self._booked_under(retriever.corpus_name), self._memory(retriever)
         form = form_of(self.template, config.stop)
-        polish = None
-        if self.reader is not None and config.polish:
-            polish = partial(polished, self.reader, self.template.asked(question))
+        reading = polish = None
+        if self.reader is not None:
+            turns = self.template.asked(question)
+            reading = notes(self.reader, turns, self.template.note)
+            polish = partial(polished, self.reader, turns) if config.polish else None
         if memory is not None and not fresh and (entry := memory.same(question, form)):
             return released_before(entry.answer, corpus, model.tokenizer, config.max_tokens, polish)
         known = [] if isinstance(model, NoWriter) else self._knowledge.recall(question)
@@ -257,7 +259,7 @@ class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
             open_account=opening,
             randomness=self._randomness,
             digest=lambda passages: model.digest(passages, allowance),
-            reading=None if self.reader is None else notes(self.reader, self.template, question),
+            reading=reading,
             on_progress=on_progress,
         )
         spend = gathered.spend  # an ended stream keeps no documents

@@ -7,17 +7,11 @@ from dataclasses import dataclass
 
 from dpicl_rag.errors import ConfigurationError, ContextLengthError
 from dpicl_rag.language_models.base import LanguageModel
+from dpicl_rag.language_models.readers.notes import NOTE
 from dpicl_rag.language_models.tokenizer import Tokenizer
 
 CONTENT_FREE = "N/A"
 """A question that asks nothing: Calibrate Before Use (Zhao et al. 2021, section 5)."""
-
-NOTE = (
-    "Answer the question from the document alone, in one short sentence, in the document's own "
-    "words. If the document does not say, reply with the word NOTHING.\n\n"
-    "Document:\n{document}\n\nQuestion: {question}"
-)
-"""What a reader is asked of one unit."""
 
 _DOCUMENT = "{document}"
 _QUESTION = "{question}"

@@ -6,8 +6,9 @@ import hashlib
 from collections.abc import Callable, Generator, Sequence
 
 from dpicl_rag.answering.answers import PrivateAnswer, PrivateStream, StoppedBy
+from dpicl_rag.language_models.readers.notes import NOTE
 from dpicl_rag.language_models.tokenizer import Tokenizer
-from dpicl_rag.prompts import NOTE, PromptTemplate
+from dpicl_rag.prompts import PromptTemplate
 
 
 def released_before(

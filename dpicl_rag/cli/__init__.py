@@ -7,6 +7,7 @@ run, so ``--help`` loads no torch.
 from __future__ import annotations
 
 from importlib.metadata import version
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,6 +17,7 @@ from dpicl_rag.cli import (
     audit,
     budget_commands,
     classify_image,
+    config_commands,
     console,
     corpora_commands,
     demo,
@@ -25,6 +27,8 @@ from dpicl_rag.cli import (
     memory_commands,
     probe_reader,
     serve,
+    serve_tools,
+    settings_file,
     sync,
     synthesise,
     tabular_commands,
@@ -48,7 +52,18 @@ def _version(wanted: bool) -> None:
 
 
 @app.callback()
+@console.reported()
 def _settings(
+    context: typer.Context,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            envvar=settings_file.ENVIRONMENT,
+            help="The settings file, in place of dpicl-rag.toml in your configuration folder; see "
+            "`dpicl-rag config show`.",
+        ),
+    ] = None,
     debug: Annotated[
         bool,
         typer.Option(
@@ -61,6 +76,8 @@ def _settings(
     ] = False,
 ) -> None:
     console.show_tracebacks(debug)
+    context.obj = settings_file.Found.at(config)
+    context.default_map = settings_file.defaults_of(context.obj.settings, context.command)
 
 
 # A new command is one more line here. `console.reported` on it keeps its errors to one line.
@@ -73,9 +90,11 @@ app.command("tally")(tally.tally)
 app.command("survey")(tally.survey)
 app.command("classify-image")(classify_image.classify_image)
 app.command("serve")(serve.serve)
+app.command("mcp")(serve_tools.mcp)
 app.command("audit")(audit.audit)
 app.command("probe-reader")(probe_reader.probe_reader)
 app.command("demo")(demo.demo)
+app.add_typer(config_commands.app, name="config")
 app.add_typer(budget_commands.app, name="budget")
 app.add_typer(corpora_commands.app, name="corpora")
 app.add_typer(memory_commands.app, name="memory")

@@ -70,7 +70,6 @@ def classify_image(
     from dpicl_rag.configuration import PrivacyConfig
     from dpicl_rag.loaders import load_images
 
-    options.at_most_one({"--ledger": ledger, "--no-ledger": no_ledger})
     if len(label) < 2:
         raise typer.BadParameter("give at least two labels", param_hint="--label")
     if model is None:

@@ -100,7 +100,6 @@ def forget(
 ) -> None:
     """Delete the texts of a privacy unit, or a message. What was spent stays spent."""
     options.at_most_one({"--unit": unit, "--message": message})
-    options.at_most_one({"--ledger": ledger, "--no-ledger": no_ledger})
     if unit is None and message is None:
         raise typer.BadParameter("say what to forget", param_hint="--unit or --message")
     with nullcontext() if no_ledger else data_folder.open_ledger(ledger) as book:

@@ -31,9 +31,10 @@ def ingest(
         list[str] | None,
         typer.Argument(
             metavar="PATH...",
-            help="Mailboxes, tables, text files or directories of these. Read are mbox, maildir, "
-            ".eml, CSV, TSV, JSON, JSON Lines, text and HTML, and each of them as .gz. Or mail on "
-            "a server: imaps://USER@HOST/FOLDER,FOLDER.",
+            help="Mailboxes, tables, documents or directories of these. Read are mbox, maildir, "
+            ".eml, CSV, TSV, JSON (Lines), text, Markdown and HTML; with the extra `files` PDF, "
+            "Word, PowerPoint, Excel, OpenDocument, RTF, EPUB and .msg; each of them also as .gz. "
+            "Or mail on a server: imaps://USER@HOST/FOLDER,FOLDER.",
         ),
     ] = None,
     corpus: NewCorpus = "",
@@ -126,7 +127,6 @@ def ingest(
     a server only what is new is read, and what was deleted there is deleted here. Its password is
     in the keyring or in DPICL_RAG_IMAP_PASSWORD.
     """
-    options.at_most_one({"--ledger": ledger, "--no-ledger": no_ledger})
     options.at_most_one({"PATH": sources or None, "--from-chroma": from_chroma})
     if not corpus:
         raise typer.BadParameter("name the corpus", param_hint="--corpus")

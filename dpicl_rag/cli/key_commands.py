@@ -19,15 +19,6 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-KeysPath = Annotated[
-    Path | None,
-    typer.Option(
-        "--keys",
-        metavar="FILE",
-        envvar="DPICL_RAG_KEYS",
-        help="File of the keys' hashes; keys.sqlite in your data folder by default.",
-    ),
-]
 CorpusName = Annotated[str, typer.Argument(metavar="CORPUS", help="Its name.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Who it is for: the ledger's caller.")]
 
@@ -60,7 +51,7 @@ def add(
         int | None,
         typer.Option(min=1, help="Questions a minute; the server's --a-minute by default."),
     ] = None,
-    keys: KeysPath = None,
+    keys: options.KeysPath = None,
     ledger: options.LedgerPath = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -89,7 +80,7 @@ def add(
 
 @app.command("list")
 @console.reported()
-def list_keys(keys: KeysPath = None, as_json: options.AsJson = False) -> None:
+def list_keys(keys: options.KeysPath = None, as_json: options.AsJson = False) -> None:
     """Say who has a key."""
     from rich import box
     from rich.table import Table
@@ -128,7 +119,7 @@ def list_keys(keys: KeysPath = None, as_json: options.AsJson = False) -> None:
 
 @app.command()
 @console.reported()
-def remove(name: Name, keys: KeysPath = None, as_json: options.AsJson = False) -> None:
+def remove(name: Name, keys: options.KeysPath = None, as_json: options.AsJson = False) -> None:
     """Take a key back; it is refused from now on. What was spent stays in the ledger.
 
     A key that is made again under the name goes on with its budget. It reads nothing of what was
@@ -147,7 +138,9 @@ def remove(name: Name, keys: KeysPath = None, as_json: options.AsJson = False) -
 
 @app.command("open")
 @console.reported()
-def open_corpus(corpus: CorpusName, keys: KeysPath = None, as_json: options.AsJson = False) -> None:
+def open_corpus(
+    corpus: CorpusName, keys: options.KeysPath = None, as_json: options.AsJson = False
+) -> None:
     """Open a corpus that an owner uploaded to the keys that name it, and those that name none."""
     with open_keys(keys) as file:
         file.open_corpus(corpus)
@@ -160,7 +153,7 @@ def open_corpus(corpus: CorpusName, keys: KeysPath = None, as_json: options.AsJs
 @app.command()
 @console.reported()
 def give(
-    corpus: CorpusName, name: Name, keys: KeysPath = None, as_json: options.AsJson = False
+    corpus: CorpusName, name: Name, keys: options.KeysPath = None, as_json: options.AsJson = False
 ) -> None:
     """Close a corpus to all keys but one: for an owner whose key was made again."""
     with open_keys(keys) as file:

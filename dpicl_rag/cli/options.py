@@ -20,8 +20,12 @@ DELTA = 1e-5
 
 _CORPUS = "Name of the corpus, or chroma:FOLDER-OR-URL#COLLECTION."
 CorpusArgument = Annotated[str, typer.Argument(metavar="NAME", help=_CORPUS)]
-CorpusName = Annotated[str, typer.Option("--corpus", metavar="NAME", help=_CORPUS)]
-AnyCorpus = Annotated[str | None, typer.Option("--corpus", metavar="NAME", help=_CORPUS)]
+CorpusName = Annotated[
+    str, typer.Option("--corpus", metavar="NAME", envvar="DPICL_RAG_CORPUS", help=_CORPUS)
+]
+AnyCorpus = Annotated[
+    str | None, typer.Option("--corpus", metavar="NAME", help=f"Of one corpus. {_CORPUS}")
+]
 Question = Annotated[str, typer.Argument(help="The question. It is public.")]
 QuestionOption = Annotated[str, typer.Option("--question", help="The question. It is public.")]
 TextField = Annotated[
@@ -41,6 +45,7 @@ Embedding = Annotated[
     typer.Option(
         "--embedder",
         metavar="MODEL",
+        envvar="DPICL_RAG_EMBEDDER",
         help="Embedding model of the corpus: a Hugging Face id or a folder; all-MiniLM-L6-v2 "
         "by default.",
     ),
@@ -63,7 +68,21 @@ LedgerPath = Annotated[
         help="Where spending is recorded; ledger.sqlite in your data folder by default.",
     ),
 ]
-NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Record nothing, keep to no budget.")]
+KeysPath = Annotated[
+    Path | None,
+    typer.Option(
+        "--keys",
+        metavar="FILE",
+        envvar="DPICL_RAG_KEYS",
+        help="File of the keys' hashes; keys.sqlite in your data folder by default.",
+    ),
+]
+NoLedger = Annotated[
+    bool,
+    typer.Option(
+        "--no-ledger", help="Record nothing, keep to no budget, whatever ledger is named."
+    ),
+]
 Caller = Annotated[
     str | None, typer.Option(metavar="NAME", help="Who asks, for budgets per caller.")
 ]
@@ -71,6 +90,7 @@ Model = Annotated[
     str | None,
     typer.Option(
         metavar="MODEL",
+        envvar="DPICL_RAG_MODEL",
         help="Language model: small, medium or large (1.5, 4 and 7.6 billion parameters), a "
         "Hugging Face id, a ./FOLDER, or a server's address, openai+http://HOST:PORT/v1#MODEL; a "
         "toy by default.",
@@ -80,9 +100,18 @@ Reader = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS",
+        envvar="DPICL_RAG_READER",
         help="A chat model that reads each unit in the language model's place: "
         "chat+http://HOST:PORT/v1#MODEL (its key is in DPICL_RAG_READER_KEY). It is sent the "
         "documents.",
+    ),
+]
+SurveyReader = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="A chat model by whose phrases units vote, in place of their vectors: "
+        "chat+http://HOST:PORT/v1#MODEL. It is sent the documents.",
     ),
 ]
 MaxCalls = Annotated[
@@ -90,6 +119,7 @@ MaxCalls = Annotated[
     typer.Option(
         min=1,
         metavar="N",
+        envvar="DPICL_RAG_MAX_CALLS",
         help="Have the reader read about N units at most: of more, coins choose, at a rate from a "
         "noisy count that --epsilon pays for.",
     ),
@@ -112,9 +142,15 @@ Workers = Annotated[
     ),
 ]
 Epsilon = Annotated[
-    float, typer.Option(help="Privacy of one answer, above 0; less is more private.")
+    float,
+    typer.Option(
+        envvar="DPICL_RAG_EPSILON", help="Privacy of one answer, above 0; less is more private."
+    ),
 ]
-Delta = Annotated[float, typer.Option(help="Delta of that privacy, strictly between 0 and 1.")]
+Delta = Annotated[
+    float,
+    typer.Option(envvar="DPICL_RAG_DELTA", help="Delta of that privacy, strictly between 0 and 1."),
+]
 # None tells that another option may stand instead.
 Threshold = Annotated[
     float | None,
@@ -314,7 +350,11 @@ class Paying:
     caller: Caller = None
     ledger: LedgerPath = None
     no_ledger: Annotated[
-        bool, typer.Option("--no-ledger", help="Record and remember nothing, keep to no budget.")
+        bool,
+        typer.Option(
+            "--no-ledger",
+            help="Record and remember nothing, keep to no budget, whatever ledger is named.",
+        ),
     ] = False
     no_memory: Annotated[
         bool,
@@ -332,7 +372,6 @@ class Paying:
     ] = False
 
     def __post_init__(self) -> None:
-        at_most_one({"--ledger": self.ledger, "--no-ledger": self.no_ledger})
         for name, without in {
             "--no-memory": self.no_memory,
             "--no-ledger": self.no_ledger,

@@ -12,14 +12,19 @@ import typer
 
 from dpicl_rag._packaged import optional
 from dpicl_rag.cli import console, data_folder, options
-from dpicl_rag.cli.key_commands import KeysPath
+from dpicl_rag.cli.catalogues import (
+    ServedConfig,
+    ServedCorpora,
+    chosen_settings,
+    open_catalogue,
+    opened_corpora,
+)
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import KeyFileError
 
 if TYPE_CHECKING:
     from dpicl_rag.server.api_keys import KeyFile
     from dpicl_rag.server.audits import Auditor
-    from dpicl_rag.server.settings import CorpusSettings
 
 _NO_KEYS = (
     "No keys are in use: who has this address may ask, fill corpora and set budgets until the "
@@ -30,18 +35,10 @@ _NO_KEYS = (
 @console.reported("stopped; what was released is paid for")
 @options.expanded
 def serve(
+    context: typer.Context,
     settings: options.AnswerSettings,
-    corpus: Annotated[
-        list[str] | None,
-        typer.Option("--corpus", metavar="NAME", help="A corpus to serve; all by default."),
-    ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="A TOML file with a table of settings for each corpus, in place of --corpus.",
-        ),
-    ] = None,
+    corpus: ServedCorpora = None,
+    config: ServedConfig = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8321,
     together: Annotated[int, typer.Option(min=1, help="Answers under way at once.")] = 4,
@@ -66,7 +63,7 @@ def serve(
     polish: options.Polish = False,
     path: options.StorePath = None,
     embedder: options.Embedding = None,
-    keys: KeysPath = None,
+    keys: options.KeysPath = None,
     ledger: options.LedgerPath = None,
     quiet: options.Quiet = False,
 ) -> None:
@@ -79,10 +76,9 @@ def serve(
     PrivacyConfig.create(**asdict(settings), max_calls=max_calls, polish=polish).require_reader(
         reader
     )
-    for module in ("fastapi", "uvicorn", "prometheus_client"):
+    for module in ("fastapi", "uvicorn", "prometheus_client", "mcp"):
         optional(module, "server")
     from dpicl_rag.server.app import create_app
-    from dpicl_rag.server.catalogue import Catalogue
     from dpicl_rag.server.limits import Limits
     from dpicl_rag.server.request_log import RequestLog
     from dpicl_rag.server.run import make_server
@@ -92,11 +88,8 @@ def serve(
     with ExitStack() as stack:
         with console.status("Opening the corpora", quiet=quiet):
             file = _keys(keys)
-            chosen = _settings(corpus, config, path, settings)
-            served = {}
-            for name, one in chosen.items():
-                opened = stack.enter_context(data_folder.open_corpus(name, path, embedder))
-                served[opened.name] = one.served(opened)
+            chosen = chosen_settings(corpus, config, path, settings, context.obj)
+            served = stack.enter_context(opened_corpora(chosen, path, embedder))
             uploads = Uploads(
                 path,
                 data_folder.load_embedder(embedder),
@@ -104,16 +97,13 @@ def serve(
             )
             stack.callback(uploads.close)
         with console.status("Loading the language model", quiet=quiet):
-            from dpicl_rag.language_models.load_language_model import load_language_model
-            from dpicl_rag.language_models.readers.as_reader import as_reader
-
-            catalogue = Catalogue(
-                load_language_model(model),
+            catalogue = open_catalogue(
                 served,
+                model,
                 data_folder.open_ledger(ledger),
                 memory=data_folder.memory_path(ledger),
-                embedder=data_folder.load_embedder(embedder),
-                reader=None if reader is None else as_reader(reader),
+                embedder=embedder,
+                reader=reader,
                 max_calls=max_calls,
                 polish=polish,
             )
@@ -167,18 +157,3 @@ def _keys(path: Path | None) -> KeyFile | None:
             f"the key file {file} cannot be reached; check its permissions"
         ) from None
     return KeyFile(file)
-
-
-def _settings(
-    names: list[str] | None,
-    config: Path | None,
-    path: str | None,
-    settings: options.AnswerSettings,
-) -> dict[str, CorpusSettings]:
-    from dpicl_rag.corpora import Corpus
-    from dpicl_rag.server.settings import CorpusSettings, read_settings
-
-    if config is not None:
-        return read_settings(config)
-    every = names or Corpus.names(path)
-    return {name: CorpusSettings(privacy=asdict(settings)) for name in every}

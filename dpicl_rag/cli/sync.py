@@ -51,7 +51,6 @@ def sync(
     units have spent stays in the ledger. Where more than half of a source is gone nothing of it is
     changed without --deletions. A Chroma collection is asked in place and needs no sync.
     """
-    options.at_most_one({"--ledger": ledger, "--no-ledger": no_ledger})
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.stores.chroma import CollectionAddress
 

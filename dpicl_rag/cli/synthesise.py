@@ -112,7 +112,6 @@ def corpus(
     quiet: options.Quiet = False,
 ) -> None:
     """Write records from a private corpus. Started again, it goes on where it stopped."""
-    options.at_most_one({"--ledger": ledger, "--no-ledger": no_ledger})
     settings = writing.settings()
     writing.plan()  # for its checks, before anything slow
     with ExitStack() as stack:

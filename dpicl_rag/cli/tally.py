@@ -171,7 +171,7 @@ def survey(
     votes: Annotated[
         int, typer.Option(min=1, metavar="N", help="Words that one unit votes for.")
     ] = 3,
-    reader: options.Reader = None,
+    reader: options.SurveyReader = None,
     max_calls: options.MaxCalls = None,
     epsilon: options.Epsilon = 8.0,
     delta: options.Delta = options.DELTA,

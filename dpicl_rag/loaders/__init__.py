@@ -1,4 +1,4 @@
-"""Loaders: documents with privacy units from mailboxes, tables, and folders of texts or images."""
+"""Loaders: documents with privacy units from mailboxes, tables, and folders of files or images."""
 
 from dpicl_rag.loaders.image_folders import load_images
 from dpicl_rag.loaders.load_report import LoadReport, LoadResult, Skipped

@@ -21,6 +21,16 @@ def decode(raw: bytes) -> str:
     return _guess(raw.removeprefix(codecs.BOM_UTF8))[0]
 
 
+def decode_as(raw: bytes, charset: str | None) -> str:
+    """The characters of bytes by what they are said to be in, else as `decode`."""
+    if charset:
+        try:
+            return raw.decode(charset)
+        except (LookupError, ValueError):
+            pass
+    return decode(raw)
+
+
 def characters(raw: bytes) -> tuple[str, str]:
     """The characters of a name or of a cell, and a mark that separates it from equal readings.
 
@@ -59,11 +69,6 @@ def written(text: str) -> tuple[str, str]:
 def fingerprint(raw: bytes) -> str:
     """A short hash."""
     return hashlib.sha256(raw).hexdigest()[:32]
-
-
-def is_binary(raw: bytes) -> bool:
-    """Whether bytes hold a NUL, which no text has outside UTF-16."""
-    return raw[:2] not in UTF16 and b"\x00" in raw
 
 
 def _guess(raw: bytes) -> tuple[str, bool]:

@@ -12,8 +12,8 @@ class Skipped:
     """A record that was seen but did not become a document.
 
     Attributes:
-        position: Where it stands, for example ``"message 17 (byte 10482)"``, ``"row 12 (line 13)"``
-            or a file's name inside the directory.
+        position: Where it stands, for example ``"message 17 (byte 10482)"``, ``"row 3 (line 4)"``,
+            ``"a.eml, attachment 2"`` or a file's name inside the directory.
         reason: One of a few fixed phrases. It never carries content.
     """
 
@@ -26,7 +26,7 @@ class LoadReport:
     """The account of one load; ``read == loaded + len(skipped)`` always.
 
     Attributes:
-        read: Records seen: messages, rows, lines, text files.
+        read: Records seen: messages, rows, lines, files, and attachments that were not read.
         loaded: Records that became a document.
         skipped: The others, in the order of the source.
         joined: Where messages stand that are in one thread by their subjects alone, two by two. Who

@@ -10,22 +10,27 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+from dpicl_rag.conversion import Conversions
 from dpicl_rag.documents import THREAD_OR_DOCUMENT, Document, Origin
 from dpicl_rag.errors import ConfigurationError, LoaderError
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.loaders.columns import Columns, few, judge
+from dpicl_rag.loaders.converted_files import read_converted, read_rows
 from dpicl_rag.loaders.file_limits import Allowance
 from dpicl_rag.loaders.framework_documents import FrameworkDocument
 from dpicl_rag.loaders.handed_over import handed_over
 from dpicl_rag.loaders.identities import Identities
+from dpicl_rag.loaders.kinds import CONVERTED, Kind, is_signed, unsupported
 from dpicl_rag.loaders.load_report import LoadReport, LoadResult, Skipped
 from dpicl_rag.loaders.mail import read_mail
 from dpicl_rag.loaders.mbox import read_mbox
 from dpicl_rag.loaders.named_values import name_in
 from dpicl_rag.loaders.paths import existing_paths
 from dpicl_rag.loaders.records import (
+    BINARY,
     DAMAGED,
     NO_KEY,
     NO_TEXT_FIELD,
@@ -37,7 +42,7 @@ from dpicl_rag.loaders.records import (
     UnreadableError,
 )
 from dpicl_rag.loaders.shared_keys import name_key
-from dpicl_rag.loaders.sources import SUPPORTED, Kind, Source, find_sources, shown, unsupported
+from dpicl_rag.loaders.sources import SUPPORTED, Source, find_sources, shown
 from dpicl_rag.loaders.streams import Stream, open_stream
 from dpicl_rag.loaders.table_files import columns_of, read_csv, read_json, read_jsonl
 from dpicl_rag.loaders.text_files import read_eml, read_html, read_text
@@ -52,7 +57,12 @@ _MANY: dict[Kind, _Reader] = {
     "json": read_json,
     "jsonl": read_jsonl,
 }
-_ONE: dict[Kind, _Reader] = {"eml": read_eml, "text": read_text, "html": read_html}
+_ONE: dict[Kind, _Reader] = {
+    "eml": read_eml,
+    "text": read_text,
+    "html": read_html,
+    **{kind: partial(read_converted, kind) for kind in CONVERTED},
+}
 
 
 def load(
@@ -66,12 +76,14 @@ def load(
     """Read documents from a mailbox, a table, a text file or a directory of these.
 
     Read are mbox, maildir, ``.eml``, CSV and TSV, JSON (an array of objects, or an object per
-    line), text and HTML, each file also compressed as ``.gz``, and directories of any mix of them,
-    all the way down. A record that
-    cannot be read is skipped and reported; it never stops the load and changes no other record. So
-    are links inside a directory, folders that cannot be listed, damaged archives and records beyond
-    16 MiB. A mailbox or table beyond 4 GiB, on disk, unpacked or in memory, is refused as a whole;
-    so is an archive that holds more than 1 GiB and 100 times its size.
+    line), text and HTML; with the extra ``files`` PDF, Word, PowerPoint, spreadsheets,
+    OpenDocument texts, RTF, EPUB and Outlook's ``.msg``, in a process of their own
+    (`dpicl_rag.conversion`); each file also compressed as ``.gz``, and directories of any mix of
+    them, all the way down. A record that cannot be read is skipped and reported; it never stops the
+    load and changes no other record. So are links inside a directory, folders that cannot be
+    listed, damaged archives, records beyond 16 MiB and attachments that have no text. A mailbox or
+    table beyond 4 GiB, on disk, unpacked or in memory, is refused as a whole; so is an archive that
+    holds more than 1 GiB and 100 times its size.
 
     **The unit is what is protected.** Adding or removing one unit is the change that an answer
     hides, so everything that shares a secret belongs to one unit. Messages quote each other: for
@@ -88,7 +100,8 @@ def load(
             of a header or a column. Records without a value for it are skipped. Values that differ
             in blanks, in how letters are composed, or as 5 and 5.0 do, are one.
         text_field: The column that holds the text of a table. By default a column called text,
-            body, content or message, else all columns as lines ``name: value``.
+            body, content or message, else all columns as lines ``name: value``. A spreadsheet is a
+            table where this, ``key_field`` or ``unit`` names a column, and else one document.
         key_field: The column that names a row, so that an edited row stays the unit that it was.
             By default a column called id, _id, uuid, guid, record_id or row_id. Rows of one value
             are one unit, in whatever table they stand. A row without a key is known by its content:
@@ -108,13 +121,15 @@ def load(
             ``text_field`` or the ``key_field``, and the message names the columns; or what is given
             is no path.
     """
-    options = Options(unit, text_field, key_field)
     entries: list[Entry] = []
-    given, handed = handed_over(path, options)
-    for entry in _entries(existing_paths(given), options) if handed is None else handed:
-        entries.append(entry)
-        if on_progress is not None:
-            on_progress(len(entries), None)
+    with Conversions() as conversions:
+        options = Options(unit, text_field, key_field, conversions)
+        given, handed = handed_over(path, options)
+        found = _entries(existing_paths(given), options) if handed is None else handed
+        for entry in _with_attachments(found):
+            entries.append(entry)
+            if on_progress is not None:
+                on_progress(len(entries), None)
     records = [entry for entry in entries if isinstance(entry, Record)]
     columns = _columns_instead(records, options)
     told = _told(records, options)
@@ -146,16 +161,22 @@ def load(
 
 def load_mails(
     mails: Iterable[tuple[str, bytes]], unit: str | None = None
-) -> list[Document | Skipped]:
-    """Messages as `load` makes documents of them, or why there is none, in the order given.
+) -> tuple[list[Document | Skipped], list[Skipped]]:
+    """Messages as `load` makes documents of them.
 
     Args:
         mails: Where each stands, for the report, and its bytes.
         unit: As for `load`. Threads go over all of them.
+
+    Returns:
+        Each as a document, or why there is none, in the order given; and the attachments that were
+        not read.
     """
-    options = Options(unit)
-    entries, _ = _with_threads([read_mail(raw, where, options) for where, raw in mails])
-    return _with_units(entries, unit)
+    with Conversions() as conversions:
+        options = Options(unit, conversions=conversions)
+        read = [read_mail(raw, where, options) for where, raw in mails]
+    unread = [one for entry in read for one in _unread(entry)]
+    return _with_units(_with_threads(read)[0], unit), unread
 
 
 def _entries(paths: Sequence[Path], options: Options) -> Iterator[Entry]:
@@ -163,6 +184,19 @@ def _entries(paths: Sequence[Path], options: Options) -> Iterator[Entry]:
         for entry in _entries_in(path, options):
             # Of several paths a position names its own.
             yield entry if len(paths) == 1 else replace(entry, position=_within(path, entry))
+
+
+def _with_attachments(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """The entries, and behind each message the attachments that were not read."""
+    for entry in entries:
+        yield entry
+        yield from _unread(entry)
+
+
+def _unread(entry: Entry) -> Iterator[Skipped]:
+    if isinstance(entry, Record):
+        for one in entry.unread:
+            yield replace(one, position=f"{entry.position}, {one.position}")
 
 
 def _within(path: Path, entry: Entry) -> str:
@@ -185,9 +219,10 @@ def _entries_in(path: Path, options: Options) -> Iterator[Entry]:
 
 def _entries_of(source: Source, options: Options) -> Iterator[Entry]:
     if source.kind is None:
-        raise UnreadableError(unsupported(source.path))
+        raise UnreadableError(unsupported(source.path.name))
     file = os.fsencode(source.path.resolve())
-    if source.kind in _ONE:
+    as_rows = source.kind == "sheet" and options.names_column
+    if source.kind in _ONE and not as_rows:
         exact = {"file": source.exact} if source.exact else {}
         file = re.sub(rb"(?i)\.gz$", b"", file)  # packed or not it is the same text
         with _reasons(), open_stream(source.path) as stream:
@@ -205,9 +240,14 @@ def _entries_of(source: Source, options: Options) -> Iterator[Entry]:
             with open_stream(source.path) as stream:
                 _require_columns(columns_of(stream), options)
         with open_stream(source.path) as stream:
-            for entry in _MANY[source.kind](stream, prefix, options):
+            # The first row of a table is public, so it may decide; a line of JSON may not.
+            if source.kind == "csv" and is_signed(stream.peek()):
+                raise UnreadableError(BINARY)
+            for entry in (read_rows if as_rows else _MANY[source.kind])(stream, prefix, options):
                 allowance.take(entry)
-                yield replace(entry, file=file.hex()) if isinstance(entry, Record) else entry
+                if isinstance(entry, Record):
+                    entry = replace(entry, file=file.hex() + entry.file)
+                yield entry
     except (OSError, EOFError, zlib.error):
         raise LoaderError(f"{source.name} failed while it was read; nothing is loaded") from None
 

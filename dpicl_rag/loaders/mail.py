@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
 from email import message_from_bytes
 from email.message import Message
 from email.policy import default as modern
 from email.utils import parseaddr, parsedate_to_datetime
 
-from dpicl_rag.loaders.characters import characters_of, decode, fingerprint
+from dpicl_rag.loaders.attachments import Attachment, read_attachments
+from dpicl_rag.loaders.characters import characters_of, decode, decode_as, fingerprint
 from dpicl_rag.loaders.load_report import Skipped
 from dpicl_rag.loaders.markup import text_of_html
 from dpicl_rag.loaders.quotes import own_words
@@ -40,14 +41,19 @@ _ID = re.compile(r"<([^<>\s]{1,998})>")
 # The header parser's time grows faster than a value's length; longer values are left as they are.
 _LONGEST_VALUE = 4_000
 _DEEPEST_PART = 20
+_SIGNATURES = (
+    "application/pgp-signature",
+    "application/pkcs7-signature",
+    "application/x-pkcs7-signature",
+)
 
 
 def read_mail(raw: bytes, position: str, options: Options) -> Entry:
     """Make a record of one message.
 
-    Attachments are left out. Quoted mail and the signature are cut, unless nothing else is there.
-    Under the unit "thread" they are cut from answers only: what an answer quotes stands elsewhere
-    in its thread, whereas the point of a forward is what it quotes.
+    The texts of its attachments stand behind its own. Quoted mail and the signature are cut, unless
+    nothing else is there. Under the unit "thread" they are cut from answers only: what an answer
+    quotes stands elsewhere in its thread, whereas the point of a forward is what it quotes.
 
     Args:
         raw: The message as it is stored.
@@ -84,7 +90,8 @@ def _read(raw: bytes, position: str, options: Options) -> Entry:
     is_answer = is_reply(subject) or (answered and not is_forward(subject))
     if body and (is_answer or options.unit not in (None, "thread")):
         body = own_words(body) or body
-    if not body and not subject:
+    attached, unread = read_attachments(_attached(message), options)
+    if not body and not subject and not attached:
         return Skipped(position, EMPTY)
     shown = {"Subject": subject, "From": headers.get("from", ""), "Date": headers.get("date", "")}
     top = "\n".join(f"{name}: {value}" for name, value in shown.items() if value)
@@ -104,7 +111,7 @@ def _read(raw: bytes, position: str, options: Options) -> Entry:
         fields = () if metadata[options.unit] else (*list(metadata)[:-1], "thread", *headers)
     return Record(
         position=position,
-        text=tidy(f"{top}\n\n{body}"),
+        text=tidy("\n\n".join([top, body, *attached])),
         metadata=metadata,
         identity=f"message {own_id}",
         thread=ThreadKeys(
@@ -117,6 +124,7 @@ def _read(raw: bytes, position: str, options: Options) -> Entry:
         ),
         fields=fields,
         exact=_exact(options.unit, given, metadata),
+        unread=unread,
     )
 
 
@@ -217,7 +225,7 @@ def _texts(part: Message, depth: int = 0) -> list[str]:
             plain = [texts for kind, texts in filled if kind == "text/plain"]
             return plain[0] if plain else filled[-1][1]
         return [text for _, texts in filled for text in texts]
-    if depth and (part.get_content_disposition() == "attachment" or part.get_filename()):
+    if depth and _is_attached(part):
         return []
     # A multipart without parts lost its boundary; its text is there all the same.
     if kind not in ("text/plain", "text/html") and part.get_content_maintype() != "multipart":
@@ -230,10 +238,29 @@ def _decoded(part: Message) -> str:
     raw = part.get_payload(decode=True)
     if not isinstance(raw, bytes):
         return str(part.get_payload())
+    return decode_as(raw, part.get_content_charset())
+
+
+def _is_attached(part: Message) -> bool:
+    return part.get_content_disposition() == "attachment" or bool(part.get_filename())
+
+
+def _attached(part: Message, depth: int = 0) -> Iterator[Attachment]:
+    """The attachments of a message in order, but for pictures within its text and signatures."""
+    kind = part.get_content_type()
+    payload = part.get_payload()
+    if isinstance(payload, list) and part.get_content_maintype() == "multipart":
+        for child in payload if depth < _DEEPEST_PART else ():
+            if isinstance(child, Message):
+                yield from _attached(child, depth + 1)
+        return
+    is_message = kind == "message/rfc822"
+    if not depth or not (is_message or _is_attached(part)) or kind in _SIGNATURES:
+        return
+    is_within = part.get_content_disposition() != "attachment" or "content-id" in part
+    if part.get_content_maintype() == "image" and is_within:
+        return
+    raw = None if is_message else part.get_payload(decode=True)
+    name = " ".join(_value("subject", part.get_filename() or "").split())
     charset = part.get_content_charset()
-    if charset:
-        try:
-            return raw.decode(charset)
-        except (LookupError, ValueError):
-            pass
-    return decode(raw)
+    yield Attachment(name, kind, raw if isinstance(raw, bytes) else None, charset)

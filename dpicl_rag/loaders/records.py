@@ -6,11 +6,18 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from dpicl_rag.conversion import Conversions
 from dpicl_rag.loaders.load_report import Skipped
 
 #: A larger message, line, row or text file is skipped: it would be a decompression bomb or no
 #: text. Parsers take up to 50 times as much memory.
 MAX_RECORD_BYTES = 16 * 2**20
+
+#: A larger file is not converted: what it says is a small part of it.
+MAX_CONVERTED_BYTES = 100 * 2**20
+
+#: Of a message. A stranger could attach a thousand files, each of which takes its time.
+MOST_ATTACHMENTS = 20
 
 #: A row of more fields is skipped: each is stored with every passage, and databases refuse them.
 MAX_FIELDS = 1000
@@ -25,15 +32,20 @@ JSON_OBJECT = (
     "one JSON object, not a list of them; save the list that it holds as a file of its own"
 )
 LINK = "a link, which is not followed; load what it leads to by its own path"
+MESSAGE_WITHIN = "a message within a message; save it and load it by itself"
 NESTED = "nested too deeply"
 NO_KEY = "no value in the key field"
 NO_HEADERS = "no mail headers"
 NO_TEXT_FIELD = "no text in the text field"
 NO_UNIT = "no value for the privacy unit"
 NOT_AN_OBJECT = "not a JSON object"
+NOT_CONVERTED = "not read without the extra `files`: pip install 'dpicl-rag[files]'"
 NOT_CSV = "not valid CSV: a quote or a line end in the wrong place"
 NOT_JSON = "not valid JSON"
+NOT_HERE = "read on Linux and macOS only; save it as text"
 TOO_LARGE = "larger than 16 MiB"
+FILE_TOO_LARGE = "larger than 100 MiB"
+TOO_MANY_ATTACHMENTS = f"more than {MOST_ATTACHMENTS} attachments"
 TOO_MANY_COLUMNS = "more than 1,000 fields"
 TOO_MANY_FIELDS = "more fields than the header has columns"
 UNCLOSED_QUOTE = "a quote that is not closed"
@@ -43,21 +55,20 @@ UNSUPPORTED = "not a supported kind of file"
 
 #: What to do with files of kinds that are not read, by their endings.
 WAYS_OUT: dict[str, str] = {
-    **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".ods", ".numbers"), "export it as CSV"),
+    **dict.fromkeys((".numbers", ".xlsb"), "export it as CSV or .xlsx"),
     **dict.fromkeys(
         (".parquet", ".feather", ".arrow", ".avro", ".orc", ".sqlite", ".db", ".pkl"),
         "export it as CSV or JSON Lines",
     ),
-    **dict.fromkeys((".doc", ".docx", ".odt", ".rtf", ".pages"), "save it as text"),
-    **dict.fromkeys(
-        (".pdf", ".ppt", ".pptx", ".odp", ".epub"),
-        "save it as text, or load it with LangChain or LlamaIndex and hand its documents over",
-    ),
-    **dict.fromkeys((".msg", ".pst", ".ost", ".olm"), "export it as .eml or mbox"),
+    **dict.fromkeys((".doc", ".dot", ".pages", ".wpd"), "save it as .docx or text"),
+    **dict.fromkeys((".ppt", ".odp", ".key"), "save it as .pptx or PDF"),
+    **dict.fromkeys((".pst", ".ost", ".olm"), "export it as .eml or mbox"),
     **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".rar", ".bz2", ".xz", ".zst"), "unpack it"),
 }
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
+# Units that are none of a table's columns.
+_NO_COLUMNS = (None, "thread", "document", "sender", "file")
 _BLANK_LINES = re.compile(r"\n{3,}")
 
 
@@ -84,14 +95,14 @@ class ThreadKeys:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Record:
-    """A message, row or text file.
+    """A message, row or file.
 
     Attributes:
         position: Where it stands in the source, as in ``Skipped``.
         text: The text of the future document.
         metadata: Fields by name. An absent value is an empty string.
         identity: Names the record when it is a unit of its own; empty for rows of tables.
-        content: A hash of the bytes of a text file; empty for other records.
+        content: A hash of the bytes of a file that is one document; empty for other records.
         file: The file that it is from.
         thread: Set for mail.
         fields: Names that could be the privacy unit, where they are not those of ``metadata``.
@@ -99,6 +110,7 @@ class Record:
             column does.
         exact: By field, a mark that separates its value from equal readings: a hash of the bytes,
             where characters do not give them back.
+        unread: Attachments of a message that were not read.
     """
 
     position: str
@@ -111,6 +123,7 @@ class Record:
     fields: Sequence[str] = ()
     key: str = ""
     exact: Mapping[str, str] = field(default_factory=dict)
+    unread: Sequence[Skipped] = ()
 
     @property
     def is_row(self) -> bool:
@@ -120,11 +133,24 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options of the caller, as in ``load``."""
+    """Options of the caller, as in ``load``, and what converts files.
+
+    Attributes:
+        unit: As there.
+        text_field: As there.
+        key_field: As there.
+        conversions: Those of this load; where there are none, such files are skipped.
+    """
 
     unit: str | None = None
     text_field: str | None = None
     key_field: str | None = None
+    conversions: Conversions | None = None
+
+    @property
+    def names_column(self) -> bool:
+        """Whether they name a column of a table, so that each of its rows is a record."""
+        return bool(self.text_field or self.key_field) or self.unit not in _NO_COLUMNS
 
 
 Entry = Record | Skipped

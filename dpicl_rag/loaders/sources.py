@@ -9,36 +9,19 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from dpicl_rag.loaders.characters import UTF16, characters
+from dpicl_rag.loaders.kinds import KINDS, Kind, is_signed, signed_kind, suffix_of
 from dpicl_rag.loaders.load_report import Skipped
 from dpicl_rag.loaders.mbox import begins_mailbox
-from dpicl_rag.loaders.records import LINK, UNREADABLE_FOLDER, UNSUPPORTED, WAYS_OUT
+from dpicl_rag.loaders.records import LINK, UNREADABLE_FOLDER
 from dpicl_rag.loaders.streams import open_stream
 
-Kind = Literal["mbox", "eml", "csv", "json", "jsonl", "text", "html"]
+SUPPORTED = (
+    "mbox, maildir, .eml, .csv, .tsv, .json, .jsonl, text and HTML files, and with the extra "
+    "`files` .pdf, .docx, .pptx, .xlsx, .ods, .odt, .rtf, .epub and .msg, each also as .gz"
+)
 
-SUPPORTED = "mbox, maildir, .eml, .csv, .tsv, .json, .jsonl, text and HTML files, each also as .gz"
-
-_KINDS: dict[str, Kind] = {
-    ".mbox": "mbox",
-    ".mbx": "mbox",
-    ".eml": "eml",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".json": "json",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".txt": "text",
-    ".text": "text",
-    ".md": "text",
-    ".rst": "text",
-    ".log": "text",
-    ".html": "html",
-    ".htm": "html",
-}
-_NO_TEXT = (".pdf", ".rtf")  # though their bytes may look like it
 _HEAD_BYTES = 8192
 _MAIL_HEADER = re.compile(
     rb"(?:Return-Path|Received|Delivered-To|Message-ID|MIME-Version|Date|From|Subject): ", re.I
@@ -127,9 +110,8 @@ def _unreadable(errors: list[OSError], path: Path) -> Iterator[Skipped]:
 
 def kind_of(path: Path) -> Kind | None:
     """The kind of a file, by its name, or by its first bytes where the name says nothing."""
-    suffix = _suffix(path)
-    known = _KINDS.get(suffix)
-    if known is not None or suffix in _NO_TEXT:
+    known = KINDS.get(suffix_of(path.name))
+    if known is not None:
         return known
     try:
         with open_stream(path) as stream:
@@ -138,19 +120,11 @@ def kind_of(path: Path) -> Kind | None:
         return None
 
 
-def unsupported(path: Path) -> str:
-    """Reason why a file of no supported kind is not read, with the remedy where it is known."""
-    way = WAYS_OUT.get(_suffix(path))
-    return f"{UNSUPPORTED}; {way}" if way else UNSUPPORTED
-
-
-def _suffix(path: Path) -> str:
-    return Path(path.name.lower().removesuffix(".gz")).suffix
-
-
 def _sniff(head: bytes) -> Kind | None:
     if begins_mailbox(head):
         return "mbox"
+    if is_signed(head):
+        return signed_kind(head)
     if head[:2] not in UTF16 and _CONTROL.search(head):
         return None
     if _HEADER_LINE.match(head):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BufferedReader, BytesIO
 
 from dpicl_rag.loaders.characters import characters, characters_of, written
@@ -23,6 +23,7 @@ from dpicl_rag.loaders.records import (
     NOT_JSON,
     TOO_LARGE,
     TOO_MANY_COLUMNS,
+    TOO_MANY_FIELDS,
     Entry,
     Options,
     Record,
@@ -71,6 +72,33 @@ def read_csv(stream: Stream, prefix: str, options: Options) -> Iterator[Entry]:
             if differs:
                 exact[name] = differs
         yield _record(fields, exact, position, options)
+
+
+def row_of(columns: Sequence[str], cells: Sequence[str], position: str, options: Options) -> Entry:
+    """A record of a row whose cells are characters, as those of spreadsheets are.
+
+    Args:
+        columns: As `columns_in` gives them.
+        cells: The row's; those behind the last that says something count for nothing.
+        position: Where it stands.
+        options: As in ``load``.
+    """
+    if any(cells[len(columns) :]):
+        return Skipped(position, TOO_MANY_FIELDS)
+    fields: dict[str, str] = dict.fromkeys(columns, "")
+    exact: dict[str, str] = {}
+    for name, cell in zip(columns, cells, strict=False):
+        shown, differs = written(cell)
+        fields[name] = tidy(shown)
+        if differs:
+            exact[name] = differs
+    return _record(fields, exact, position, options)
+
+
+def columns_in(cells: Sequence[str]) -> list[str]:
+    """The columns that a row of characters names; none where they are too many."""
+    last = max((at for at, cell in enumerate(cells, 1) if cell), default=0)
+    return _names(written(cell)[0] for cell in cells[:last]) if last <= MAX_FIELDS else []
 
 
 def columns_of(stream: Stream) -> list[str]:

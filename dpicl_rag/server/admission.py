@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -93,6 +94,14 @@ class Admission:
     async def settle(self, work: Callable[[], None], *, of: str | None = None) -> None:
         """Run something in the engine, whatever is cancelled."""
         await asyncio.shield(asyncio.wrap_future(self._thread.submit(work, of=of)))
+
+    async def take_whole(self, work: Callable[[], T]) -> T:
+        """Run something in the engine that ends by itself: it has, however this ends."""
+        own = secrets.token_hex(12)
+        try:
+            return await self.take(work, of=own)
+        finally:
+            await self.settle(lambda: None, of=own)  # its turn comes after the work
 
     def drain(self) -> None:
         """Let no more in; answers under way end at their next token."""

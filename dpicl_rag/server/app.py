@@ -23,6 +23,8 @@ from dpicl_rag.server.routers import ROUTERS
 from dpicl_rag.server.routers.upload_endpoints import FORM_BYTES, UPLOAD_PATH
 from dpicl_rag.server.run_key import RunKey
 from dpicl_rag.server.services import Services
+from dpicl_rag.server.tool_sessions import ToolSessions
+from dpicl_rag.server.tools import Tools
 from dpicl_rag.server.uploads import Uploads
 
 MOST_BYTES = 64 * 1024
@@ -56,14 +58,16 @@ def create_app(
         uploads: Where owners' uploads go; None takes none.
         auditor: Runs owners' audits; None runs none.
     """
+    admission = Admission(limits or Limits())
     services = Services(
         catalogue=catalogue,
         keys=keys,
         run_key=RunKey() if keys is None else None,
-        admission=Admission(limits or Limits()),
+        admission=admission,
         request_log=request_log or RequestLog(),
         uploads=uploads,
         auditor=auditor,
+        tool_sessions=ToolSessions(Tools(catalogue, admission)),
     )
     app = FastAPI(
         title="dpicl-rag",
@@ -89,7 +93,8 @@ def create_app(
 
 @asynccontextmanager
 async def _closing(app: FastAPI) -> AsyncIterator[None]:
-    yield
+    async with app.state.services.tool_sessions.run():
+        yield
     await app.state.services.close()
 
 

@@ -39,11 +39,14 @@ class Served:
         documents: A ``Corpus``, or a retriever over one.
         settings: Fields of ``PrivacyConfig``.
         template: How documents and questions become prompts.
+        counted: All units, for counts and surveys, where ``documents`` is a search for some; else
+            None.
     """
 
     documents: Any
     settings: Mapping[str, Any] = field(default_factory=dict)
     template: PromptTemplate = field(default_factory=PromptTemplate)
+    counted: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +231,7 @@ class Catalogue:
         if served is None:
             raise Refusal(400, "the public model reads no documents to count", param="model")
         llm = self._llm(name, served, caller, Ask(asked.question or ""))
-        return asked.of(llm, served.documents)
+        return asked.of(llm, served.documents if served.counted is None else served.counted)
 
     def answer(self, name: str, stream: PrivateStream) -> PrivateAnswer:
         """The answer of an ended stream, with its guarantee: that of the public model is whole."""

@@ -205,9 +205,9 @@ async def _events(answering: Answering, include_usage: bool) -> AsyncIterator[st
 
     try:
         yield event({"role": "assistant", "content": ""})
-        async for news in _news(answering):
+        async for found in news(answering):
             # A comment: clients pass over it.
-            yield event({"content": news}) if isinstance(news, str) else f": read {news:g}\n\n"
+            yield event({"content": found}) if isinstance(found, str) else f": read {found:g}\n\n"
         answer = await answering.ended()
         reason = protocol.finish_reason(answer.stopped_by)
         yield event({}, reason, privacy=protocol.privacy(answer))
@@ -220,7 +220,7 @@ async def _events(answering: Answering, include_usage: bool) -> AsyncIterator[st
     yield "data: [DONE]\n\n"
 
 
-async def _news(answering: Answering) -> AsyncIterator[str | float]:
+async def news(answering: Answering) -> AsyncIterator[str | float]:
     """Pieces of an answer, and before the first of them the part of the documents that is read."""
     pieces, told = answering.pieces(), 0.0
     while True:

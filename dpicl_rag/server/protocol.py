@@ -154,16 +154,16 @@ class ChatRequest(BaseModel):
         Raises:
             Refusal: The last turn is not a user's, or says nothing.
         """
-        system = [_plain(m.text) for m in self.messages if m.role in ("system", "developer")]
+        system = [plain(m.text) for m in self.messages if m.role in ("system", "developer")]
         turns = [m for m in self.messages if m.role not in ("system", "developer")]
-        question = _plain(turns[-1].text) if turns and turns[-1].role == "user" else ""
+        question = plain(turns[-1].text) if turns and turns[-1].role == "user" else ""
         if not question.strip():
             raise Refusal(400, "the last message must be a user's question", param="messages")
-        before = [f"{_ROLES[m.role]}: {_plain(m.text)}" for m in turns[:-1] if m.text.strip()]
+        before = [f"{_ROLES[m.role]}: {plain(m.text)}" for m in turns[:-1] if m.text.strip()]
         return "\n".join(system) or None, "\n".join(before), question
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Text without control characters, which mark places of a prompt, and without half ones."""
     return "".join(c for c in text if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cs"))
 

@@ -19,7 +19,8 @@ class Exchange:
         caller: Who asks; None where no keys are in use.
         question: As it was asked.
         answer: What came of it; None if nothing was begun.
-        left: Whether the client left a stream before its end.
+        left: Whether the client left before the end.
+        refused: Status of a refusal that a response of 200 carries, as a tool's does; else 0.
     """
 
     corpus: str = ""
@@ -27,6 +28,7 @@ class Exchange:
     question: str = ""
     answer: PrivateAnswer | None = None
     left: bool = False
+    refused: int = 0
 
 
 class RequestLog:

@@ -16,6 +16,7 @@ from dpicl_rag.server.jobs import Jobs
 from dpicl_rag.server.metrics import Metrics
 from dpicl_rag.server.request_log import Exchange, RequestLog
 from dpicl_rag.server.run_key import RunKey
+from dpicl_rag.server.tool_sessions import ToolSessions
 from dpicl_rag.server.uploads import Uploads
 
 
@@ -35,6 +36,7 @@ class Services:
     request_log: RequestLog
     uploads: Uploads | None
     auditor: Auditor | None
+    tool_sessions: ToolSessions
     jobs: Jobs = field(default_factory=Jobs)
     metrics: Metrics = field(default_factory=Metrics)
 
@@ -49,7 +51,7 @@ class Services:
             status: Of the answer; 0 if none was sent.
         """
         exchange = state.get("exchange") or Exchange()
-        status = GONE if exchange.left or not status else status
+        status = GONE if exchange.left or not status else exchange.refused or status
         self.metrics.request(exchange.corpus, status)
         if exchange.answer is not None:
             self.metrics.answer(exchange.corpus, exchange.answer)

@@ -50,7 +50,7 @@ class CorpusSettings:
         """A corpus with these settings."""
         units = self.privacy.get("units", UNITS)
         retriever = retriever_over(source, units=units, **self.search)
-        return Served(retriever, self.privacy, PromptTemplate(**self.prompt))
+        return Served(retriever, self.privacy, PromptTemplate(**self.prompt), counted=source)
 
 
 def read_settings(path: Path) -> dict[str, CorpusSettings]:
@@ -65,17 +65,27 @@ def read_settings(path: Path) -> dict[str, CorpusSettings]:
         raise ConfigurationError(f"{path} cannot be read; check the path") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{path} is no TOML file: {error}") from None
-    found = {}
     for name, table in tables.items():
         if not isinstance(table, dict):
             raise ConfigurationError(
                 f"{path}: {name} stands outside a table; write [corpus-name] above the settings "
                 "of each corpus"
             )
+    if not tables:
+        raise ConfigurationError(f"{path} names no corpus; write [corpus-name] and its settings")
+    return settings_of(tables, path)
+
+
+def settings_of(tables: Mapping[str, Mapping[str, Any]], path: Path) -> dict[str, CorpusSettings]:
+    """Corpora by name, from tables of a file.
+
+    Raises:
+        ConfigurationError: A setting is wrong.
+    """
+    found = {}
+    for name, table in tables.items():
         try:
             found[name] = CorpusSettings.of(table)
         except ConfigurationError as error:
             raise ConfigurationError(f"{path}, [{name}]: {error}") from None
-    if not found:
-        raise ConfigurationError(f"{path} names no corpus; write [corpus-name] and its settings")
     return found

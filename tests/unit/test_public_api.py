@@ -15,7 +15,7 @@ def test_an_unknown_name_is_an_attribute_error():
 
 
 def test_importing_the_library_loads_nothing_heavy():
-    heavy = "torch transformers chromadb scipy langchain llama_index sentence_transformers"
+    heavy = "torch transformers chromadb scipy langchain llama_index sentence_transformers mcp"
     code = (
         f"import sys, dpicl_rag\nprint([name for name in {heavy.split()!r} if name in sys.modules])"
     )

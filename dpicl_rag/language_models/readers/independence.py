@@ -10,7 +10,6 @@ from dpicl_rag.language_models.base import Progress
 from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.concurrent_reader import ConcurrentReader
 from dpicl_rag.language_models.readers.notes import Passages, notes
-from dpicl_rag.prompts import PromptTemplate
 
 CALLS = 64
 """Calls of a probe, by default."""
@@ -54,7 +53,7 @@ def independent(reader: Reader, *, calls: int = CALLS, on_progress: Progress | N
         raise ConfigurationError(f"a probe takes {FEWEST} calls or more")
     if isinstance(reader, ConcurrentReader):
         reader = reader.with_cache(None)  # every call is made
-    read = notes(reader, PromptTemplate(), _QUESTION)
+    read = notes(reader, _QUESTION)
     company = [_ALONE, *map(_other, range(calls // _ROUNDS - 2))]
     order = random.Random(0)  # noqa: S311 - public
     found: dict[str, set[Passages]] = defaultdict(set)

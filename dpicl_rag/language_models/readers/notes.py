@@ -13,7 +13,6 @@ from functools import partial
 from dpicl_rag.errors import DPICLError, EngineUnavailableError
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.language_models.readers.base import Reader
-from dpicl_rag.prompts import PromptTemplate
 
 Passages = tuple[str, ...]
 Reading = Callable[[Sequence[Passages], Progress | None], list[Passages]]
@@ -21,6 +20,13 @@ Reading = Callable[[Sequence[Passages], Progress | None], list[Passages]]
 
 NOTHING = "NOTHING"
 """What a reader replies where a document does not say."""
+
+NOTE = (
+    "Answer the question from the document alone, in one short sentence, in the document's own "
+    f"words. If the document does not say, reply with the word {NOTHING}.\n\n"
+    "Document:\n{document}\n\nQuestion: {question}"
+)
+"""What a reader is asked of one unit, for a note."""
 
 _LABEL = (
     "Read the document and answer the question with one of these labels, and nothing else: "
@@ -38,16 +44,15 @@ _CHARACTERS = 16_000  # of a unit that are read at most
 _WORDS = 64  # of a note that are kept
 
 
-def notes(reader: Reader, template: PromptTemplate, question: str) -> Reading:
+def notes(reader: Reader, question: str, prompt: str = NOTE) -> Reading:
     """Reads a note of each unit.
 
     Args:
         reader: Reads one unit at a time.
-        template: What it is asked.
         question: Public text.
+        prompt: What it is asked; holds ``{document}`` once and ``{question}``.
     """
-    prompt = partial(_filled, template.note, question=template.asked(question))
-    return partial(_read, reader, prompt, _line)
+    return partial(_read, reader, partial(_filled, prompt, question=question), _line)
 
 
 def choices(reader: Reader, question: str, labels: Sequence[str], most: int = 1) -> Reading:

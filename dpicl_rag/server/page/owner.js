@@ -23,7 +23,8 @@ export async function show() {
   byId("upload-desk").hidden = most === null;
   byId("audit-desk").hidden = !found.audits;
   byId("file-hint").textContent =
-    `mbox, .eml, CSV, TSV, JSON, text or HTML, also as .gz; at most ${size(most)}.`;
+    "mbox, .eml, .msg, CSV, TSV, JSON, text, Markdown, HTML, PDF, Word, PowerPoint, Excel, " +
+    `OpenDocument, RTF or EPUB, also as .gz; at most ${size(most)}.`;
   byId("upload-epsilon-hint").textContent =
     `Empty keeps the budget it has; a new corpus gets ε ${few(found.upload_epsilon ?? 0)}, ` +
     "what one answer may spend. It never renews, unless you set another under Budgets.";

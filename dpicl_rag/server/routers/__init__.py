@@ -11,6 +11,7 @@ _FILES = (
     "model_endpoints",
     "completion_endpoints",
     "survey_endpoints",
+    "tool_endpoints",
     "budget_endpoints",
     "memory_endpoints",
     "caller_endpoints",

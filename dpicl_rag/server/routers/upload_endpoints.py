@@ -42,7 +42,7 @@ router = APIRouter()
 
 @router.post(UPLOAD_PATH, status_code=202, openapi_extra={"requestBody": _FORM})
 async def upload(request: Request, services: Using, owner: Owning) -> dict[str, Any]:
-    """Read a mailbox, table or text into a corpus, which can be asked when that is done."""
+    """Read a mailbox, table or document into a corpus, which can be asked when that is done."""
     uploads, catalogue, admission = services.uploads, services.catalogue, services.admission
     if uploads is None:
         raise Refusal(404, "no uploads here; use `dpicl-rag ingest`", code="no_uploads")

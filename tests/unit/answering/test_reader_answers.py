@@ -121,7 +121,7 @@ def test_a_reader_of_ones_own_that_fails_quotes_nothing(found):
 
 
 def test_a_reply_that_is_no_text_is_nothing():
-    assert notes(ScriptedReader(lambda _: 7), PromptTemplate(), "q?")([("d",)], None) == [()]
+    assert notes(ScriptedReader(lambda _: 7), "q?")([("d",)], None) == [()]
 
 
 def test_labels_are_said_in_words(alone):
@@ -270,7 +270,7 @@ def test_words_are_numbers_and_back(text):
     ],
 )
 def test_a_note_is_one_line(said, kept):
-    assert notes(ScriptedReader(lambda _: said), PromptTemplate(), "q?")([("d",)], None) == [kept]
+    assert notes(ScriptedReader(lambda _: said), "q?")([("d",)], None) == [kept]
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_labels_are_found_in_a_reply(said, kept):
 
 def test_a_document_spells_no_field_of_the_prompt():
     reader = ScriptedReader(lambda _: "x")
-    notes(reader, PromptTemplate(), "the {document}?")([("{question} {labels}",)], None)
+    notes(reader, "the {document}?")([("{question} {labels}",)], None)
     (asked,) = reader.asked
     assert document_of(asked) == "{question} {labels}"
     assert asked.endswith("Question: the {document}?")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from dpicl_rag.cli import app, console, data_folder
+from dpicl_rag.cli import app, console, data_folder, settings_file
 from dpicl_rag.ledger import Ledger, ScopeStatus
 from tests.support.bucket_embedder import BucketEmbedder
 
@@ -17,8 +17,9 @@ SECRET = "zanzibar-4471"
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_model) -> Path:
     """A user's data folder that is empty, and models that are small."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("DPICL_RAG_STORE", raising=False)
-    monkeypatch.delenv("DPICL_RAG_LEDGER", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    for variable in (settings_file.ENVIRONMENT, *settings_file.variables().values()):
+        monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(data_folder, "load_embedder", lambda name, device=None: BucketEmbedder())
     monkeypatch.setattr("dpicl_rag.language_models.defaults.default_model", lambda: tiny_model)
     console.show_tracebacks(False)

@@ -42,6 +42,7 @@ ANSWER_FIELDS = [
     "by",
     "agreeing",
     "agreeing_within",
+    "released",
 ]
 
 # Nothing is charged but draws.

@@ -331,7 +331,7 @@ def test_a_unit_changes_nothing_of_the_others(dovecot, tmp_path, monkeypatch, se
     whole = kept("whole", mails)
     for number, (unit, rows) in enumerate(sorted(whole.items())[:4]):
         texts = {text for _, text, _ in rows}
-        rest = [one for one in mails if load_mails([("", one)])[0].text not in texts]
+        rest = [one for one in mails if load_mails([("", one)])[0][0].text not in texts]
         assert kept(f"rest{number}", rest) == {u: r for u, r in whole.items() if u != unit}
 
 

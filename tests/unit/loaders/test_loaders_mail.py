@@ -123,14 +123,16 @@ def test_an_alternative_with_an_empty_plain_part_gives_the_other() -> None:
     assert "rich words" in body(multipart("alternative", "Content-Type: text/plain\n\n \n", HTML))
 
 
-def test_all_inline_texts_are_read_and_attachments_are_not() -> None:
-    attached = "Content-Type: text/plain\nContent-Disposition: attachment\n\nhidden-words"
-    named = 'Content-Type: text/plain; name="a.txt"\n\nhidden-words'
+def test_inline_texts_are_read_first_and_attached_ones_behind_them() -> None:
+    attached = "Content-Type: text/plain\nContent-Disposition: attachment\n\nattached words"
+    named = 'Content-Type: text/plain; name="a.txt"\n\nnamed words'
     image = "Content-Type: image/png\n\nhidden-words"
     letter = "Content-Type: message/rfc822\n\nSubject: hidden-words\n\nhidden-words"
     last = "Content-Type: text/plain\n\nlast words"
     text = body(multipart("mixed", PLAIN, attached, named, image, letter, last))
-    assert text == "plain words\n\nlast words"
+    assert text == (
+        "plain words\n\nlast words\n\nattached words\n\nAttachment a.txt:\n\nnamed words"
+    )
 
 
 def test_parts_inside_parts() -> None:

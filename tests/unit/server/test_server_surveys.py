@@ -1,8 +1,13 @@
 """`/v1/surveys`: counts, tallies and surveys of a corpus, and what is refused."""
 
+from contextlib import closing
+
 import pytest
 
+from dpicl_rag import Document
 from dpicl_rag.accounting import epsilon_to_rho
+from dpicl_rag.corpora import Corpus
+from dpicl_rag.server.settings import CorpusSettings
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.unit.server.conftest import SECRET
 
@@ -80,3 +85,22 @@ def test_nobody_without_a_key_counts(serve, keys):
 def test_nothing_private_is_said(server):
     for body in ({"kind": "survey"}, {"kind": "count", "question": "a?"}):
         assert SECRET not in ask(server, **body).text
+
+
+@pytest.fixture
+def stored(tmp_path):
+    with closing(Corpus.create("stored", tmp_path / "store", embedder=BucketEmbedder())) as corpus:
+        corpus.add([Document(f"The office is in Elm Lane {n}.", f"unit {n}") for n in range(200)])
+        yield corpus
+
+
+def test_a_corpus_is_counted_whole_though_it_is_searched_for_answers(server, stored):
+    settings = CorpusSettings({"accounting": "fixed"})
+    server.catalogue.offer("stored", settings.served(stored))
+    labels = ["office", "canteen"]
+    tally = ask(server, model="stored", kind="tally", question="what?", labels=labels)
+    survey = ask(server, model="stored", kind="survey")
+    for found in (tally, survey):
+        assert found.status_code == 200, found.text
+        total = found.json()["total"]
+        assert 150 < total["low"] <= 200 <= total["high"]

@@ -12,6 +12,7 @@ import pytest
 from dpicl_rag import Document
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.server.uploads import Uploads, file_name
+from tests.support import made_files
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.unit.server.conftest import CANTEEN
 from tests.unit.server.test_server_ends import until
@@ -45,6 +46,21 @@ def test_an_upload_can_be_asked_when_it_is_read(owned):
     assert "house-mail" in [m["id"] for m in owned.client.get("/v1/models").json()["data"]]
     said = owned.ask("When does the canteen open?", model="house-mail")
     assert said.json()["choices"][0]["message"]["content"] == "The canteen opens at noon."
+
+
+@made_files.needs_files
+def test_documents_and_spreadsheets_are_read_as_by_ingest(owned):
+    upload(owned, made_files.pdf("The canteen opens at noon."), "hours.pdf", unit="document")
+    result = ended(owned)["result"]
+    assert (result["loaded"], result["skipped"]) == (1, 0)
+    book = made_files.xlsx([["team", "note"], ["a", "one"], ["b", "two"], ["a", "three"]])
+    upload(owned, book, "teams.xlsx", corpus="teams", unit="team", text_field="note")
+    result = ended(owned)["result"]
+    assert (result["loaded"], result["units"]) == (3, 2)
+    upload(owned, made_files.pdf(), "scan.pdf", corpus="scans", unit="document")
+    (skipped,) = ended(owned)["result"]["first_skipped"]
+    assert skipped["position"] == "scan.pdf"
+    assert "OCR" in skipped["reason"]
 
 
 def test_an_upload_leaves_no_file(owned, tmp_path):

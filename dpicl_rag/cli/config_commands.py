@@ -1,0 +1,50 @@
+"""``config``: what options are when nobody writes them, and where that comes from."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import typer
+
+from dpicl_rag.cli import console, options, settings_file
+
+app = typer.Typer(
+    help="Show the settings that the settings file and the environment give to options.",
+    no_args_is_help=True,
+)
+
+
+@app.command()
+@console.reported()
+def show(context: typer.Context, as_json: options.AsJson = False) -> None:
+    """Show each setting, its value, and where that comes from.
+
+    What is written on a command line comes before all of them.
+    """
+    from rich.table import Table
+
+    found: settings_file.Found = context.obj
+    rows = [_row(found, name, variable) for name, variable in settings_file.variables().items()]
+    served = sorted(found.settings.corpora)
+    if as_json:
+        console.write_json({"file": str(found.path), "settings": rows, "corpora": served})
+        return
+    table = Table("setting", "value", "from", box=None)
+    for row in rows:
+        value = "" if row["value"] is None else console.printable(str(row["value"]))
+        table.add_row(row["name"], value, row["from"])
+    console.stdout().print(table)
+    if served:
+        console.stdout().print(f"served: {', '.join(served)}", style="dim", soft_wrap=True)
+    there = "" if found.path.exists() else " (not there)"
+    console.stdout().print(f"settings file: {found.path}{there}", style="dim", soft_wrap=True)
+
+
+def _row(found: settings_file.Found, name: str, variable: str) -> dict[str, Any]:
+    told = getattr(found.settings, name)
+    if os.environ.get(variable):
+        return {"name": name, "value": os.environ[variable], "from": f"environment, {variable}"}
+    if told is not None:
+        return {"name": name, "value": told, "from": str(found.path)}
+    return {"name": name, "value": None, "from": f"default ({variable})"}

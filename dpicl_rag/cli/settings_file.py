@@ -1,0 +1,171 @@
+"""The settings file: what people would repeat on every command line.
+
+It gives defaults to options, so what is written on a command line or in the environment comes
+first. It is read from the user's own configuration folder, or where ``--config`` says, and never
+from the folder that one works in: a file there could send documents to a model of its own.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+from platformdirs import user_config_path
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from dpicl_rag.cli import options
+from dpicl_rag.errors import ConfigurationError
+
+ENVIRONMENT = "DPICL_RAG_CONFIG"
+
+_OPTIONS: Mapping[str, Any] = {
+    "store": options.StorePath,
+    "ledger": options.LedgerPath,
+    "keys": options.KeysPath,
+    "embedder": options.Embedding,
+    "model": options.Model,
+    "reader": options.Reader,
+    "max_calls": options.MaxCalls,
+    "corpus": options.CorpusName,
+    "epsilon": options.Epsilon,
+    "delta": options.Delta,
+}
+_MEASURED = "evaluate"  # its figures follow from its own command line
+
+
+class SettingsFile(BaseModel):
+    """Defaults of options; see their help.
+
+    Attributes:
+        store: ``--path``.
+        ledger: ``--ledger``.
+        keys: ``--keys``.
+        embedder: ``--embedder``.
+        model: ``--model``.
+        reader: ``--reader``.
+        max_calls: ``--max-calls``.
+        corpus: ``--corpus``.
+        epsilon: ``--epsilon``.
+        delta: ``--delta``.
+        corpora: What ``serve`` offers where neither ``--corpus`` nor its ``--config`` says: a table
+            of settings for each.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    store: str | None = None
+    ledger: str | None = None
+    keys: str | None = None
+    embedder: str | None = None
+    model: str | None = None
+    reader: str | None = None
+    max_calls: int | None = Field(default=None, ge=1)
+    corpus: str | None = None
+    epsilon: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    delta: float | None = Field(default=None, gt=0, lt=1)
+    corpora: dict[str, dict[str, Any]] = Field(default_factory=dict)
+
+    @staticmethod
+    def read(path: Path) -> SettingsFile:
+        """Read a file.
+
+        Raises:
+            ConfigurationError: It cannot be read, or a setting is unknown or out of its range.
+        """
+        try:
+            found = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError):
+            raise ConfigurationError(
+                f"the settings file {path} cannot be read; check --config and {ENVIRONMENT}"
+            ) from None
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigurationError(f"{path} is no TOML file: {error}") from None
+        try:
+            return SettingsFile(**found)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            name = ".".join(map(str, first["loc"]))
+            reason = first["msg"]
+            if first["type"] == "extra_forbidden":
+                near = difflib.get_close_matches(name, SettingsFile.model_fields, 1)
+                reason = "no such setting" + "".join(f"; did you mean {one}?" for one in near)
+            raise ConfigurationError(f"{path}, {name}: {reason}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The settings file of one command line.
+
+    Attributes:
+        path: Where it is, or would be.
+        settings: What it says.
+    """
+
+    path: Path
+    settings: SettingsFile
+
+    @staticmethod
+    def at(given: Path | None) -> Found:
+        """The file that is named, or the user's own if there is one.
+
+        Raises:
+            ConfigurationError: As `SettingsFile.read`.
+        """
+        path = given or own_path()
+        absent = given is None and not path.exists()
+        return Found(path, SettingsFile() if absent else SettingsFile.read(path))
+
+
+def own_path() -> Path:
+    """The file of the user's own configuration folder."""
+    return user_config_path("dpicl-rag", appauthor=False) / "dpicl-rag.toml"
+
+
+def defaults_of(settings: SettingsFile, group: Any) -> dict[str, Any]:
+    """Defaults for the commands of a group, as contexts take them (``default_map``).
+
+    Args:
+        settings: The file.
+        group: Typer's, with all commands.
+    """
+    given = settings.model_dump(exclude_none=True, exclude={"corpora"})
+    found: dict[str, Any] = {}
+    for path, setting, parameter in _parameters(group):
+        if setting in given:
+            place = found
+            for name in path:
+                place = place.setdefault(name, {})
+            place[parameter] = given[setting]
+    return found
+
+
+def variables() -> dict[str, str]:
+    """The environment variable of each setting."""
+    return {name: str(_info(alias).envvar) for name, alias in _OPTIONS.items()}
+
+
+def _parameters(
+    group: Any, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    """Path of a command, setting and name of the parameter that it is the default of."""
+    helps = {_info(alias).help: name for name, alias in _OPTIONS.items()}
+    for name, command in group.commands.items():
+        if name == _MEASURED:
+            continue
+        if hasattr(command, "commands"):
+            yield from _parameters(command, (*path, name))
+            continue
+        for parameter in command.params:
+            if parameter.param_type_name != "option":
+                continue  # who deletes a corpus names it
+            setting = helps.get(getattr(parameter, "help", None))
+            if setting is not None and parameter.name is not None:
+                yield (*path, name), setting, parameter.name
+
+
+def _info(alias: Any) -> Any:
+    return get_args(alias)[1]

@@ -1,0 +1,125 @@
+"""Results of the tools that agents call, as their output schemas tell: public fields alone."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Result(BaseModel):
+    """A result, or a part of one."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Cost(Result):
+    """What it may have revealed, and what was paid for that."""
+
+    epsilon: float = Field(description="It is (epsilon, delta)-DP for every privacy unit.")
+    delta: float
+    rho: float = Field(description="zCDP charged for it at most; 0 for what was given before.")
+    from_memory: bool = Field(description="Whether it was released before, and is free now.")
+
+
+class AnswerResult(Cost):
+    """A private answer."""
+
+    text: str
+    stopped_by: str = Field(description="end, length, budget or unavailable")
+    supported: bool | None = Field(
+        description="Whether the documents back it; where false it is the model's guess."
+    )
+    by: str | None = Field(description="agreement, tokens or memory")
+    agreeing: int | None = Field(description="About how many units say so, by a noisy count.")
+    agreeing_within: int | None
+    released: str | None = Field(description="What was released, where the text is that reworded.")
+
+
+class Range(Result):
+    """A noisy count; the true one is from low to high, 95 times in 100."""
+
+    units: int
+    low: int
+    high: int
+
+
+class Part(Result):
+    """A part of all units, 0 to 1."""
+
+    part: float
+    low: float
+    high: float
+
+
+class CountResult(Cost):
+    """About how many units say yes."""
+
+    text: str
+    yes: Range
+    complete: bool = Field(description="False where units had spent their budget and are left out.")
+
+
+class TallyResult(Cost):
+    """About how many units say each label."""
+
+    text: str
+    counts: dict[str, Range]
+    shares: dict[str, Part]
+    total: Range
+    complete: bool
+
+
+class Theme(Result):
+    """What some units are about."""
+
+    name: str
+    words: dict[str, Range]
+    units: Range
+    share: Part
+
+
+class SurveyResult(Cost):
+    """What the units are about."""
+
+    text: str
+    themes: list[Theme]
+    others: Range
+    total: Range
+    smallest: int = Field(description="Words that fewer units are near to are hardly ever shown.")
+
+
+class BudgetScope(Result):
+    """One budget that an answer comes out of."""
+
+    kind: str
+    name: str | None
+    budget_rho: float | None
+    budget_epsilon: float | None
+    spent_rho: float
+    spent_epsilon: float | None
+    remaining_rho: float | None
+    remaining_epsilon: float | None
+    delta: float
+    period: str
+    renews_on: str | None
+    strict: bool
+    standing: str
+    answers: int | None
+    answers_left: int | None
+
+
+class Calls(Result):
+    """About how many calls of a reader are made."""
+
+    answer: int | None
+    count: int | None
+
+
+class BudgetResult(Result):
+    """What an answer costs, and how many are left."""
+
+    model: str
+    epsilon: float
+    delta: float
+    answers_left: int | None = Field(description="By the public bound; null without a limit.")
+    calls: Calls | None
+    scopes: list[BudgetScope]

@@ -1,0 +1,261 @@
+"""Tools that agents call over MCP: questions, numbers and budgets of corpora.
+
+They are the endpoints of the server again: the same catalogue answers, the same admission lets
+in, and the same sentences refuse.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+from mcp.types import CallToolResult, TextContent, Tool, ToolAnnotations
+
+from dpicl_rag.server import chat, protocol, views
+from dpicl_rag.server.admission import Admission
+from dpicl_rag.server.api_keys import Caller
+from dpicl_rag.server.catalogue import Ask, Catalogue, NumbersAsked
+from dpicl_rag.server.failures import Refusal, refusal
+from dpicl_rag.server.request_log import Exchange
+from dpicl_rag.server.tool_arguments import (
+    Arguments,
+    AskArguments,
+    BudgetArguments,
+    CountArguments,
+    SurveyArguments,
+    TallyArguments,
+)
+from dpicl_rag.server.tool_results import (
+    AnswerResult,
+    BudgetResult,
+    CountResult,
+    Result,
+    SurveyResult,
+    TallyResult,
+)
+
+INSTRUCTIONS = (
+    "Private documents, asked under differential privacy. An answer or a number spends a budget "
+    "that does not come back: ask for what many documents state, in one whole question, and see "
+    "`budget` before a series. The same question again is free. No tool shows a document."
+)
+
+_SPENDS = ToolAnnotations(
+    readOnlyHint=False,  # a budget is smaller afterwards,
+    destructiveHint=True,  # and what is spent does not come back
+    idempotentHint=False,  # nor does memory have every answer
+    openWorldHint=False,
+)
+_LOOKS = ToolAnnotations(
+    readOnlyHint=True, destructiveHint=False, idempotentHint=True, openWorldHint=False
+)
+
+Tell = Callable[[float], Awaitable[None]]
+"""Takes the part of the documents that is read, in tenths."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call on its way.
+
+    Attributes:
+        caller: Who calls.
+        exchange: Takes what the log says of it.
+        tell: Hears of progress.
+    """
+
+    caller: Caller
+    exchange: Exchange
+    tell: Tell
+
+
+class Tools:
+    """What is called.
+
+    Args:
+        catalogue: Answers.
+        admission: Lets in.
+    """
+
+    def __init__(self, catalogue: Catalogue, admission: Admission) -> None:
+        self._catalogue = catalogue
+        self._admission = admission
+
+    def listed(self, caller: Caller) -> list[Tool]:
+        """Tools for a caller: none where no corpus may be asked."""
+        corpora = self._catalogue.open_to(caller)
+        return [kind.described(corpora) for kind in _KINDS.values()] if corpora else []
+
+    async def called(
+        self, call: ToolCall, name: str, given: dict[str, Any] | None
+    ) -> CallToolResult:
+        """The result of a call. What goes wrong is a result too: one sentence.
+
+        Args:
+            call: Who calls.
+            name: Of the tool.
+            given: Its arguments.
+        """
+        try:
+            kind = _kind(name)
+            arguments = kind.arguments.of(given)
+            if arguments.corpus not in self._catalogue.open_to(call.caller):
+                raise Refusal(
+                    404,
+                    "there is no such corpus here; the schema of this tool lists those you may ask",
+                    param="corpus",
+                )
+            call.exchange.corpus = arguments.corpus
+            call.exchange.question = getattr(arguments, "question", None) or ""
+            found = await kind.run(self, call, arguments)
+            result = kind.result.model_validate(found)
+        except Exception as error:
+            refused = refusal(error)
+            call.exchange.refused = refused.status
+            return CallToolResult(
+                isError=True, content=[TextContent(type="text", text=refused.message)]
+            )
+        # In both forms, as the protocol asks for: many clients read text alone.
+        return CallToolResult(
+            content=[TextContent(type="text", text=result.model_dump_json())],
+            structuredContent=result.model_dump(mode="json"),
+        )
+
+    async def _ask(self, call: ToolCall, given: AskArguments) -> dict[str, Any]:
+        asked = Ask(_question(given.question), fresh=given.fresh)
+        answering = chat.Answering(
+            self._catalogue, self._admission, given.corpus, call.caller, asked, call.exchange
+        )
+        async with answering.begun():
+            async for news in chat.news(answering):
+                if isinstance(news, float):
+                    await call.tell(news)
+            answer = await answering.ended()
+        return {"text": answer.text, **protocol.privacy(answer)}
+
+    async def _number(
+        self,
+        kind: Literal["count", "tally", "survey"],
+        call: ToolCall,
+        given: CountArguments | TallyArguments | SurveyArguments,
+    ) -> dict[str, Any]:
+        fields = given.model_dump(exclude={"corpus", "question"})
+        question = None if given.question is None else _question(given.question)
+        asked = NumbersAsked(kind, question, tuple(fields.pop("labels", ())), **fields)
+        async with self._admission.place(call.caller):
+            counting = partial(self._catalogue.numbers, given.corpus, call.caller, asked)
+            found = await self._admission.take_whole(counting)
+        return found.as_dict()
+
+    async def _budget(self, call: ToolCall, given: BudgetArguments) -> dict[str, Any]:
+        return await asyncio.to_thread(views.budget, self._catalogue, given.corpus, call.caller)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A tool.
+
+    Attributes:
+        name: Of the tool.
+        title: Where people read.
+        description: For the agent.
+        arguments: What it takes.
+        result: What it gives.
+        annotations: What it does to the world.
+        run: Does it.
+    """
+
+    name: str
+    title: str
+    description: str
+    arguments: type[Arguments]
+    result: type[Result]
+    annotations: ToolAnnotations
+    run: Callable[..., Awaitable[dict[str, Any]]]
+
+    def described(self, corpora: list[str]) -> Tool:
+        """As clients list it.
+
+        Args:
+            corpora: Those that the caller may ask.
+        """
+        return Tool(
+            name=self.name,
+            title=self.title,
+            description=self.description,
+            inputSchema=self.arguments.schema_for(corpora),
+            outputSchema=self.result.model_json_schema(),
+            annotations=self.annotations,
+        )
+
+
+_KINDS = {
+    kind.name: kind
+    for kind in (
+        _Kind(
+            "ask",
+            "Ask private documents",
+            "Answers a question with a fact that many private documents state. Spends budget. Not "
+            "for how many: count.",
+            AskArguments,
+            AnswerResult,
+            _SPENDS,
+            Tools._ask,
+        ),
+        _Kind(
+            "count",
+            "Count private documents",
+            "Counts how many private documents say yes to a question that each answers with yes "
+            "or no, with an interval. Spends budget. Not for facts: ask.",
+            CountArguments,
+            CountResult,
+            _SPENDS,
+            lambda tools, *given: tools._number("count", *given),
+        ),
+        _Kind(
+            "tally",
+            "Tally labels of private documents",
+            "Counts how many private documents say each of several given labels to a question, "
+            "with intervals. Spends budget. Not for facts: ask.",
+            TallyArguments,
+            TallyResult,
+            _SPENDS,
+            lambda tools, *given: tools._number("tally", *given),
+        ),
+        _Kind(
+            "survey",
+            "Survey private documents",
+            "Tells what private documents are about: themes, and how many documents are of each. "
+            "With a question, what they say to it. Spends budget. Not for facts: ask.",
+            SurveyArguments,
+            SurveyResult,
+            _SPENDS,
+            lambda tools, *given: tools._number("survey", *given),
+        ),
+        _Kind(
+            "budget",
+            "Look at the budget",
+            "Tells what an answer costs and how many answers the budget still pays for. Free.",
+            BudgetArguments,
+            BudgetResult,
+            _LOOKS,
+            Tools._budget,
+        ),
+    )
+}
+
+
+def _kind(name: str) -> _Kind:
+    if name not in _KINDS:
+        raise Refusal(404, f"there is no such tool; there are {', '.join(_KINDS)}")
+    return _KINDS[name]
+
+
+def _question(text: str) -> str:
+    question = protocol.plain(text)
+    if not question.strip():
+        raise Refusal(400, "the question is empty", param="question")
+    return question

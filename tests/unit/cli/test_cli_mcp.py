@@ -1,0 +1,256 @@
+"""``dpicl-rag mcp``: tools of an agent over standard input and output."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+import pytest
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+from dpicl_rag import Document, Ledger
+from dpicl_rag.accounting import epsilon_to_rho
+from dpicl_rag.corpora import Corpus
+from tests.support.bucket_embedder import BucketEmbedder
+from tests.support.tool_client import cancel, found, said
+
+ROOT = Path(__file__).parents[3]
+PRICE = epsilon_to_rho(8.0, 1e-5)
+QUESTION = {"corpus": "notes", "question": "Where is the office?"}
+PER_TOKEN = ("--accounting", "fixed", "--unsupported", "ignore")
+MESSAGES = (
+    {
+        "id": 0,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        },
+    },
+    {"method": "notifications/initialized"},
+    {"id": 1, "method": "tools/call", "params": {"name": "ask", "arguments": QUESTION}},
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two corpora, and a budget for each."""
+    for name in ("notes", "payroll"):
+        with closing(Corpus.create(name, tmp_path / "store", embedder=BucketEmbedder())) as corpus:
+            texts = [f"The office is in Elm Lane {n}." for n in range(30)]
+            corpus.add([Document(text, f"unit {n}") for n, text in enumerate(texts)])
+    set_budget(tmp_path, 1e6)
+    return tmp_path
+
+
+def set_budget(folder, rho):
+    with Ledger(folder / "ledger.sqlite") as ledger:
+        for name in ("notes", "payroll"):
+            ledger.set_budget(corpus=name, rho=rho)
+
+
+def spent(folder, name="notes"):
+    with Ledger(folder / "ledger.sqlite") as ledger:
+        (status,) = [one for one in ledger.status() if one.name == name]
+    return status.spent, status.reserved
+
+
+SMALL = "small_cli"
+"""Says letters of the alphabet, and cannot count."""
+
+COUNTS = "noisy_cli"
+
+
+def command(folder, *options, model=SMALL):
+    places = {"--path": "store", "--ledger": "ledger.sqlite"}
+    words = [word for name, file in places.items() for word in (name, str(folder / file))]
+    return {
+        "command": sys.executable,
+        "args": ["-m", f"tests.support.{model}", "mcp", *words, *PER_TOKEN, *options],
+        "env": {**os.environ, "PYTHONPATH": str(ROOT), "XDG_DATA_HOME": str(folder)},
+        "cwd": str(ROOT),
+    }
+
+
+@asynccontextmanager
+async def session_of(folder, *options, **more):
+    parameters = StdioServerParameters(**command(folder, *options, **more))
+    with (folder / "stderr").open("w") as errors:
+        async with (
+            stdio_client(parameters, errlog=errors) as (read, write),
+            ClientSession(read, write) as session,
+        ):
+            await session.initialize()
+            yield session
+
+
+def started(folder, *options, **more):
+    """The process, and a function that sends it messages."""
+    how = command(folder, *options, **more)
+    process = subprocess.Popen(
+        [how["command"], *how["args"]],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=how["env"],
+        cwd=how["cwd"],
+    )
+
+    def send(message):
+        process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        process.stdin.flush()
+
+    return process, send
+
+
+async def test_an_agent_asks_and_counts_and_looks_at_the_budget(folder):
+    async with session_of(folder, "--max-tokens", "8", model=COUNTS) as session:
+        tools = (await session.list_tools()).tools
+        answer = found(await session.call_tool("ask", QUESTION))
+        paid, held = spent(folder)
+        assert (paid, held) == (pytest.approx(answer["rho"]), 0)
+        count = found(await session.call_tool("count", QUESTION))
+        assert count["yes"]["low"] <= count["yes"]["units"] <= count["yes"]["high"]
+        labels = {**QUESTION, "labels": ["office", "canteen"]}
+        tally = found(await session.call_tool("tally", labels))
+        assert tally["counts"].keys() == {"office", "canteen"}
+        assert tally["total"]["low"] <= 30 <= tally["total"]["high"]  # all units are asked
+        survey = found(await session.call_tool("survey", {"corpus": "notes"}))
+        assert survey["total"]["low"] <= 30 <= survey["total"]["high"]
+        budget = found(await session.call_tool("budget", {"corpus": "notes"}))
+        assert budget["scopes"][0]["spent_rho"] == pytest.approx(paid + 3 * PRICE)
+    assert [tool.name for tool in tools] == ["ask", "count", "tally", "survey", "budget"]
+    assert tools[0].inputSchema["properties"]["corpus"]["enum"] == ["notes", "payroll"]
+    assert spent(folder, "payroll") == (0, 0)
+
+
+async def test_a_spent_budget_and_other_corpora_are_refused_in_a_sentence(folder):
+    set_budget(folder, 1.5 * PRICE)
+    async with session_of(folder, "--corpus", "notes") as session:
+        first = await session.call_tool("ask", QUESTION)
+        refused = await session.call_tool("count", QUESTION)
+        closed = await session.call_tool("ask", {**QUESTION, "corpus": "payroll"})
+    assert not first.isError
+    assert refused.isError
+    assert "budget" in said(refused)
+    assert closed.isError
+    assert said(closed).startswith("there is no such corpus here")
+
+
+async def test_a_caller_pays_and_has_a_memory_that_other_commands_have_too(folder, cli):
+    with Ledger(folder / "ledger.sqlite") as ledger:
+        ledger.set_budget(caller="agent", rho=100.0)
+    places = ("--path", str(folder / "store"), "--ledger", str(folder / "ledger.sqlite"))
+    words = ("--caller", "agent", "--json", *places)
+    first = json.loads(cli("survey", "--corpus", "notes", *words).stdout)
+    async with session_of(folder, "--caller", "agent") as session:
+        again = found(await session.call_tool("survey", {"corpus": "notes"}))
+        assert (again["from_memory"], again["rho"]) == (True, 0.0)
+        assert again["themes"] == first["themes"]
+    assert spent(folder, "agent")[0] == pytest.approx(PRICE)
+    async with session_of(folder, "--caller", "agent", "--no-memory") as session:
+        assert not found(await session.call_tool("survey", {"corpus": "notes"}))["from_memory"]
+    async with session_of(folder) as session:  # nor does another caller have it
+        assert not found(await session.call_tool("survey", {"corpus": "notes"}))["from_memory"]
+
+
+async def test_a_cancelled_answer_ends_at_its_token(folder):
+    async with session_of(folder, "--max-tokens", "500") as session:
+        asking = asyncio.create_task(session.call_tool("ask", QUESTION))
+        while not spent(folder)[0]:
+            await asyncio.sleep(0.02)
+        await cancel(session, session._request_id - 1)
+        with pytest.raises(Exception, match="Request cancelled"):
+            await asking
+        # The next call comes after its end.
+        found(await session.call_tool("survey", {"corpus": "payroll"}))
+        paid, held = spent(folder)
+    assert held == 0
+    assert 0 < paid < PRICE / 2
+
+
+@pytest.mark.parametrize("how", ["closed", "killed"])
+def test_who_goes_pays_for_what_was_released(folder, how):
+    process, send = started(folder, "--max-tokens", "500")
+    with process:
+        for message in MESSAGES:
+            send(message)
+        assert json.loads(process.stdout.readline())["id"] == 0
+        while not spent(folder)[0]:
+            pass
+        if how == "killed":
+            process.kill()
+        process.stdin.close()
+        status = process.wait(60)
+        assert process.stdout.read() == ""
+        assert "Traceback" not in process.stderr.read()
+    assert status == (0 if how == "closed" else -9)
+    paid, held = spent(folder)
+    assert held == 0
+    assert 0 < paid < PRICE / 2
+
+
+def test_what_libraries_print_does_not_reach_the_protocol(folder):
+    process, send = started(folder, "--max-tokens", "4", model=COUNTS)
+    with process:
+        for message in MESSAGES:
+            send(message)
+        answers = [json.loads(process.stdout.readline()) for _ in range(2)]
+        process.stdin.close()
+        assert process.wait(60) == 0
+        assert process.stdout.read() == ""
+        assert process.stderr.read().count("noise") == 2
+    assert [answer["id"] for answer in answers] == [0, 1]
+    assert answers[1]["result"]["structuredContent"]["rho"] > 0
+
+
+def test_what_is_no_message_ends_nothing(folder):
+    process, send = started(folder)
+    with process:
+        send(MESSAGES[0])
+        process.stdout.readline()
+        process.stdin.write("not JSON\n")
+        send({"method": "notifications/initialized"})
+        send({"id": 2, "method": "resources/list"})
+        send({"id": 3, "method": "ping"})
+        said = {}
+        while 3 not in said:
+            answer = json.loads(process.stdout.readline())
+            said[answer.get("id")] = answer
+        process.stdin.close()
+        assert process.wait(60) == 0
+        assert "Traceback" not in process.stderr.read()
+    assert said[2]["error"]["message"] == "Method not found"
+    assert said[3]["result"] == {}
+
+
+def test_without_a_corpus_it_says_so_in_a_line(cli):
+    done = cli("mcp")
+    assert done.exit_code == 1
+    assert done.output.startswith("error: there is no corpus to ask")
+    assert done.output.count("\n") == 1
+
+
+async def test_langchain_agents_get_them_by_its_adapters(folder):
+    from langchain_mcp_adapters.client import MultiServerMCPClient
+    from langchain_mcp_adapters.tools import load_mcp_tools
+
+    how = {**command(folder, "--max-tokens", "8"), "transport": "stdio"}
+    async with MultiServerMCPClient({"private": how}).session("private") as session:
+        tools = {tool.name: tool for tool in await load_mcp_tools(session)}
+        message = await tools["ask"].ainvoke(
+            {"type": "tool_call", "id": "1", "name": "ask", "args": QUESTION}
+        )
+        assert message.artifact["structured_content"]["text"] == "abcdefgh"
+        missing = {"type": "tool_call", "id": "2", "name": "budget", "args": {"corpus": "none"}}
+        refused = await tools["budget"].ainvoke(missing)
+        assert refused.status == "error"
+        assert "there is no such corpus" in str(refused.content)
