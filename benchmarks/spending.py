@@ -9,6 +9,9 @@ stop strings of ``benchmarks.quality`` cut it.
 
 By agreement P is the exact probability that the right disease is released before a token is drawn,
 from the sentences that experts say by themselves. The data are found through DPICL_RAG_DATA.
+
+``--notes`` prices one-line notes that state the disease in place of the records: what a perfect
+reader would hand over, each in one of seven phrasings (``benchmarks.stated_notes``).
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean, median
 
@@ -31,16 +34,19 @@ from rich.progress import track
 from rich.table import Table
 
 from benchmarks.quality import DATA, STOP, TEMPLATE, compose, names, read_records
+from benchmarks.reader_tasks import disease_of
 from benchmarks.release_odds import odds
+from benchmarks.stated_notes import stated_notes
 from dpicl_rag import Corpus, Document, TopKRetriever
 from dpicl_rag.accounting import DIRECT, Budget, epsilon_to_rho, strength_for
 from dpicl_rag.accounting.shares import SHARES
 from dpicl_rag.answering.ballot import Ballot
-from dpicl_rag.answering.ballots import Ballots
+from dpicl_rag.answering.ballots import Ballots, hearing
 from dpicl_rag.answering.canonical_form import canonical_form
 from dpicl_rag.answering.plan import Plan, answer_plan
 from dpicl_rag.answering.privacy_filters import IndividualFilter
 from dpicl_rag.answering.prompt_rows import BareModel
+from dpicl_rag.answering.question import Question
 from dpicl_rag.answering.support import Witness
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.language_models.defaults import default_model
@@ -227,17 +233,8 @@ class Reader:
 
     def read(self, case: Case) -> tuple[Reading, Reading, Reading, Reading]:
         """Experts that state the answer: without memory, with one, with a wrong one; and others."""
-        prompt = TEMPLATE.cut(self._model.tokenizer, case.question)
-        answer = self._model.tokenizer.encode(f" {case.disease}.")
-        right = [*((token,) for token in answer), self._ends]
-        texts = (*case.documents, *case.others)
-        steps = self._steps(self._model, prompt, (TEMPLATE.no_document,), texts, answer)
-        public = [step.public for step in steps]
-        parts = [
-            torch.split(step.experts, [len(case.documents), len(case.others)]) for step in steps
-        ]
-        bare = Reading(public, [stating for stating, _ in parts], right)
-        others = Reading(public, [other for _, other in parts], right)
+        bare, others = self.read_bare(case)
+        prompt, answer = self._asked(case)
         known, wrong = (
             bare.informed([step.public for step in steps])
             for steps in (
@@ -246,6 +243,24 @@ class Reader:
             )
         )
         return bare, known, wrong, others
+
+    def read_bare(self, case: Case) -> tuple[Reading, Reading]:
+        """Experts that state the answer, without memory; and others."""
+        prompt, answer = self._asked(case)
+        right = [*((token,) for token in answer), self._ends]
+        texts = (*case.documents, *case.others)
+        steps = self._steps(self._model, prompt, (TEMPLATE.no_document,), texts, answer)
+        public = [step.public for step in steps]
+        parts = [
+            torch.split(step.experts, [len(case.documents), len(case.others)]) for step in steps
+        ]
+        bare = Reading(public, [stating for stating, _ in parts], right)
+        return bare, Reading(public, [other for _, other in parts], right)
+
+    def _asked(self, case: Case) -> tuple[Prompt, list[int]]:
+        """The prompt, and the tokens of the right answer."""
+        tokenizer = self._model.tokenizer
+        return TEMPLATE.cut(tokenizer, case.question), tokenizer.encode(f" {case.disease}.")
 
     def votes(self, case: Case) -> list[Ballot | None]:
         """What experts that state the answer would vote for, each asked alone."""
@@ -264,6 +279,13 @@ class Reader:
         )
         said = rows.continue_each(prompt.suffix, most, ballots.asked)
         return ballots.votes(prompt.suffix, said)
+
+    def noted(self, case: Case) -> list[Ballot | None]:
+        """What a reader's notes in the documents' place vote for, as they stand."""
+        question = Question(case.question, TEMPLATE, self._model, PrivacyConfig.create())
+        rows = self._model.read((), [self._model.digest(("-",), 1)], room=1)
+        hear = hearing(question, [(note,) for note in case.documents], notes=True)(rows)
+        return list(hear(0, (), SENTENCE_TOKENS))
 
     def _steps(
         self,
@@ -373,15 +395,7 @@ def price_all(
             for n in many:
                 figures = bare.price(named[name][0], n, named[name][1])
                 by_need.append(Cell(name, case.disease, epsilon, n, *figures))
-    votes = reader.votes(case)
-    for name, booked in (("agreement", False), ("agreement under a ledger", True)):
-        for epsilon in EPSILONS:
-            ladder = agreement_plan(epsilon, booked).ladder
-            assert ladder is not None
-            for n in many:
-                good, _, rho = odds(ladder, votes[:n], lambda form: names(form, case.disease))
-                paid = f"{name}, counts paid"
-                by_need.append(Cell(paid, case.disease, epsilon, n, good, rho))
+    by_need += agreed(case, reader.votes(case), many)
     for memory, reading in (("none", bare), ("the fact", known), ("a wrong one", wrong)):
         for epsilon in MEMORY_EPSILONS:
             plan, _ = settings[epsilon]["by need"]
@@ -393,6 +407,51 @@ def price_all(
         "found, state another": others.supporting().int().tolist(),
     }
     return by_need, by_memory, support
+
+
+WAYS = (("agreement", False), ("agreement under a ledger", True))
+
+
+def agreed(
+    case: Case,
+    votes: Sequence[Ballot | None],
+    documents: Sequence[int],
+    ways: Sequence[tuple[str, bool]] = WAYS,
+) -> list[Cell]:
+    """By agreement, with a ledger and without one, by number of documents."""
+    cells = []
+    for name, booked in ways:
+        for epsilon in EPSILONS:
+            ladder = agreement_plan(epsilon, booked).ladder
+            assert ladder is not None
+            for n in documents:
+                good, _, rho = odds(ladder, votes[:n], lambda form: names(form, case.disease))
+                paid = f"{name}, counts paid"
+                cells.append(Cell(paid, case.disease, epsilon, n, good, rho))
+    return cells
+
+
+def price_notes(
+    reader: Reader, case: Case, documents: Sequence[int], seed: int
+) -> tuple[list[Cell], dict[str, list[int]]]:
+    """Of one disease, notes in the place of records: by number of them, and who supports it."""
+    notes = stated_notes(case.disease, len(case.documents), seed)
+    noted = replace(case, documents=notes, others=tuple(map(disease_of, case.others)))
+    reading, others = reader.read_bare(noted)
+    many = sorted(documents, reverse=True)
+    cells = []
+    for epsilon in EPSILONS:
+        named = plans(epsilon)
+        for name in ("by need", "by need, counts paid"):
+            for n in many:
+                figures = reading.price(named[name][0], n, named[name][1])
+                cells.append(Cell(name, case.disease, epsilon, n, *figures))
+    cells += agreed(noted, reader.noted(noted), many, WAYS[:1])
+    support = {
+        "are notes that state the answer": reading.supporting().int().tolist(),
+        "are notes that state another": others.supporting().int().tolist(),
+    }
+    return [replace(cell, setting=f"notes, {cell.setting}") for cell in cells], support
 
 
 def cells_table(cells: Sequence[Cell], heading: str, epsilon: float) -> Table:
@@ -484,6 +543,7 @@ def main() -> int:
     bias = PrivacyConfig.create().copy_bias
     parser.add_argument("--copy-bias", type=float, default=bias, help="of the experts, in nats")
     parser.add_argument("--seed", type=int, default=0, help="of questions and records")
+    parser.add_argument("--notes", action="store_true", help="price notes in the records' place")
     parser.add_argument("--out", type=Path, help="folder for the figures and a plot")
     options = parser.parse_args()
     options.documents = tuple(sorted({*options.documents, *MEMORY_DOCUMENTS}))
@@ -500,7 +560,11 @@ def main() -> int:
     by_memory: list[Cell] = []
     support: dict[str, list[int]] = {}
     for case in track(cases, "reading", console=Console(stderr=True)):
-        need, memory, supporting = price_all(reader, case, options.documents)
+        memory: list[Cell] = []
+        if options.notes:
+            need, supporting = price_notes(reader, case, options.documents, options.seed)
+        else:
+            need, memory, supporting = price_all(reader, case, options.documents)
         by_need += need
         by_memory += memory
         for whose, agreeing in supporting.items():
@@ -511,7 +575,7 @@ def main() -> int:
     console.print(enough_table(by_need))
     for epsilon in EPSILONS:
         console.print(cells_table(by_need, "documents that agree", epsilon))
-    for epsilon in MEMORY_EPSILONS:
+    for epsilon in MEMORY_EPSILONS if by_memory else ():
         some = [cell for cell in by_memory if cell.epsilon == epsilon]
         console.print(cells_table(some, "documents, remembered:", epsilon))
     for whose, agreeing in support.items():

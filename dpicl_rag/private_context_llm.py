@@ -202,8 +202,8 @@ class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
             DeltaSpentError: Nor for thresholds, with ``agreement="only"``.
             ConfigurationError: The settings do not fit the retriever, or the question is too long,
                 or the memory is that of another corpus.
-            EngineUnavailableError: The engine does not answer before the documents are searched, and
-                nothing is spent; or the reader does not after that, and the search is paid.
+            EngineUnavailableError: The engine does not answer before the documents are searched;
+                nothing is spent. Or the reader does not after that; the search is paid.
             KnowledgeError: Public knowledge cannot be read. Nothing is spent.
             MissingDocumentsError: ``documents`` is None.
         """

@@ -67,7 +67,7 @@ def serve(
     ledger: options.LedgerPath = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Serve corpora: /v1/chat/completions for chat clients, and a page at /.
+    """Serve corpora: /v1/chat/completions for chat clients, /mcp for agents, and a page at /.
 
     Without keys (`dpicl-rag keys add`) it listens on this machine only, and shows a key for this
     run.

@@ -62,11 +62,8 @@ def mcp(
     from dpicl_rag.server.tool_pipes import serve_tools
 
     with ExitStack() as stack:
-        served = stack.enter_context(
-            opened_corpora(
-                chosen_settings(corpus, config, path, settings, context.obj), path, embedder
-            )
-        )
+        chosen = chosen_settings(corpus, config, path, settings, context.obj)
+        served = stack.enter_context(opened_corpora(chosen, path, embedder))
         if not served:
             raise ConfigurationError(
                 "there is no corpus to ask; make one with `dpicl-rag ingest PATH --corpus NAME`"

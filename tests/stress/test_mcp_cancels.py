@@ -36,7 +36,7 @@ def test_cancels_hang_ups_and_kills_lose_no_charge_and_hang_no_call(tmp_path: Pa
         f"lost charges {sum(more > 1e-6 for more in lost.values())}, "
         f"{POOR} paid {paid[POOR]:.0f} of 400; {time.monotonic() - begin:.0f} s"
     )
-    assert seen.ends["hung"] == 0
+    assert seen.hung == 0
     assert seen.ends["cut"] > KILLS / 2
     assert seen.ends["cancelled"] > 0
     assert seen.ends["left"] > 0

@@ -27,6 +27,11 @@ class SeenByAgents(Seen):
 
     kills: int = 0
 
+    @property
+    def hung(self) -> int:
+        """Calls, sessions and agents that did not come to an end."""
+        return sum(number for end, number in self.ends.items() if end.startswith("hung"))
+
 
 PATIENCE = 30
 """Seconds after which a call hangs."""
@@ -47,7 +52,7 @@ async def _call(session, corpus, mine, seen, name):
             if seen.kills > killed:  # the SDK's client waits for ever for a server that was killed
                 return "cut"
         else:
-            return "hung"
+            return "hung call"
         try:
             result = asking.result()
         except McpError:
@@ -81,7 +86,7 @@ async def _agent(number, url, key, seen, over):
         visiting = asyncio.ensure_future(_visit(url, key, corpus, mine, seen, f"client-{number}"))
         done, _ = await asyncio.wait([visiting], timeout=5 * PATIENCE)
         if not done:
-            seen.ends["hung"] += 1
+            seen.ends["hung visit"] += 1
             visiting.cancel()
             return
         if visiting.exception() is not None:  # nobody was there
@@ -96,8 +101,8 @@ async def _kills(server, kills, seen, coins):
             await asyncio.sleep(coins.uniform(0, 0.02))
             if seen.now > enough:
                 break
-        seen.kills += 1
         await asyncio.to_thread(server.end, child, signal.SIGKILL)
+        seen.kills += 1  # a call that began before the kill sees it
     child = server.start()
     await asyncio.sleep(2)
     return child
@@ -114,7 +119,7 @@ async def _all(server, keys, kills, seen):
     finally:
         over.set()
     await asyncio.wait(agents, timeout=6 * PATIENCE)
-    seen.ends["hung"] += sum(not agent.done() for agent in agents)
+    seen.ends["hung agent"] += sum(not agent.done() for agent in agents)
     for agent in agents:
         if agent.done():
             agent.result()

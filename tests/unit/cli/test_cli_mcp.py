@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 from contextlib import asynccontextmanager, closing
@@ -18,7 +19,8 @@ from dpicl_rag import Document, Ledger
 from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.corpora import Corpus
 from tests.support.bucket_embedder import BucketEmbedder
-from tests.support.tool_client import cancel, found, said
+from tests.support.tool_client import a_session, cancel, found, said
+from tests.unit.cli.test_cli_serve import served
 
 ROOT = Path(__file__).parents[3]
 PRICE = epsilon_to_rho(8.0, 1e-5)
@@ -237,6 +239,24 @@ def test_without_a_corpus_it_says_so_in_a_line(cli):
     assert done.exit_code == 1
     assert done.output.startswith("error: there is no corpus to ask")
     assert done.output.count("\n") == 1
+
+
+async def test_a_server_that_is_ended_tells_a_call_what_it_has(tmp_path, monkeypatch):
+    # Longer than the SDK's streams wait to be cut, if they are let.
+    monkeypatch.setenv("SECONDS_A_TOKEN", "1.5")
+    options = ("--max-tokens", "500", *PER_TOKEN)
+    with served(tmp_path, *options) as (process, url, headers):
+        key = headers["Authorization"].removeprefix("Bearer ")
+        async with a_session(url.rstrip("/"), key) as (session, _):
+            asking = asyncio.create_task(session.call_tool("ask", QUESTION))
+            while not spent(tmp_path)[0]:
+                await asyncio.sleep(0.05)
+            process.send_signal(signal.SIGTERM)
+            answer = found(await asyncio.wait_for(asking, 60))
+        assert process.wait(60) == 0
+    assert answer["stopped_by"] == "length"
+    assert answer["text"] in ("a", "ab", "abc")
+    assert spent(tmp_path) == (pytest.approx(answer["rho"]), 0)
 
 
 async def test_langchain_agents_get_them_by_its_adapters(folder):
