@@ -207,7 +207,9 @@ class _Bringing:
             mails = [(unread.places[one].position, raw[unread.places[one]]) for one in there]
             documents: list[Document] = []
             holdings: list[Holding] = []
-            for one, entry in zip(there, load_mails(mails, self._account.unit), strict=True):
+            entries, unread_parts = load_mails(mails, self._account.unit)
+            skipped.extend(unread_parts)
+            for one, entry in zip(there, entries, strict=True):
                 holding = unread.places[one].holding(self._account, unread.known_by[one])
                 holdings.append(holding)
                 if isinstance(entry, Skipped):

@@ -161,16 +161,22 @@ def load(
 
 def load_mails(
     mails: Iterable[tuple[str, bytes]], unit: str | None = None
-) -> list[Document | Skipped]:
-    """Messages as `load` makes documents of them, or why there is none, in the order given.
+) -> tuple[list[Document | Skipped], list[Skipped]]:
+    """Messages as `load` makes documents of them.
 
     Args:
         mails: Where each stands, for the report, and its bytes.
         unit: As for `load`. Threads go over all of them.
+
+    Returns:
+        Each as a document, or why there is none, in the order given; and the attachments that were
+        not read.
     """
-    options = Options(unit)
-    entries, _ = _with_threads([read_mail(raw, where, options) for where, raw in mails])
-    return _with_units(entries, unit)
+    with Conversions() as conversions:
+        options = Options(unit, conversions=conversions)
+        read = [read_mail(raw, where, options) for where, raw in mails]
+    unread = [one for entry in read for one in _unread(entry)]
+    return _with_units(_with_threads(read)[0], unit), unread
 
 
 def _entries(paths: Sequence[Path], options: Options) -> Iterator[Entry]:
@@ -184,9 +190,13 @@ def _with_attachments(entries: Iterable[Entry]) -> Iterator[Entry]:
     """The entries, and behind each message the attachments that were not read."""
     for entry in entries:
         yield entry
-        if isinstance(entry, Record):
-            for one in entry.unread:
-                yield replace(one, position=f"{entry.position}, {one.position}")
+        yield from _unread(entry)
+
+
+def _unread(entry: Entry) -> Iterator[Skipped]:
+    if isinstance(entry, Record):
+        for one in entry.unread:
+            yield replace(one, position=f"{entry.position}, {one.position}")
 
 
 def _within(path: Path, entry: Entry) -> str:

@@ -114,7 +114,7 @@ def message(number: int) -> bytes:
 
 
 def text_of(number: int) -> str:
-    (document,) = load_mails([("", message(number))])
+    ((document,), _) = load_mails([("", message(number))])
     return document.text  # type: ignore[union-attr]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import os
 import pwd
 import re
@@ -202,8 +203,6 @@ def _write(folder: Path, port: int, tokens: int) -> None:
     )
     is_root = os.geteuid() == 0
     me = pwd.getpwuid(os.geteuid())
-    import grp
-
     settings = {
         "internal": "dovecot" if is_root else me.pw_name,
         "internal_group": "dovecot" if is_root else grp.getgrgid(me.pw_gid).gr_name,

@@ -6,6 +6,8 @@ import logging
 import random
 import ssl
 from collections.abc import Callable
+from email.message import EmailMessage
+from email.policy import SMTP
 from pathlib import Path
 
 import pytest
@@ -259,6 +261,19 @@ def test_what_has_no_text_or_is_too_large_is_reported_once(dovecot, corpus, brin
     assert sum(dovecot.bodies_sent().values()) == 2
 
 
+def test_attachments_are_read_with_their_mail_or_named(dovecot, corpus, bring):
+    whole = EmailMessage()
+    whole["Message-ID"], whole["From"], whole["Subject"] = "<m1@example.org>", "a@b.org", "plan"
+    whole.set_content("See the files.")
+    whole.add_attachment("The harbour opens at nine.", filename="plan.txt")
+    whole.add_attachment(b"\x00\x01", "application", "octet-stream", filename="plan.bin")
+    dovecot.deliver([whole.as_bytes(policy=SMTP)])
+    (unread,) = bring().skipped
+    assert unread.position.startswith("INBOX, message 1, ")
+    (record,) = corpus.records()
+    assert "harbour opens at nine" in record.text
+
+
 def test_a_forgotten_message_stays_out(dovecot, corpus, bring):
     dovecot.deliver([mail(1), mail(2)])
     bring()
@@ -331,7 +346,7 @@ def test_a_unit_changes_nothing_of_the_others(dovecot, tmp_path, monkeypatch, se
     whole = kept("whole", mails)
     for number, (unit, rows) in enumerate(sorted(whole.items())[:4]):
         texts = {text for _, text, _ in rows}
-        rest = [one for one in mails if load_mails([("", one)])[0].text not in texts]
+        rest = [one for one in mails if load_mails([("", one)])[0][0].text not in texts]
         assert kept(f"rest{number}", rest) == {u: r for u, r in whole.items() if u != unit}
 
 
