@@ -55,14 +55,14 @@ def open_prefixes(corpus: str, path: str | None) -> PrefixCache | None:
     return PrefixCache(folder=folder) if folder.is_dir() else None
 
 
-def open_replies(corpus: Corpus | ChromaCollection, path: str | None) -> ReplyCache:
+def open_replies(opened: Corpus | ChromaCollection, path: str | None) -> ReplyCache:
     """The replies of readers to units of a corpus: on disk beside a corpus of our own."""
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.language_models.readers.reply_cache import ReplyCache
 
-    if not isinstance(corpus, Corpus):  # its documents are kept elsewhere, and so not here
+    if not isinstance(opened, Corpus):  # its documents are kept elsewhere, and so not here
         return ReplyCache()
-    return ReplyCache(_REPLIES_STAND, _replies_file(corpus.name, path))
+    return ReplyCache(_REPLIES_STAND, _replies_file(opened.name, path))
 
 
 def forget_reading(corpus: str, path: str | None) -> None:

@@ -21,8 +21,8 @@ from typing import IO, Any, NoReturn
 
 from dpicl_rag.conversion.confinement import confine
 from dpicl_rag.conversion.frames import ANSWER, QUESTION
-from dpicl_rag.conversion.limits import Limits
 from dpicl_rag.conversion.outcomes import NotConvertedError, Outcome
+from dpicl_rag.conversion.process_limits import Limits
 
 _PIECE = 2**20
 _HEAP_EXHAUSTED = 251  # the exit status of programs in Haskell

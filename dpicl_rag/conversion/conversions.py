@@ -14,8 +14,8 @@ from threading import Timer
 from typing import IO, Self
 
 from dpicl_rag.conversion.frames import ANSWER, QUESTION
-from dpicl_rag.conversion.limits import Limits
 from dpicl_rag.conversion.outcomes import NotConvertedError, Outcome
+from dpicl_rag.conversion.process_limits import Limits
 
 _START = """
 import json, sys

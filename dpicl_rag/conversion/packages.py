@@ -6,8 +6,8 @@ import io
 import re
 import zipfile
 
-from dpicl_rag.conversion.limits import MAX_UNPACKED_BYTES
 from dpicl_rag.conversion.outcomes import NotConvertedError, Outcome
+from dpicl_rag.conversion.process_limits import MAX_UNPACKED_BYTES
 
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED_PACKAGE = "EncryptedPackage".encode("utf-16-le")  # [MS-OFFCRYPTO] 2.3.4.4

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dpicl_rag.loaders.characters import decode_as
 from dpicl_rag.loaders.converted_text import converted_text, require_conversions
-from dpicl_rag.loaders.kinds import CONVERTED, KINDS, Kind, is_binary, suffix_of, unsupported
+from dpicl_rag.loaders.file_kinds import CONVERTED, KINDS, Kind, is_binary, suffix_of, unsupported
 from dpicl_rag.loaders.load_report import Skipped
 from dpicl_rag.loaders.markup import text_of_html
 from dpicl_rag.loaders.records import (

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from dpicl_rag.loaders.characters import fingerprint
 from dpicl_rag.loaders.converted_text import converted, converted_text, require_conversions
-from dpicl_rag.loaders.kinds import Kind
+from dpicl_rag.loaders.file_kinds import Kind
 from dpicl_rag.loaders.load_report import Skipped
 from dpicl_rag.loaders.mail import read_mail
 from dpicl_rag.loaders.records import (

@@ -8,7 +8,7 @@ import re
 from dpicl_rag.conversion import Conversions, NotConvertedError
 from dpicl_rag.conversion.formats import is_installed
 from dpicl_rag.conversion.outcomes import REASONS, Outcome
-from dpicl_rag.loaders.kinds import Kind
+from dpicl_rag.loaders.file_kinds import Kind
 from dpicl_rag.loaders.records import (
     FILE_TOO_LARGE,
     MAX_CONVERTED_BYTES,

@@ -19,11 +19,11 @@ from dpicl_rag.errors import ConfigurationError, LoaderError
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.loaders.columns import Columns, few, judge
 from dpicl_rag.loaders.converted_files import read_converted, read_rows
+from dpicl_rag.loaders.file_kinds import CONVERTED, Kind, is_signed, unsupported
 from dpicl_rag.loaders.file_limits import Allowance
 from dpicl_rag.loaders.framework_documents import FrameworkDocument
 from dpicl_rag.loaders.handed_over import handed_over
 from dpicl_rag.loaders.identities import Identities
-from dpicl_rag.loaders.kinds import CONVERTED, Kind, is_signed, unsupported
 from dpicl_rag.loaders.load_report import LoadReport, LoadResult, Skipped
 from dpicl_rag.loaders.mail import read_mail
 from dpicl_rag.loaders.mbox import read_mbox

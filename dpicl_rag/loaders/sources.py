@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpicl_rag.loaders.characters import UTF16, characters
-from dpicl_rag.loaders.kinds import KINDS, Kind, is_signed, signed_kind, suffix_of
+from dpicl_rag.loaders.file_kinds import KINDS, Kind, is_signed, signed_kind, suffix_of
 from dpicl_rag.loaders.load_report import Skipped
 from dpicl_rag.loaders.mbox import begins_mailbox
 from dpicl_rag.loaders.records import LINK, UNREADABLE_FOLDER

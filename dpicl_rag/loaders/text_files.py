@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dpicl_rag.loaders.characters import decode, fingerprint
-from dpicl_rag.loaders.kinds import is_binary
+from dpicl_rag.loaders.file_kinds import is_binary
 from dpicl_rag.loaders.load_report import Skipped
 from dpicl_rag.loaders.mail import read_mail
 from dpicl_rag.loaders.markup import text_of_html

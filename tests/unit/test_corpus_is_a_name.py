@@ -12,6 +12,8 @@ NAMES = {
     *("str", "str | None"),
     # Options of the command line, which are names too.
     *("NewCorpus", "Charged", "CorpusName", "options.AnyCorpus", "options.Corpus"),
+    "ServedCorpora",
+    "Text",  # of a tool's arguments
     "Scope",  # of a budget, inside the ledger
 }
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from dpicl_rag.conversion import Conversions, NotConvertedError
-from dpicl_rag.conversion.limits import Limits
 from dpicl_rag.conversion.outcomes import Outcome
+from dpicl_rag.conversion.process_limits import Limits
 from tests.support import planted_readers
 
 PLANTED = "tests.support.planted_readers"

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from dpicl_rag.conversion import Conversions
-from dpicl_rag.conversion.limits import Limits
 from dpicl_rag.conversion.outcomes import REASONS, Outcome
+from dpicl_rag.conversion.process_limits import Limits
 from dpicl_rag.errors import LoaderError
 from dpicl_rag.loaders import Skipped, load, loader
 from dpicl_rag.loaders.converted_text import NO_TEXT
