@@ -29,7 +29,8 @@ def _read_pdf(content: bytes) -> bytes:
 
 def _read_rtf(content: bytes) -> bytes:
     """Text of RTF, by the code pages that it names: pandoc 3.9 takes all of them for 1252."""
-    if not content.startswith(b"{\\rtf"):
+    # It is one group, so what was cut off does not end as one.
+    if not content.startswith(b"{\\rtf") or not content.rstrip(b"\x00\r\n ").endswith(b"}"):
         raise NotConvertedError(Outcome.DAMAGED)
     text: str = rtf_to_text(content.decode("cp1252", "replace"), errors="replace")
     return text.encode("utf-8", "replace")

@@ -46,7 +46,7 @@ def test_rtf_has_its_code_pages(conversions: Conversions) -> None:
         (rb"{\rtf1\ansi\ansicpg1252\uc1 Ann\u8217\'92s \u252\'fcber}", "Ann’s über"),
         (rb"{\rtf1\ansi Ann\u8217?s pump}", "Ann’s pump"),
         (rb"{\rtf1\ansi\ansicpg1251 \'cf\'f0\'e8}", "При"),
-        (b"{\\rtf1 " + b"{" * 100_000, ""),
+        (b"{\\rtf1 " + b"{" * 100_000 + b"}", ""),
     ):
         assert conversions.convert("rtf", content).decode() == told
 
@@ -56,9 +56,6 @@ def test_rtf_has_its_code_pages(conversions: Conversions) -> None:
 def test_damaged_office_files_are_damaged(conversions: Conversions, kind: str, damage: str) -> None:
     whole = made.office(kind, "words")
     content = {"cut": whole[: len(whole) // 2], "words": b"words", "empty": b""}[damage]
-    if kind == "rtf" and damage == "cut":  # half of it is RTF as well
-        assert b"words" in conversions.convert(kind, content + b"words")
-        return
     assert outcome(conversions, kind, content) is Outcome.DAMAGED
 
 
