@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,14 +84,16 @@ async def _agent(number, url, key, seen, over):
     mine = random.Random(number)
     while not over.is_set():
         corpus = mine.choice([*serving.SETTINGS])
+        begin, killed = time.monotonic(), seen.kills
         visiting = asyncio.ensure_future(_visit(url, key, corpus, mine, seen, f"client-{number}"))
         done, _ = await asyncio.wait([visiting], timeout=5 * PATIENCE)
         if not done:
             seen.ends["hung visit"] += 1
             visiting.cancel()
             return
-        if visiting.exception() is not None:  # nobody was there
-            seen.ends["cut"] += 1
+        if visiting.exception() is not None:
+            waited = time.monotonic() - begin > PATIENCE
+            seen.ends["hung visit" if waited and seen.kills == killed else "cut"] += 1
         await asyncio.sleep(mine.uniform(0, 0.02))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 import httpx
 from mcp import ClientSession
@@ -18,7 +19,8 @@ async def a_session(url, key, **options):
     async with (
         httpx.AsyncClient(headers=headers, timeout=60, **options) as http,
         streamable_http_client(f"{url}/mcp", http_client=http) as (read, write, identifier),
-        ClientSession(read, write) as session,
+        # Else it waits for ever for a server that was killed in a request.
+        ClientSession(read, write, timedelta(seconds=60)) as session,
     ):
         await session.initialize()
         yield session, identifier()
