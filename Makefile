@@ -36,7 +36,7 @@ demo-terminal: $(STAMP)
 # First what needs no model, then the rest, a file at a time, two processes each. What takes many
 # minutes by itself is left to `make stress`, as are most of the kills.
 FAST   := not model and not slow and not stress
-LONG   := fuzz_rows fuzz_ingest fuzz_neighbours fuzz_releases server ray_kills synthesis_kill_instants
+LONG   := fuzz_rows fuzz_ingest fuzz_neighbours fuzz_releases server ray_kills synthesis_kill_instants mail_kills
 
 test: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "$(FAST)"
