@@ -340,7 +340,6 @@ def test_a_question_longer_than_the_context(cli, mail, spending):
         ["--top-k", "0"],
         ["--private-top-k", "0"],
         ["--sample", "half"],
-        ["--no-ledger", "--ledger", "x.sqlite"],
         ["--accounting", "none"],
     ],
 )
@@ -358,7 +357,6 @@ def test_a_wrong_option_is_a_usage_error(cli, mail, words):
             ["--private-top-k", "2", "--private-threshold", "2"],
             "give --private-threshold or --private-top-k, not both",
         ),
-        (["--no-ledger", "--ledger", "x"], "give --ledger or --no-ledger, not both"),
         (["--shared", "--no-memory"], "give --shared or --no-memory, not both"),
         (["--shared", "--no-ledger"], "give --shared or --no-ledger, not both"),
     ],

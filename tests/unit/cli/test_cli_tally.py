@@ -155,7 +155,6 @@ def test_a_survey_by_ones_own_words(cli, mail, home):
         (("--vocabulary", "none.txt"), "a word on each line"),
         (("--votes", "1000"), "fewer words"),
         (("--threshold", "0.5"), "give one"),
-        (("--ledger", "l.sqlite", "--no-ledger"), "not both"),
     ],
 )
 def test_what_cannot_be_surveyed_is_one_line(cli, mail, options, message):
