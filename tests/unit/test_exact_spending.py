@@ -27,6 +27,7 @@ from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval import PrivateThresholdRetriever, Retrieved, Search
 from dpicl_rag.retrieval.count import NoisyCount
+from dpicl_rag.retrieval.share import Share
 from tests.support.scored_units import ScoredUnits, distribution, gaussian_pmf
 from tests.unit.retrieval.test_private_distributions import deficit
 
@@ -78,7 +79,7 @@ class Read:
 
     def coin(self, unit, choose):
         """Whether the unit was sampled, or would have been."""
-        rate = self.own._share(self.own.choice).rate
+        rate = Share.of(self.own.choice.count, self.own.thin_to).rate
         if rate == 1 or unit in self.candidates:
             return rate == 1 or unit in self.found.units
         return bool(choose([(1, rate), (0, 1 - rate)]))
