@@ -130,18 +130,21 @@ def test_a_limit_of_calls_is_paid_for(unit, accounting):
 
 
 @pytest.mark.usefixtures("as_drawn")
-def test_a_limit_that_does_not_pay_for_its_count_is_seen(monkeypatch):
-    monkeypatch.setattr(CountedRetriever, "rho", lambda self, adjacency: 0.0)
-    honest = CountedRetriever.search
+@pytest.mark.parametrize("paid", [0.0, 0.5])
+def test_a_limit_that_pays_for_its_count_in_part_or_not_at_all_is_seen(monkeypatch, paid):
+    price, honest = CountedRetriever.rho, CountedRetriever.search
+    monkeypatch.setattr(CountedRetriever, "rho", lambda self, reach: paid * price(self, reach))
 
-    def free(self, question):
+    def cheap(self, question):
         search = honest(self, question)
-        return Search(
-            search.units,
-            lambda *given: replace(search.choose(*given), unit_rho=[0.0] * len(search.units)),
-        )
 
-    monkeypatch.setattr(CountedRetriever, "search", free)
+        def draw(*given):
+            found = search.choose(*given)
+            return replace(found, unit_rho=[paid * rho for rho in found.unit_rho])
+
+        return Search(search.units, draw)
+
+    monkeypatch.setattr(CountedRetriever, "search", cheap)
     assert tallies.worst(tallies.counted(search=few), "b", **LIMITED) > 0.01
 
 
