@@ -50,7 +50,7 @@ async function refresh() {
 /** Write a question that was asked before, for whoever wants its answer once more. */
 function again(question, corpus) {
   byId("model").value = corpus;
-  location.hash = "#conversation";
+  navigation.open("conversation");
   chosen();
   composer.write("ask", question).catch(door.showTrouble);
 }

@@ -2,16 +2,27 @@
 
 import * as counting from "./counting.js";
 import * as durations from "./durations.js";
-import { byId, swap } from "./shared.js";
+import { byId, element, following, swap } from "./shared.js";
 
 const KINDS = {
-  ask: { name: "", label: "Question", button: "Ask", took: "Answers here took about" },
-  count: { name: "How many", label: "Question that each document answers with yes or no",
-    button: "Count", took: "Counts here took about" },
-  tally: { name: "Which of these", label: "Question that each document answers with a label",
-    button: "Count", took: "Counts here took about" },
-  survey: { name: "What are they about", label: "Question, if any", button: "Count",
-    took: "Surveys here took about" },
+  ask: {
+    name: "", button: "Ask", took: "Answers here took about",
+    label: "Question", inside: "Ask the documents",
+  },
+  count: {
+    name: "How many", button: "Count", took: "Counts here took about",
+    label: "Question that each document answers with yes or no",
+    inside: "A yes-or-no question to each",
+  },
+  tally: {
+    name: "Which of these", button: "Count", took: "Counts here took about",
+    label: "Question that each document answers with a label",
+    inside: "A question to each",
+  },
+  survey: {
+    name: "What are they about", button: "Count", took: "Surveys here took about",
+    label: "Question, if any", inside: "A question, if any",
+  },
 };
 
 let running = false;
@@ -29,21 +40,23 @@ export const measured = (of, model) => `${of} ${model}`;
 /** Fields and hints for the kind and the corpus that are chosen. */
 export async function show() {
   const of = kind(), model = corpus();
-  const { label, button, took } = KINDS[of];
+  const { label, inside, button, took } = KINDS[of];
+  following(() => (byId("labels-field").hidden = of !== "tally"));
   byId("question-label").textContent = label;
-  byId("question").placeholder = of === "ask" ? "Ask the documents" : label;
+  byId("question").placeholder = inside;
   byId("question").required = of !== "survey";
-  byId("labels-field").hidden = of !== "tally";
   byId("labels").required = of === "tally";
   byId("send").textContent = button;
   byId("send").disabled = !model || running;
   const usual = durations.usual(measured(of, model));
   const time = usual === undefined ? "" : ` ${took} ${durations.words(usual)}.`;
-  const hint = byId("question-hint");
-  hint.textContent = of === "ask" ? `Enter asks, Shift and Enter begins a line.${time}` : "";
-  if (of === "ask" || !model) return;
+  const hint = (first) => byId("question-hint").replaceChildren(first, time);
+  if (of === "ask" || !model) {
+    return hint(element("span", "Enter asks, Shift and Enter begins a line.", "keys"));
+  }
+  const chosen = of === "tally" ? "Choose labels without looking at the documents. " : "";
   const said = await counting.plan(model, of);
-  if (of === kind() && model === corpus()) hint.textContent = said + time;
+  if (of === kind() && model === corpus()) following(() => hint(chosen + said));
 }
 
 /** Choose a kind and write a question; what is to be filled in is marked. */

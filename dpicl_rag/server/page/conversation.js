@@ -35,8 +35,10 @@ export function clear() {
 }
 
 /** Turns before a question as messages, the last ones of the same corpus. */
-function before(corpus) {
-  const turns = said.filter((turn) => turn.corpus === corpus).slice(-REMEMBERED);
+function before(question, corpus) {
+  const own = said.filter((turn) => turn.corpus === corpus);
+  if (own.some((turn) => turn.question === question)) return []; // whole, and answered before
+  const turns = own.slice(-REMEMBERED);
   const size = () => new TextEncoder().encode(JSON.stringify(turns)).length;
   while (turns.length && size() > MOST_BYTES) turns.shift();
   return turns.flatMap(({ question, answer }) => [
@@ -83,7 +85,7 @@ async function ask(question, corpus, { alone = false, fresh = false } = {}) {
   if (asking) return;
   const turn = begin(question, "ask", corpus);
   const again = () => ask(question, corpus, { alone, fresh });
-  const turns = alone ? [] : before(corpus);
+  const turns = alone ? [] : before(question, corpus);
   const messages = [...turns, { role: "user", content: question }];
   const measure = composer.measured("ask", corpus);
   const began = performance.now();
@@ -140,8 +142,8 @@ async function compare(question, write, signal) {
 /** A count, a tally or a survey. It cannot be stopped: it is paid for when it begins. */
 async function count(kind, question, labels, corpus, fresh = false) {
   if (asking) return;
-  const title = question || "What the documents are about";
-  const turn = begin(title, kind, corpus);
+  const title = question || `${composer.kindName(kind)}?`;
+  const turn = begin(title, question ? kind : "ask", corpus);
   const again = () => count(kind, question, labels, corpus, fresh);
   const measure = composer.measured(kind, corpus);
   const began = performance.now();

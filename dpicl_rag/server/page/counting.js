@@ -48,6 +48,9 @@ function row(label, estimate, longest) {
   return line;
 }
 
+// Said anew, since a table that is laid out as a grid on a phone may lose them.
+const ROLES = { table: "table", tr: "row", th: "rowheader", td: "cell" };
+
 /** The bars of a count, in a table under its title. */
 export function chart(found, title) {
   const rows = rowsOf(found);
@@ -55,6 +58,9 @@ export function chart(found, title) {
   const table = element("table", "", "bars");
   table.append(element("caption", title, "unseen"));
   table.append(...rows.map(([label, estimate]) => row(label, estimate, longest)));
+  for (const part of [table, ...table.querySelectorAll("tr, th, td")]) {
+    part.role = ROLES[part.localName];
+  }
   return table;
 }
 

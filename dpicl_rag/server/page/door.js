@@ -36,7 +36,7 @@ export async function enter() {
   byId("leave").hidden = !who.keys;
   byId("who").textContent = who.keys
     ? `${who.name}${who.role === "owner" ? ", owner" : ""}`
-    : "No keys are in use: you are the owner.";
+    : "Owner: no keys are in use";
   await opened(who, entered);
 }
 

@@ -13,12 +13,8 @@ function item(entry, again) {
   const made = element("li");
   const cost = entry.edited ? "corrected by the owner" : `cost ε ${few(entry.epsilon)}`;
   const piece = entry.whole ? "" : ", cut off: asking it again is paid for";
-  const button = element("button", "Ask again", "quiet");
-  button.type = "button";
-  button.setAttribute("aria-label", `Ask again: ${entry.question}`);
-  button.addEventListener("click", () => again(entry.question, entry.model));
   const below = element("p", `${entry.model}, ${day(entry.time)}, ${cost}${piece} `, "hint");
-  below.append(button);
+  if (!entry.counted) below.append(asking(entry, again)); // a count says not of what kind it was
   made.append(
     element("p", entry.question, "hint words"),
     element("p", entry.whole ? entry.answer : `${entry.answer} …`, "said words"),
@@ -27,4 +23,12 @@ function item(entry, again) {
   // Each in the direction of its own language.
   made.querySelectorAll(".words").forEach((words) => (words.dir = "auto"));
   return made;
+}
+
+function asking({ question, model }, again) {
+  const button = element("button", "Ask again", "quiet");
+  button.type = "button";
+  button.setAttribute("aria-label", `Ask again: ${question}`);
+  button.addEventListener("click", () => again(question, model));
+  return button;
 }

@@ -30,6 +30,12 @@ export function show(focus) {
   scrollTo(0, view === "conversation" ? document.documentElement.scrollHeight : 0);
 }
 
+/** Go to a view, and leave it to the caller where to stand there. */
+export function open(view) {
+  history.pushState(null, "", `#${view}`);
+  show(false);
+}
+
 // A step past the header, and no step in the history.
 byId("skip").addEventListener("click", (event) => {
   event.preventDefault();

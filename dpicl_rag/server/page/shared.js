@@ -95,3 +95,13 @@ export function submits(form, place, work) {
     }
   });
 }
+
+const NEAR = 120; // pixels above the end of the page that still count as being there
+
+/** Change the page; who reads its end stays there, who reads above is left alone. */
+export function following(change, always = false) {
+  const page = document.documentElement;
+  const follows = always || innerHeight + scrollY >= page.scrollHeight - NEAR;
+  change();
+  if (follows) scrollTo(0, page.scrollHeight);
+}

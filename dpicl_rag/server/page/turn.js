@@ -1,6 +1,6 @@
 // A turn: a question, its answer as it comes, and what is to be said of it.
 
-import { announce, byId, element, sentence } from "./shared.js";
+import { announce, byId, element, following, sentence } from "./shared.js";
 
 let made = 0;
 
@@ -125,14 +125,4 @@ export class Turn {
       }
     });
   }
-}
-
-const NEAR = 120; // pixels above the end that still count as being there
-
-/** Change the page; who reads its end stays there, who reads above is left alone. */
-function following(change, always = false) {
-  const page = document.documentElement;
-  const follows = always || innerHeight + scrollY >= page.scrollHeight - NEAR;
-  change();
-  if (follows) scrollTo(0, page.scrollHeight);
 }
