@@ -42,7 +42,7 @@ def ask(page: Any, question: str = QUESTION, kind: str = "ask") -> Any:
 def settled(turn: Any) -> Any:
     """A turn that has come to its end, and what it spent."""
     expect(turn.locator(".cost:not(:empty), .notes .bad").first).to_be_visible()
-    assert not turn.locator(".notes .bad").all_inner_texts()
+    expect(turn.locator(".notes .bad")).to_have_count(0)
     expect(turn.page.locator("#send")).to_be_visible()
     return turn
 

@@ -39,6 +39,7 @@ async function refresh() {
     const corpora = models.filter((name) => name !== PUBLIC);
     fillSelect(byId("model"), corpora.map((name) => [name, name]));
     byId("model").disabled = !corpora.length;
+    byId("no-documents").hidden = corpora.length > 0 || !owner;
     byId("trouble").hidden = true;
     await Promise.all([budget.load(), composer.show(), memory.show(again), owner?.show()]);
     budget.show(composer.corpus());

@@ -114,7 +114,7 @@ def test_a_follow_up_is_sent_with_the_turns_before_it(start, visit):
 
 
 def test_a_follow_up_stands_on_six_turns_of_its_corpus_and_this_conversation(start, visit):
-    page = visit(start().page)
+    page = visit(start(agreement="off").page)
     asked = sent(page)
     for number in range(8):
         settled(ask(page, f"When does canteen {number} open?"))
@@ -291,20 +291,3 @@ def test_an_empty_conversation_shows_what_can_be_asked(start, visit, example):
     assert page.locator("#labels").input_value() == (
         "pleased, annoyed, neutral" if example == "tally" else ""
     )
-
-
-def test_words_stand_in_the_direction_of_their_language(start, visit):
-    arabic = "يفتح المقصف في الحادية عشرة"
-    page = visit(start(model=ScriptedModel({"": arabic})).page)
-    put_as(page, {"و؟": f"{arabic}؟"})
-    expect(ask(page, f"متى يفتح المقصف؟ {'W' * 300}").locator(".cost")).not_to_be_empty()
-    turn = ask(page, "و؟")
-    expect(turn.locator(".cost")).not_to_be_empty()
-    turn.locator("summary").click()
-    expect(turn.locator(".beside .hint")).not_to_be_empty()
-    for place in (".question", "q", ".reply > .answer", ".beside .answer"):
-        found = turn.locator(place).evaluate("one => getComputedStyle(one).direction")
-        assert found == "rtl", place
-    page.fill("#question", "متى")
-    assert page.evaluate("getComputedStyle(question).direction") == "rtl"
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
