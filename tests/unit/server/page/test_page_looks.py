@@ -139,3 +139,26 @@ def test_what_is_under_way(start, visit, monkeypatch, tmp_path, scheme):
     )
     assert violations(page) == []
     page.screenshot(path=figures(tmp_path) / f"page-audit-{scheme}.png", full_page=True)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_composer_hides_nothing_that_the_keyboard_stands_on(start, visit, size):
+    page = visit(start().page, SIZES[size])
+    for _ in range(4):
+        settled(ask(page))
+    page.evaluate("scrollTo(0, 300)")
+    for place in ("#budget summary", "#question", "#kind-ask", "#model"):
+        page.focus(place)
+        assert page.evaluate("scrollY") == 300, place  # who reads is not led away by writing
+    page.evaluate("scrollTo(0, 0)")
+    page.focus("#kind-ask")
+    for _ in range(10):
+        page.keyboard.press("Shift+Tab")
+        covered = page.evaluate(
+            """() => {
+              const box = document.activeElement.getBoundingClientRect();
+              const [x, y] = [box.left + box.width / 2, box.top + box.height / 2];
+              return !document.activeElement.contains(document.elementFromPoint(x, y));
+            }"""
+        )
+        assert not covered, page.evaluate("document.activeElement.outerHTML")
