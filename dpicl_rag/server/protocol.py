@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from dpicl_rag.answering.answers import PrivateAnswer, StoppedBy
+from dpicl_rag.answering.follow_ups import Turn
 from dpicl_rag.server.failures import Refusal
 
 Label = tuple[str, str, int]
@@ -148,8 +149,8 @@ class ChatRequest(BaseModel):
                 found.append(name)
         return sorted(found)
 
-    def conversation(self) -> tuple[str | None, str, str]:
-        """System instruction, the turns before the question in words, and the question.
+    def conversation(self) -> tuple[str | None, tuple[Turn, ...], str]:
+        """System instruction, the turns before the question, and the question.
 
         Raises:
             Refusal: The last turn is not a user's, or says nothing.
@@ -159,8 +160,8 @@ class ChatRequest(BaseModel):
         question = plain(turns[-1].text) if turns and turns[-1].role == "user" else ""
         if not question.strip():
             raise Refusal(400, "the last message must be a user's question", param="messages")
-        before = [f"{_ROLES[m.role]}: {plain(m.text)}" for m in turns[:-1] if m.text.strip()]
-        return "\n".join(system) or None, "\n".join(before), question
+        before = [(_ROLES[m.role], plain(m.text)) for m in turns[:-1] if m.text.strip()]
+        return "\n".join(system) or None, tuple(before), question
 
 
 def plain(text: str) -> str:

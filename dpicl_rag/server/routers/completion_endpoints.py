@@ -22,8 +22,8 @@ async def completions(
     """Ask a corpus."""
     exchange = request.state.exchange = Exchange(caller=caller.name)
     ignored = body.ignored()
-    system, before, question = body.conversation()
-    asked = Ask(question, before, system, body.most_tokens, body.stops, fresh=body.dpicl.fresh)
+    system, turns, question = body.conversation()
+    asked = Ask(question, turns, system, body.most_tokens, body.stops, fresh=body.dpicl.fresh)
     services.catalogue.served(body.model, caller)
     exchange.corpus, exchange.question = body.model, question
     headers = {"X-DPICL-Ignored": ", ".join(ignored)} if ignored else {}
