@@ -25,7 +25,8 @@ _ASKING = ("user", "human")
 _LEANING = re.compile(
     r"^(and|but|or|what about|how about|why|how|when|where|who)\b\W*(?:\w+\W*)?$"
     r"|^(and|but|or|what about|how about)\b"
-    r"|\b(it|its|he|him|his|she|her|hers|they|them|their|theirs|this|that|these|those)\b",
+    r"|\b(it|its|he|him|his|she|her|hers|they|them|their|theirs|this|that|these|those)\b"
+    r"|\bthere\W*$",
     re.IGNORECASE,
 )
 """English questions that say less than they ask: "And on Fridays?", "Why?", "Who runs it?"."""

@@ -24,6 +24,7 @@ def rewritten(reply, question=FOLLOW_UP, turns=TURNS):
     [
         (FOLLOW_UP, "When does the canteen open on Fridays?"),
         ("Who runs it?", "Who runs the canteen?"),
+        ("Who works there?", "Who works in the canteen?"),
         ("Why?", "Why does the canteen open at 11?"),
         ("Who eats there", "Who eats in the canteen?"),
     ],
