@@ -23,9 +23,10 @@ PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 800}
 SIZES = {"phone": PHONE, "desktop": DESKTOP}
 QUESTION = "When does the canteen open?"
 ANSWER = "The canteen opens at half past 11."
+SUNDAYS = "When does the canteen open on Sundays?"  # as "And on Sundays?" is put
 ALONE = "The canteen opens at a time that I do not know."
 NOTES = [Document(f"The canteen opens at half past 11. {n}", f"unit-{n}") for n in range(60)]
-MODEL = ScriptedModel({"canteen": ANSWER, "": ALONE})
+MODEL = ScriptedModel({"User: ": SUNDAYS, "canteen": ANSWER, "": ALONE})
 
 
 def ask(page: Any, question: str = QUESTION, kind: str = "ask") -> Any:

@@ -7,15 +7,13 @@ import time
 
 import pytest
 
-from dpicl_rag.server import chat
-from tests.support.page import ALONE, ANSWER, QUESTION, ask, expect, figures, go, settled
+from dpicl_rag.server import answering
 from tests.support.paced_model import ReadingModel
+from tests.support.page import ALONE, ANSWER, QUESTION, SUNDAYS, ask, expect, figures, go, settled
 from tests.support.scripted_model import ScriptedModel
 from tests.support.scripted_reader import ScriptedReader
-from tests.support.whole_questions import put_as
 
 FLUENT = "You can eat at the canteen from half past 11."
-SUNDAYS = "When does the canteen open on Sundays?"
 
 
 def sent(page):
@@ -89,7 +87,6 @@ def test_an_answer_streams_in_the_meter_moves_and_the_budget_ends(start, keys, v
 
 def test_a_follow_up_is_sent_with_the_turns_before_it(start, visit):
     page = visit(start().page)
-    put_as(page, {"And on Sundays?": SUNDAYS})
     asked = sent(page)
     settled(ask(page))
     first = [("user", QUESTION), ("assistant", ANSWER)]
@@ -114,6 +111,7 @@ def test_a_follow_up_is_sent_with_the_turns_before_it(start, visit):
 
 
 def test_a_follow_up_stands_on_six_turns_of_its_corpus_and_this_conversation(start, visit):
+    # Token by token: the model has no words for an answer like the last one, about other numbers.
     page = visit(start(agreement="off").page)
     asked = sent(page)
     for number in range(8):
@@ -137,7 +135,6 @@ def test_a_follow_up_stands_on_six_turns_of_its_corpus_and_this_conversation(sta
 
 def test_the_same_is_asked_without_documents_where_it_is_unfolded(start, visit):
     page = visit(start().page)
-    put_as(page, {"And on Sundays?": SUNDAYS})
     asked = sent(page)
     settled(ask(page))
     turn = settled(ask(page, "And on Sundays?"))
@@ -173,7 +170,7 @@ def test_what_a_chat_model_reads_and_says_is_told(start, visit, tmp_path):
 
 
 def test_a_bar_tells_how_far_reading_is_before_the_first_word(start, visit, monkeypatch):
-    monkeypatch.setattr(chat, "TELLING", 0.01)
+    monkeypatch.setattr(answering, "TELLING", 0.01)
     model = ReadingModel()
     page = visit(start(model=model).page)
     turn = ask(page)

@@ -1,14 +1,16 @@
-"""The page as it looks: every state on a phone and a desktop, light and dark, and by axe's rules."""
+"""The page as it looks: its states on a phone and a desktop, light and dark, and by axe's rules."""
 
 from __future__ import annotations
 
 import pytest
 
-from dpicl_rag.server import chat
+from dpicl_rag.server import answering
 from tests.support import made_files
+from tests.support.paced_model import ReadingModel
 from tests.support.page import (
     ANSWER,
     SIZES,
+    SUNDAYS,
     ask,
     expect,
     figures,
@@ -20,10 +22,6 @@ from tests.support.page import (
     upload,
     violations,
 )
-from tests.support.paced_model import ReadingModel
-from tests.support.whole_questions import put_as
-
-SUNDAYS = "When does the canteen open on Sundays?"
 
 
 class Looks:
@@ -44,9 +42,7 @@ class Looks:
 @pytest.mark.usefixtures("buckets")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES)
-def test_a_conversation_a_survey_uploads_and_a_budget(
-    start, keys, visit, tmp_path, size, scheme
-):
+def test_a_conversation_a_survey_uploads_and_a_budget(start, keys, visit, tmp_path, size, scheme):
     running = start(keys)
     running.catalogue.ledger.set_budget(corpus="notes", epsilon=60.0, period="year")
     page = visit(running.page, SIZES[size], scheme)
@@ -60,7 +56,6 @@ def test_a_conversation_a_survey_uploads_and_a_budget(
     expect(page.locator("#budget-short")).to_have_text("21 more answers")
     look.at("empty")
 
-    put_as(page, {"And on Sundays?": SUNDAYS})
     settled(ask(page))
     follow_up = settled(ask(page, "And on Sundays?"))
     expect(follow_up.locator("q")).to_have_text(SUNDAYS)
@@ -117,7 +112,7 @@ def test_a_conversation_a_survey_uploads_and_a_budget(
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_what_is_under_way(start, visit, monkeypatch, tmp_path, scheme):
-    monkeypatch.setattr(chat, "TELLING", 0.01)
+    monkeypatch.setattr(answering, "TELLING", 0.01)
     model = ReadingModel()
     page = visit(start(model=model).page, SIZES["phone"], scheme)
     ask(page)
@@ -132,8 +127,8 @@ def test_what_is_under_way(start, visit, monkeypatch, tmp_path, scheme):
     expect(page.locator(".turn .notes")).to_contain_text("You stopped it")
     go(page, "owner")
     page.evaluate(
-        "for (const id of ['job', 'report', 'job-bar', 'toy', 'audit-desk', 'closed-desk', 'job-stop'])"
-        " document.getElementById(id).hidden = false;"
+        "for (const id of ['job', 'report', 'job-bar', 'toy', 'audit-desk', 'closed-desk',"
+        " 'job-stop']) document.getElementById(id).hidden = false;"
         "document.getElementById('job-words').textContent = 'Canary: 34 %';"
         "document.getElementById('report-text').textContent = 'Privacy audit'"
     )

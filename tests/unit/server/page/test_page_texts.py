@@ -6,9 +6,8 @@ from contextlib import closing
 
 from dpicl_rag.knowledge.answer_file import AnswerFile
 from dpicl_rag.language_models import defaults
-from tests.support.page import MODEL, QUESTION, ask, expect, go, settled, upload
+from tests.support.page import MODEL, QUESTION, ask, expect, fits, go, settled, upload
 from tests.support.scripted_model import ScriptedModel
-from tests.support.whole_questions import put_as
 
 MARKUP = "<img src=x onerror='window.pwned=1'><script>window.pwned=1</script>"
 
@@ -17,13 +16,12 @@ def test_script_is_inert_wherever_it_comes_from(start, visit):
     model = ScriptedModel({"canteen": f"{MARKUP} {MARKUP}", "": f"alone {MARKUP}"})
     # Token by token: a canonical form would not keep the markup as it is.
     page = visit(start(model=model, agreement="off").page)
-    put_as(page, {f"And {MARKUP}?": f"canteen {MARKUP}"})
     settled(ask(page, f"{QUESTION} {MARKUP}"))
     turn = settled(ask(page, f"And {MARKUP}?"))
     turn.locator("summary").click()
     expect(turn.locator(".beside .answer")).to_have_text(f"alone {MARKUP}")
     expect(turn.locator(".question")).to_contain_text(MARKUP)
-    expect(turn.locator("q")).to_have_text(f"canteen {MARKUP}")
+    expect(turn.locator("q")).to_have_text(f"{QUESTION} {MARKUP} And {MARKUP}?")
     expect(turn.locator(".reply > .answer")).to_have_text(f"{MARKUP} {MARKUP}")
     go(page, "earlier")
     expect(page.locator("#memory")).to_contain_text(MARKUP)
@@ -39,18 +37,23 @@ def test_script_is_inert_wherever_it_comes_from(start, visit):
 def test_words_stand_in_the_direction_of_their_language(start, visit):
     arabic = "يفتح المقصف في الحادية عشرة"
     page = visit(start(model=ScriptedModel({"": arabic})).page)
-    put_as(page, {"و؟": f"{arabic}؟"})
-    expect(ask(page, f"متى يفتح المقصف؟ {'W' * 300}").locator(".cost")).not_to_be_empty()
-    turn = ask(page, "و؟")
+
+    def is_right_to_left(place):
+        return place.evaluate("one => getComputedStyle(one).direction") == "rtl"
+
+    turn = ask(page, f"متى يفتح المقصف؟ {'W' * 300}")
     expect(turn.locator(".cost")).not_to_be_empty()
     turn.locator("summary").click()
     expect(turn.locator(".beside .hint")).not_to_be_empty()
-    for place in (".question", "q", ".reply > .answer", ".beside .answer"):
-        found = turn.locator(place).evaluate("one => getComputedStyle(one).direction")
-        assert found == "rtl", place
+    for place in (".question", ".reply > .answer", ".beside .answer"):
+        assert is_right_to_left(turn.locator(place)), place
+    follow_up = ask(page, "And متى؟")
+    expect(follow_up.locator("q")).to_contain_text("WW")
+    assert is_right_to_left(follow_up.locator("q"))
+    assert not is_right_to_left(follow_up.locator(".question"))
     page.fill("#question", "متى")
-    assert page.evaluate("getComputedStyle(question).direction") == "rtl"
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert is_right_to_left(page.locator("#question"))
+    assert fits(page)
 
 
 def test_an_answer_that_was_cut_off_says_so_among_the_earlier_ones(start, visit, tmp_path):
