@@ -90,7 +90,7 @@ function counted(number, thing, is = "", are = "") {
 }
 
 function accountOf(job) {
-  if (job.kind !== "ingest" || !job.result) return [];
+  if (job.kind !== "ingest" || !job.result || job.state === "running") return [];
   if (job.state === "failed") return [job.result.summary];
   const { summary, read, loaded, skipped, units, passages, known } = job.result;
   return [
