@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -40,7 +40,10 @@ class ResponseRequest(fields.Body):
     refused: ClassVar = _REFUSED
     without_effect: ClassVar = _WITHOUT_EFFECT
 
-    input: str | list[InputMessage] = Field(min_length=1, max_length=2**16)
+    input: (
+        Annotated[str, Field(min_length=1)]
+        | Annotated[list[InputMessage], Field(min_length=1, max_length=256)]
+    )
     instructions: str | None = None
     max_output_tokens: int | None = Field(None, ge=1)
 
