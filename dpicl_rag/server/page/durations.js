@@ -18,10 +18,10 @@ export function forget() {
   taken.clear();
 }
 
-/** "12 s" or "3 min", as nearly as a person wants to know. */
+/** "12 s" or "3 min" on one line, as nearly as a person wants to know. */
 export function words(seconds) {
-  if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s`;
-  return `${Math.round(seconds / 60)} min`;
+  if (seconds < 90) return `${Math.max(1, Math.round(seconds))}\u00a0s`;
+  return `${Math.round(seconds / 60)}\u00a0min`;
 }
 
 /** Seconds until all is read, by the pace so far; undefined while there is none. */

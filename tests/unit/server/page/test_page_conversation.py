@@ -181,12 +181,12 @@ def test_a_bar_tells_how_far_reading_is_before_the_first_word(start, visit, monk
         model.steps.release()
     expect(bar).to_have_attribute("value", "0.4")
     expect(turn.locator(".reading p")).to_have_text(
-        re.compile(r"^Reading the documents: 40 %, about \d+ s left$")
+        re.compile(r"^Reading the documents: 40 %, about \d+\ss left$")
     )
     model.steps.release(100)
     expect(turn.locator(".reply > .answer")).to_have_text(re.compile("^abcdefgh"))
     expect(turn.locator(".reading")).to_be_hidden()
-    took = re.compile(r"Answers here took about \d+ s\.$")
+    took = re.compile(r"Answers here took about \d+\ss\.$")
     expect(page.locator("#question-hint")).to_have_text(took)
     page.reload()  # of another tab, or another life of this one, nothing is known
     expect(page.locator("#question-hint")).to_contain_text("Enter asks")
