@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpicl_rag.cli import data_folder, options, settings_file
+from dpicl_rag.cli import console, data_folder, options, settings_file
 
 if TYPE_CHECKING:
     from dpicl_rag.ledger import Ledger
     from dpicl_rag.server.catalogue import Catalogue, Served
+    from dpicl_rag.server.regular_syncs import RegularSyncs
     from dpicl_rag.server.settings import CorpusSettings
 
 ServedCorpora = Annotated[
@@ -64,6 +65,25 @@ def opened_corpora(
             opened = stack.enter_context(data_folder.open_corpus(name, path, embedder))
             served[opened.name] = one.served(opened)
         yield served
+
+
+def regular_syncs(
+    every: int | None,
+    file: settings_file.Found,
+    *,
+    path: str | None,
+    embedder: str | None,
+    ledger: Path | None,
+) -> RegularSyncs | None:
+    """Syncs of what is served, by the same store, ledger and settings file."""
+    from dpicl_rag.server.regular_syncs import RegularSyncs, sync_command
+
+    if every is None:
+        return None
+    given = {"--path": path, "--embedder": embedder, "--ledger": ledger}
+    words = [word for name, value in given.items() if value for word in (name, str(value))]
+    config = str(file.path) if file.path.exists() else None
+    return RegularSyncs(every, sync_command(*words, config=config), console.complain)
 
 
 def open_catalogue(

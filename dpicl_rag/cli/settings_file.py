@@ -33,6 +33,7 @@ _OPTIONS: Mapping[str, Any] = {
     "corpus": options.CorpusName,
     "epsilon": options.Epsilon,
     "delta": options.Delta,
+    "sync": options.Sync,
 }
 _MEASURED = "evaluate"  # its figures follow from its own command line
 
@@ -51,6 +52,7 @@ class SettingsFile(BaseModel):
         corpus: ``--corpus``.
         epsilon: ``--epsilon``.
         delta: ``--delta``.
+        sync: ``--sync``.
         corpora: What ``serve`` offers where neither ``--corpus`` nor its ``--config`` says: a table
             of settings for each.
     """
@@ -67,6 +69,7 @@ class SettingsFile(BaseModel):
     corpus: str | None = None
     epsilon: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     delta: float | None = Field(default=None, gt=0, lt=1)
+    sync: str | None = None
     corpora: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
     @staticmethod

@@ -138,9 +138,7 @@ def test_no_unit_changes_between_the_place_of_a_document_and_its_text(
 
     corpus = Corpus.open("mail", tmp_path, embedder=Meddling(meddle))
     corpus.add([mail("second a", "one", "a"), mail("second b", "two", "b")])
-    assert said == [
-        "another command is filling corpus 'mail'; run this again when that has ended"
-    ]
+    assert said == ["another command is filling corpus 'mail'; run this again when that has ended"]
     said.clear()
     meddle()  # when that has ended
     units = {record.text: record.unit for record in corpus.records()}
