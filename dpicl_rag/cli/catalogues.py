@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpicl_rag.cli import console, data_folder, options, settings_file
+from dpicl_rag.cli import console, data_folder, file_budgets, options, settings_file
 
 if TYPE_CHECKING:
     from dpicl_rag.ledger import Ledger
@@ -49,7 +49,8 @@ def chosen_settings(
     if config is not None:
         return read_settings(config)
     if file.settings.corpora and not names:
-        return settings_of(file.settings.corpora, file.path)
+        tables = {name: table.settings for name, table in file.settings.corpora.items()}
+        return settings_of(tables, file.path)
     every = names or Corpus.names(path)
     return {name: CorpusSettings(privacy=asdict(settings)) for name in every}
 
@@ -97,11 +98,15 @@ def open_catalogue(
     max_calls: int | None,
     polish: bool,
 ) -> Catalogue:
-    """Corpora with the model that answers from them; it closes the ledger."""
+    """Corpora with the model that answers from them; it closes the ledger.
+
+    Those that the settings file gives a budget have one from now on.
+    """
     from dpicl_rag.language_models.load_language_model import load_language_model
     from dpicl_rag.language_models.readers.as_reader import as_reader
     from dpicl_rag.server.catalogue import Catalogue
 
+    file_budgets.give_budgets(ledger, served)
     return Catalogue(
         load_language_model(model),
         served,
