@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -88,8 +89,9 @@ def holds_another(file: Path, corpus: str, table: settings_file.CorpusTable) -> 
 
 
 def _remedy(corpus: str, table: settings_file.CorpusTable) -> str:
+    name = shlex.quote(corpus)
     strict = " --strict" if table.strict else ""
     return (
-        f"to take that: `dpicl-rag budget set --corpus {corpus} --epsilon {table.budget!r} "
+        f"to take that: `dpicl-rag budget set --corpus {name} --epsilon {table.budget!r} "
         f"--period {table.period}{strict}`"
     )

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import click
 from platformdirs import user_config_path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -38,6 +37,7 @@ _OPTIONS: Mapping[str, Any] = {
     "delta": options.Delta,
     "sync": options.Sync,
 }
+_current: Found | None = None
 _MEASURED = "evaluate"  # its figures follow from its own command line
 
 
@@ -167,11 +167,16 @@ class Found:
         return {_booked(name): table for name, table in tables if table.budget is not None}
 
 
+def choose(given: Path | None) -> Found:
+    """Find the file of the command that runs; arguments and errors as of `Found.at`."""
+    global _current
+    _current = Found.at(given)
+    return _current
+
+
 def current() -> Found:
     """The file of the command that runs."""
-    context = click.get_current_context(silent=True)
-    found = None if context is None else context.find_root().obj
-    return found if isinstance(found, Found) else Found(own_path(), SettingsFile())
+    return _current or Found(own_path(), SettingsFile())
 
 
 def own_path() -> Path:
