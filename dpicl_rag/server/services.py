@@ -11,7 +11,7 @@ from dpicl_rag.server.admission import Admission
 from dpicl_rag.server.api_keys import Caller, KeyFile
 from dpicl_rag.server.audits import Auditor
 from dpicl_rag.server.catalogue import Catalogue
-from dpicl_rag.server.chat import GONE
+from dpicl_rag.server.delivery import GONE
 from dpicl_rag.server.failures import Refusal
 from dpicl_rag.server.jobs import Jobs
 from dpicl_rag.server.metrics import Metrics
