@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpicl_rag.answering.paid import cost_of
-from dpicl_rag.cli import console, data_folder, options
+from dpicl_rag.cli import console, data_folder, file_budgets, options
 from dpicl_rag.cli.asking import (
     asked_model,
     opened_corpus,
@@ -202,7 +202,7 @@ def _print_plan(
             PublicDocuments(corpus)  # refuses a private one
     left = None
     if not answering.no_ledger:
-        with data_folder.open_ledger(answering.ledger) as ledger:
+        with file_budgets.open_book(answering.ledger, opened.name) as ledger:
             left = least_remaining(ledger.status(), opened.name, answering.caller)
     retriever = data_folder.retriever_of(opened, source)
     if answering.max_calls is not None:

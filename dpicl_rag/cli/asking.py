@@ -8,7 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dpicl_rag.cli import console, data_folder, options
+from dpicl_rag.cli import console, data_folder, file_budgets, options
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness
 
@@ -58,7 +58,7 @@ def asked_model(
     with ExitStack() as stack:
         ledger = None
         if not answering.no_ledger:
-            ledger = stack.enter_context(data_folder.open_ledger(answering.ledger))
+            ledger = stack.enter_context(file_budgets.open_book(answering.ledger, opened.name))
         loading = console.status("Loading the language model", quiet=quiet)
         with console.told(NotPrivateWarning, ReadAnewWarning), loading:
             from dpicl_rag.private_context_llm import PrivateContextLLM
@@ -155,7 +155,7 @@ def counting(
     with ExitStack() as stack:
         book = memory = None
         if not paying.no_ledger:
-            book = stack.enter_context(data_folder.open_ledger(paying.ledger))
+            book = stack.enter_context(file_budgets.open_book(paying.ledger, name))
         if paying.remembers:
             memory = stack.enter_context(_memory(name, source, paying))
         opening = partial(open_account, book, corpus=name, source=name, caller=paying.caller)

@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from dpicl_rag import configuration
+from dpicl_rag.cli import interval
 
 T = TypeVar("T")
 N = TypeVar("N", int, float)
@@ -182,6 +183,17 @@ CaFile = Annotated[
         metavar="FILE",
         envvar="DPICL_RAG_IMAP_CA",
         help="Certificates of mail servers to trust, in PEM form; the system's by default.",
+    ),
+]
+Sync = Annotated[
+    int | None,
+    typer.Option(
+        "--sync",
+        metavar="INTERVAL",
+        envvar="DPICL_RAG_SYNC",
+        parser=interval.seconds,
+        help="Bring the corpora up to date with their files and mailboxes every so often, such as "
+        "10m (s, m, h, d), as `dpicl-rag sync` does, while questions are answered.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]

@@ -18,6 +18,7 @@ from dpicl_rag.cli.catalogues import (
     chosen_settings,
     open_catalogue,
     opened_corpora,
+    regular_syncs,
 )
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import KeyFileError
@@ -57,6 +58,7 @@ def serve(
     log_questions: Annotated[
         bool, typer.Option("--log-questions", help="Write the questions into it too.")
     ] = False,
+    sync: options.Sync = None,
     model: options.Model = None,
     reader: options.Reader = None,
     max_calls: options.MaxCalls = None,
@@ -116,6 +118,7 @@ def serve(
             request_log=RequestLog(lines, questions=log_questions),
             uploads=uploads,
             auditor=_auditor(model, path, embedder),
+            syncs=regular_syncs(sync, context.obj, path=path, embedder=embedder, ledger=ledger),
         )
         server = make_server(app, host=host, port=port)
 

@@ -20,6 +20,7 @@ from dpicl_rag.cli.catalogues import (
     chosen_settings,
     open_catalogue,
     opened_corpora,
+    regular_syncs,
 )
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
@@ -33,6 +34,7 @@ def mcp(
     corpus: ServedCorpora = None,
     config: ServedConfig = None,
     caller: options.Caller = None,
+    sync: options.Sync = None,
     model: options.Model = None,
     reader: options.Reader = None,
     max_calls: options.MaxCalls = None,
@@ -85,4 +87,5 @@ def mcp(
         protocol = stack.enter_context(os.fdopen(os.dup(1), "w", encoding="utf-8"))
         sys.stdout.flush()
         os.dup2(2, 1)
-        asyncio.run(serve_tools(catalogue, Caller(caller), protocol))
+        syncs = regular_syncs(sync, context.obj, path=path, embedder=embedder, ledger=ledger)
+        asyncio.run(serve_tools(catalogue, Caller(caller), protocol, syncs))

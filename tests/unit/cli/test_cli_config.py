@@ -19,6 +19,7 @@ EVERY = {
     "corpus": "c",
     "epsilon": 2.0,
     "delta": 1e-6,
+    "sync": "1h",
 }
 
 
