@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpicl_rag.cli import console, data_folder, file_budgets, options, settings_file
+from dpicl_rag.cli import console, data_folder, file_budgets, option_groups, settings_file
 
 if TYPE_CHECKING:
     from dpicl_rag.ledger import Ledger
@@ -35,7 +35,7 @@ def chosen_settings(
     names: list[str] | None,
     config: Path | None,
     path: str | None,
-    settings: options.AnswerSettings,
+    settings: option_groups.AnswerSettings,
     file: settings_file.Found,
 ) -> dict[str, CorpusSettings]:
     """Settings of the corpora that are served, by name or address.

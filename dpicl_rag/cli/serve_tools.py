@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from dpicl_rag._packaged import optional
-from dpicl_rag.cli import console, data_folder, options
+from dpicl_rag.cli import console, data_folder, option_groups, options
 from dpicl_rag.cli.catalogues import (
     ServedConfig,
     ServedCorpora,
@@ -27,10 +27,10 @@ from dpicl_rag.errors import ConfigurationError
 
 
 @console.reported()
-@options.expanded
+@option_groups.expanded
 def mcp(
     context: typer.Context,
-    settings: options.AnswerSettings,
+    settings: option_groups.AnswerSettings,
     corpus: ServedCorpora = None,
     config: ServedConfig = None,
     caller: options.Caller = None,

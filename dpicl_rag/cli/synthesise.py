@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from dpicl_rag.cli import console, data_folder, file_budgets, options, synthesise_examples
+from dpicl_rag.cli import (
+    console,
+    data_folder,
+    file_budgets,
+    option_groups,
+    options,
+    synthesise_examples,
+)
 from dpicl_rag.synthesis.key_words import BAR
 
 if TYPE_CHECKING:
@@ -82,7 +89,7 @@ class Writing:
 
 @app.command("corpus")
 @console.reported(_KEPT)
-@options.expanded
+@option_groups.expanded
 def corpus(
     source: SourceName,
     into: Annotated[
@@ -154,7 +161,7 @@ def corpus(
 
 @app.command("plan")
 @console.reported()
-@options.expanded
+@option_groups.expanded
 def plan(writing: Writing, as_json: options.AsJson = False) -> None:
     """Say what a synthetic corpus would cost and how long it takes. No data are touched."""
     made = writing.plan()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from dpicl_rag.cli import console, file_budgets, options
+from dpicl_rag.cli import console, file_budgets, option_groups, options
 from dpicl_rag.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Releasing:
 
 @app.command("tables")
 @console.reported("interrupted; what was released is kept, and the same command shows it")
-@options.expanded
+@option_groups.expanded
 def tables(
     source: Annotated[Path, typer.Argument(metavar="TABLE", help="Private CSV or JSON Lines.")],
     releasing: Releasing,
@@ -159,7 +159,7 @@ def tables(
 
 @app.command("aggregates")
 @console.reported("interrupted; what was released is kept, and the same command shows it")
-@options.expanded
+@option_groups.expanded
 def aggregates(
     source: Annotated[Path, typer.Argument(metavar="TABLE", help="Private CSV or JSON Lines.")],
     releasing: Releasing,

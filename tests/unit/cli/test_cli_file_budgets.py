@@ -8,7 +8,14 @@ import multiprocessing
 
 import pytest
 
-from dpicl_rag.cli import catalogues, data_folder, file_budgets, options, settings_file
+from dpicl_rag.cli import (
+    catalogues,
+    data_folder,
+    file_budgets,
+    option_groups,
+    options,
+    settings_file,
+)
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.ledger.period import Period
@@ -77,7 +84,7 @@ def test_a_command_that_books_answers_sets_the_budget_of_the_file(
 def test_what_is_served_has_the_budget_of_the_file(cli, mail, written, spending):
     path = written(BUDGET + "epsilon = 2.0\n")
     found = settings_file.choose(None)
-    chosen = catalogues.chosen_settings(None, None, None, options.AnswerSettings(), found)
+    chosen = catalogues.chosen_settings(None, None, None, option_groups.AnswerSettings(), found)
     assert chosen["mail"].privacy == {"epsilon": 2.0}
 
     def started():
