@@ -12,8 +12,8 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from dpicl_rag.answering.answers import PrivateAnswer
-from dpicl_rag.server.answering import Answering
 from dpicl_rag.server.one_task import one_task
+from dpicl_rag.server.served_answer import ServedAnswer
 
 T = TypeVar("T")
 
@@ -42,10 +42,10 @@ class _Streamed(StreamingResponse):
 
 
 async def whole(
-    answering: Answering,
+    answering: ServedAnswer,
     request: Request,
     headers: Mapping[str, str],
-    body: Callable[[Answering, PrivateAnswer], dict[str, Any]],
+    body: Callable[[ServedAnswer, PrivateAnswer], dict[str, Any]],
 ) -> Response:
     """An answer in one body.
 
@@ -69,7 +69,7 @@ async def whole(
 
 
 async def streamed(
-    answering: Answering,
+    answering: ServedAnswer,
     request: Request,
     headers: Mapping[str, str],
     events: AsyncIterator[str],

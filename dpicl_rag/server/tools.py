@@ -16,13 +16,13 @@ from mcp.types import CallToolResult, TextContent, Tool, ToolAnnotations
 
 from dpicl_rag.server import views
 from dpicl_rag.server.admission import Admission
-from dpicl_rag.server.answering import Answering, news
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.catalogue import Ask, Catalogue, NumbersAsked
 from dpicl_rag.server.failures import Refusal, refusal
 from dpicl_rag.server.protocol import guarantee
 from dpicl_rag.server.protocol.conversation import plain
 from dpicl_rag.server.request_log import Exchange
+from dpicl_rag.server.served_answer import ServedAnswer, news
 from dpicl_rag.server.tool_arguments import (
     Arguments,
     AskArguments,
@@ -129,7 +129,7 @@ class Tools:
 
     async def _ask(self, call: ToolCall, given: AskArguments) -> dict[str, Any]:
         asked = Ask(_question(given.question), fresh=given.fresh)
-        answering = Answering(
+        answering = ServedAnswer(
             self._catalogue, self._admission, given.corpus, call.caller, asked, call.exchange
         )
         async with answering.begun():

@@ -19,7 +19,7 @@ from dpicl_rag import Document
 from dpicl_rag.auditing.channels import differences
 from dpicl_rag.auditing.observed import neighbours_by_channel
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.server import answering, tools
+from dpicl_rag.server import served_answer, tools
 from dpicl_rag.server.catalogue import Catalogue
 from dpicl_rag.server.protocol import guarantee
 from dpicl_rag.server.tools import Tools
@@ -144,7 +144,7 @@ def held_fixed(monkeypatch):
 
     monkeypatch.setattr(Catalogue, "numbers", same)
     monkeypatch.setattr("dpicl_rag.surveys.surveying.SentenceTransformerEmbedder", BucketEmbedder)
-    monkeypatch.setattr(answering, "TELLING", 600.0)
+    monkeypatch.setattr(served_answer, "TELLING", 600.0)
 
 
 def told(folder, documents, model):

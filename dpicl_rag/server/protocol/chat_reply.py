@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from dpicl_rag.answering.answers import PrivateAnswer, StoppedBy
-from dpicl_rag.server.answering import Answering, news
 from dpicl_rag.server.failures import refusal
 from dpicl_rag.server.protocol.guarantee import asked, privacy
+from dpicl_rag.server.served_answer import ServedAnswer, news
 
 
-def body(answering: Answering, answer: PrivateAnswer) -> dict[str, Any]:
+def body(answering: ServedAnswer, answer: PrivateAnswer) -> dict[str, Any]:
     """The body of an answer that was not streamed."""
     message = {"role": "assistant", "content": answer.text, "refusal": None}
     choice = _choice("message", message, _finish_reason(answer.stopped_by))
@@ -20,7 +20,7 @@ def body(answering: Answering, answer: PrivateAnswer) -> dict[str, Any]:
     return _labelled("chat.completion", answering, [choice], {**asked(answering), **more})
 
 
-async def events(answering: Answering, include_usage: bool) -> AsyncIterator[str]:
+async def events(answering: ServedAnswer, include_usage: bool) -> AsyncIterator[str]:
     """An answer as it is drawn; the first event has the question."""
 
     def event(delta: dict[str, Any], finish: str | None = None, **more: Any) -> str:
@@ -64,7 +64,7 @@ def _choice(part: str, content: Mapping[str, Any], finish: str | None) -> dict[s
 
 
 def _labelled(
-    kind: str, answering: Answering, choices: Sequence[Any], more: Mapping[str, Any]
+    kind: str, answering: ServedAnswer, choices: Sequence[Any], more: Mapping[str, Any]
 ) -> dict[str, Any]:
     return {
         "id": f"chatcmpl-{answering.id}",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from dpicl_rag.answering.answers import PrivateAnswer
-from dpicl_rag.server.answering import Answering
 from dpicl_rag.server.catalogue import PUBLIC
+from dpicl_rag.server.served_answer import ServedAnswer
 
 
 def privacy(answer: PrivateAnswer) -> dict[str, Any]:
@@ -16,6 +16,6 @@ def privacy(answer: PrivateAnswer) -> dict[str, Any]:
     return {name: getattr(answer, name) for name in (*numbers, *words)}
 
 
-def asked(answering: Answering) -> dict[str, str]:
+def asked(answering: ServedAnswer) -> dict[str, str]:
     """The question as documents are asked; nothing where none are."""
     return {} if answering.name == PUBLIC else {"question": answering.question}

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpicl_rag.answering.answers import PrivateAnswer
-from dpicl_rag.server.answering import Answering, news
 from dpicl_rag.server.failures import refusal
 from dpicl_rag.server.protocol.guarantee import asked, privacy
+from dpicl_rag.server.served_answer import ServedAnswer, news
 
 _PLACE = {"output_index": 0, "content_index": 0}
 
 
-def body(answering: Answering, answer: PrivateAnswer) -> dict[str, Any]:
+def body(answering: ServedAnswer, answer: PrivateAnswer) -> dict[str, Any]:
     """The body of an answer that was not streamed, and the last event of one that was."""
     ended = answer.stopped_by == "end"
     return {
@@ -34,7 +34,7 @@ def body(answering: Answering, answer: PrivateAnswer) -> dict[str, Any]:
     }
 
 
-async def events(answering: Answering) -> AsyncIterator[str]:
+async def events(answering: ServedAnswer) -> AsyncIterator[str]:
     """An answer as it is drawn."""
     said, event = "", _Events(answering)
     try:
@@ -72,7 +72,7 @@ class _Events:
         number: Of the next.
     """
 
-    answering: Answering
+    answering: ServedAnswer
     number: int = 0
 
     def __call__(self, kind: str, **fields: Any) -> str:
@@ -83,7 +83,7 @@ class _Events:
         return f"event: {kind}\ndata: {json.dumps(found)}\n\n"
 
 
-def _begun(answering: Answering) -> dict[str, Any]:
+def _begun(answering: ServedAnswer) -> dict[str, Any]:
     """A response before its first word."""
     return {
         "id": f"resp_{answering.id}",
@@ -111,11 +111,11 @@ def _begun(answering: Answering) -> dict[str, Any]:
     }
 
 
-def _item(answering: Answering) -> str:
+def _item(answering: ServedAnswer) -> str:
     return f"msg_{answering.id}"
 
 
-def _message(answering: Answering, content: list[dict[str, Any]], status: str) -> dict[str, Any]:
+def _message(answering: ServedAnswer, content: list[dict[str, Any]], status: str) -> dict[str, Any]:
     made = {"id": _item(answering), "type": "message", "role": "assistant"}
     return {**made, "status": status, "content": content}
 

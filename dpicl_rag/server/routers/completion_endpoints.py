@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from dpicl_rag.server.answering import Answering
 from dpicl_rag.server.delivery import streamed, whole
 from dpicl_rag.server.protocol import chat_reply, response_reply
 from dpicl_rag.server.protocol.chat_request import ChatRequest
 from dpicl_rag.server.protocol.response_request import ResponseRequest
 from dpicl_rag.server.request_log import Exchange
+from dpicl_rag.server.served_answer import ServedAnswer
 from dpicl_rag.server.services import Asking, Services, Using
 
 router = APIRouter(responses={200: {"content": {"application/json": {}, "text/event-stream": {}}}})
@@ -41,13 +41,13 @@ async def responses(
 
 def _asked(
     body: ChatRequest | ResponseRequest, request: Request, services: Services, caller: Asking
-) -> tuple[Answering, Mapping[str, str]]:
+) -> tuple[ServedAnswer, Mapping[str, str]]:
     """An answer that has not begun, and headers that go with it."""
     exchange = request.state.exchange = Exchange(caller=caller.name)
     ignored, asked = body.ignored(), body.asked()
     services.catalogue.served(body.model, caller)
     exchange.corpus, exchange.question = body.model, asked.question
-    answering = Answering(
+    answering = ServedAnswer(
         services.catalogue, services.admission, body.model, caller, asked, exchange
     )
     return answering, {"X-DPICL-Ignored": ", ".join(ignored)} if ignored else {}

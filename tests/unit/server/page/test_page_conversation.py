@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from dpicl_rag.server import answering
+from dpicl_rag.server import served_answer
 from tests.support.paced_model import ReadingModel
 from tests.support.page import ALONE, ANSWER, QUESTION, SUNDAYS, ask, expect, figures, go, settled
 from tests.support.scripted_model import ScriptedModel
@@ -170,7 +170,7 @@ def test_what_a_chat_model_reads_and_says_is_told(start, visit, tmp_path):
 
 
 def test_a_bar_tells_how_far_reading_is_before_the_first_word(start, visit, monkeypatch):
-    monkeypatch.setattr(answering, "TELLING", 0.01)
+    monkeypatch.setattr(served_answer, "TELLING", 0.01)
     model = ReadingModel()
     page = visit(start(model=model).page)
     turn = ask(page)

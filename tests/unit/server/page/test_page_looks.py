@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpicl_rag.server import answering
+from dpicl_rag.server import served_answer
 from tests.support import made_files
 from tests.support.paced_model import ReadingModel
 from tests.support.page import (
@@ -112,7 +112,7 @@ def test_a_conversation_a_survey_uploads_and_a_budget(start, keys, visit, tmp_pa
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_what_is_under_way(start, visit, monkeypatch, tmp_path, scheme):
-    monkeypatch.setattr(answering, "TELLING", 0.01)
+    monkeypatch.setattr(served_answer, "TELLING", 0.01)
     model = ReadingModel()
     page = visit(start(model=model).page, SIZES["phone"], scheme)
     ask(page)

@@ -25,7 +25,7 @@ _PARTS = 10  # a finer part would tell how many documents are read
 
 
 @dataclass
-class Answering:
+class ServedAnswer:
     """One answer on its way to one client.
 
     Attributes:
@@ -120,7 +120,7 @@ class Answering:
             self.exchange.answer = self.catalogue.answer(self.name, self._stream)
 
 
-async def news(answering: Answering) -> AsyncIterator[str | float]:
+async def news(answering: ServedAnswer) -> AsyncIterator[str | float]:
     """Pieces of an answer, and before the first of them the part of the documents that is read."""
     pieces, told = answering.pieces(), 0.0
     while True:
