@@ -9,6 +9,7 @@ from tests.support import made_files
 from tests.support.paced_model import ReadingModel
 from tests.support.page import (
     ANSWER,
+    AXE,
     SIZES,
     SUNDAYS,
     ask,
@@ -22,6 +23,14 @@ from tests.support.page import (
     upload,
     violations,
 )
+
+
+@pytest.fixture(autouse=True)
+def told_without_axe():
+    """All the rest is looked at without axe, too."""
+    yield
+    if AXE is None:
+        pytest.skip("axe-core is not there: what it would find was not looked for")
 
 
 class Looks:
