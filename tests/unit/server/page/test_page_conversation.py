@@ -256,7 +256,7 @@ def test_views_are_steps_of_the_history_and_the_conversation_stays(start, visit)
     page = visit(start().page)
     settled(ask(page))
     go(page, "help")
-    expect(page.get_by_text("Some 14 must agree at ε 8")).to_be_visible()
+    expect(page.get_by_text("Some 14 must state it at ε 8")).to_be_visible()
     expect(page.locator("nav [aria-current=page]")).to_have_text("Help")
     assert page.title() == "How it works · Private answers"
     go(page, "earlier")
