@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 
 from dpicl_rag.answering.greedy import greedy_answer
+from dpicl_rag.answering.settlement import UNSUPPORTED
 from dpicl_rag.errors import ConfigurationError, ContextLengthError
 from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.language_models.content_words import content_words
@@ -23,7 +24,7 @@ Turn = tuple[str, str]
 
 _ASKING = ("user", "human")
 _LEANING = re.compile(
-    r"^(and|but|or|what about|how about|why|how|when|where|who)\b\W*(?:\w+\W*)?$"
+    r"^(and|but|or|what about|how about|why|how|since|when|where|who)\b\W*(?:\w+\W*)?$"
     r"|^(and|but|or|what about|how about)\b"
     r"|\b(it|its|he|him|his|she|her|hers|they|them|their|theirs|this|that|these|those)\b"
     r"|\bthere\W*$",
@@ -32,6 +33,7 @@ _LEANING = re.compile(
 """English questions that say less than they ask: "And on Fridays?", "Why?", "Who runs it?"."""
 
 _TURNS = 8  # the last ones: what was said long ago is seldom meant
+_LAST = 2  # those that a local model reads: a small one mixes them up with what was said before
 _CHARACTERS = 600  # of one turn
 _TOKENS = 64  # of a question
 
@@ -83,7 +85,8 @@ def whole_question(
         raise ConfigurationError(
             "turns are pairs of speaker and words, such as ('user', 'When does it open?')"
         )
-    said = [(speaker, text.strip()) for speaker, text in turns if text.strip()][-_TURNS:]
+    spoken = [(speaker, text.strip()) for speaker, text in turns]
+    said = [turn for turn in spoken if turn[1] not in ("", UNSUPPORTED)][-_TURNS:]
     if not said or not question.strip():
         return question
     lines = [_line(speaker, text) for speaker, text in said]
@@ -114,7 +117,7 @@ def _read_out(reader: Reader, lines: Sequence[str], question: str) -> str:
 
 
 def _written(model: LanguageModel, lines: Sequence[str], question: str) -> str:
-    """As many of the last lines are read as fit the model's context."""
+    lines = lines[-_LAST:]
     try:
         prompt = _REWRITE.cut(model.tokenizer, question)
         most = prompt.allowance(model, model.context_length, _TOKENS)

@@ -23,6 +23,7 @@ def rewritten(reply, question=FOLLOW_UP, turns=TURNS):
     ("question", "reply"),
     [
         (FOLLOW_UP, "When does the canteen open on Fridays?"),
+        ("Since when?", "Since when does the canteen open at 11?"),
         ("Who runs it?", "Who runs the canteen?"),
         ("Who works there?", "Who works in the canteen?"),
         ("Why?", "Why does the canteen open at 11?"),
@@ -96,3 +97,11 @@ def test_a_model_that_does_not_answer_says_so():
 def test_turns_are_pairs_of_words(turns):
     with pytest.raises(ConfigurationError, match="pairs of speaker and words"):
         whole_question(FOLLOW_UP, turns, None)
+
+
+def test_an_answer_that_says_nothing_is_not_read():
+    reader = ScriptedReader(lambda _: "Who runs the canteen?")
+    turns = [*TURNS, ("user", "Who cooks?"), ("assistant", "The documents do not say.")]
+    whole_question("Who runs it?", turns, None, reader)
+    assert "Who cooks?" in reader.asked[0]
+    assert "do not say" not in reader.asked[0]
