@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import json
 
 import pytest
@@ -9,6 +10,13 @@ from dpicl_rag.accounting.stability import Stability
 from tests.support.tiny_model import build_tiny_model
 
 QUICK = ("--units", "2", "--tokens", "2", "--runs", "4", "--max-tokens", "2")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Few of the answers that the command has no option for; more are drawn beside each part."""
+    agreement = functools.partial(auditing.audit_agreement, runs=4)
+    monkeypatch.setattr(auditing, "audit_agreement", agreement)
 
 
 @pytest.fixture(autouse=True)
