@@ -7,6 +7,7 @@ import os
 import pwd
 import re
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -170,12 +171,13 @@ def server(program: str = PROGRAM) -> Iterator[Dovecot]:
     folder.chmod(0o755)
     with _token_server() as tokens:
         _write(folder, port := _free_port(), tokens)
-        process = subprocess.Popen([program, "-F", "-c", str(folder / "conf")])
+        command = [program, "-F", "-c", str(folder / "conf")]
+        process = subprocess.Popen(command, start_new_session=True)
         try:
             _wait(process, port, folder)
             yield Dovecot(folder, port)
         finally:
-            process.terminate()
+            os.killpg(process.pid, signal.SIGKILL)  # by itself it takes a second to end
             process.wait(30)
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -258,7 +260,7 @@ def _token_server() -> Iterator[int]:
             return
 
     http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=http.serve_forever, daemon=True).start()
+    Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()
     try:
         yield http.server_address[1]
     finally:
