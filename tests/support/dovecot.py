@@ -38,6 +38,7 @@ ssl_cert = <{folder}/cert.pem
 ssl_key = <{folder}/key.pem
 ssl_dh =
 auth_mechanisms = plain login xoauth2
+auth_failure_delay = 0
 default_internal_user = {internal}
 default_internal_group = {internal_group}
 default_login_user = {login}
@@ -73,6 +74,9 @@ service imap-login {{
 }}
 service anvil {{
   chroot =
+  unix_listener anvil-auth-penalty {{
+    mode = 0
+  }}
 }}
 service stats {{
   chroot =
