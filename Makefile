@@ -6,6 +6,8 @@ STAMP  := $(VENV)/.installed
 
 # Many processes start here: what they compile is kept, also where the environment says otherwise.
 export PYTHONDONTWRITEBYTECODE :=
+# Threads that wait leave their processor to others: there are more of them than processors.
+export OMP_WAIT_POLICY := passive
 
 .PHONY: help install demo demo-terminal test lint check test-engines stress clean
 
@@ -33,10 +35,10 @@ $(STAMP): pyproject.toml Makefile
 install: $(STAMP)
 
 demo: $(STAMP)
-	OMP_WAIT_POLICY=passive $(BIN)/python -m demos.served
+	$(BIN)/python -m demos.served
 
 demo-terminal: $(STAMP)
-	OMP_WAIT_POLICY=passive $(BIN)/python -m demos.email_assistant
+	$(BIN)/python -m demos.email_assistant
 
 # First what needs no model, by two processes that seldom share a file; then the rest, a file at a
 # time. What takes many minutes by itself is left to `make stress`, as are most of the kills.
