@@ -9,8 +9,7 @@ from dpicl_rag.errors import ConfigurationError
 
 LLAMA_INDEX = (
     "in LlamaIndex take llm.as_query_engine(index) in the place of index.as_query_engine(llm=llm), "
-    "and for a chat CondenseQuestionChatEngine.from_defaults(llm.as_query_engine(index), "
-    "llm=<a public model>)"
+    "and llm.as_chat_engine(index) in the place of index.as_chat_engine(llm=llm)"
 )
 """Ways to use a private language model in both libraries."""
 
@@ -55,10 +54,26 @@ class NoOrdinaryModel:
             ConfigurationError: An option is unknown, or as in ``PrivateQueryEngine``.
             MissingDependencyError: LlamaIndex is not installed.
         """
+        return self._engine("PrivateQueryEngine", retriever, options)
+
+    def as_chat_engine(self, retriever: Any, **options: Any) -> Any:
+        """A LlamaIndex chat engine that answers with this model; see ``as_query_engine``.
+
+        Args:
+            retriever: A retriever of this library, or a ``VectorStoreIndex``.
+            **options: See ``llama_index_dpicl_rag.PrivateChatEngine``.
+
+        Raises:
+            ConfigurationError: An option is unknown, or as in ``PrivateQueryEngine``.
+            MissingDependencyError: LlamaIndex is not installed.
+        """
+        return self._engine("PrivateChatEngine", retriever, options)
+
+    def _engine(self, name: str, retriever: Any, options: dict[str, Any]) -> Any:
         if "llm" in options:
             raise ConfigurationError("leave llm out: this model answers, and no other")
         adapter = optional("llama_index_dpicl_rag", "llama-index", "LlamaIndex")
-        return adapter.PrivateQueryEngine(self, retriever, **options)
+        return getattr(adapter, name)(self, retriever, **options)
 
     if not TYPE_CHECKING:  # a checker shall go on to find attributes that are not there
 

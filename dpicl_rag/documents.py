@@ -34,6 +34,8 @@ class Origin:
         former: Keys of the unit that it would be of had nobody chosen one. By them a corpus that is
             made anew under a chosen unit finds which units held it before.
         place: Where it stands in a source that a corpus follows; empty where none does.
+        said: The part of the text that the document is known by, where the rest may be read
+            otherwise another time: a message without its attachments. Empty where that is all.
     """
 
     privacy_unit: str = ""
@@ -42,6 +44,7 @@ class Origin:
     record: str = ""
     former: tuple[str, ...] = ()
     place: str = ""
+    said: str = ""
 
     def __repr__(self) -> str:
         return "Origin(<private>)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -18,6 +18,7 @@ from dpicl_rag.answering.chooses_labels import ChoosesLabels
 from dpicl_rag.answering.decoding import generate
 from dpicl_rag.answering.experts import OpenAccount, gather, one_each
 from dpicl_rag.answering.few_units import warn_of_few_units
+from dpicl_rag.answering.follow_ups import Turn, whole_question
 from dpicl_rag.answering.plan import answer_plan, priced_search, with_agreement
 from dpicl_rag.answering.prompt_rows import bare_log_probs
 from dpicl_rag.answering.proposals import proposal_for
@@ -181,6 +182,7 @@ class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
         question: str,
         documents: Documents,
         *,
+        turns: Sequence[Turn] = (),
         fresh: bool = False,
         on_progress: Progress | None = None,
     ) -> PrivateAnswer:
@@ -194,6 +196,8 @@ class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
             documents: Private documents, strings, documents of LangChain or LlamaIndex (the setting
                 ``privacy_unit`` names the metadata field of their unit), or a retriever. None at
                 all gives the public model's answer by the same path.
+            turns: The conversation before the question, as pairs of speaker and words. Public. A
+                question that leans on it is put into whole words first: ``answer.question``.
             fresh: Ask the documents again where the memory has the answer to the same question.
             on_progress: Called with the part of the documents that is read, 0 to 1.
 
@@ -207,7 +211,8 @@ class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
             KnowledgeError: Public knowledge cannot be read. Nothing is spent.
             MissingDocumentsError: ``documents`` is None.
         """
-        with self.stream(question, documents, fresh=fresh, on_progress=on_progress) as stream:
+        begun = self.stream(question, documents, turns=turns, fresh=fresh, on_progress=on_progress)
+        with begun as stream:
             for _ in stream:
                 pass
             return stream.answer
@@ -217,6 +222,7 @@ class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
         question: str,
         documents: Documents,
         *,
+        turns: Sequence[Turn] = (),
         fresh: bool = False,
         on_progress: Progress | None = None,
     ) -> PrivateStream:
@@ -228,6 +234,7 @@ class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
         """
         retriever = self._retriever(documents)
         config = self._decided(retriever)
+        question = self.whole_question(question, turns)
         model = copying(self.model, config.copy_bias)
         asked = Question(question, self.template, model, config, self._form)
         prompt, allowance = asked.prompt, asked.allowance
@@ -235,11 +242,12 @@ class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
         form = form_of(self.template, config.stop)
         reading = polish = None
         if self.reader is not None:
-            turns = self.template.asked(question)
-            reading = notes(self.reader, turns, self.template.note)
-            polish = partial(polished, self.reader, turns) if config.polish else None
+            reading = notes(self.reader, question, self.template.note)
+            polish = partial(polished, self.reader, question) if config.polish else None
         if memory is not None and not fresh and (entry := memory.same(question, form)):
-            return released_before(entry.answer, corpus, model.tokenizer, config.max_tokens, polish)
+            return released_before(
+                entry.answer, question, corpus, model.tokenizer, config.max_tokens, polish
+            )
         known = [] if isinstance(model, NoWriter) else self._knowledge.recall(question)
         informed = model.digest(known, allowance)
         reader = copying(self.model, config.copy_bias, public=bool(informed))
@@ -305,6 +313,7 @@ class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
             stop=config.stop,
             max_tokens=config.max_tokens,
             start=self.template.answer_prefix,
+            question=question,
             held=config.unsupported == "refuse" or polish is not None,
             finish=gathered.close,
             settle=settlement,
@@ -317,12 +326,26 @@ class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
         question: str,
         documents: Documents,
         *,
+        turns: Sequence[Turn] = (),
         fresh: bool = False,
         on_progress: Progress | None = None,
     ) -> AsyncPrivateStream:
         """``stream`` with the search and each draw in a worker thread; begins when it is read."""
-        ask = partial(self.stream, fresh=fresh, on_progress=on_progress)
+        ask = partial(self.stream, turns=turns, fresh=fresh, on_progress=on_progress)
         return AsyncPrivateStream(lambda: ask(question, documents))
+
+    def whole_question(self, question: str, turns: Sequence[Turn]) -> str:
+        """A question in words that stand by themselves, as documents are asked; it is free.
+
+        Args:
+            question: What is asked after these turns: "And on Fridays?"
+            turns: Pairs of speaker and words, the user's and the assistant's. Public.
+
+        Raises:
+            ConfigurationError: A turn is no pair of words.
+            EngineUnavailableError: The model, or the reader where there is one, does not answer.
+        """
+        return whole_question(question, turns, self.model, self.reader)
 
     def plan(self, documents: Documents) -> AnswerCost:
         """What an answer may cost, split by what it pays for. Nothing is searched or paid.

@@ -36,8 +36,6 @@ class PromptTemplate:
         examples: Worked examples, shown as earlier turns.
         no_document: What the public row reads in a document's place.
         answer_prefix: Words that every answer begins with; not drawn, so free.
-        before: Turns of the conversation before the question, in words. They stand behind the
-            document, so documents that were read stay read, and are not searched for.
         note: What a reader is asked of one unit, for a note of one line; holds ``{document}`` and
             then ``{question}``, each once. It asks for the word NOTHING where the unit says
             nothing.
@@ -62,7 +60,6 @@ class PromptTemplate:
     )
     no_document: str = "(none)"
     answer_prefix: str = ""
-    before: str = ""
     note: str = NOTE
 
     def __post_init__(self) -> None:
@@ -86,15 +83,11 @@ class PromptTemplate:
             prefix=tuple(opening_tokens(tokenizer, head)),
             suffix=(
                 *tokenizer.encode_template(middle),
-                *tokenizer.encode(self.asked(question)),
+                *tokenizer.encode(question),
                 *tokenizer.encode_template(ending),
             ),
             no_document=self.no_document,
         )
-
-    def asked(self, question: str) -> str:
-        """A question, behind the turns before it."""
-        return f"{self.before}\nUser: {question}" if self.before else question
 
     def _render(self, tokenizer: Tokenizer, document: str, question: str) -> str:
         turns = [(self._turn(e.document, e.question), e.answer) for e in self.examples]

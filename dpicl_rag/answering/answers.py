@@ -47,6 +47,7 @@ class PrivateAnswer:
         by: How it came about; None where nothing was released.
         agreeing: About how many documents say so, by a noisy count; None where none was taken.
         agreeing_within: That number is nearer than this to the true one, 95 times in 100.
+        question: What was asked, in whole words where it followed on others.
         released: What was released, where ``text`` is that in a reader's words (``polish``); it is
             what documents support. None where ``text`` is what was released.
     """
@@ -65,6 +66,7 @@ class PrivateAnswer:
     agreeing: int | None = None
     agreeing_within: int | None = None
     released: str | None = None
+    question: str = ""
 
     def polished(self, polish: Callable[[str], str]) -> PrivateAnswer:
         """The same in other words, with what was released beside them.
@@ -78,9 +80,10 @@ class PrivateAnswer:
     def public_numbers(self) -> dict[str, Any]:
         """Public numbers that may stand beside the text, none of which counts inputs.
 
-        With ``released`` where there is one.
+        With the question, and ``released`` where there is one.
         """
         numbers = {
+            "question": self.question,
             "epsilon": self.epsilon,
             "delta": self.delta,
             "output_tokens": self.tokens,
@@ -138,6 +141,7 @@ class PrivateStream(Iterator[str], AsyncIterator[str]):
         stop: Strings that end the answer; the text ends before them.
         max_tokens: Most tokens of the answer.
         start: Public words that the text begins with.
+        question: What is asked, as ``PrivateAnswer`` has it.
         held: Whether the text comes as one piece when it has ended, since it may be replaced.
         finish: Releases what the answer holds.
         settle: Makes the answer from text, number of tokens, why it ended, and whether it is
@@ -152,10 +156,12 @@ class PrivateStream(Iterator[str], AsyncIterator[str]):
         stop: tuple[str, ...],
         max_tokens: int,
         start: str,
+        question: str = "",
         held: bool = False,
         finish: Callable[[], None],
         settle: Callable[[str, int, StoppedBy, bool], PrivateAnswer],
     ) -> None:
+        self.question = question
         self._tokens = tokens
         self._tokenizer = tokenizer
         self._stop = stop
@@ -275,10 +281,11 @@ class PrivateStream(Iterator[str], AsyncIterator[str]):
         text, tokens = self._released.strip(), len(self._ids)
         try:
             try:
-                self._answer = self._settle(text, tokens, stopped, whole)
+                answer = self._settle(text, tokens, stopped, whole)
             except EngineUnavailableError:
                 # The engine was asked once more for the support of a whole answer.
-                self._answer = self._settle(text, tokens, "unavailable", False)
+                answer = self._settle(text, tokens, "unavailable", False)
+            self._answer = replace(answer, question=self.question)
         finally:
             self._finish()
 

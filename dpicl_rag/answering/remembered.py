@@ -13,6 +13,7 @@ from dpicl_rag.prompts import PromptTemplate
 
 def released_before(
     text: str,
+    question: str,
     corpus: str,
     tokenizer: Tokenizer,
     max_tokens: int,
@@ -22,6 +23,7 @@ def released_before(
 
     Args:
         text: The answer.
+        question: What is asked now.
         corpus: Whose it is.
         tokenizer: Of the model.
         max_tokens: Of an answer.
@@ -49,6 +51,7 @@ def released_before(
         stop=(),
         max_tokens=max_tokens,
         start=text,
+        question=question,
         held=polish is not None,
         finish=lambda: None,
         settle=settle,
@@ -58,8 +61,6 @@ def released_before(
 def form_of(template: PromptTemplate, stop: Sequence[str]) -> str:
     """A digest of all that shapes an answer beside question and documents, for the memory."""
     shaping: list[object] = [template.system, template.user, template.answer_prefix, stop]
-    if template.before:
-        shaping.append(template.before)
     if template.note != NOTE:
         shaping.append(("note", template.note))
     return hashlib.sha256(repr(tuple(shaping)).encode("utf-8", "replace")).hexdigest()[:16]

@@ -76,7 +76,7 @@ def _settings(
     ] = False,
 ) -> None:
     console.show_tracebacks(debug)
-    context.obj = settings_file.Found.at(config)
+    context.obj = settings_file.choose(config)
     context.default_map = settings_file.defaults_of(context.obj.settings, context.command)
 
 

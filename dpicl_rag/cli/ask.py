@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpicl_rag.answering.paid import cost_of
-from dpicl_rag.cli import console, data_folder, options
+from dpicl_rag.cli import console, data_folder, file_budgets, option_groups, options
 from dpicl_rag.cli.asking import (
     asked_model,
     opened_corpus,
@@ -37,12 +37,12 @@ _UNSUPPORTED = "not supported by the documents: what the model says by itself"
 
 
 @console.reported(_RELEASED)
-@options.expanded
+@option_groups.expanded
 def ask(
     question: options.Question,
-    source: options.Source,
-    settings: options.AnswerSettings,
-    answering: options.Answering,
+    source: option_groups.Source,
+    settings: option_groups.AnswerSettings,
+    answering: option_groups.Answering,
     fresh: options.Fresh = False,
     polish: options.Polish = False,
     plan: Annotated[
@@ -127,13 +127,13 @@ def ask(
 
 
 @console.reported(_RELEASED)
-@options.expanded
+@option_groups.expanded
 def classify(
     question: options.Question,
     label: Annotated[
         list[str], typer.Option("--label", help="One of the labels; give it twice or more.")
     ],
-    source: options.Source,
+    source: option_groups.Source,
     *,
     method: Annotated[
         MethodName | None,
@@ -142,8 +142,8 @@ def classify(
             "default --utility and --accounting decide."
         ),
     ] = None,
-    settings: options.Settings,
-    answering: options.Answering,
+    settings: option_groups.Settings,
+    answering: option_groups.Answering,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -183,9 +183,9 @@ def _what_would_help(config: PrivacyConfig, retriever: Retriever) -> str:
 
 def _print_plan(
     opened: Corpus | ChromaCollection,
-    source: options.Source,
-    settings: options.AnswerSettings,
-    answering: options.Answering,
+    source: option_groups.Source,
+    settings: option_groups.AnswerSettings,
+    answering: option_groups.Answering,
     *,
     as_json: bool,
 ) -> None:
@@ -202,7 +202,7 @@ def _print_plan(
             PublicDocuments(corpus)  # refuses a private one
     left = None
     if not answering.no_ledger:
-        with data_folder.open_ledger(answering.ledger) as ledger:
+        with file_budgets.open_book(answering.ledger, opened.name) as ledger:
             left = least_remaining(ledger.status(), opened.name, answering.caller)
     retriever = data_folder.retriever_of(opened, source)
     if answering.max_calls is not None:
@@ -224,9 +224,9 @@ def _ask_synthetic(
     question: str,
     opened: Corpus | ChromaCollection,
     origin: SyntheticOrigin,
-    source: options.Source,
-    settings: options.AnswerSettings,
-    answering: options.Answering,
+    source: option_groups.Source,
+    settings: option_groups.AnswerSettings,
+    answering: option_groups.Answering,
     *,
     as_json: bool,
     quiet: bool,

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dpicl_rag.cli import console, data_folder, options
+from dpicl_rag.cli import console, data_folder, file_budgets, option_groups
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness
 
@@ -30,7 +30,7 @@ _SENT = "each unit that is found is sent to the reader in a call of its own"
 
 
 @contextmanager
-def opened_corpus(source: options.Place, quiet: bool) -> Iterator[Corpus | ChromaCollection]:
+def opened_corpus(source: option_groups.Place, quiet: bool) -> Iterator[Corpus | ChromaCollection]:
     """The corpus that is asked."""
     with ExitStack() as stack:
         with console.status("Opening the corpus", quiet=quiet):
@@ -42,9 +42,9 @@ def opened_corpus(source: options.Place, quiet: bool) -> Iterator[Corpus | Chrom
 @contextmanager
 def asked_model(
     opened: Corpus | ChromaCollection,
-    source: options.Place,
-    settings: options.Settings,
-    answering: options.Answering,
+    source: option_groups.Place,
+    settings: option_groups.Settings,
+    answering: option_groups.Answering,
     quiet: bool,
     *,
     polish: bool = False,
@@ -58,7 +58,7 @@ def asked_model(
     with ExitStack() as stack:
         ledger = None
         if not answering.no_ledger:
-            ledger = stack.enter_context(data_folder.open_ledger(answering.ledger))
+            ledger = stack.enter_context(file_budgets.open_book(answering.ledger, opened.name))
         loading = console.status("Loading the language model", quiet=quiet)
         with console.told(NotPrivateWarning, ReadAnewWarning), loading:
             from dpicl_rag.private_context_llm import PrivateContextLLM
@@ -96,7 +96,7 @@ def tell_calls(documents: object, limit: int | None) -> None:
 
 @contextmanager
 def opened_reader(
-    address: str | None, opened: Corpus | ChromaCollection, source: options.Place
+    address: str | None, opened: Corpus | ChromaCollection, source: option_groups.Place
 ) -> Iterator[Reader | None]:
     """The reader at an address, with what it replied before; None without one."""
     if address is None:
@@ -117,7 +117,7 @@ def tell_toy(model: LanguageModel) -> None:
 
 
 def _knowledge(
-    stack: ExitStack, name: str, source: options.Place, answering: options.Answering
+    stack: ExitStack, name: str, source: option_groups.Place, answering: option_groups.Answering
 ) -> list[AnswerMemory | Corpus | ChromaCollection]:
     """The memory of the corpus, and the public corpora that were named."""
     found: list[AnswerMemory | Corpus | ChromaCollection] = []
@@ -130,7 +130,7 @@ def _knowledge(
 
 
 def _memory(
-    name: str, source: options.Place, paying: options.Paying
+    name: str, source: option_groups.Place, paying: option_groups.Paying
 ) -> AbstractContextManager[AnswerMemory]:
     return data_folder.open_memory(
         name, paying.caller, paying.ledger, source.embedder, shared=paying.shared
@@ -140,9 +140,9 @@ def _memory(
 @contextmanager
 def counting(
     opened: Corpus | ChromaCollection,
-    source: options.Place,
+    source: option_groups.Place,
     config: PrivacyConfig,
-    paying: options.Paying,
+    paying: option_groups.Paying,
     *,
     fresh: bool,
 ) -> Iterator[Counting]:
@@ -155,7 +155,7 @@ def counting(
     with ExitStack() as stack:
         book = memory = None
         if not paying.no_ledger:
-            book = stack.enter_context(data_folder.open_ledger(paying.ledger))
+            book = stack.enter_context(file_budgets.open_book(paying.ledger, name))
         if paying.remembers:
             memory = stack.enter_context(_memory(name, source, paying))
         opening = partial(open_account, book, corpus=name, source=name, caller=paying.caller)

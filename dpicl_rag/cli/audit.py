@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpicl_rag._packaged import optional
-from dpicl_rag.cli import console, data_folder, options
+from dpicl_rag.cli import console, data_folder, option_groups, options
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
@@ -29,7 +29,7 @@ _QUESTION = "What does the document say?"
 
 
 @console.reported("interrupted; with --out the same command goes on after the last part it ended")
-@options.expanded
+@option_groups.expanded
 def audit(
     context: typer.Context,
     source: Annotated[
@@ -56,7 +56,7 @@ def audit(
         int, typer.Option(min=1, help="Tokens of an answer by which the canary is looked for.")
     ] = 5,
     *,
-    settings: options.AnswerSettings,
+    settings: option_groups.AnswerSettings,
     model: options.Model = None,
     threshold: options.Threshold = None,
     out: Annotated[
@@ -92,7 +92,7 @@ def audit(
             documents = load(source, text_field=text_field).documents
         else:
             assert corpus is not None
-            asked = options.Source(corpus, threshold=threshold, path=path, embedder=embedder)
+            asked = option_groups.Source(corpus, threshold=threshold, path=path, embedder=embedder)
             with data_folder.open_retriever(asked) as retriever:
                 documents = _found(retriever, question, config)
     if not documents:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from dpicl_rag.accounting.shares import SHARES
-from dpicl_rag.cli import console, data_folder, options
+from dpicl_rag.cli import console, data_folder, option_groups, options
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -31,7 +31,7 @@ Delta = Annotated[float, typer.Option(help="Delta at which epsilon is given.")]
 AnswerEpsilon = Annotated[
     float, typer.Option("--epsilon", help="Count answers of this epsilon at --delta.")
 ]
-ANSWER_EPSILON = options.Settings.epsilon
+ANSWER_EPSILON = option_groups.Settings.epsilon
 
 
 @app.command()

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpicl_rag.cli import data_folder, options, settings_file
+from dpicl_rag.cli import console, data_folder, file_budgets, option_groups, settings_file
 
 if TYPE_CHECKING:
     from dpicl_rag.ledger import Ledger
     from dpicl_rag.server.catalogue import Catalogue, Served
+    from dpicl_rag.server.regular_syncs import RegularSyncs
     from dpicl_rag.server.settings import CorpusSettings
 
 ServedCorpora = Annotated[
@@ -34,7 +35,7 @@ def chosen_settings(
     names: list[str] | None,
     config: Path | None,
     path: str | None,
-    settings: options.AnswerSettings,
+    settings: option_groups.AnswerSettings,
     file: settings_file.Found,
 ) -> dict[str, CorpusSettings]:
     """Settings of the corpora that are served, by name or address.
@@ -48,7 +49,8 @@ def chosen_settings(
     if config is not None:
         return read_settings(config)
     if file.settings.corpora and not names:
-        return settings_of(file.settings.corpora, file.path)
+        tables = {name: table.settings for name, table in file.settings.corpora.items()}
+        return settings_of(tables, file.path)
     every = names or Corpus.names(path)
     return {name: CorpusSettings(privacy=asdict(settings)) for name in every}
 
@@ -66,6 +68,25 @@ def opened_corpora(
         yield served
 
 
+def regular_syncs(
+    every: int | None,
+    file: settings_file.Found,
+    *,
+    path: str | None,
+    embedder: str | None,
+    ledger: Path | None,
+) -> RegularSyncs | None:
+    """Syncs of what is served, by the same store, ledger and settings file."""
+    from dpicl_rag.server.regular_syncs import RegularSyncs, sync_command
+
+    if every is None:
+        return None
+    given = {"--path": path, "--embedder": embedder, "--ledger": ledger}
+    words = [word for name, value in given.items() if value for word in (name, str(value))]
+    config = str(file.path) if file.path.exists() else None
+    return RegularSyncs(every, sync_command(*words, config=config), console.complain)
+
+
 def open_catalogue(
     served: Mapping[str, Served],
     model: str | None,
@@ -77,11 +98,15 @@ def open_catalogue(
     max_calls: int | None,
     polish: bool,
 ) -> Catalogue:
-    """Corpora with the model that answers from them; it closes the ledger."""
+    """Corpora with the model that answers from them; it closes the ledger.
+
+    Those that the settings file gives a budget have one from now on.
+    """
     from dpicl_rag.language_models.load_language_model import load_language_model
     from dpicl_rag.language_models.readers.as_reader import as_reader
     from dpicl_rag.server.catalogue import Catalogue
 
+    file_budgets.give_budgets(ledger, served)
     return Catalogue(
         load_language_model(model),
         served,

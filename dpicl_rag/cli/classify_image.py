@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dpicl_rag.cli import console, data_folder, options
+from dpicl_rag.cli import console, file_budgets, options
 from dpicl_rag.configuration import ImageMethodName
 from dpicl_rag.errors import ConfigurationError
 
@@ -80,7 +80,8 @@ def classify_image(
     PrivacyConfig.create(epsilon=epsilon, delta=delta)  # checks them
     documents = load_images(folder).documents
     with ExitStack() as stack:
-        book = None if no_ledger else stack.enter_context(data_folder.open_ledger(ledger))
+        name = corpus or folder.resolve().name
+        book = None if no_ledger else stack.enter_context(file_budgets.open_book(ledger, name))
         with console.status("Loading the model", quiet=quiet):
             loaded = vision.load_vision_model(model, language_model)
         with console.status("Reading the pictures", quiet=quiet):
@@ -91,7 +92,7 @@ def classify_image(
                 model=loaded,
                 method=method,
                 ledger=book,
-                corpus=corpus or folder.resolve().name,
+                corpus=name,
                 caller=caller,
                 epsilon=epsilon,
                 delta=delta,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import typer
 
-from dpicl_rag.cli import console, options, settings_file
+from dpicl_rag.cli import console, file_budgets, options, settings_file
 
 app = typer.Typer(
     help="Show the settings that the settings file and the environment give to options.",
@@ -27,8 +28,11 @@ def show(context: typer.Context, as_json: options.AsJson = False) -> None:
     found: settings_file.Found = context.obj
     rows = [_row(found, name, variable) for name, variable in settings_file.variables().items()]
     served = sorted(found.settings.corpora)
+    ledger = next(row["value"] for row in rows if row["name"] == "ledger")
+    budgets = _budgets(found, None if ledger is None else Path(ledger))
     if as_json:
-        console.write_json({"file": str(found.path), "settings": rows, "corpora": served})
+        told = {"file": str(found.path), "settings": rows, "corpora": served, "budgets": budgets}
+        console.write_json(told)
         return
     table = Table("setting", "value", "from", box=None)
     for row in rows:
@@ -37,8 +41,19 @@ def show(context: typer.Context, as_json: options.AsJson = False) -> None:
     console.stdout().print(table)
     if served:
         console.stdout().print(f"served: {', '.join(served)}", style="dim", soft_wrap=True)
+    for row in budgets:
+        line = f"budget of {row['corpus']}: {row['budget']}, {row['standing']}"
+        console.stdout().print(console.printable(line), soft_wrap=True)
     there = "" if found.path.exists() else " (not there)"
     console.stdout().print(f"settings file: {found.path}{there}", style="dim", soft_wrap=True)
+
+
+def _budgets(found: settings_file.Found, ledger: Path | None) -> list[dict[str, str]]:
+    tables, said = found.budgets(), file_budgets.standing(found, ledger)
+    return [
+        {"corpus": name, "budget": file_budgets.in_words(tables[name]), "standing": said[name]}
+        for name in sorted(tables)
+    ]
 
 
 def _row(found: settings_file.Found, name: str, variable: str) -> dict[str, Any]:

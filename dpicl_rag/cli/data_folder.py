@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from platformdirs import user_data_path
 
 if TYPE_CHECKING:
-    from dpicl_rag.cli.options import Source
+    from dpicl_rag.cli.option_groups import Source
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.knowledge import AnswerMemory
     from dpicl_rag.knowledge.answer_file import AnswerFile

@@ -21,6 +21,7 @@ from dpicl_rag.cli import (
     evaluate_radius,
     evaluate_synthetic,
     evaluate_tabular,
+    option_groups,
     options,
 )
 from dpicl_rag.cli.evaluate_parts import GOES_ON, Out, Writing, language_model, names, show
@@ -137,7 +138,7 @@ class Experts:
 
 @app.command("run")
 @console.reported(GOES_ON)
-@options.expanded
+@option_groups.expanded
 def run(
     scoring: Scoring,
     reading: Experts,
@@ -224,7 +225,7 @@ def run(
 
 @app.command("membership")
 @console.reported(GOES_ON)
-@options.expanded
+@option_groups.expanded
 def membership(
     scoring: Scoring,
     methods: Methods = "zero-shot,k-shot,soft,hard,poe,votes,votes-gaussian,permute-and-flip",

@@ -6,14 +6,14 @@ from typing import Annotated
 
 import typer
 
-from dpicl_rag.cli import console, options
+from dpicl_rag.cli import console, option_groups, options
 from dpicl_rag.cli.evaluate_parts import language_model, show
 from dpicl_rag.cli.evaluate_synthetic import Writing
 from dpicl_rag.cli.synthesise_examples import Constants
 
 
 @console.reported()
-@options.expanded
+@option_groups.expanded
 def radius(
     writing: Writing,
     constants: Constants,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpicl_rag._packaged import optional
-from dpicl_rag.cli import console, options
+from dpicl_rag.cli import console, option_groups, options
 from dpicl_rag.cli.evaluate_parts import GOES_ON, Out, language_model, names, show
 from dpicl_rag.cli.synthesise_examples import Constants
 
@@ -113,7 +113,7 @@ class Writing:
 
 
 @console.reported(GOES_ON)
-@options.expanded
+@option_groups.expanded
 def synthetic(
     writing: Writing,
     constants: Constants,
@@ -148,7 +148,7 @@ def synthetic(
 
 
 @console.reported(GOES_ON)
-@options.expanded
+@option_groups.expanded
 def synthetic_membership(
     writing: Writing,
     constants: Constants,

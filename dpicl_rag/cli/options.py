@@ -1,19 +1,15 @@
-"""Options that several commands share, alone and in groups."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
-from dpicl_rag import configuration
+from dpicl_rag.cli import interval
 
-T = TypeVar("T")
 N = TypeVar("N", int, float)
 
 DELTA = 1e-5
@@ -184,6 +180,17 @@ CaFile = Annotated[
         help="Certificates of mail servers to trust, in PEM form; the system's by default.",
     ),
 ]
+Sync = Annotated[
+    int | None,
+    typer.Option(
+        "--sync",
+        metavar="INTERVAL",
+        envvar="DPICL_RAG_SYNC",
+        parser=interval.seconds,
+        help="Bring the corpora up to date with their files and mailboxes every so often, such as "
+        "10m (s, m, h, d), as `dpicl-rag sync` does, while questions are answered.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Fresh = Annotated[
     bool, typer.Option("--fresh", help="Ask the documents again, even what was asked before.")
@@ -210,228 +217,6 @@ def epsilon_of(rho: float | None, delta: float = DELTA) -> float | None:
     from dpicl_rag.accounting import rho_to_epsilon
 
     return None if rho is None else rho_to_epsilon(rho, delta)
-
-
-@dataclass(frozen=True)
-class Place:
-    """A corpus, and where it is."""
-
-    corpus: CorpusName
-    path: StorePath = None
-    embedder: Embedding = None
-
-
-@dataclass(frozen=True)
-class Source(Place):
-    """The units of a corpus that are read for a question."""
-
-    units: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Read about this many units, the closest: a threshold is chosen from noisy "
-            "counts, which come out of --epsilon, and what passes is thinned by secret coins. 64 "
-            "by default.",
-        ),
-    ] = None
-    threshold: Threshold = None
-    top_k: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="UNITS",
-            help="Use this many units, the closest, in place of a threshold. It costs twice as "
-            "much and rules out individual accounting.",
-        ),
-    ] = None
-    private_threshold: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="UNITS",
-            help="As --units, without thinning: many more may pass.",
-        ),
-    ] = None
-    private_top_k: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="UNITS",
-            help="As --private-threshold, by halving: closer to the number, but units further "
-            "away pay too.",
-        ),
-    ] = None
-    sample: Annotated[
-        float | None,
-        typer.Option(
-            metavar="RATE",
-            help="Keep each unit that was found by a secret coin of its own, with this "
-            "probability.",
-        ),
-    ] = None
-
-    def __post_init__(self) -> None:
-        at_most_one(
-            {
-                "--units": self.units,
-                "--threshold": self.threshold,
-                "--top-k": self.top_k,
-                "--private-threshold": self.private_threshold,
-                "--private-top-k": self.private_top_k,
-            }
-        )
-
-
-@dataclass(frozen=True)
-class Units(Place):
-    """All units of a corpus, or those near enough to a question."""
-
-    threshold: Threshold = None
-    sample: Annotated[
-        float,
-        typer.Option(
-            metavar="RATE",
-            help="Ask each unit by a secret coin of its own, with this probability: fewer are "
-            "read, and intervals are wider.",
-        ),
-    ] = 1.0
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Fields of `PrivacyConfig`."""
-
-    epsilon: Epsilon = 8.0
-    delta: Delta = DELTA
-    accounting: Annotated[
-        configuration.Accounting | None,
-        typer.Option(
-            help="Charge each unit what it revealed, or all the same. Individual where it is "
-            "sound, by default."
-        ),
-    ] = None
-    utility: Annotated[
-        configuration.UtilityName | None,
-        typer.Option(
-            help="What a document says about a token; surplus for answers and log_prob for labels "
-            "by default."
-        ),
-    ] = None
-    unit_tokens: Annotated[int, typer.Option(help="Most tokens read of each unit.")] = 256
-
-
-@dataclass(frozen=True)
-class AnswerSettings(Settings):
-    """Those of answers that are longer than a label."""
-
-    unsupported: Annotated[
-        configuration.Unsupported,
-        typer.Option(
-            help="What becomes of an answer that the documents do not support: say so, put a fixed "
-            "sentence in its place, or do not ask."
-        ),
-    ] = "mark"
-    agreement: Annotated[
-        configuration.AgreementName,
-        typer.Option(
-            help="Ask each expert for a whole sentence first, and release one that enough of them "
-            "say: auto draws tokens where they do not agree, only draws none. The budget needs "
-            "delta for it (budget set --thresholds)."
-        ),
-    ] = "off"
-    max_tokens: Annotated[int, typer.Option(help="Most tokens of an answer.")] = 32
-
-
-@dataclass(frozen=True)
-class Paying:
-    """Whose budget pays, and what was paid for before."""
-
-    caller: Caller = None
-    ledger: LedgerPath = None
-    no_ledger: Annotated[
-        bool,
-        typer.Option(
-            "--no-ledger",
-            help="Record and remember nothing, keep to no budget, whatever ledger is named.",
-        ),
-    ] = False
-    no_memory: Annotated[
-        bool,
-        typer.Option(
-            "--no-memory", help="Neither read the answers that were released before nor keep this."
-        ),
-    ] = False
-    shared: Annotated[
-        bool,
-        typer.Option(
-            "--shared",
-            help="Read the remembered answers to all callers, whose questions may then show in an "
-            "answer. By default only those to --caller.",
-        ),
-    ] = False
-
-    def __post_init__(self) -> None:
-        for name, without in {
-            "--no-memory": self.no_memory,
-            "--no-ledger": self.no_ledger,
-        }.items():
-            at_most_one({"--shared": self.shared, name: without})
-
-    @property
-    def remembers(self) -> bool:
-        """Whether what was released before is read, and this kept."""
-        return not (self.no_memory or self.no_ledger)
-
-
-@dataclass(frozen=True)
-class Answering(Paying):
-    """Who answers."""
-
-    model: Model = None
-    reader: Reader = None
-    max_calls: MaxCalls = None
-    workers: Workers = None
-    prefix: Annotated[
-        str, typer.Option(help="Public words that every answer begins with. They cost nothing.")
-    ] = ""
-    public: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="A corpus made with `ingest --public`: it informs the answer at no cost. May be "
-            "given more than once.",
-        ),
-    ] = None
-
-
-def expanded(command: Callable[..., T]) -> Callable[..., T]:
-    """Make options of the fields of a command's dataclass parameters.
-
-    Typer reads options from a signature, so the command gets one in which they all stand.
-    """
-    given = _parameters(command)
-    groups: dict[str, Any] = {p.name: p.annotation for p in given if is_dataclass(p.annotation)}
-    flat = [
-        option.replace(kind=option.KEYWORD_ONLY)
-        for parameter in given
-        for option in (
-            _parameters(groups[parameter.name]) if parameter.name in groups else [parameter]
-        )
-    ]
-
-    @functools.wraps(command)
-    def run(**values: Any) -> T:
-        for name, group in groups.items():
-            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
-        return command(**values)
-
-    run.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
-    return run
-
-
-def _parameters(maker: Callable[..., Any]) -> list[inspect.Parameter]:
-    return list(inspect.signature(maker, eval_str=True).parameters.values())
 
 
 def numbers(text: str, option: str, kind: type[N]) -> list[N]:

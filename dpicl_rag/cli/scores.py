@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpicl_rag.cli import console, data_folder, options
+from dpicl_rag.cli import console, data_folder, file_budgets, options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,11 +47,11 @@ def scores(
     rho = histograms_rho(sigma, len(question))
     with (
         data_folder.open_corpus(name, path, embedder) as corpus,
-        data_folder.open_ledger(ledger) as book,
+        file_budgets.open_book(ledger, corpus.name) as book,
         console.status("Counting", quiet=quiet),
     ):
         found = score_histograms(
-            corpus, question, ledger=book, corpus=name, caller=caller, sigma=sigma
+            corpus, question, ledger=book, corpus=corpus.name, caller=caller, sigma=sigma
         )
     suggested = suggest_threshold(found, units)
     if as_json:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from dpicl_rag._packaged import optional
-from dpicl_rag.cli import console, data_folder, options
+from dpicl_rag.cli import console, data_folder, option_groups, options
 from dpicl_rag.cli.catalogues import (
     ServedConfig,
     ServedCorpora,
     chosen_settings,
     open_catalogue,
     opened_corpora,
+    regular_syncs,
 )
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import KeyFileError
@@ -33,10 +34,10 @@ _NO_KEYS = (
 
 
 @console.reported("stopped; what was released is paid for")
-@options.expanded
+@option_groups.expanded
 def serve(
     context: typer.Context,
-    settings: options.AnswerSettings,
+    settings: option_groups.AnswerSettings,
     corpus: ServedCorpora = None,
     config: ServedConfig = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
@@ -57,6 +58,7 @@ def serve(
     log_questions: Annotated[
         bool, typer.Option("--log-questions", help="Write the questions into it too.")
     ] = False,
+    sync: options.Sync = None,
     model: options.Model = None,
     reader: options.Reader = None,
     max_calls: options.MaxCalls = None,
@@ -116,6 +118,7 @@ def serve(
             request_log=RequestLog(lines, questions=log_questions),
             uploads=uploads,
             auditor=_auditor(model, path, embedder),
+            syncs=regular_syncs(sync, context.obj, path=path, embedder=embedder, ledger=ledger),
         )
         server = make_server(app, host=host, port=port)
 
@@ -135,7 +138,7 @@ def _auditor(model: str | None, path: str | None, embedder: str | None) -> Audit
 
     given = {"--path": path, "--model": model, "--embedder": embedder}
     words = [word for name, value in given.items() if value for word in (name, value)]
-    known = [field.name for field in fields(options.AnswerSettings)]
+    known = [field.name for field in fields(option_groups.AnswerSettings)]
     return Auditor(beside(path, "audits"), audit_command(known, *words))
 
 

@@ -13,26 +13,28 @@ from typing import Annotated
 import typer
 
 from dpicl_rag._packaged import optional
-from dpicl_rag.cli import console, data_folder, options
+from dpicl_rag.cli import console, data_folder, option_groups, options
 from dpicl_rag.cli.catalogues import (
     ServedConfig,
     ServedCorpora,
     chosen_settings,
     open_catalogue,
     opened_corpora,
+    regular_syncs,
 )
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 
 
 @console.reported()
-@options.expanded
+@option_groups.expanded
 def mcp(
     context: typer.Context,
-    settings: options.AnswerSettings,
+    settings: option_groups.AnswerSettings,
     corpus: ServedCorpora = None,
     config: ServedConfig = None,
     caller: options.Caller = None,
+    sync: options.Sync = None,
     model: options.Model = None,
     reader: options.Reader = None,
     max_calls: options.MaxCalls = None,
@@ -85,4 +87,5 @@ def mcp(
         protocol = stack.enter_context(os.fdopen(os.dup(1), "w", encoding="utf-8"))
         sys.stdout.flush()
         os.dup2(2, 1)
-        asyncio.run(serve_tools(catalogue, Caller(caller), protocol))
+        syncs = regular_syncs(sync, context.obj, path=path, embedder=embedder, ledger=ledger)
+        asyncio.run(serve_tools(catalogue, Caller(caller), protocol, syncs))

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from platformdirs import user_config_path
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from dpicl_rag.cli import options
+from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.server.setting_names import PROMPT, SEARCH
 
 ENVIRONMENT = "DPICL_RAG_CONFIG"
 
@@ -33,8 +35,47 @@ _OPTIONS: Mapping[str, Any] = {
     "corpus": options.CorpusName,
     "epsilon": options.Epsilon,
     "delta": options.Delta,
+    "sync": options.Sync,
 }
+_current: Found | None = None
 _MEASURED = "evaluate"  # its figures follow from its own command line
+
+
+class CorpusTable(BaseModel):
+    """A corpus of the file: its budget, and settings of its answers.
+
+    Attributes:
+        budget: Epsilon of all answers of a period together, where the ledger has no budget.
+        period: How often it renews.
+        strict: Whether every answer is refused once the budget is reached by the public bound.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+
+    budget: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    period: Literal["lifetime", "day", "month", "year"] = "lifetime"
+    strict: bool = False
+
+    @model_validator(mode="after")
+    def _belong_together(self) -> CorpusTable:
+        for name in sorted({"period", "strict"} & self.model_fields_set):
+            if self.budget is None:
+                raise ValueError(f"{name} is that of a budget; give that too")
+        known = {*PrivacyConfig.model_fields, *SEARCH, *PROMPT, *CorpusTable.model_fields}
+        for name in self.settings.keys() - known:
+            raise ValueError(f"{name}: no such setting{_hint(name, known)}")
+        return self
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Settings of searches and answers."""
+        return dict(self.model_extra or {})
+
+    @property
+    def budget_settings(self) -> dict[str, Any]:
+        """The budget as `Ledger.set_budget` takes it."""
+        kept = {"period": self.period, "strict": self.strict}
+        return {"epsilon": self.budget, "delta": options.DELTA, **kept}
 
 
 class SettingsFile(BaseModel):
@@ -51,8 +92,9 @@ class SettingsFile(BaseModel):
         corpus: ``--corpus``.
         epsilon: ``--epsilon``.
         delta: ``--delta``.
+        sync: ``--sync``.
         corpora: What ``serve`` offers where neither ``--corpus`` nor its ``--config`` says: a table
-            of settings for each.
+            of settings for each. Budgets among them are for every command.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -67,7 +109,8 @@ class SettingsFile(BaseModel):
     corpus: str | None = None
     epsilon: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     delta: float | None = Field(default=None, gt=0, lt=1)
-    corpora: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    sync: str | None = None
+    corpora: dict[str, CorpusTable] = Field(default_factory=dict)
 
     @staticmethod
     def read(path: Path) -> SettingsFile:
@@ -89,10 +132,9 @@ class SettingsFile(BaseModel):
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
             name = ".".join(map(str, first["loc"]))
-            reason = first["msg"]
+            reason = first["msg"].removeprefix("Value error, ")
             if first["type"] == "extra_forbidden":
-                near = difflib.get_close_matches(name, SettingsFile.model_fields, 1)
-                reason = "no such setting" + "".join(f"; did you mean {one}?" for one in near)
+                reason = f"no such setting{_hint(name, SettingsFile.model_fields)}"
             raise ConfigurationError(f"{path}, {name}: {reason}") from None
 
 
@@ -118,6 +160,23 @@ class Found:
         path = given or own_path()
         absent = given is None and not path.exists()
         return Found(path, SettingsFile() if absent else SettingsFile.read(path))
+
+    def budgets(self) -> dict[str, CorpusTable]:
+        """Tables with a budget, by the name that answers of the corpus are booked under."""
+        tables = self.settings.corpora.items()
+        return {_booked(name): table for name, table in tables if table.budget is not None}
+
+
+def choose(given: Path | None) -> Found:
+    """Find the file of the command that runs; arguments and errors as of `Found.at`."""
+    global _current
+    _current = Found.at(given)
+    return _current
+
+
+def current() -> Found:
+    """The file of the command that runs."""
+    return _current or Found(own_path(), SettingsFile())
 
 
 def own_path() -> Path:
@@ -165,6 +224,20 @@ def _parameters(
             setting = helps.get(getattr(parameter, "help", None))
             if setting is not None and parameter.name is not None:
                 yield (*path, name), setting, parameter.name
+
+
+def _booked(name: str) -> str:
+    if not name.startswith("chroma:"):
+        return name
+    from dpicl_rag.stores.chroma import CollectionAddress
+
+    address = CollectionAddress.of(name)
+    return name if address is None else address.name
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), 1)
+    return "".join(f"; did you mean {one}?" for one in near)
 
 
 def _info(alias: Any) -> Any:

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from dpicl_rag.cli import console, data_folder, options, synthesise_examples
+from dpicl_rag.cli import (
+    console,
+    data_folder,
+    file_budgets,
+    option_groups,
+    options,
+    synthesise_examples,
+)
 from dpicl_rag.synthesis.key_words import BAR
 
 if TYPE_CHECKING:
@@ -82,7 +89,7 @@ class Writing:
 
 @app.command("corpus")
 @console.reported(_KEPT)
-@options.expanded
+@option_groups.expanded
 def corpus(
     source: SourceName,
     into: Annotated[
@@ -117,7 +124,11 @@ def corpus(
     with ExitStack() as stack:
         with console.status("Opening the corpus", quiet=quiet):
             private = stack.enter_context(data_folder.open_corpus(source, path, embedder))
-            book = None if no_ledger else stack.enter_context(data_folder.open_ledger(ledger))
+            book = (
+                None
+                if no_ledger
+                else stack.enter_context(file_budgets.open_book(ledger, private.name))
+            )
         from dpicl_rag.ledger import NoBudgetWarning
         from dpicl_rag.synthesis.record_filters import matching
         from dpicl_rag.synthesis.synthetic_corpus import synthesise_corpus
@@ -150,7 +161,7 @@ def corpus(
 
 @app.command("plan")
 @console.reported()
-@options.expanded
+@option_groups.expanded
 def plan(writing: Writing, as_json: options.AsJson = False) -> None:
     """Say what a synthetic corpus would cost and how long it takes. No data are touched."""
     made = writing.plan()

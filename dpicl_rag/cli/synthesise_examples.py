@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpicl_rag.cli import console, data_folder, options
+from dpicl_rag.cli import console, file_budgets, option_groups, options
 from dpicl_rag.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class Constants:
 
 
 @console.reported("interrupted; what was drawn is kept, and the same command goes on with it")
-@options.expanded
+@option_groups.expanded
 def examples(
     source: Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or JSON Lines.")],
     writing: Writing,
@@ -194,7 +194,9 @@ def examples(
     from dpicl_rag.synthesis.synthetic_corpus import RECORDS
 
     with ExitStack() as stack:
-        book = None if corpus is None else stack.enter_context(data_folder.open_ledger(ledger))
+        book = (
+            None if corpus is None else stack.enter_context(file_budgets.open_book(ledger, corpus))
+        )
         bar = stack.enter_context(console.Bar("Writing texts", quiet=quiet, counts=True))
         made = synthesise_examples(
             private,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from dpicl_rag.cli import console, data_folder, options
+from dpicl_rag.cli import console, file_budgets, option_groups, options
 from dpicl_rag.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Releasing:
         with ExitStack() as stack:
             book = None
             if self.corpus is not None:
-                book = stack.enter_context(data_folder.open_ledger(self.ledger))
+                book = stack.enter_context(file_budgets.open_book(self.ledger, self.corpus))
             rows, units = _read(source, schema, self.unit, quiet)
             return release(
                 rows,
@@ -118,7 +118,7 @@ class Releasing:
 
 @app.command("tables")
 @console.reported("interrupted; what was released is kept, and the same command shows it")
-@options.expanded
+@option_groups.expanded
 def tables(
     source: Annotated[Path, typer.Argument(metavar="TABLE", help="Private CSV or JSON Lines.")],
     releasing: Releasing,
@@ -159,7 +159,7 @@ def tables(
 
 @app.command("aggregates")
 @console.reported("interrupted; what was released is kept, and the same command shows it")
-@options.expanded
+@option_groups.expanded
 def aggregates(
     source: Annotated[Path, typer.Argument(metavar="TABLE", help="Private CSV or JSON Lines.")],
     releasing: Releasing,

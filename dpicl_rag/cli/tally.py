@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from dpicl_rag import _validate
-from dpicl_rag.cli import console, options
+from dpicl_rag.cli import console, option_groups, options
 from dpicl_rag.cli.asking import (
     asked_model,
     counting,
@@ -40,12 +40,12 @@ Plan = Annotated[
 
 
 @console.reported(_RELEASED)
-@options.expanded
+@option_groups.expanded
 def count(
     question: options.Question,
-    units: options.Units,
-    settings: options.Settings,
-    answering: options.Answering,
+    units: option_groups.Units,
+    settings: option_groups.Settings,
+    answering: option_groups.Answering,
     fresh: options.Fresh = False,
     plan: Plan = False,
     as_json: options.AsJson = False,
@@ -77,16 +77,16 @@ def count(
 
 
 @console.reported(_RELEASED)
-@options.expanded
+@option_groups.expanded
 def tally(
     question: options.Question,
     label: Annotated[
         list[str], typer.Option("--label", help="One of the labels; give it twice or more.")
     ],
-    units: options.Units,
+    units: option_groups.Units,
     *,
-    settings: options.Settings,
-    answering: options.Answering,
+    settings: option_groups.Settings,
+    answering: option_groups.Answering,
     most: Annotated[
         int, typer.Option(min=1, metavar="N", help="Labels that one unit says at most.")
     ] = 1,
@@ -152,9 +152,9 @@ def tally(
 
 
 @console.reported(_RELEASED)
-@options.expanded
+@option_groups.expanded
 def survey(
-    units: options.Units,
+    units: option_groups.Units,
     *,
     question: Annotated[
         str | None,
@@ -175,7 +175,7 @@ def survey(
     max_calls: options.MaxCalls = None,
     epsilon: options.Epsilon = 8.0,
     delta: options.Delta = options.DELTA,
-    paying: options.Paying,
+    paying: option_groups.Paying,
     fresh: options.Fresh = False,
     plan: Annotated[
         bool, typer.Option("--plan", help="Print how small a theme can be seen, and ask nothing.")
@@ -242,7 +242,7 @@ def survey(
     _print_cost(found, paying)
 
 
-def _documents(opened: Corpus | ChromaCollection, units: options.Units) -> Any:
+def _documents(opened: Corpus | ChromaCollection, units: option_groups.Units) -> Any:
     """All units, or those near enough to the question."""
     if units.threshold is None:
         return opened
@@ -252,7 +252,9 @@ def _documents(opened: Corpus | ChromaCollection, units: options.Units) -> Any:
     return near
 
 
-def _print_cost(found: PrivateCount | PrivateTally | PrivateSurvey, paying: options.Paying) -> None:
+def _print_cost(
+    found: PrivateCount | PrivateTally | PrivateSurvey, paying: option_groups.Paying
+) -> None:
     """What it spent, or that it was counted before."""
     if found.from_memory:
         note = "from memory: counted before, so it costs nothing; --fresh counts again"
@@ -274,7 +276,7 @@ def _print_bars(counts: Mapping[str, Estimate]) -> None:
 
 
 def _print_plan(
-    settings: options.Settings, labels: int, most: int, sample: float, *, as_json: bool
+    settings: option_groups.Settings, labels: int, most: int, sample: float, *, as_json: bool
 ) -> None:
     """How wide an interval will be. No model is loaded, nothing is searched, nothing is paid."""
     from dpicl_rag.accounting import DIRECT

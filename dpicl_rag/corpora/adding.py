@@ -18,6 +18,7 @@ from dpicl_rag.corpora.storage import Storage
 from dpicl_rag.corpora.unit_accounts import Accounts
 from dpicl_rag.documents import Document
 from dpicl_rag.language_models.base import Progress
+from dpicl_rag.loaders.shared_keys import digest_of, is_tied
 from dpicl_rag.retrieval.embeddings import Embedder
 
 
@@ -115,7 +116,10 @@ class Adding:
         EmbeddingQueue(self.embedder, store, embedded).run(new)
         records = {d.origin.record for d in placed.documents if d.origin.record}
         kept = {digest for one in cut for digest in (one.digest, *one.former)}
-        gone = self.storage.read(lambda c: _replaced(Contents(c), records, kept))
+        # A message that is read with its attachments takes the place of itself without them.
+        richer = (d for d in placed.documents if d.origin.said and is_tied(d))
+        ties = set(map(digest_of, richer))
+        gone = self.storage.read(lambda c: _replaced(Contents(c), records, ties, kept))
         if gone:
             self.storage.write(lambda c: _delete(Contents(c), Holdings(c), gone))
             self.storage.flush()
@@ -195,6 +199,13 @@ def _delete(contents: Contents, holdings: Holdings, gone: Sequence[StoredDocumen
     holdings.replaced(document.digest.hex() for document in gone)
 
 
-def _replaced(contents: Contents, records: set[str], kept: set[bytes]) -> list[StoredDocument]:
-    """Documents that were read before from records and are not there now."""
-    return [one for one in contents.documents("record", records) if one.digest not in kept]
+def _replaced(
+    contents: Contents, records: set[str], ties: set[str], kept: set[bytes]
+) -> list[StoredDocument]:
+    """Documents that were read before from records, or known as messages, and are not there now."""
+    found = {
+        one.digest: one
+        for column, values in (("record", records), ("tie", ties))
+        for one in contents.documents(column, values)
+    }
+    return [one for digest, one in found.items() if digest not in kept]

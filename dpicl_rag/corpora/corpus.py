@@ -252,7 +252,7 @@ class Corpus:
 
         Raises:
             CorpusError: The corpus is synthetic, or has another privacy unit; or units turn out to
-                be one and no ledger was given.
+                be one and no ledger was given; or another process is filling it for long.
             JoinError: Many units would become one. The corpus is as it was; ``error.joins`` tells
                 the owner which.
             LedgerError: The ledger cannot be written. The corpus is as it was.
@@ -263,7 +263,8 @@ class Corpus:
         adding = Adding(self.name, self._storage, self.embedder, self._chunking)
         own = [named(document) for document in as_documents(taken_over(documents, unit))]
         accounts = self._accounts(ledger, no_ledger)
-        return adding.run(own, accounts, joins, on_progress, anew=anew, held=held)
+        with self._storage.changing():
+            return adding.run(own, accounts, joins, on_progress, anew=anew, held=held)
 
     @property
     def followed(self) -> Followed:
@@ -273,7 +274,8 @@ class Corpus:
     def add_synthetic(self, documents: Sequence[Document]) -> None:
         """Put the records of its own run into a synthetic corpus; again, nothing changes."""
         adding = Adding(self.name, self._storage, self.embedder, self._chunking)
-        adding.run(documents, self._accounts(None, no_ledger=True))
+        with self._storage.changing():
+            adding.run(documents, self._accounts(None, no_ledger=True))
 
     def joins(self) -> list[Join]:
         """Units that were there and became one when documents came, the latest first.
@@ -305,9 +307,10 @@ class Corpus:
             LedgerError: The ledger cannot be written.
         """
         accounts = self._accounts(ledger, no_ledger)
-        finish_begun(self._storage, accounts)
-        self._storage.write(lambda c: forget(message, Contents(c), Register(c), accounts))
-        finish_begun(self._storage, accounts)
+        with self._storage.changing():
+            finish_begun(self._storage, accounts)
+            self._storage.write(lambda c: forget(message, Contents(c), Register(c), accounts))
+            finish_begun(self._storage, accounts)
         self._storage.flush()
 
     def delete_unit(self, unit: str) -> None:
@@ -325,7 +328,8 @@ class Corpus:
             register.record({key: name}, {}, {})
             contents.delete(contents.documents("unit", contents.numbers([name]).values()))
 
-        self._storage.write(work)
+        with self._storage.changing():
+            self._storage.write(work)
         self._storage.flush()
 
     def unit_vectors(self) -> UnitVectors:

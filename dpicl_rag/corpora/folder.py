@@ -13,6 +13,7 @@ from dpicl_rag.errors import CorpusError
 
 SUFFIX = ".corpus"
 _VECTORS = ".vectors"
+_LOCK = ".lock"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,510}[A-Za-z0-9]")
 _LONGEST = 150  # of a file's name, before the suffixes that SQLite puts to it
 _CHROMA = "chroma.sqlite3"  # what older versions kept corpora in
@@ -59,6 +60,11 @@ def corpus_file(folder: Path, name: str) -> Path:
 def vectors_file(file: Path) -> Path:
     """The file of vectors beside the file of a corpus."""
     return file.with_suffix(_VECTORS)
+
+
+def lock_file(file: Path) -> Path:
+    """The file that whoever changes a corpus in several steps holds locked."""
+    return file.with_suffix(_LOCK)
 
 
 def make_folder(folder: Path) -> None:

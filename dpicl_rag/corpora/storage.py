@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
+from filelock import FileLock, Timeout
 
 from dpicl_rag.corpora.contents import Contents, Embedded
 from dpicl_rag.corpora.corpus_schema import CORPUS
-from dpicl_rag.corpora.folder import found_file, vectors_file
+from dpicl_rag.corpora.folder import found_file, lock_file, vectors_file
 from dpicl_rag.corpora.vector_file import VectorFile
 from dpicl_rag.errors import CorpusError
 from dpicl_rag.files.checked_table import pages
@@ -101,6 +102,36 @@ class Storage:
         result = self._writer().write(transaction)
         self._apply()
         return result
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Keep out others who change the corpus in several transactions, also other processes.
+
+        A document is placed in a unit in one transaction and stored in a later one. Were units
+        joined or forgotten in between, it would be stored in a unit that is no more.
+
+        Raises:
+            CorpusError: Another holds it for long, the corpus is gone, or its folder cannot be
+                written.
+        """
+        found_file(self.path)  # no lock makes a folder anew
+        lock = FileLock(lock_file(self.path), timeout=PATIENCE_S, mode=0o600)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise CorpusError(
+                f"another command is filling corpus {self.path.stem!r}; run this again when that "
+                "has ended"
+            ) from None
+        except OSError as error:
+            raise CorpusError(
+                f"the folder {self.path.parent} cannot be written; check its permissions "
+                f"({error.strerror})"
+            ) from None
+        try:
+            yield
+        finally:
+            lock.release()
 
     def store(
         self,

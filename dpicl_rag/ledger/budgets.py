@@ -6,9 +6,11 @@ import math
 from dataclasses import dataclass
 
 from dpicl_rag.accounting import epsilon_to_rho
+from dpicl_rag.accounting.shares import SHARES
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.ledger.fixed_point import allowance, exact, whole_delta
+from dpicl_rag.ledger.fixed_point import allowance, exact, to_rho, whole_delta
 from dpicl_rag.ledger.period import Period
+from dpicl_rag.ledger.status import ScopeStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +34,12 @@ class Budgets:
 
 def budgets(
     *,
-    rho: float | None,
-    epsilon: float | None,
-    unit_rho: float | None,
-    unit_epsilon: float | None,
+    rho: float | None = None,
+    epsilon: float | None = None,
+    unit_rho: float | None = None,
+    unit_epsilon: float | None = None,
     delta: float,
-    thresholds: float,
+    thresholds: float = SHARES.threshold_pool,
     period: Period | str,
     strict: bool,
 ) -> Budgets:
@@ -62,6 +64,13 @@ def budgets(
         return Budgets(budget, unit_budget, Period(period), strict, whole_delta(pool))
     except ValueError:
         raise ConfigurationError("period must be lifetime, day, month or year") from None
+
+
+def is_budget(status: ScopeStatus, given: Budgets) -> bool:
+    """Whether a scope has these budgets; how much of delta its thresholds may take is left out."""
+    rho = tuple(None if one is None else to_rho(one) for one in (given.budget, given.unit_budget))
+    has = status.budget, status.unit_budget, status.period, status.strict
+    return has == (*rho, given.period, given.strict)
 
 
 def _amount(

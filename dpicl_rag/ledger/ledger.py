@@ -129,6 +129,7 @@ class Ledger:
         thresholds: float = SHARES.threshold_pool,
         period: Period | str = Period.LIFETIME,
         strict: bool = False,
+        only_if_none: bool = False,
     ) -> None:
         """Set all budgets of one corpus or one caller, in place of those it had.
 
@@ -152,6 +153,7 @@ class Ledger:
                 protects per period: over n periods a unit can lose n times as much.
             strict: Refuse every answer once the public bound has reached the budget, though units
                 may have spent less. A caller's budget always does.
+            only_if_none: Change nothing where there is a budget, be it an endless one.
 
         Raises:
             ConfigurationError: A parameter is outside its range.
@@ -183,10 +185,25 @@ class Ledger:
             if now < entries.observe_clock(connection, now):
                 entries.redate(connection, now, today)
             scope = find_or_add(connection, kind, name)
+            if only_if_none and scope.has_budget:
+                return
             change_budget(connection, scope, today, given)
             delta_pool.set_pool(connection, scope, given.thresholds)
 
         self._database.write(change)
+
+    def has_budget(self, corpus: str) -> bool:
+        """Whether a corpus was ever given a budget, be it an endless one.
+
+        Raises:
+            LedgerError: The file cannot be used.
+        """
+        wanted = ("corpus", corpus)
+        return self._database.read(
+            lambda connection: any(
+                one.has_budget and (one.kind, one.name) == wanted for one in every_scope(connection)
+            )
+        )
 
     def reserve(
         self,

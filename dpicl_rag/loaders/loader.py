@@ -349,7 +349,7 @@ def _with_unit(record: Record, unit: str | None, identities: Identities) -> Docu
     if not value:
         return Skipped(record.position, NO_UNIT)
     kind = THREAD_OR_DOCUMENT if name == natural else name
-    origin = Origin(kind, keys, offers, identities.record_name(record), former)
+    origin = Origin(kind, keys, offers, identities.record_name(record), former, said=record.said)
     return Document(record.text, value, record.metadata, origin)
 
 

@@ -125,6 +125,7 @@ def _read(raw: bytes, position: str, options: Options) -> Entry:
         fields=fields,
         exact=_exact(options.unit, given, metadata),
         unread=unread,
+        said=tidy(f"{top}\n\n{body}") if attached else "",
     )
 
 

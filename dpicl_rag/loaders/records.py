@@ -111,6 +111,7 @@ class Record:
         exact: By field, a mark that separates its value from equal readings: a hash of the bytes,
             where characters do not give them back.
         unread: Attachments of a message that were not read.
+        said: The text of a message without its attachments, where some were read.
     """
 
     position: str
@@ -124,6 +125,7 @@ class Record:
     key: str = ""
     exact: Mapping[str, str] = field(default_factory=dict)
     unread: Sequence[Skipped] = ()
+    said: str = ""
 
     @property
     def is_row(self) -> bool:

@@ -111,8 +111,12 @@ def is_tied(document: Document) -> bool:
 
 
 def digest_of(document: Document) -> str:
-    """What a corpus knows a document by that is tied: a hash of its text and its first key."""
-    named = [document.text, *document.origin.keys[:1]]
+    """What a corpus knows a document by that is tied: a hash of its text and its first key.
+
+    Of a message its own words: its attachments may have been read otherwise, or not at all.
+    """
+    origin = document.origin
+    named = [origin.said or document.text, *origin.keys[:1]]
     return hashlib.sha256(json.dumps(named).encode()).hexdigest()[:32]
 
 

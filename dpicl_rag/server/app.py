@@ -17,6 +17,7 @@ from dpicl_rag.server.audits import Auditor
 from dpicl_rag.server.catalogue import Catalogue
 from dpicl_rag.server.failures import Failure, Refusal
 from dpicl_rag.server.limits import Limits
+from dpicl_rag.server.regular_syncs import RegularSyncs
 from dpicl_rag.server.request_guard import RequestGuard
 from dpicl_rag.server.request_log import RequestLog
 from dpicl_rag.server.routers import ROUTERS
@@ -47,6 +48,7 @@ def create_app(
     *,
     uploads: Uploads | None = None,
     auditor: Auditor | None = None,
+    syncs: RegularSyncs | None = None,
 ) -> FastAPI:
     """The server. Its services are ``app.state.services``.
 
@@ -57,6 +59,7 @@ def create_app(
         request_log: Where a line about every question goes; nowhere by default.
         uploads: Where owners' uploads go; None takes none.
         auditor: Runs owners' audits; None runs none.
+        syncs: Bring the corpora up to date; None leaves that to others.
     """
     admission = Admission(limits or Limits())
     services = Services(
@@ -68,6 +71,7 @@ def create_app(
         uploads=uploads,
         auditor=auditor,
         tool_sessions=ToolSessions(Tools(catalogue, admission)),
+        syncs=syncs,
     )
     app = FastAPI(
         title="dpicl-rag",
@@ -93,7 +97,7 @@ def create_app(
 
 @asynccontextmanager
 async def _closing(app: FastAPI) -> AsyncIterator[None]:
-    async with app.state.services.tool_sessions.run():
+    async with app.state.services.running():
         yield
     await app.state.services.close()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dpicl_rag.answering.answers import PrivateAnswer, PrivateStream
+from dpicl_rag.answering.follow_ups import Turn
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.knowledge import AnswerMemory, Entry
@@ -55,7 +56,7 @@ class Ask:
 
     Attributes:
         question: The last turn.
-        before: The turns before it, in words.
+        turns: Those before it.
         system: In place of the template's instruction.
         max_tokens: Most tokens; the corpus's own if None.
         stop: Strings that end the answer.
@@ -63,15 +64,22 @@ class Ask:
     """
 
     question: str
-    before: str = ""
+    turns: tuple[Turn, ...] = ()
     system: str | None = None
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     fresh: bool = False
 
+    @property
+    def words(self) -> str:
+        """The whole conversation, for a model that talks with the caller and asks no documents."""
+        if not self.turns:
+            return self.question
+        return "\n".join(f"{who}: {text}" for who, text in (*self.turns, ("User", self.question)))
+
     def shaped(self, template: PromptTemplate) -> PromptTemplate:
-        """The template with this conversation's instruction and earlier turns."""
-        return replace(template, system=self.system or template.system, before=self.before)
+        """The template with this conversation's instruction."""
+        return replace(template, system=self.system or template.system)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +222,15 @@ class Catalogue:
         """
         served = self.served(name, caller)
         llm = self._llm(name, served, caller, asked)
-        documents: Any = [] if served is None else served.documents
-        return llm.stream(asked.question, documents, fresh=asked.fresh, on_progress=on_progress)
+        if served is None:
+            return llm.stream(asked.words, [], on_progress=on_progress)
+        return llm.stream(
+            asked.question,
+            served.documents,
+            turns=asked.turns,
+            fresh=asked.fresh,
+            on_progress=on_progress,
+        )
 
     def numbers(
         self, name: str, caller: Caller, asked: NumbersAsked

@@ -1,6 +1,7 @@
 """Services behind the endpoints, and who asks: parameters that FastAPI fills in."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -10,10 +11,12 @@ from dpicl_rag.server.admission import Admission
 from dpicl_rag.server.api_keys import Caller, KeyFile
 from dpicl_rag.server.audits import Auditor
 from dpicl_rag.server.catalogue import Catalogue
-from dpicl_rag.server.chat import GONE
+from dpicl_rag.server.delivery import GONE
 from dpicl_rag.server.failures import Refusal
 from dpicl_rag.server.jobs import Jobs
 from dpicl_rag.server.metrics import Metrics
+from dpicl_rag.server.one_task import one_task
+from dpicl_rag.server.regular_syncs import RegularSyncs
 from dpicl_rag.server.request_log import Exchange, RequestLog
 from dpicl_rag.server.run_key import RunKey
 from dpicl_rag.server.tool_sessions import ToolSessions
@@ -37,6 +40,7 @@ class Services:
     uploads: Uploads | None
     auditor: Auditor | None
     tool_sessions: ToolSessions
+    syncs: RegularSyncs | None = None
     jobs: Jobs = field(default_factory=Jobs)
     metrics: Metrics = field(default_factory=Metrics)
 
@@ -57,6 +61,15 @@ class Services:
             self.metrics.answer(exchange.corpus, exchange.answer)
         if "exchange" in state:
             self.request_log.write(exchange, status)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """What goes on beside the requests; it has ended when the block has."""
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self.tool_sessions.run())
+            if self.syncs is not None:
+                await stack.enter_async_context(one_task(self.syncs.run(self.catalogue)))
+            yield
 
     async def close(self) -> None:
         """End what is under way, pay for it, and close what was opened."""

@@ -14,9 +14,7 @@ from dpicl_rag.prompts import PromptTemplate
 from dpicl_rag.retrieval import UNITS, retriever_over
 from dpicl_rag.retrieval.vectors import VectorSource
 from dpicl_rag.server.catalogue import Served
-
-_SEARCH = frozenset({"threshold", "top_k"})
-_PROMPT = frozenset({"system", "answer_prefix"})
+from dpicl_rag.server.setting_names import PROMPT, SEARCH
 
 
 @dataclass(frozen=True)
@@ -40,9 +38,9 @@ class CorpusSettings:
         Raises:
             ConfigurationError: A setting is unknown or outside its range.
         """
-        search = {name: table[name] for name in _SEARCH & set(table)}
-        prompt = {name: table[name] for name in _PROMPT & set(table)}
-        privacy = {name: value for name, value in table.items() if name not in _SEARCH | _PROMPT}
+        search = {name: table[name] for name in SEARCH & set(table)}
+        prompt = {name: table[name] for name in PROMPT & set(table)}
+        privacy = {name: value for name, value in table.items() if name not in SEARCH | PROMPT}
         PrivacyConfig.create(**privacy)
         return CorpusSettings(privacy, search, prompt)
 

@@ -14,12 +14,15 @@ from typing import Any, Literal
 
 from mcp.types import CallToolResult, TextContent, Tool, ToolAnnotations
 
-from dpicl_rag.server import chat, protocol, views
+from dpicl_rag.server import views
 from dpicl_rag.server.admission import Admission
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.catalogue import Ask, Catalogue, NumbersAsked
 from dpicl_rag.server.failures import Refusal, refusal
+from dpicl_rag.server.protocol import guarantee
+from dpicl_rag.server.protocol.conversation import plain
 from dpicl_rag.server.request_log import Exchange
+from dpicl_rag.server.served_answer import ServedAnswer, news
 from dpicl_rag.server.tool_arguments import (
     Arguments,
     AskArguments,
@@ -126,15 +129,15 @@ class Tools:
 
     async def _ask(self, call: ToolCall, given: AskArguments) -> dict[str, Any]:
         asked = Ask(_question(given.question), fresh=given.fresh)
-        answering = chat.Answering(
+        answering = ServedAnswer(
             self._catalogue, self._admission, given.corpus, call.caller, asked, call.exchange
         )
         async with answering.begun():
-            async for news in chat.news(answering):
-                if isinstance(news, float):
-                    await call.tell(news)
+            async for piece in news(answering):
+                if isinstance(piece, float):
+                    await call.tell(piece)
             answer = await answering.ended()
-        return {"text": answer.text, **protocol.privacy(answer)}
+        return {"text": answer.text, **guarantee.privacy(answer)}
 
     async def _number(
         self,
@@ -255,7 +258,7 @@ def _kind(name: str) -> _Kind:
 
 
 def _question(text: str) -> str:
-    question = protocol.plain(text)
+    question = plain(text)
     if not question.strip():
         raise Refusal(400, "the question is empty", param="question")
     return question

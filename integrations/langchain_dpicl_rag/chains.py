@@ -65,11 +65,9 @@ class _PrivateChain(RunnableSerializable[Question, Answered]):
                 does not fit.
         """
         refuse_arguments(kwargs)
-        question, llm, documents = self._asked(input)
+        question, llm, documents, how = self._asked(input, fresh)
         return self._call_with_config(
-            lambda _: self._answered(llm.answer(question, documents, fresh=bool(fresh))),
-            question,
-            config,
+            lambda _: self._answered(llm.answer(question, documents, **how)), question, config
         )
 
     async def ainvoke(
@@ -82,10 +80,10 @@ class _PrivateChain(RunnableSerializable[Question, Answered]):
     ) -> Answered:
         """``invoke`` in a worker thread."""
         refuse_arguments(kwargs)
-        question, llm, documents = self._asked(input)
+        question, llm, documents, how = self._asked(input, fresh)
 
         async def answer(_: Question) -> Answered:
-            return self._answered(await llm.aanswer(question, documents, fresh=bool(fresh)))
+            return self._answered(await llm.aanswer(question, documents, **how))
 
         return await self._acall_with_config(answer, question, config)
 
@@ -121,13 +119,13 @@ class _PrivateChain(RunnableSerializable[Question, Answered]):
     ) -> Iterator[Answered]:
         """``stream`` for a question that itself arrives in pieces."""
         refuse_arguments(kwargs)
-        question, llm, documents = self._asked(joined(list(input)))
+        question, llm, documents, how = self._asked(joined(list(input)), fresh)
         # LangChain may leave what it iterates over to the garbage collector: it is closed here.
         with ExitStack() as opened:
             yield from self._transform_stream_with_config(
                 iter([question]),
                 lambda _: self._pieces(
-                    opened.enter_context(llm.stream(question, documents, fresh=bool(fresh)))
+                    opened.enter_context(llm.stream(question, documents, **how))
                 ),
                 config,
             )
@@ -142,8 +140,8 @@ class _PrivateChain(RunnableSerializable[Question, Answered]):
     ) -> AsyncGenerator[Answered, None]:
         """``transform`` with the search and each draw in a worker thread."""
         refuse_arguments(kwargs)
-        question, llm, documents = self._asked(joined([part async for part in input]))
-        begin = partial(llm.stream, question, documents, fresh=bool(fresh))
+        question, llm, documents, how = self._asked(joined([part async for part in input]), fresh)
+        begin = partial(llm.stream, question, documents, **how)
         async with aclosing(self._apieces(begin)) as answer:
             pieces = self._atransform_stream_with_config(_one(question), lambda _: answer, config)
             async with aclosing(cast("AsyncGenerator[Answered]", pieces)):
@@ -173,12 +171,15 @@ class _PrivateChain(RunnableSerializable[Question, Answered]):
             for piece in self._end(stream.answer):
                 yield piece
 
-    def _asked(self, input: Any) -> tuple[str, PrivateContextLLM, Documents]:
-        """The question, the model that answers it, and its documents."""
+    def _asked(
+        self, input: Any, fresh: bool | None
+    ) -> tuple[str, PrivateContextLLM, Documents, dict[str, Any]]:
+        """The question, the model that answers it, its documents, and how it is asked."""
         conversation = asked(input, self.input_key, *self._beside())
         llm = self.llm if self.numbers else self.llm.for_strings()
         llm = llm.with_settings(template=conversation.shape(llm.template))
-        return conversation.question, llm, self._documents(input)
+        how = {"turns": conversation.turns, "fresh": bool(fresh)}
+        return conversation.question, llm, self._documents(input), how
 
     def _beside(self) -> tuple[str, ...]:
         """Keys of the input beside the question and the turns before it."""

@@ -25,10 +25,11 @@ class ChatPrivateContext(PrivateModel, BaseChatModel):  # type: ignore[misc] # a
     Documents come as ``chat.invoke(messages, documents=[...])``, by
     ``chat.bind(documents=[...])``, or as ``text-plain`` content blocks of the messages, each a
     privacy unit of its own. All other text of the messages is public, retrieved or not. A system
-    message replaces the template's instruction. Earlier turns stand before the question, and
-    documents are not searched for them. ``fresh=True`` asks the documents again where the memory
-    has the answer. An answer that the documents do not support is replaced by a fixed sentence;
-    ``unsupported="mark"`` keeps it, marks it in ``response_metadata``, and streams as it is drawn.
+    message replaces the template's instruction. The last turn is the question; one that leans on
+    those before it is put into whole words first. ``fresh=True`` asks the documents again where the
+    memory has the answer. An answer that the documents do not support is replaced by a fixed
+    sentence; ``unsupported="mark"`` keeps it, marks it in ``response_metadata``, and streams as it
+    is drawn.
 
     Blocks are out of sight from the moment the model is called. A prompt or a chain in front of it
     sees them, and shows them to its callbacks: there, pass documents by ``documents=``.

@@ -9,6 +9,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, HumanMessage
 
+from dpicl_rag.answering.follow_ups import Turn
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.prompts import PromptTemplate
 from langchain_dpicl_rag.sealed_documents import SealedDocuments, unseal
@@ -45,23 +46,21 @@ class Conversation:
 
     Attributes:
         question: What the documents are searched for. Public, as all the rest but ``documents``.
-        before: The turns before it, in words.
+        turns: Those before it.
         system: Takes the place of the template's instruction.
         documents: Texts of the ``text-plain`` blocks. Private.
     """
 
     question: str
-    before: str = ""
+    turns: tuple[Turn, ...] = ()
     system: str | None = None
     documents: list[str] = field(default_factory=list)
 
     def shape(self, template: PromptTemplate) -> PromptTemplate:
-        """The template with this instruction and these turns."""
-        return dataclasses.replace(
-            template,
-            system=template.system if self.system is None else self.system,
-            before="\n".join(filter(None, (template.before, self.before))),
-        )
+        """The template with this instruction."""
+        if self.system is None:
+            return template
+        return dataclasses.replace(template, system=self.system)
 
 
 def read(messages: Sequence[BaseMessage]) -> Conversation:
@@ -71,12 +70,11 @@ def read(messages: Sequence[BaseMessage]) -> Conversation:
         ConfigurationError: A block is neither text nor a document with text.
     """
     system, turns, documents = _turns(messages)
-    if len(turns) == 1:
-        return Conversation(turns[0][1], "", system, documents)
-    if turns and turns[-1][0] == "User":
-        return Conversation(turns[-1][1], _words(turns[:-1]), system, documents)
+    if turns and (len(turns) == 1 or turns[-1][0] == "User"):
+        return Conversation(turns[-1][1], tuple(turns[:-1]), system, documents)
     # Only a user asks; where another has the last word, all that was said is the question.
-    return Conversation(_words(turns), "", system, documents)
+    words = "\n".join(f"{who}: {text}" for who, text in turns)
+    return Conversation(words, (), system, documents)
 
 
 def after(history: Sequence[BaseMessage], question: str) -> Conversation:
@@ -86,13 +84,13 @@ def after(history: Sequence[BaseMessage], question: str) -> Conversation:
         ConfigurationError: As for `read`.
     """
     system, turns, documents = _turns(history)
-    return Conversation(question, _words(turns), system, documents)
+    return Conversation(question, tuple(turns), system, documents)
 
 
-def _turns(messages: Sequence[BaseMessage]) -> tuple[str | None, list[tuple[str, str]], list[str]]:
+def _turns(messages: Sequence[BaseMessage]) -> tuple[str | None, list[Turn], list[str]]:
     """The system's instruction, who says what, and the documents."""
     system: list[str] = []
-    turns: list[tuple[str, str]] = []
+    turns: list[Turn] = []
     documents: list[str] = []
     for message in messages:
         text = "".join(_texts(message, documents))
@@ -101,10 +99,6 @@ def _turns(messages: Sequence[BaseMessage]) -> tuple[str | None, list[tuple[str,
         elif text:
             turns.append((_SPEAKERS.get(message.type, "User"), text))
     return "\n".join(system) or None, turns, documents
-
-
-def _words(turns: Sequence[tuple[str, str]]) -> str:
-    return "\n".join(f"{who}: {text}" for who, text in turns)
 
 
 def _texts(message: BaseMessage, documents: list[str]) -> Iterator[str]:

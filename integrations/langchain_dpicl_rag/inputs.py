@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, TypeAlias
 
 from langchain_core.messages import BaseMessage, convert_to_messages
 from langchain_core.prompt_values import PromptValue
 from langchain_core.runnables.utils import AddableDict
 
+from dpicl_rag.answering.follow_ups import Turn
 from dpicl_rag.errors import ConfigurationError
 from langchain_dpicl_rag.conversations import Conversation, after
 
 Question: TypeAlias = str | dict[str, Any]
 """A question, or a dict that holds it under the chain's ``input_key``, and perhaps the turns before
 it under ``chat_history``."""
+
+_SPEAKER = re.compile(r"^(\w+): ", re.MULTILINE)
 
 HISTORY = "chat_history"
 """The key of the turns before the question: messages as LangChain takes them, or their words."""
@@ -91,7 +95,7 @@ def _after(history: Any, question: str) -> Conversation:
     if not history:
         return Conversation(question)
     if isinstance(history, str):
-        return Conversation(question, before=history)
+        return Conversation(question, _spoken(history))
     try:
         messages = convert_to_messages(history)
     except (NotImplementedError, TypeError, ValueError):
@@ -106,6 +110,12 @@ def _after(history: Any, question: str) -> Conversation:
             f"{HISTORY!r} holds text-plain blocks: a chain has its documents from its retriever"
         )
     return conversation
+
+
+def _spoken(words: str) -> tuple[Turn, ...]:
+    """Turns of a conversation in words, as memories of LangChain give it: ``Human: ...``."""
+    first, *rest = _SPEAKER.split(words)
+    return (("", first), *zip(rest[::2], rest[1::2], strict=True))
 
 
 def _way_out(given: Any) -> str:

@@ -182,27 +182,28 @@ class PrivateModel(BaseLanguageModel[Any]):
     def _answer(
         self, prompt: Any, stop: list[str] | None, arguments: dict[str, Any]
     ) -> PrivateAnswer:
-        llm, question, documents = self._ask(prompt, stop, arguments)
-        return llm.answer(question, documents, fresh=bool(arguments.get(FRESH)))
+        llm, asked, documents = self._ask(prompt, stop, arguments)
+        fresh = bool(arguments.get(FRESH))
+        return llm.answer(asked.question, documents, turns=asked.turns, fresh=fresh)
 
     def _draw(
         self, prompt: Any, stop: list[str] | None, arguments: dict[str, Any], call: SealedCall
     ) -> PrivateStream:
-        llm, question, documents = self._ask(prompt, stop, arguments)
+        llm, asked, documents = self._ask(prompt, stop, arguments)
         fresh = bool(arguments.get(FRESH))
-        call.stream = stream = llm.stream(question, documents, fresh=fresh)
-        return stream
+        call.stream = llm.stream(asked.question, documents, turns=asked.turns, fresh=fresh)
+        return call.stream
 
     def _ask(
         self, prompt: Any, stop: list[str] | None, arguments: dict[str, Any]
-    ) -> tuple[PrivateContextLLM, str, Documents]:
-        """The model of one call, with its public text; its question and its documents."""
+    ) -> tuple[PrivateContextLLM, Conversation, Documents]:
+        """The model of one call, what it is asked, and its documents."""
         asked = self._read(prompt)
         documents = documents_of(arguments, asked.documents, allow_public=self.allow_public)
         llm, stops = self.llm.for_strings(), (*self.llm.config.stop, *(stop or ()))
         return (
             llm.with_settings(template=asked.shape(llm.template), stop=stops),
-            asked.question,
+            asked,
             documents,
         )
 

@@ -95,6 +95,11 @@ class PrivateQueryEngine(BaseQueryEngine):
             units=self._llm.config.units,
         )
 
+    @property
+    def llm(self) -> PrivateContextLLM:
+        """The private language model, as this engine asks it."""
+        return self._llm
+
     def _get_prompt_modules(self) -> PromptMixinType:
         return {}
 

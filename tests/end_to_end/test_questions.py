@@ -10,6 +10,7 @@ from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.accounting.shares import SHARES
 from dpicl_rag.cli import app
 from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.private_context_llm import PrivateContextLLM
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "questions.md").read_text(encoding="utf-8")
@@ -50,6 +51,15 @@ def test_as_many_units_must_agree_as_were_measured():
         assert [re.match(r"[a-z ]*\d*", cell)[0].strip() for cell in found] == [
             cell.removesuffix(" than 64") for cell in agreeing
         ]
+
+
+def test_the_follow_up_of_the_document_is_asked_whole(tiny_model, capsys):
+    (program,) = re.findall(r"^```python\n(.*?)^```$", TEXT, flags=re.M | re.S)
+    llm = PrivateContextLLM(tiny_model, max_tokens=2)
+    exec(program, {"llm": llm, "corpus": ["The canteen opens at 11."] * 3})
+    whole, brief = capsys.readouterr().out.splitlines()
+    assert whole.startswith("When does the canteen open? And on Fridays? ")
+    assert brief == "When does the canteen open? Who runs it?"
 
 
 @pytest.mark.parametrize("option", sorted(set(re.findall(r"--[a-z][a-z-]+", TEXT))))

@@ -19,8 +19,9 @@ from dpicl_rag import Document
 from dpicl_rag.auditing.channels import differences
 from dpicl_rag.auditing.observed import neighbours_by_channel
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.server import chat, protocol, tools
+from dpicl_rag.server import served_answer, tools
 from dpicl_rag.server.catalogue import Catalogue
+from dpicl_rag.server.protocol import guarantee
 from dpicl_rag.server.tools import Tools
 from dpicl_rag.surveys.estimate import Estimate
 from dpicl_rag.surveys.results import PrivateCount
@@ -143,7 +144,7 @@ def held_fixed(monkeypatch):
 
     monkeypatch.setattr(Catalogue, "numbers", same)
     monkeypatch.setattr("dpicl_rag.surveys.surveying.SentenceTransformerEmbedder", BucketEmbedder)
-    monkeypatch.setattr(chat, "TELLING", 600.0)
+    monkeypatch.setattr(served_answer, "TELLING", 600.0)
 
 
 def told(folder, documents, model):
@@ -170,7 +171,7 @@ def test_neighbours_differ_in_nothing_but_the_answer(tiny_model, tmp_path):
 
 def a_field_with_a_count(monkeypatch):
     stream, count = Catalogue.stream, []
-    privacy = protocol.privacy
+    privacy = guarantee.privacy
 
     def counted(self, *asked):
         count[:] = [len(self.texts)]
@@ -178,7 +179,7 @@ def a_field_with_a_count(monkeypatch):
 
     monkeypatch.setattr(Catalogue, "stream", counted)
     monkeypatch.setattr(
-        protocol, "privacy", lambda answer: {**privacy(answer), "agreeing": count[0]}
+        guarantee, "privacy", lambda answer: {**privacy(answer), "agreeing": count[0]}
     )
 
 

@@ -19,7 +19,7 @@ from dpicl_rag.auditing.channels import Channels, differences
 from dpicl_rag.auditing.observed import neighbours_by_channel
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.retrieval import ThresholdRetriever
-from dpicl_rag.server import chat
+from dpicl_rag.server import delivery
 from dpicl_rag.server.api_keys import KeyFile
 from dpicl_rag.server.app import create_app
 from dpicl_rag.server.catalogue import Catalogue, Served
@@ -36,7 +36,8 @@ QUESTION = "What is the disease?"
 
 # What differs from request to request: identifiers, moments, ports.
 _CHANCE = re.compile(
-    r"chatcmpl-[0-9a-f]{24}|(?<=\"created\":)\s?\d{10}|127\.0\.0\.1:\d+|(?<='127.0.0.1', )\d+"
+    r"(?:chatcmpl|resp|msg)[-_][0-9a-f]{24}|(?<=\"created\":)\s?\d{10}"
+    r"|(?<=\"created_at\":)\s?\d{10}|127\.0\.0\.1:\d+|(?<='127.0.0.1', )\d+"
     r"|\bfd=\d+|\bdpk-[\w-]{43}"
 )
 
@@ -76,6 +77,11 @@ def day(server, key, others, channels):
     ask()
     ask(stream=True, stream_options={"include_usage": True})
     ask(dpicl={"fresh": True})
+    for stream in (False, True):
+        turns = [{"role": "user", "content": QUESTION}, {"role": "assistant", "content": "None."}]
+        turns.append({"role": "user", "content": f"And who has it? {stream}"})
+        visit("POST", "/v1/responses", json={"model": "notes", "input": turns, "stream": stream})
+        ask(messages=turns, stream=stream)
     ask("Who has zingpocket 1?", temperature=1, max_tokens=2)
     ask(model="public")
     ask(model="payroll")
@@ -154,14 +160,14 @@ def show(one, other, place):
 
 
 def a_header_with_a_count(monkeypatch):
-    spent, begin, counts = chat.spent, Catalogue.stream, []
+    spent, begin, counts = delivery.spent, Catalogue.stream, []
 
     def stream(self, *asked):
         counts.append(len(self.texts))
         return begin(self, *asked)
 
     monkeypatch.setattr(Catalogue, "stream", stream)
-    monkeypatch.setattr(chat, "spent", lambda answer: {**spent(answer), "X-Units": str(counts)})
+    monkeypatch.setattr(delivery, "spent", lambda answer: {**spent(answer), "X-Units": str(counts)})
 
 
 def a_log_line_with_the_documents(monkeypatch):
@@ -201,7 +207,7 @@ def a_metric_of_the_search(monkeypatch):
         (a_header_with_a_count, "/v1/chat/completions 8"),
         (a_log_line_with_the_documents, "log some.library"),
         (a_status_that_follows_the_documents, "order"),
-        (a_metric_of_the_search, "/metrics 28"),
+        (a_metric_of_the_search, "/metrics 32"),
     ],
 )
 def test_the_comparison_sees_planted_faults(tiny_model, tmp_path, monkeypatch, fault, place):

@@ -12,6 +12,6 @@ from tests.support.paced_model import PacedModel
 SECONDS = float(os.environ.get("SECONDS_A_TOKEN", "0.02"))
 
 if __name__ == "__main__":
-    data_folder.load_embedder = lambda name: BucketEmbedder()
+    data_folder.load_embedder = lambda name, device=None: BucketEmbedder()
     defaults.default_model = lambda: PacedModel(open=True, seconds=SECONDS)
     main()

@@ -248,7 +248,7 @@ class TestChat:
         one = [HumanMessage("Why?")]
         assert read(one) == Conversation("Why?")
         several = [*one, AIMessage("So."), HumanMessage("And?")]
-        assert read(several) == Conversation("And?", "User: Why?\nAssistant: So.")
+        assert read(several) == Conversation("And?", (("User", "Why?"), ("Assistant", "So.")))
         assert read(several[:2]) == Conversation("User: Why?\nAssistant: So.")
 
 
@@ -266,6 +266,7 @@ class TestChain:
         whole = chain.invoke(QUESTION)
         assert whole.keys() == {
             "answer",
+            "question",
             "epsilon",
             "delta",
             "budget_left",

@@ -343,6 +343,7 @@ def test_metadata_of_an_answer(llm, ledger, drawn):
         "epsilon",
         "delta",
         "budget_left",
+        "question",
         "output_tokens",
         "stopped_by",
         "supported",

@@ -14,6 +14,7 @@ from langchain_core.prompts import ChatPromptTemplate
 from dpicl_rag import private_context_llm
 from dpicl_rag.answering.settlement import UNSUPPORTED
 from dpicl_rag.mechanisms.randomness import Randomness
+from langchain_dpicl_rag import PrivateRetrievalChain
 from tests.integrations.langchain.support import QUESTION, WordEmbeddings, chroma_store
 
 ROOT = Path(__file__).parents[3]
@@ -81,6 +82,14 @@ def test_app_after_the_change_says_what_forty_notes_agree_on(tmp_path, monkeypat
     answer = build(program, tmp_path, embeddings).invoke(question)["answer"]
     assert answer != UNSUPPORTED
     assert "Tallow Street" in answer
+
+
+def test_the_chat_of_the_document_runs(tmp_path, monkeypatch, tiny_model, capsys):
+    (program,) = (block for block in blocks("python") if "chat_history" in block)
+    monkeypatch.setattr(private_context_llm, "load_language_model", lambda *_: tiny_model)
+    names = {"store": chroma_store(tmp_path, TEXTS), "PrivateRetrievalChain": PrivateRetrievalChain}
+    exec(program, names)
+    assert "Where is the office? And who works there?" in capsys.readouterr().out
 
 
 def test_first_example_is_the_demo():

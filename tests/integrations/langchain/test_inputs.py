@@ -27,8 +27,9 @@ from tests.integrations.leak_probe import SpyModel
 
 TEXTS = ["Ann has zingpocket disease.", "Bob has a cold."]
 TURNS = [HumanMessage("Who is ill?"), AIMessage("Ann is.")]
-WORDS = "User: Who is ill?\nAssistant: Ann is."
-FOLLOWED = f"{WORDS}\nUser: {QUESTION}"
+WORDS = "Human: Who is ill?\nAI: Ann is."
+FOLLOW_UP = "And what does she have?"
+WHOLE = f"Who is ill? {FOLLOW_UP}"  # the model, which says nothing of sense, is of no help
 
 
 class Asked(WordEmbeddings):
@@ -38,7 +39,8 @@ class Asked(WordEmbeddings):
         self.questions: list[str] = []
 
     def embed_query(self, text: str) -> list[float]:
-        self.questions.append(text)
+        if text != "length":  # of a vector: the store is asked that once
+            self.questions.append(text)
         return super().embed_query(text)
 
 
@@ -65,58 +67,44 @@ def chain(llm, memory):
     return PrivateRetrievalChain(memory, unit_field="patient", threshold=-1, llm=llm)
 
 
-@pytest.fixture
-def suffixes(monkeypatch):
-    """The public text that each row reads behind its document."""
-    from dpicl_rag.prompts import PromptTemplate
-
-    found: list[str] = []
-    cut = PromptTemplate.cut
-
-    def spy(self: PromptTemplate, tokenizer: Any, question: str) -> Any:
-        prompt = cut(self, tokenizer, question)
-        found.append(tokenizer.decode(list(prompt.suffix)))
-        return prompt
-
-    monkeypatch.setattr(PromptTemplate, "cut", spy)
-    return found
-
-
 class TestHistory:
     @pytest.mark.parametrize(
         "history", [TURNS, [("human", "Who is ill?"), ("ai", "Ann is.")], WORDS]
     )
-    def test_of_a_chain_is_read_and_not_searched_for(self, chain, embeddings, suffixes, history):
-        chain.invoke({"input": QUESTION, "chat_history": history})
-        assert FOLLOWED in suffixes[-1]
-        assert QUESTION in embeddings.questions
-        assert not any("Who" in one for one in embeddings.questions)
+    def test_of_a_chain_makes_the_question_whole(self, chain, embeddings, history):
+        chain.invoke({"input": FOLLOW_UP, "chat_history": history})
+        assert embeddings.questions == [WHOLE]
 
-    async def test_in_every_way_to_ask(self, chain, suffixes):
-        question = {"input": QUESTION, "chat_history": TURNS}
+    async def test_in_every_way_to_ask(self, chain, embeddings):
+        question = {"input": FOLLOW_UP, "chat_history": TURNS}
         await chain.ainvoke(question)
         list(chain.stream(question))
         assert [piece async for piece in chain.astream(question)]
         chain.batch([question])
-        assert len(suffixes) == 4
-        assert all(FOLLOWED in suffix for suffix in suffixes)
+        assert embeddings.questions == [WHOLE] * 4
 
-    def test_of_combined_documents(self, llm, suffixes):
-        combine = PrivateCombineDocuments(llm, unit_field="document")
+    def test_is_told_beside_the_answer(self, chain):
+        told = chain.model_copy(update={"numbers": True})
+        assert told.invoke({"input": FOLLOW_UP, "chat_history": TURNS})["question"] == WHOLE
+        *_, last = told.stream({"input": FOLLOW_UP, "chat_history": TURNS})
+        assert last["question"] == WHOLE
+
+    def test_of_combined_documents(self, llm):
+        combine = PrivateCombineDocuments(llm, unit_field="document", numbers=True)
         context = [Document(text) for text in TEXTS]
-        combine.invoke({"input": QUESTION, "context": context, "chat_history": TURNS})
-        assert FOLLOWED in suffixes[-1]
+        found = combine.invoke({"input": FOLLOW_UP, "context": context, "chat_history": TURNS})
+        assert found["question"] == WHOLE
 
-    def test_of_a_chat_is_read_and_not_searched_for(self, llm, chain, embeddings, suffixes):
+    def test_of_a_chat_makes_the_question_whole(self, llm, chain, embeddings):
         placed = MessagesPlaceholder("chat_history")
         prompt = ChatPromptTemplate.from_messages([("system", "Be."), placed, ("human", "{q}")])
         app = prompt | ChatPrivateContext(llm).bind(documents=chain.retriever)
-        app.invoke({"q": QUESTION, "chat_history": TURNS})
-        assert FOLLOWED in suffixes[-1]
-        assert QUESTION in embeddings.questions
-        assert not any("Who" in one for one in embeddings.questions)
+        said = app.invoke({"q": FOLLOW_UP, "chat_history": TURNS})
+        assert said.response_metadata["question"] == WHOLE
+        list(app.stream({"q": FOLLOW_UP, "chat_history": TURNS}))
+        assert embeddings.questions == [WHOLE] * 2
 
-    def test_kept_by_langchain(self, chain, suffixes):
+    def test_kept_by_langchain(self, chain, embeddings):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # deprecated, and what apps have
             from langchain_core.chat_history import InMemoryChatMessageHistory
@@ -130,18 +118,23 @@ class TestHistory:
                 history_messages_key="chat_history",
                 history_factory_config=[],
             )
-            first = app.invoke({"input": "Who is ill?"})
-            app.invoke({"input": QUESTION})
-        assert f"User: Who is ill?\nAssistant: {first}\nUser: {QUESTION}" in suffixes[-1]
+            app.invoke({"input": "Who is ill?"})
+            app.invoke({"input": FOLLOW_UP})
+        assert embeddings.questions == ["Who is ill?", WHOLE]
+
+    def test_leaves_a_question_that_says_it_all(self, chain, embeddings):
+        chain.invoke({"input": QUESTION, "chat_history": TURNS})
+        assert embeddings.questions == [QUESTION]
 
     def test_a_system_message_is_the_instruction(self):
         found = asked({"input": QUESTION, "chat_history": [SystemMessage("Be."), *TURNS]}, "input")
-        assert (found.system, found.before, found.question) == ("Be.", WORDS, QUESTION)
+        said = (("User", "Who is ill?"), ("Assistant", "Ann is."))
+        assert (found.system, found.turns, found.question) == ("Be.", said, QUESTION)
 
     @pytest.mark.parametrize("history", [None, [], ""])
-    def test_may_be_empty(self, chain, suffixes, history):
-        chain.invoke({"input": QUESTION, "chat_history": history})
-        assert "User:" not in suffixes[-1]
+    def test_may_be_empty(self, chain, embeddings, history):
+        chain.invoke({"input": FOLLOW_UP, "chat_history": history})
+        assert embeddings.questions == [FOLLOW_UP]
 
     def test_documents_in_it_are_refused_unseen(self):
         block = [{"type": "text-plain", "text": TEXTS[0]}]

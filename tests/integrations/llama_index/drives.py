@@ -17,6 +17,7 @@ from workflows.events import StartEvent, StopEvent
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.retrieval import PrivateThresholdRetriever
 from llama_index_dpicl_rag import (
+    PrivateChatEngine,
     PrivateLLM,
     PrivateQueryEngine,
     PrivateSynthesizer,
@@ -219,6 +220,45 @@ async def _aquery_stream(stage: Stage) -> Any:
         return [*[piece async for piece in response.async_response_gen()], response]
 
 
+@contextmanager
+def _conversation(stage: Stage) -> Iterator[PrivateChatEngine]:
+    """A second turn leans on the first one."""
+    index = chroma_index(stage.folder, nodes_of(stage.documents))
+    with _observed(stage) as manager:
+        llm = private_llm(stage.model, randomness=stage.randomness)
+        turns = [ChatMessage(stage.question), ChatMessage("Nobody knows.", role="assistant")]
+        engine = PrivateChatEngine(
+            llm, index, threshold=-1, chat_history=turns, callback_manager=manager
+        )
+        stage.object("chat engine", engine)
+        yield engine
+        stage.probe.see("turns of a chat", engine.chat_history)
+
+
+def _converse(stage: Stage) -> Any:
+    with _conversation(stage) as engine:
+        return engine.chat("And what about it?")
+
+
+async def _aconverse(stage: Stage) -> Any:
+    with _conversation(stage) as engine:
+        return await engine.achat("And what about it?")
+
+
+def _converse_stream(stage: Stage) -> Any:
+    with _conversation(stage) as engine:
+        response = engine.stream_chat("And what about it?")
+        said = list(response.response_gen)
+        return [said, response]
+
+
+async def _aconverse_stream(stage: Stage) -> Any:
+    with _conversation(stage) as engine:
+        response = await engine.astream_chat("And what about it?")
+        said = [piece async for piece in response.async_response_gen()]
+        return [said, response]
+
+
 async def _tool(stage: Stage) -> Any:
     with _engine(stage) as engine:
         tool = QueryEngineTool.from_defaults(engine, name="notes", description="Notes.")
@@ -288,6 +328,10 @@ DRIVES = [
     Drive("query engine: aquery", _aquery),
     Drive("query engine: streaming query", _query_stream),
     Drive("query engine: streaming aquery", _aquery_stream),
+    Drive("chat engine: chat", _converse),
+    Drive("chat engine: achat", _aconverse),
+    Drive("chat engine: stream_chat", _converse_stream),
+    Drive("chat engine: astream_chat", _aconverse_stream),
     Drive("query engine: QueryEngineTool", _tool),
     Drive("query engine: Workflow step", _workflow),
     Drive("synthesizer: synthesize", _synthesize),

@@ -86,6 +86,13 @@ def test_first_example_is_the_demo() -> None:
     assert {line.strip() for line in blocks("python")[0].splitlines()} <= lines
 
 
+def test_the_chat_of_the_document_runs(tmp_path, tiny_model, capsys) -> None:
+    (program,) = (block for block in blocks("python") if "as_chat_engine" in block)
+    index = chroma_index(tmp_path, nodes_of(TEXTS))
+    exec(program, {"llm": private_llm(tiny_model), "index": index})
+    assert "Where is the office? And who works there?" in capsys.readouterr().out
+
+
 @pytest.mark.model
 def test_demo_answers(tmp_path, capsys) -> None:
     from demos.llama_index_engine import main

@@ -54,6 +54,7 @@ def test_answer_is_that_of_the_library(tiny_model, make) -> None:
         "epsilon": 8.0,
         "delta": 1e-5,
         "budget_left": None,
+        "question": QUESTION,
         "output_tokens": answer.tokens,
         "stopped_by": answer.stopped_by,
         "supported": False,

@@ -79,6 +79,7 @@ def test_response_holds_the_answer_and_public_numbers(tiny_model, index) -> None
         "epsilon": 8.0,
         "delta": 1e-5,
         "budget_left": None,
+        "question": QUESTION,
         "output_tokens": answer.tokens,
         "stopped_by": answer.stopped_by,
         "supported": False,

@@ -56,6 +56,7 @@ def test_takes_the_place_of_the_synthesizer_of_an_engine(make, tmp_path) -> None
         "epsilon",
         "delta",
         "budget_left",
+        "question",
         "output_tokens",
         "stopped_by",
         "supported",

@@ -122,8 +122,8 @@ async def test_tools_of_async_calls(tiny_model) -> None:
         await Scene(tiny_model).llm.apredict_and_call([], QUESTION)
 
 
-def test_a_chat_over_a_private_engine(tiny_model) -> None:
-    """What the sentences name works: a public model condenses, ours answers."""
+def test_a_chat_of_llama_index_over_a_private_engine(tiny_model) -> None:
+    """A public model condenses, ours answers."""
     scene = Scene(tiny_model)
     engine = scene.engine(threshold=-1)
     chat = CondenseQuestionChatEngine.from_defaults(query_engine=engine, llm=MockLLM(max_tokens=3))

@@ -220,12 +220,6 @@ def test_the_prompt_of_a_note_is_one_s_own(alone):
     assert all(prompt.startswith("Say it in French.") for prompt in reader.asked)
 
 
-def test_turns_before_the_question_are_read_too(alone):
-    reader, llm = alone(template=PromptTemplate(before="User: I mean the night shuttle."))
-    llm.answer(QUESTION, shuttles(5, 0))
-    assert all("night shuttle" in prompt for prompt in reader.asked)
-
-
 def test_another_reader_may_take_its_place(alone):
     first, llm = alone()
     second = ScriptedReader(reply)

@@ -19,6 +19,7 @@ EVERY = {
     "corpus": "c",
     "epsilon": 2.0,
     "delta": 1e-6,
+    "sync": "1h",
 }
 
 
@@ -133,7 +134,7 @@ def test_a_file_that_is_named_and_not_there_is_one_line(cli, tmp_path):
 
 def test_serve_offers_the_corpora_of_the_file(written):
     from dpicl_rag.cli.catalogues import chosen_settings
-    from dpicl_rag.cli.options import AnswerSettings
+    from dpicl_rag.cli.option_groups import AnswerSettings
 
     written("[corpora.mail]\nepsilon = 1.0\ntop_k = 4\n")
     found = chosen_settings(None, None, None, AnswerSettings(), settings_file.Found.at(None))

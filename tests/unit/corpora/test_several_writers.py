@@ -4,6 +4,7 @@ import multiprocessing
 import shutil
 import sqlite3
 import threading
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.corpora.storage import Storage
-from dpicl_rag.documents import Document
+from dpicl_rag.documents import Document, Origin
 from dpicl_rag.errors import CorpusError
 from dpicl_rag.retrieval import ThresholdRetriever
 from dpicl_rag.retrieval.vectors import on_grid
@@ -93,6 +94,60 @@ def test_threads_share_a_corpus(tmp_path: Path) -> None:
         thread.join()
     assert failures == []
     assert len(corpus.records()) == 20
+
+
+class Meddling(HashingEmbedder):
+    """Somebody else comes while passages are embedded."""
+
+    def __init__(self, other: Callable[[], None]) -> None:
+        super().__init__()
+        self.other = other
+
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> Any:
+        self.other()
+        return super().embed(texts, query=query)
+
+
+def mail(text: str, unit: str, *keys: str) -> Document:
+    return Document(text, unit, origin=Origin("", keys=keys))
+
+
+JOINING = {
+    "join": lambda other: other.add([mail("the reply", "x", "a", "b")], no_ledger=True),
+    "forget": lambda other: other.delete_unit("one"),
+    "forget a message": lambda other: other.forget_message("first a", no_ledger=True),
+}
+
+
+@pytest.mark.parametrize("change", JOINING)
+def test_no_unit_changes_between_the_place_of_a_document_and_its_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    monkeypatch.setattr("dpicl_rag.corpora.storage.PATIENCE_S", 0.05)
+    said: list[str] = []
+    Corpus.create("mail", tmp_path, embedder=HashingEmbedder()).add(
+        [mail("first a", "one", "a"), mail("first b", "two", "b")]
+    )
+
+    def meddle() -> None:
+        with closing(Corpus.open("mail", tmp_path, embedder=HashingEmbedder())) as other:
+            try:
+                JOINING[change](other)
+            except CorpusError as error:
+                said.append(str(error))
+
+    corpus = Corpus.open("mail", tmp_path, embedder=Meddling(meddle))
+    corpus.add([mail("second a", "one", "a"), mail("second b", "two", "b")])
+    assert said == ["another command is filling corpus 'mail'; run this again when that has ended"]
+    said.clear()
+    meddle()  # when that has ended
+    units = {record.text: record.unit for record in corpus.records()}
+    if change == "join":
+        assert said == []
+        assert len(units) == 5
+        assert len(set(units.values())) == 1
+    elif change == "forget":
+        assert set(units) == {"first b", "second b"}
 
 
 def ingest(path: Path, name: int) -> None:

@@ -45,3 +45,22 @@ def test_a_warning_that_is_an_error_holds_nothing(tmp_path):
         ledger.settle_stale()
         [status] = ledger.status()
         assert (status.spent, status.reserved) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("own", [{"rho": 0.5}, {"rho": 3.0, "strict": True}, {"rho": math.inf}])
+def test_a_first_budget_takes_the_place_of_no_other(tmp_path, own):
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        assert not ledger.has_budget("mail")
+        ledger.reserve(corpus="mail", rho=0.1).close()  # known, and without a budget
+        assert not ledger.has_budget("mail")
+        ledger.set_budget(corpus="mail", **own)
+        assert ledger.has_budget("mail")
+        assert not ledger.has_budget("notes")
+        before = ledger.status()
+        ledger.set_budget(corpus="mail", rho=1.0, period="month", only_if_none=True)
+        assert ledger.status() == before
+        ledger.set_budget(corpus="notes", rho=1.0, period="month", only_if_none=True)
+        assert [one.budget for one in ledger.status()] == [
+            own["rho"] if own["rho"] < 9 else None,
+            1.0,
+        ]

@@ -20,7 +20,7 @@ import pytest
 from dpicl_rag import Document
 from dpicl_rag.knowledge.answer_file import AnswerFile
 from dpicl_rag.language_models import defaults
-from dpicl_rag.server import chat
+from dpicl_rag.server import served_answer
 from dpicl_rag.server.audits import Auditor
 from dpicl_rag.server.uploads import Uploads
 from tests.support.bucket_embedder import BucketEmbedder
@@ -343,7 +343,7 @@ def test_an_owner_who_wants_rows_gets_them(start, visit):
 
 
 def test_a_bar_tells_how_far_reading_is_before_the_first_word(start, visit, monkeypatch):
-    monkeypatch.setattr(chat, "TELLING", 0.01)
+    monkeypatch.setattr(served_answer, "TELLING", 0.01)
     model = ReadingModel()
     page = visit(start(model=model).page)
     page.uncheck("#beside")

@@ -160,3 +160,44 @@ def test_a_client_asks_for_fewer_tokens_and_not_for_more(serve):
         for wanted, given in ((3, 3), (10_000, 8)):
             answer = running.ask(f"Where? {field} {wanted}", **{field: wanted})
             assert answer.json()["usage"]["completion_tokens"] == given
+
+
+def test_a_follow_up_is_asked_as_a_whole_question_and_remembered_by_it(serve):
+    notes = [Document(f"The office is in Elm Lane. {n}", f"unit-{n}") for n in range(60)]
+    written = "Who works in the office?"
+    model = ScriptedModel({"Assistant:": written, "Elm": "Ann does.", "": "I do not know."})
+    running = serve(model=model, documents=notes, max_tokens=32)
+    turns = [
+        {"role": "user", "content": "Where is the office?"},
+        {"role": "assistant", "content": "The office is in Elm Lane."},
+        {"role": "user", "content": "Who works there?"},
+    ]
+    found = running.ask(messages=turns).json()
+    assert found["question"] == written
+    first = json.loads(running.ask(messages=turns, stream=True).text.split("data: ")[1])
+    assert first["question"] == written
+    again = running.ask(written).json()  # in another conversation
+    assert (again["question"], again["privacy"]["from_memory"]) == (written, True)
+    (status,) = running.catalogue.ledger.status()
+    assert status.questions == 1
+
+
+def test_the_public_model_reads_the_turns_as_they_are(serve, monkeypatch):
+    from dpicl_rag import PrivateContextLLM
+
+    asked, stream = [], PrivateContextLLM.stream
+
+    def spy(self, question, documents, **more):
+        asked.append((question, more.get("turns", ())))
+        return stream(self, question, documents, **more)
+
+    monkeypatch.setattr(PrivateContextLLM, "stream", spy)
+    turns = [
+        {"role": "user", "content": "Hello"},
+        {"role": "assistant", "content": "Hi"},
+        {"role": "user", "content": "Shorter, please."},
+    ]
+    found = serve().ask(model="public", messages=turns)
+    assert found.status_code == 200
+    assert "question" not in found.json()
+    assert asked == [("User: Hello\nAssistant: Hi\nUser: Shorter, please.", ())]

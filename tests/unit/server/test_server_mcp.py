@@ -11,7 +11,7 @@ import pytest
 
 from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.errors import LedgerError
-from dpicl_rag.server import chat, tool_sessions
+from dpicl_rag.server import served_answer, tool_sessions
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.limits import Limits
 from dpicl_rag.server.request_log import RequestLog
@@ -292,7 +292,7 @@ def test_limits_of_a_key_hold_for_tools(serve, keys):
 
 
 def test_progress_is_told_in_tenths(serve, monkeypatch):
-    monkeypatch.setattr(chat, "TELLING", 0.01)
+    monkeypatch.setattr(served_answer, "TELLING", 0.01)
     model, told = ReadingModel(), []
     running = serve(model=model)
     model.steps.release(2)

@@ -1,0 +1,139 @@
+"""Follow-ups: the last question of a conversation in words that stand by themselves.
+
+Documents are searched, experts are asked and answers are remembered by the question alone. So a
+question that leans on the turns before it ("And on Fridays?") is put into whole words first, by the
+public model, from public turns: they are questions, and answers that were released.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from dpicl_rag.answering.greedy import greedy_answer
+from dpicl_rag.errors import ConfigurationError, ContextLengthError
+from dpicl_rag.language_models.base import LanguageModel
+from dpicl_rag.language_models.content_words import content_words
+from dpicl_rag.language_models.readers.base import Reader
+from dpicl_rag.language_models.readers.notes import first_line
+from dpicl_rag.prompts import Example, PromptTemplate
+
+Turn = tuple[str, str]
+"""Who speaks, such as ``"user"``, and what was said. No name where the words say who speaks."""
+
+_ASKING = ("user", "human")
+_LEANING = re.compile(
+    r"^(and|but|or|what about|how about|why|how|when|where|who)\b\W*(?:\w+\W*)?$"
+    r"|^(and|but|or|what about|how about)\b"
+    r"|\b(it|its|he|him|his|she|her|hers|they|them|their|theirs|this|that|these|those)\b"
+    r"|\bthere\W*$",
+    re.IGNORECASE,
+)
+"""English questions that say less than they ask: "And on Fridays?", "Why?", "Who runs it?"."""
+
+_TURNS = 8  # the last ones: what was said long ago is seldom meant
+_CHARACTERS = 600  # of one turn
+_TOKENS = 64  # of a question
+
+_REWRITE = PromptTemplate(
+    system=(
+        "You write the last question of a conversation so that it can be understood without the "
+        "conversation. Write one question, in its own words where you can, and nothing else."
+    ),
+    user="Conversation:\n{document}\n\nLast question: {question}\n\nThe question by itself:",
+    examples=(
+        Example(
+            "User: Where is the museum of clocks?\nAssistant: The museum of clocks is in Lund.",
+            "And how much is it for children?",
+            "How much is the museum of clocks for children?",
+        ),
+        Example(
+            "User: Who trains the choir?\nAssistant: Ida Holm trains the choir.",
+            "Since when does she do that?",
+            "Since when does Ida Holm train the choir?",
+        ),
+        Example(
+            "User: Who trains the choir?\nAssistant: Ida Holm trains the choir.",
+            "What colour is the kite of Oskar?",
+            "What colour is the kite of Oskar?",
+        ),
+    ),
+)
+
+
+def whole_question(
+    question: str, turns: Sequence[Turn], model: LanguageModel, reader: Reader | None = None
+) -> str:
+    """A question that stands by itself.
+
+    What the model writes is taken where it can be what was asked, and brings in what was said: see
+    `_says_it`. Else a question that leans on others stands behind the user's last one.
+
+    Args:
+        question: The last question. It comes back as it is where nothing was said before.
+        turns: The turns before it. Public, as all that follows from them.
+        model: Writes it.
+        reader: A chat model that does so in its place.
+
+    Raises:
+        ConfigurationError: A turn is no pair of words.
+        EngineUnavailableError: The model does not answer. Nothing is spent.
+    """
+    if not all(_is_turn(turn) for turn in turns):
+        raise ConfigurationError(
+            "turns are pairs of speaker and words, such as ('user', 'When does it open?')"
+        )
+    said = [(speaker, text.strip()) for speaker, text in turns if text.strip()][-_TURNS:]
+    if not said or not question.strip():
+        return question
+    lines = [_line(speaker, text) for speaker, text in said]
+    found = _read_out(reader, lines, question) if reader else _written(model, lines, question)
+    if _says_it(found, question, lines):
+        return found
+    if not _LEANING.search(question):
+        return question
+    asked = (text for speaker, text in reversed(said) if speaker.casefold() in _ASKING)
+    last = next(asked, "")
+    return f"{last} {question}".strip()
+
+
+def _is_turn(turn: object) -> bool:
+    pair = isinstance(turn, (tuple, list)) and len(turn) == 2
+    return pair and all(isinstance(part, str) for part in turn)  # type: ignore[attr-defined]
+
+
+def _line(speaker: str, text: str) -> str:
+    words = " ".join(text[:_CHARACTERS].split())
+    return f"{speaker.capitalize()}: {words}" if speaker else words
+
+
+def _read_out(reader: Reader, lines: Sequence[str], question: str) -> str:
+    asked = _REWRITE.user.replace("{document}", "\n".join(lines)).replace("{question}", question)
+    (reply,) = reader.replies([f"{_REWRITE.system}\n\n{asked}"])
+    return first_line(reply)
+
+
+def _written(model: LanguageModel, lines: Sequence[str], question: str) -> str:
+    """As many of the last lines are read as fit the model's context."""
+    try:
+        prompt = _REWRITE.cut(model.tokenizer, question)
+        most = prompt.allowance(model, model.context_length, _TOKENS)
+    except ContextLengthError:
+        return ""
+    while len(lines) > 1 and len(model.tokenizer.encode("\n".join(lines))) > most:
+        lines = lines[1:]
+    said = ["\n".join(lines)]
+    return greedy_answer(model, _REWRITE, question, said, max_tokens=_TOKENS, stop=("\n",))
+
+
+def _says_it(found: str, question: str, lines: Sequence[str]) -> bool:
+    """Whether words can be the question, made whole.
+
+    They ask as it does, keep half of what it says, bring in what was said before, and nothing else:
+    a small model answers the question in place of writing it, or makes up what is asked.
+    """
+    if question.rstrip().endswith("?") and not found.endswith("?"):
+        return False
+    words, own = content_words(found), content_words(question)
+    new = words - own
+    return bool(new) and new <= content_words(" ".join(lines)) and 2 * len(words & own) >= len(own)

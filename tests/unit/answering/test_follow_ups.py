@@ -1,0 +1,98 @@
+"""Follow-ups: what is made of the last question of a conversation."""
+
+from __future__ import annotations
+
+import pytest
+
+from dpicl_rag.answering.follow_ups import whole_question
+from dpicl_rag.errors import ConfigurationError, EngineUnavailableError
+from tests.support.scripted_model import ScriptedModel
+from tests.support.scripted_reader import ScriptedReader
+
+TURNS = [("user", "When does the canteen open?"), ("assistant", "The canteen opens at 11.")]
+FOLLOW_UP = "And on Fridays?"
+BEHIND = f"When does the canteen open? {FOLLOW_UP}"
+
+
+def rewritten(reply, question=FOLLOW_UP, turns=TURNS):
+    """What a model that writes this reply makes of a question; no model of ours is asked."""
+    return whole_question(question, turns, None, ScriptedReader(lambda _: reply))
+
+
+@pytest.mark.parametrize(
+    ("question", "reply"),
+    [
+        (FOLLOW_UP, "When does the canteen open on Fridays?"),
+        ("Who runs it?", "Who runs the canteen?"),
+        ("Who works there?", "Who works in the canteen?"),
+        ("Why?", "Why does the canteen open at 11?"),
+        ("Who eats there", "Who eats in the canteen?"),
+    ],
+)
+def test_words_that_make_it_whole_are_taken(question, reply):
+    assert rewritten(reply, question) == reply
+    assert rewritten(f"\n{reply}\nBecause the conversation says so.", question) == reply
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "",
+        FOLLOW_UP,
+        "On Fridays the canteen opens at 11.",  # an answer
+        "When does the canteen open on Fridays in winter?",  # brings in what nobody said
+        "When does the canteen open?",  # drops what was asked
+        "NOTHING",
+    ],
+)
+def test_other_words_leave_it_behind_the_last_question(reply):
+    assert rewritten(reply) == BEHIND
+
+
+@pytest.mark.parametrize("reply", ["", "Where is the canteen?", "The key lies in the drawer."])
+def test_a_question_that_says_it_all_stays_as_it_is(reply):
+    question = "Who has the key of the bicycle shed?"
+    assert rewritten(reply, question) == question
+
+
+def test_nothing_is_asked_of_a_model_where_nothing_was_said():
+    for turns in ([], [("user", " ")]):
+        assert whole_question(FOLLOW_UP, turns, None) == FOLLOW_UP
+
+
+def test_the_model_reads_the_turns_and_the_question_and_nothing_else():
+    reader = ScriptedReader(lambda _: "Who runs the canteen?")
+    long = [("user", "Where is the cellar?"), *TURNS * 4]
+    whole_question("Who runs it?", long, None, reader)
+    (prompt,) = reader.asked
+    assert (
+        prompt.count("User: When does the canteen open?\nAssistant: The canteen opens at 11.") == 4
+    )
+    assert "Last question: Who runs it?" in prompt
+    assert "cellar" not in prompt  # too long ago
+
+
+def test_a_local_model_writes_it_where_there_is_no_reader():
+    written = "When does the canteen open on Fridays?"
+    model = ScriptedModel({"Conversation:": written})
+    assert whole_question(FOLLOW_UP, TURNS, model) == written
+
+
+def test_what_does_not_fit_the_model_is_left_out():
+    model = ScriptedModel({"canteen": "When does the canteen open on Fridays?"})
+    model.context_length = 64
+    assert whole_question(FOLLOW_UP, TURNS, model) == BEHIND
+
+
+def test_a_model_that_does_not_answer_says_so():
+    def down(prompt):
+        raise EngineUnavailableError
+
+    with pytest.raises(EngineUnavailableError):
+        whole_question(FOLLOW_UP, TURNS, None, ScriptedReader(down))
+
+
+@pytest.mark.parametrize("turns", ["Hello", [("user",)], [{"role": "user"}], [("user", 7)]])
+def test_turns_are_pairs_of_words(turns):
+    with pytest.raises(ConfigurationError, match="pairs of speaker and words"):
+        whole_question(FOLLOW_UP, turns, None)

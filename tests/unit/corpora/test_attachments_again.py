@@ -1,0 +1,72 @@
+"""A mail that is read again, with attachments that were not read before, is still the same mail."""
+
+from __future__ import annotations
+
+from email.message import EmailMessage
+from pathlib import Path
+
+import pytest
+
+from dpicl_rag.corpora import Corpus
+from dpicl_rag.loaders import load, mail
+from tests.unit.conftest import HashingEmbedder
+
+
+@pytest.fixture
+def corpus(tmp_path: Path):
+    made = Corpus.create("mail", tmp_path / "store", embedder=HashingEmbedder())
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def read(tmp_path: Path, monkeypatch):
+    """Mails with an attachment each, which is read, or read as other words, or not at all."""
+
+    def load_mails(*names: str, attached: str | None):
+        for name in names:
+            message = EmailMessage()
+            message["Message-ID"] = f"<{name}@b.org>"
+            message["From"], message["Subject"] = f"{name}@b.org", f"Plan of {name}"
+            message.set_content(f"Dear all, {name} has a plan.")
+            message.add_attachment("plan", filename="plan.txt")
+            (tmp_path / "mails").mkdir(exist_ok=True)
+            (tmp_path / "mails" / f"{name}.eml").write_bytes(bytes(message))
+        texts = [] if attached is None else [attached]
+        monkeypatch.setattr(mail, "read_attachments", lambda *_: (texts, ()))
+        return load(tmp_path / "mails").documents
+
+    return load_mails
+
+
+def held(corpus: Corpus) -> list[str]:
+    return sorted(record.text.splitlines()[-1] for record in corpus.records())
+
+
+def test_it_takes_its_own_place(corpus, read):
+    corpus.add(read("ann", "bob", attached=None))
+    before = {record.unit for record in corpus.records()}
+    assert held(corpus) == ["Dear all, ann has a plan.", "Dear all, bob has a plan."]
+    corpus.add(read("ann", attached="It is blue."))
+    assert held(corpus) == ["It is blue.", "It is blue."]
+    assert {record.unit for record in corpus.records()} == before
+    corpus.add(read("ann", attached="It is green."))  # by another version of what reads it
+    assert held(corpus) == ["It is green."] * 2
+    assert corpus.add(read("ann", attached="It is green.")).passages == 0
+
+
+def test_one_that_was_forgotten_stays_out(corpus, read):
+    corpus.add(read("ann", "bob", attached=None))
+    corpus.forget_message("ann@b.org", no_ledger=True)
+    added = corpus.add(read("ann", attached="It is blue."))
+    assert added.forgotten == 1
+    assert held(corpus) == ["It is blue."]  # of bob
+    corpus.forget_message("bob@b.org", no_ledger=True)
+    assert corpus.add(read("ann", attached=None)).forgotten == 2
+    assert held(corpus) == []
+
+
+def test_an_equal_attachment_of_another_mail_stays(corpus, read):
+    corpus.add(read("ann", attached="It is blue."))
+    corpus.add(read("bob", attached="It is blue."))
+    assert held(corpus) == ["It is blue.", "It is blue."]
