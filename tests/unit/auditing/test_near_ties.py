@@ -138,7 +138,9 @@ def test_rows_kept_from_other_threads_are_seen(threads, planted, monkeypatch):
     """Planted: what is kept is found by tokens and weights alone."""
     if planted:
         monkeypatch.setattr(TransformersModel, "_here", lambda self, cache=None: "anywhere")
-    found = audit_near_ties(subject(by_threads(near_ties(**SHAPES["two key heads"]))), copies=COPIES)
+    found = audit_near_ties(
+        subject(by_threads(near_ties(**SHAPES["two key heads"]))), copies=COPIES
+    )
     assert found.holds is not planted
     if planted:
         assert found.worst.attack == "kept rows"
