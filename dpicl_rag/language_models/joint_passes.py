@@ -76,6 +76,8 @@ class JointPasses:
     def _ask(self, batch: Batch, token_ids: NewTokens, keep: int) -> torch.Tensor | None:
         if not isinstance(batch, PackedRows) or width_of(token_ids) > 1:
             return None  # of several new tokens there is enough to do
+        if not batch.shares_passes(batch):
+            return None  # a row that is read alone
         here = self._greenlets.getcurrent()
         self._waiting.append(_Waiting(here.switch, batch, token_ids))
         found: torch.Tensor | None = here.parent.switch()

@@ -81,6 +81,7 @@ def remembered(entry: Entry) -> dict[str, Any]:
         "time": entry.time.isoformat(),
         "whole": entry.whole,
         "edited": entry.edited,
+        "counted": bool(entry.numbers),
     }
 
 

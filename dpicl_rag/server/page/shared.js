@@ -1,4 +1,4 @@
-// What both parts of the page use. Text becomes text (textContent), never markup.
+// Requests, elements and words that all parts of the page use. Text becomes text, never markup.
 
 const KEY = "dpicl-key";
 
@@ -68,3 +68,40 @@ export function day(iso) {
 export const few = (number) => number.toLocaleString("en", { maximumSignificantDigits: 3 });
 
 export const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
+/** A button in place of another; who stands on that is led to this one, not to the top of the page. */
+export function swap(from, to) {
+  to.hidden = false;
+  if (document.activeElement === from) to.focus();
+  from.hidden = true;
+}
+
+/** Say once to a screen reader: what streams in is not read out piece by piece. */
+export const announce = (text) => (byId("news").textContent = text);
+
+/** What a form does; a refusal is told in its place. */
+export function submits(form, place, work) {
+  byId(form).addEventListener("submit", async (event) => {
+    event.preventDefault();
+    byId(place).textContent = "";
+    const [button] = byId(form).querySelectorAll("button[type=submit]");
+    button.disabled = true;
+    try {
+      await work();
+    } catch (error) {
+      byId(place).textContent = sentence(error.message);
+    } finally {
+      button.disabled = false;
+    }
+  });
+}
+
+const NEAR = 120; // pixels above the end of the page that still count as being there
+
+/** Change the page; who reads its end stays there, who reads above is left alone. */
+export function following(change, always = false) {
+  const page = document.documentElement;
+  const follows = always || innerHeight + scrollY >= page.scrollHeight - NEAR;
+  change();
+  if (follows) scrollTo(0, page.scrollHeight);
+}

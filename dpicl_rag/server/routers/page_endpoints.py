@@ -9,13 +9,15 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 _FOLDER = Path(__file__).parents[1] / "page"
+_SCRIPTS = (
+    *("app", "asking", "audit", "budget", "composer", "conversation", "counting", "door"),
+    *("durations", "job", "memory", "navigation", "notes", "owner", "shared", "turn", "upload"),
+)
 _KINDS = {
     "index.html": "text/html; charset=utf-8",
-    "app.js": "text/javascript; charset=utf-8",
-    "counting.js": "text/javascript; charset=utf-8",
-    "owner.js": "text/javascript; charset=utf-8",
-    "shared.js": "text/javascript; charset=utf-8",
+    **{f"{name}.js": "text/javascript; charset=utf-8" for name in _SCRIPTS},
     "style.css": "text/css; charset=utf-8",
+    "conversation.css": "text/css; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
 

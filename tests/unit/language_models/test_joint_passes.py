@@ -160,6 +160,25 @@ def test_work_goes_on_in_the_order_of_asking_and_one_alone_runs_its_own_pass(mon
     assert sizes == [3, 2]
 
 
+def test_a_row_that_is_read_alone_waits_for_nobody():
+    """As the public row's, when it proposes an answer or writes a question out."""
+    model, said = build(), []
+
+    def work(read, name):
+        rows = read.read((), [(1, 2)], room=3)
+        said.extend((name, rows.extend((token,)).rows) for token in range(3))
+
+    meeting = JointPasses()
+    meeting.start(lambda: work(model, "with others"))
+    meeting.start(lambda: work(model.alone(), "alone"))
+    assert [name for name, _ in said] == ["alone"] * 3
+    while meeting.waiting:
+        meeting.run_pass()
+    wanted = model.alone().read((), [(1, 2)], room=3)
+    for token, (_, found) in enumerate(said[:3]):
+        assert torch.equal(wanted.extend((token,)).rows, found)
+
+
 @pytest.mark.parametrize("error", [NotEnoughMemoryError(), MemoryError(), IndexError("oh")])
 def test_what_ends_a_pass_for_all_is_met_by_each_alone(monkeypatch, error):
     model, asked = build(), questions(4, 3)

@@ -8,8 +8,10 @@ import openai
 import pytest
 
 from dpicl_rag import Document
+from dpicl_rag.language_models.transformers import TransformersModel
 from tests.support.paced_model import PacedModel
 from tests.support.scripted_model import ScriptedModel
+from tests.support.tiny_model import build_tiny_model, build_tiny_tokenizer
 from tests.unit.server.conftest import SECRET
 
 
@@ -201,3 +203,19 @@ def test_the_public_model_reads_the_turns_as_they_are(serve, monkeypatch):
     assert found.status_code == 200
     assert "question" not in found.json()
     assert asked == [("User: Hello\nAssistant: Hi\nUser: Shorter, please.", ())]
+
+
+def test_a_model_whose_rows_share_passes_reads_the_turns_by_itself(serve):
+    model = build_tiny_model(
+        hidden_size=192, intermediate_size=576, num_attention_heads=6, num_key_value_heads=2
+    )
+    packing = TransformersModel(model._model, build_tiny_tokenizer())
+    assert packing._packs()
+    running = serve(model=packing, documents=["The office is in Elm Lane."] * 3)
+    turns = [
+        {"role": "user", "content": "Where is the office?"},
+        {"role": "assistant", "content": "In Elm Lane."},
+        {"role": "user", "content": "And who works there?"},
+    ]
+    found = running.ask(messages=turns).json()  # which waits no longer than its client does
+    assert found["question"] == "Where is the office? And who works there?"

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from dpicl_rag import server
 from dpicl_rag.knowledge import AnswerMemory
 from tests.support.scripted_model import ScriptedModel
 from tests.support.scripted_reader import ScriptedReader
 
 OFFICE = ScriptedModel({"office": "The office is in Elm Lane.", "": "I cannot know that."})
+KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+FILES = {
+    path.name: KINDS[path.suffix]
+    for path in (Path(server.__file__).parent / "page").iterdir()
+    if path.name != "index.html"
+}
 READER = ScriptedReader(
     lambda prompt: "It is in Elm Lane." if "Document:" in prompt else "You find it in Elm Lane."
 )
@@ -18,11 +27,7 @@ READER = ScriptedReader(
     ("path", "kind"),
     [
         ("/", "text/html"),
-        ("/page/app.js", "text/javascript"),
-        ("/page/owner.js", "text/javascript"),
-        ("/page/shared.js", "text/javascript"),
-        ("/page/style.css", "text/css"),
-        ("/page/icon.svg", "image/svg+xml"),
+        *((f"/page/{name}", kind) for name, kind in FILES.items()),
     ],
 )
 def test_the_page_comes_with_its_policy(serve, path, kind):
