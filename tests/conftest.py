@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import signal
@@ -21,6 +22,12 @@ settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
 DATA = Path(os.environ.get("DPICL_RAG_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+def pytest_collection_finish():
+    """What imports and the collection of tests made stays: no garbage collection walks it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

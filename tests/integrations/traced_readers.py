@@ -8,6 +8,7 @@ made by hand; both frameworks by callbacks of models, by global handlers, caches
 from __future__ import annotations
 
 import dataclasses
+import gc
 import json
 import os
 import sys
@@ -314,6 +315,7 @@ def shows(probe: Comparison) -> list[str]:
 
 def main() -> None:
     """Print what is told aloud, by every reader, and by one for each planted fault."""
+    gc.freeze()  # else each comparison walks all that imports made
     seeds = {said: same_answer(said) for said in NEIGHBOURS.values()}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))

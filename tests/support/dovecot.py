@@ -7,6 +7,7 @@ import os
 import pwd
 import re
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -37,6 +38,7 @@ ssl_cert = <{folder}/cert.pem
 ssl_key = <{folder}/key.pem
 ssl_dh =
 auth_mechanisms = plain login xoauth2
+auth_failure_delay = 0
 default_internal_user = {internal}
 default_internal_group = {internal_group}
 default_login_user = {login}
@@ -72,6 +74,9 @@ service imap-login {{
 }}
 service anvil {{
   chroot =
+  unix_listener anvil-auth-penalty {{
+    mode = 0
+  }}
 }}
 service stats {{
   chroot =
@@ -170,12 +175,13 @@ def server(program: str = PROGRAM) -> Iterator[Dovecot]:
     folder.chmod(0o755)
     with _token_server() as tokens:
         _write(folder, port := _free_port(), tokens)
-        process = subprocess.Popen([program, "-F", "-c", str(folder / "conf")])
+        command = [program, "-F", "-c", str(folder / "conf")]
+        process = subprocess.Popen(command, start_new_session=True)
         try:
             _wait(process, port, folder)
             yield Dovecot(folder, port)
         finally:
-            process.terminate()
+            os.killpg(process.pid, signal.SIGKILL)  # by itself it takes a second to end
             process.wait(30)
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -258,7 +264,7 @@ def _token_server() -> Iterator[int]:
             return
 
     http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=http.serve_forever, daemon=True).start()
+    Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()
     try:
         yield http.server_address[1]
     finally:

@@ -37,18 +37,20 @@ def keep_in_chroma(corpus: Corpus, folder: Path) -> None:
             embedding_function=None,
             configuration={"hnsw": {"space": "l2"}},
         )
-        for row, (record, _) in held.items():
+        metadatas = []
+        for record, _ in held.values():
             digest, _, position = record.id.rpartition("-")
             document = digests[digest]
             own = {"dpicl_unit": record.unit, "dpicl_document": digest, "dpicl_position": position}
             own |= {"dpicl_record": document.record} if document.record else {}
             own |= {"dpicl_tie": document.tie} if document.tie else {}
-            passages.add(
-                [record.id],
-                embeddings=rows.vectors[row : row + 1, : rows.dimensions],
-                documents=[record.text],
-                metadatas=[{**record.metadata, **own}],
-            )
+            metadatas.append({**record.metadata, **own})
+        passages.add(
+            [record.id for record, _ in held.values()],
+            embeddings=rows.vectors[list(held), : rows.dimensions],
+            documents=[record.text for record, _ in held.values()],
+            metadatas=metadatas,
+        )
         name = "dpicl-units-" + hashlib.sha256(corpus.name.encode()).hexdigest()[:32]
         register = client.create_collection(name, embedding_function=None)
         records: dict[str, dict[str, Any]] = {"version": {"version": "1"}}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
+from itertools import count
 from typing import TypeVar
 
 import numpy as np
@@ -58,9 +60,8 @@ class ScoredUnits:
         return self.whole.scan(question, least, most)
 
 
-class _Undecided(Exception):
-    def __init__(self, options: Sequence[tuple[int, float]]) -> None:
-        self.options = options
+class _UnlikelyError(Exception):
+    """Leaves a run whose every way on is too unlikely."""
 
 
 def distribution(run: Callable[[Choose], Outcome], least: float = 0.0) -> dict[Outcome, float]:
@@ -71,24 +72,27 @@ def distribution(run: Callable[[Choose], Outcome], least: float = 0.0) -> dict[O
         least: Paths no likelier than this are left out, so the result is a lower bound.
     """
     found: dict[Outcome, float] = defaultdict(float)
-    waiting: list[tuple[tuple[int, ...], float]] = [((), 1.0)]
+    waiting: list[tuple[list[int], float]] = [([], 1.0)]
     while waiting:
         script, probability = waiting.pop()
-        decided = iter(script)
+        places = count()
 
-        def choose(options: Sequence[tuple[int, float]], decided=decided) -> int:
-            for value in decided:
-                return value
-            raise _Undecided(options)
+        def choose(options: Sequence[tuple[int, float]], script=script, places=places) -> int:
+            nonlocal probability
+            if (place := next(places)) == len(script):
+                # A run goes on with one outcome itself; the others wait for runs of their own.
+                ways = [(value, probability * chance) for value, chance in options]
+                likely = [(value, together) for value, together in ways if together > least]
+                if not likely:
+                    raise _UnlikelyError
+                waiting.extend(([*script, value], together) for value, together in likely[:-1])
+                value, probability = likely[-1]
+                script.append(value)
+            return script[place]
 
-        try:
-            found[run(choose)] += probability
-        except _Undecided as undecided:
-            waiting += [
-                ((*script, value), probability * chance)
-                for value, chance in undecided.options
-                if probability * chance > least
-            ]
+        with suppress(_UnlikelyError):
+            outcome = run(choose)
+            found[outcome] += probability
     return dict(found)
 
 

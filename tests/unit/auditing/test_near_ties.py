@@ -114,7 +114,7 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("threads", [1, 2, 4], indirect=True)
+@pytest.mark.parametrize("threads", [1, 4], indirect=True)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_model_of_transformers_holds(shape, threads):
     found = audit_near_ties(subject(near_ties(**SHAPES[shape])), copies=COPIES)
@@ -138,13 +138,15 @@ def test_rows_kept_from_other_threads_are_seen(threads, planted, monkeypatch):
     """Planted: what is kept is found by tokens and weights alone."""
     if planted:
         monkeypatch.setattr(TransformersModel, "_here", lambda self, cache=None: "anywhere")
-    found = audit_near_ties(subject(by_threads(near_ties(**SHAPES["two key heads"]))), copies=64)
+    found = audit_near_ties(
+        subject(by_threads(near_ties(**SHAPES["two key heads"]))), copies=COPIES
+    )
     assert found.holds is not planted
     if planted:
         assert found.worst.attack == "kept rows"
         by_name = {one.name: one for one in found.findings if one.attack == "kept rows"}
         for name in ("label by vote", "label by method votes"):
-            assert by_name[name].worst_epsilon > 16
+            assert by_name[name].worst_epsilon > COPIES / 4
 
 
 @pytest.mark.parametrize("planted", [False, True])

@@ -17,11 +17,11 @@ def test_forty_facts_each_stated_by_every_reply_and_by_nothing_else():
 
 
 def test_a_mailbox_of_more_facts_has_threads_about_each():
+    inbox = generate(wordings=FACTS)
     mail = "\n".join(
-        message.get_body(("plain", "html")).get_content()
-        for message in generate(wordings=FACTS).messages
+        message.get_body(("plain", "html")).get_content() for message in inbox.messages
     )
-    assert len(generate(wordings=FACTS).facts) == 40
+    assert len(inbox.facts) == 40
     for wording in MADE_UP:
         assert mail.count(wording.fact.expected[0]) >= THREADS_PER_FACT
 

@@ -1,14 +1,28 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
 from dpicl_rag import auditing
 from dpicl_rag.accounting.stability import Stability
+from dpicl_rag.auditing.extraction import QUESTIONS
 from tests.support.tiny_model import build_tiny_model
 
 QUICK = ("--units", "2", "--tokens", "2", "--runs", "4", "--max-tokens", "2")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Little of what the command has no option for: parts are looked at in tests of their own."""
+    less = {
+        "audit_agreement": {"runs": 4},
+        "audit_near_ties": {"copies": 4},
+        "audit_extraction": {"questions": QUESTIONS[:1]},
+    }
+    for name, sizes in less.items():
+        monkeypatch.setattr(auditing, name, partial(getattr(auditing, name), **sizes))
 
 
 @pytest.fixture(autouse=True)
