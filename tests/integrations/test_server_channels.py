@@ -19,7 +19,7 @@ from dpicl_rag.auditing.channels import Channels, differences
 from dpicl_rag.auditing.observed import neighbours_by_channel
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.retrieval import ThresholdRetriever
-from dpicl_rag.server import delivery
+from dpicl_rag.server import delivery, served_answer
 from dpicl_rag.server.api_keys import KeyFile
 from dpicl_rag.server.app import create_app
 from dpicl_rag.server.catalogue import Catalogue, Served
@@ -40,6 +40,12 @@ _CHANCE = re.compile(
     r"|(?<=\"created_at\":)\s?\d{10}|127\.0\.0\.1:\d+|(?<='127.0.0.1', )\d+"
     r"|\bfd=\d+|\bdpk-[\w-]{43}"
 )
+
+
+@pytest.fixture(autouse=True)
+def no_word_on_reading(monkeypatch):
+    """How far reading is follows from time, which no two runs have in common."""
+    monkeypatch.setattr(served_answer, "TELLING", 600.0)
 
 
 class Comparison(Channels):

@@ -11,7 +11,14 @@ ROOT = Path(dpicl_rag.__file__).parents[1]
 NAMES = {
     *("str", "str | None"),
     # Options of the command line, which are names too.
-    *("NewCorpus", "Charged", "CorpusName", "options.AnyCorpus", "options.Corpus"),
+    *(
+        "NewCorpus",
+        "Charged",
+        "CorpusName",
+        "options.CorpusName",
+        "options.AnyCorpus",
+        "options.Corpus",
+    ),
     "ServedCorpora",
     "Text",  # of a tool's arguments
     "Scope",  # of a budget, inside the ledger
