@@ -207,9 +207,9 @@ def llama_index(folder: Path) -> None:
 
 def page(folder: Path) -> None:
     """The page of the server: two uploads, a question, a budget spent and lowered."""
-    from tests.support.chromium import browsing, require_browser
+    from tests.support.chromium import browsing
+    from tests.support.page import ask, expect, go, settled
 
-    expect = require_browser().expect
     write_mail(folder)
     write_tickets(folder)
     with serving(folder) as url, browsing() as browser:
@@ -217,7 +217,7 @@ def page(folder: Path) -> None:
         tab.set_default_timeout(120_000)
         expect.set_options(timeout=120_000)
         tab.goto(url)
-        tab.wait_for_selector("#owner")
+        go(tab, "owner")
         upload(tab, folder / "tickets.csv", "tickets")
         tab.wait_for_selector("#job-title:has-text('Failed'), #job-words:has-text('customer')")
         show(tab, "#job")
@@ -230,21 +230,21 @@ def page(folder: Path) -> None:
         upload(tab, folder / "inbox.mbox", "office")
         tab.wait_for_selector("#job-words:has-text('office can be asked now')")
         show(tab, "#job")
+        go(tab, "conversation")
         tab.select_option("#model", "tickets")
-        tab.uncheck("#beside")
-        tab.fill("#question", REFUND)
-        tab.click("#send")
-        tab.wait_for_selector("#private-notes li")
-        tab.wait_for_selector("#stop:disabled")
-        show(tab, "#private-text")
-        show(tab, "#private-notes")
+        settled(ask(tab, REFUND))
+        show(tab, ".turn .answer >> nth=0")
+        show(tab, ".turn .notes")
+        show(tab, ".turn .cost")
         show(tab, "#budget-words")
+        go(tab, "owner")
         tab.select_option("#scope", "corpus tickets")
         tab.fill("#epsilon", "2")
         tab.click("#budgets button[type=submit]")
-        for place in ("#scopes", "#budget-words"):
-            tab.wait_for_selector(f"{place}:has-text('which was lowered since')")
+        tab.wait_for_selector("#scopes:has-text('which was lowered since')")
         show(tab, "#scopes")
+        go(tab, "conversation")
+        tab.wait_for_selector("#budget-words:has-text('which was lowered since')")
         show(tab, "#budget-words")
 
 
