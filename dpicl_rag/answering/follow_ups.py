@@ -16,7 +16,7 @@ from dpicl_rag.errors import ConfigurationError, ContextLengthError
 from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.language_models.content_words import content_words
 from dpicl_rag.language_models.readers.base import Reader
-from dpicl_rag.language_models.readers.notes import first_line
+from dpicl_rag.language_models.readers.notes import notes
 from dpicl_rag.prompts import Example, PromptTemplate
 
 Turn = tuple[str, str]
@@ -111,9 +111,10 @@ def _line(speaker: str, text: str) -> str:
 
 
 def _read_out(reader: Reader, lines: Sequence[str], question: str) -> str:
-    asked = _REWRITE.user.replace("{document}", "\n".join(lines)).replace("{question}", question)
-    (reply,) = reader.replies([f"{_REWRITE.system}\n\n{asked}"])
-    return first_line(reply)
+    """A note of the conversation, in the place of a document."""
+    read = notes(reader, question, f"{_REWRITE.system}\n\n{_REWRITE.user}")
+    (found,) = read([("\n".join(lines),)], None)
+    return found[0] if found else ""
 
 
 def _written(model: LanguageModel, lines: Sequence[str], question: str) -> str:

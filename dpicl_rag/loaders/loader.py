@@ -349,7 +349,9 @@ def _with_unit(record: Record, unit: str | None, identities: Identities) -> Docu
     if not value:
         return Skipped(record.position, NO_UNIT)
     kind = THREAD_OR_DOCUMENT if name == natural else name
-    origin = Origin(kind, keys, offers, identities.record_name(record), former, said=record.said)
+    # Its first key names a message where units are threads; elsewhere two may have the same words.
+    said = record.said if name == "thread" else ""
+    origin = Origin(kind, keys, offers, identities.record_name(record), former, said=said)
     return Document(record.text, value, record.metadata, origin)
 
 

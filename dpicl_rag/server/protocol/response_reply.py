@@ -36,7 +36,7 @@ def body(answering: ServedAnswer, answer: PrivateAnswer) -> dict[str, Any]:
 
 async def events(answering: ServedAnswer) -> AsyncIterator[str]:
     """An answer as it is drawn."""
-    said, event = "", _Events(answering)
+    event = _Events(answering)
     try:
         for kind in ("response.created", "response.in_progress"):
             yield event(kind, response=_begun(answering))
@@ -45,7 +45,6 @@ async def events(answering: ServedAnswer) -> AsyncIterator[str]:
         yield event("response.content_part.added", **_PLACE, part=_text(""))
         async for found in news(answering):
             if isinstance(found, str):
-                said += found
                 more = {"delta": found, "logprobs": []}
                 yield event("response.output_text.delta", **_PLACE, **more)
             else:

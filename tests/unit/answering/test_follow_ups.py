@@ -105,3 +105,16 @@ def test_an_answer_that_says_nothing_is_not_read():
     whole_question("Who runs it?", turns, None, reader)
     assert "Who cooks?" in reader.asked[0]
     assert "do not say" not in reader.asked[0]
+
+
+@pytest.mark.parametrize("replies", [RuntimeError("quoted"), [], ["a", "b"]])
+def test_a_reader_of_ones_own_that_fails_is_one_that_does_not_answer(replies):
+    class Failing(ScriptedReader):
+        def replies(self, prompts, on_progress=None):
+            if isinstance(replies, Exception):
+                raise replies
+            return replies
+
+    with pytest.raises(EngineUnavailableError) as error:
+        whole_question(FOLLOW_UP, TURNS, None, Failing(str))
+    assert "quoted" not in str(error.value)

@@ -23,18 +23,19 @@ def corpus(tmp_path: Path):
 def read(tmp_path: Path, monkeypatch):
     """Mails with an attachment each, which is read, or read as other words, or not at all."""
 
-    def load_mails(*names: str, attached: str | None):
+    def load_mails(*names: str, attached: str | None, unit: str | None = None, whose: str = ""):
         for name in names:
             message = EmailMessage()
-            message["Message-ID"] = f"<{name}@b.org>"
-            message["From"], message["Subject"] = f"{name}@b.org", f"Plan of {name}"
-            message.set_content(f"Dear all, {name} has a plan.")
+            message["Message-ID"], message["Desk"] = f"<{name}@b.org>", "THE Desk"
+            own = whose or name
+            message["From"], message["Subject"] = f"{own}@b.org", f"Plan of {own}"
+            message.set_content(f"Dear all, {own} has a plan.")
             message.add_attachment("plan", filename="plan.txt")
             (tmp_path / "mails").mkdir(exist_ok=True)
             (tmp_path / "mails" / f"{name}.eml").write_bytes(bytes(message))
         texts = [] if attached is None else [attached]
         monkeypatch.setattr(mail, "read_attachments", lambda *_: (texts, ()))
-        return load(tmp_path / "mails").documents
+        return load(tmp_path / "mails", unit=unit).documents
 
     return load_mails
 
@@ -70,3 +71,12 @@ def test_an_equal_attachment_of_another_mail_stays(corpus, read):
     corpus.add(read("ann", attached="It is blue."))
     corpus.add(read("bob", attached="It is blue."))
     assert held(corpus) == ["It is blue.", "It is blue."]
+
+
+@pytest.mark.parametrize("unit", ["sender", "desk"])
+def test_mails_of_equal_words_stay_where_units_are_no_threads(corpus, read, tmp_path, unit):
+    corpus.add(read("first", attached="It is blue.", unit=unit, whose="ann"))
+    (tmp_path / "mails" / "first.eml").unlink()
+    corpus.add(read("second", attached="It is green.", unit=unit, whose="ann"))
+    assert held(corpus) == ["It is blue.", "It is green."]
+    assert len({record.unit for record in corpus.records()}) == 1
