@@ -26,7 +26,7 @@ def read(tmp_path: Path, monkeypatch):
     def load_mails(*names: str, attached: str | None, unit: str | None = None, whose: str = ""):
         for name in names:
             message = EmailMessage()
-            message["Message-ID"], message["Desk"] = f"<{name}@b.org>", "THE Desk"
+            message["Message-ID"], message["Desk"] = f"<{name}@b.org>", "7.0"
             own = whose or name
             message["From"], message["Subject"] = f"{own}@b.org", f"Plan of {own}"
             message.set_content(f"Dear all, {own} has a plan.")
