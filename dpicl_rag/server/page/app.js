@@ -15,13 +15,11 @@ let owner = null; // the owner's part, loaded for owners only
 
 async function opened(who, entered) {
   byId("toy").hidden = !who.toy;
-  navigation.admit(who.role === "owner");
+  // Loaded before its view can be opened: what is chosen there before would not be heard.
+  owner = who.role === "owner" ? await import("./owner.js") : null;
+  navigation.admit(owner !== null);
   navigation.show(false);
-  owner = null;
-  if (who.role === "owner") {
-    owner = await import("./owner.js");
-    await owner.open(refresh);
-  }
+  await owner?.open(refresh);
   await refresh();
   if (entered && !byId("conversation-view").hidden) byId("question").focus();
 }

@@ -139,6 +139,18 @@ def test_files_are_added_one_after_the_other_until_one_fails(start, owner_view):
     expect(page.locator("#job-notes")).to_contain_text("0 passages are new, 1 was there.")
 
 
+def test_the_owners_view_can_be_opened_once_it_hears_what_is_chosen_there(start, visit):
+    """What was protected as one could be chosen before anything listened to it."""
+    page, held = visit("about:blank"), []
+    page.route("**/upload.js", lambda route: held.append(route))
+    with page.expect_request("**/upload.js"):
+        page.goto(start().page)
+    expect(page.locator("#nav")).to_be_visible()
+    expect(page.locator("#owner-link")).to_be_hidden()
+    held[0].continue_()
+    expect(page.locator("#owner-link")).to_be_visible()
+
+
 @pytest.mark.parametrize("column", ["", "   "])
 def test_a_column_that_is_protected_must_be_named(start, owner_view, column):
     """Left empty, each row was a unit, for good."""
