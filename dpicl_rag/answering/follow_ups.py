@@ -100,6 +100,20 @@ def whole_question(
     return f"{last} {question}".strip()
 
 
+def last_question(turns: Sequence[Turn]) -> tuple[str, tuple[Turn, ...]]:
+    """The question of a conversation, and the turns before it.
+
+    It is the last turn, if that is a user's. Where another has the last word, all that was said is
+    the question: only a user asks.
+
+    Args:
+        turns: All of them. Public.
+    """
+    if turns and (len(turns) == 1 or turns[-1][0].casefold() in _ASKING):
+        return turns[-1][1], tuple(turns[:-1])
+    return "\n".join(f"{speaker}: {text}" for speaker, text in turns), ()
+
+
 def _is_turn(turn: object) -> bool:
     pair = isinstance(turn, (tuple, list)) and len(turn) == 2
     return pair and all(isinstance(part, str) for part in turn)  # type: ignore[attr-defined]

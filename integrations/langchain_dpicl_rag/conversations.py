@@ -9,7 +9,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, HumanMessage
 
-from dpicl_rag.answering.follow_ups import Turn
+from dpicl_rag.answering.follow_ups import Turn, last_question
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.prompts import PromptTemplate
 from langchain_dpicl_rag.sealed_documents import SealedDocuments, unseal
@@ -64,17 +64,14 @@ class Conversation:
 
 
 def read(messages: Sequence[BaseMessage]) -> Conversation:
-    """The question of messages: the last turn, if it is a user's, after those before it.
+    """The question of messages, after the turns before it; see `last_question`.
 
     Raises:
         ConfigurationError: A block is neither text nor a document with text.
     """
     system, turns, documents = _turns(messages)
-    if turns and (len(turns) == 1 or turns[-1][0] == "User"):
-        return Conversation(turns[-1][1], tuple(turns[:-1]), system, documents)
-    # Only a user asks; where another has the last word, all that was said is the question.
-    words = "\n".join(f"{who}: {text}" for who, text in turns)
-    return Conversation(words, (), system, documents)
+    question, before = last_question(turns)
+    return Conversation(question, before, system, documents)
 
 
 def after(history: Sequence[BaseMessage], question: str) -> Conversation:

@@ -22,11 +22,11 @@ from llama_index.core.chat_engine.utils import (
 from llama_index.core.memory import BaseMemory, ChatMemoryBuffer
 from llama_index.core.tools import ToolOutput
 
-from dpicl_rag.answering.follow_ups import Turn
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import Retriever
 from dpicl_rag.retrieval.vectors import VectorSource
+from llama_index_dpicl_rag.chat_messages import turns_of
 from llama_index_dpicl_rag.llm import PrivateLLM
 from llama_index_dpicl_rag.query_engine import OPTIONS, PrivateQueryEngine
 from llama_index_dpicl_rag.refused_options import refuse_options
@@ -158,9 +158,8 @@ class PrivateChatEngine(BaseChatEngine):
         """The turns."""
         return self._memory.get_all()
 
-    def _question(self, message: str, turns: list[ChatMessage]) -> str:
-        said: list[Turn] = [(turn.role.value, turn.content or "") for turn in turns]
-        return self._whole.llm.whole_question(message, said)
+    def _question(self, message: str, before: list[ChatMessage]) -> str:
+        return self._whole.llm.whole_question(message, turns_of(before))
 
 
 def _turns(message: str, answer: str) -> list[ChatMessage]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from dataclasses import replace
 from functools import partial, wraps
 from typing import Any, TypeVar
 
@@ -20,7 +22,6 @@ from llama_index.core.base.llms.types import (
     CompletionResponseAsyncGen,
     CompletionResponseGen,
     LLMMetadata,
-    TextBlock,
 )
 from llama_index.core.bridge.pydantic import Field, PrivateAttr
 from llama_index.core.callbacks import CallbackManager
@@ -31,6 +32,7 @@ from dpicl_rag.answering.answers import PrivateAnswer
 from dpicl_rag.errors import ConfigurationError, DPICLError, MissingDocumentsError
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import Documents
+from llama_index_dpicl_rag.chat_messages import asked
 from llama_index_dpicl_rag.recorder import Recorder, Unrecorded
 from llama_index_dpicl_rag.refused_options import refuse_options, refuse_structure, refuse_tools
 from llama_index_dpicl_rag.responses import apieces, pieces
@@ -240,12 +242,18 @@ class PrivateLLM(Unrecorded, CustomLLM):
         fresh: bool = False,
         **kwargs: Any,
     ) -> ChatResponse:
-        """``complete`` for messages; a lone message is the question, several are joined to it."""
-        found, question = self._documents(documents, kwargs), self._question(messages)
+        """``complete`` for messages. All of them are public.
+
+        The last one is the question, put into whole words where it leans on those before it. A
+        system message takes the place of the template's instruction. Without ``documents``, where
+        ``allow_public`` is set, all messages are one prompt.
+        """
+        found = self._documents(documents, kwargs)
+        llm, question = self._asked(messages, documents is None)
         return _CHAT.answer(
             self,
             messages,
-            lambda: self.complete(question, documents=found, fresh=fresh),
+            lambda: llm.complete(question, documents=found, fresh=fresh),
             completion_response_to_chat_response,
         )
 
@@ -258,11 +266,12 @@ class PrivateLLM(Unrecorded, CustomLLM):
         **kwargs: Any,
     ) -> ChatResponse:
         """``chat`` in a worker thread."""
-        found, question = self._documents(documents, kwargs), self._question(messages)
+        found = self._documents(documents, kwargs)
+        llm, question = await asyncio.to_thread(self._asked, messages, documents is None)
         return await _CHAT.aanswer(
             self,
             messages,
-            lambda: self.acomplete(question, documents=found, fresh=fresh),
+            lambda: llm.acomplete(question, documents=found, fresh=fresh),
             completion_response_to_chat_response,
         )
 
@@ -274,12 +283,13 @@ class PrivateLLM(Unrecorded, CustomLLM):
         fresh: bool = False,
         **kwargs: Any,
     ) -> ChatResponseGen:
-        """``stream_complete`` for messages."""
-        found, question = self._documents(documents, kwargs), self._question(messages)
+        """``chat`` piece by piece, as `stream_complete` is."""
+        found = self._documents(documents, kwargs)
+        llm, question = self._asked(messages, documents is None)
         return _CHAT.stream(
             self,
             messages,
-            self.stream_complete(question, documents=found, fresh=fresh),
+            llm.stream_complete(question, documents=found, fresh=fresh),
             stream_completion_response_to_chat_response,
         )
 
@@ -291,12 +301,13 @@ class PrivateLLM(Unrecorded, CustomLLM):
         fresh: bool = False,
         **kwargs: Any,
     ) -> ChatResponseAsyncGen:
-        """``astream_complete`` for messages."""
-        found, question = self._documents(documents, kwargs), self._question(messages)
+        """``stream_chat`` with each piece drawn in a worker thread."""
+        found = self._documents(documents, kwargs)
+        llm, question = await asyncio.to_thread(self._asked, messages, documents is None)
         return _CHAT.astream(
             self,
             messages,
-            await self.astream_complete(question, documents=found, fresh=fresh),
+            await llm.astream_complete(question, documents=found, fresh=fresh),
             astream_completion_response_to_chat_response,
         )
 
@@ -316,15 +327,21 @@ class PrivateLLM(Unrecorded, CustomLLM):
             )
         return []
 
-    def _question(self, messages: Sequence[ChatMessage]) -> str:
-        if not all(isinstance(message, ChatMessage) for message in messages):
-            raise ConfigurationError("chat takes a list of ChatMessage; complete takes a string")
-        if not all(isinstance(block, TextBlock) for m in messages for block in m.blocks):
-            raise ConfigurationError("messages hold text only; pass documents in documents=")
-        if len(messages) == 1:
-            return messages[0].content or ""
-        assert self.messages_to_prompt is not None
-        return self.messages_to_prompt(messages)
+    def _asked(self, messages: Sequence[ChatMessage], public: bool) -> tuple[PrivateLLM, str]:
+        """The model with the instruction of messages, and the question in whole words."""
+        found = asked(messages)
+        if public and len(messages) > 1:
+            assert self.messages_to_prompt is not None
+            return self, self.messages_to_prompt(messages)
+        question = self._llm.whole_question(found.question, found.turns)
+        if found.system is None:
+            return self, question
+        # A copy, which callbacks take for the same model.
+        told = self.model_copy()
+        told._llm = self._llm.with_settings(
+            template=replace(self._llm.template, system=found.system)
+        )
+        return told, question
 
 
 def refuse(unknown: dict[str, Any]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from llama_index.core import PromptTemplate
 from llama_index.core.base.llms.base import BaseLLM
@@ -105,16 +107,45 @@ def test_chat_asks_a_lone_message_as_it_is(make) -> None:
     assert chat.message.content == make().complete(QUESTION, documents=TEXTS).text
 
 
-def test_chat_joins_several_messages(make) -> None:
+def asked(response) -> str:
+    """The question as it was asked."""
+    return response.message.additional_kwargs["question"]
+
+
+async def test_the_last_message_is_the_question_in_whole_words(make) -> None:
+    follow_up = "And where is it on Fridays?"
+    chat = [ChatMessage(QUESTION), ChatMessage("In Elm.", role="assistant"), ChatMessage(follow_up)]
+    whole = f"{QUESTION} {follow_up}"  # the model, which says nothing of sense, is of no help
+    answer = make().complete(whole, documents=TEXTS)
+    responses = [
+        make().chat(chat, documents=TEXTS),
+        await make().achat(chat, documents=TEXTS),
+        [*make().stream_chat(chat, documents=TEXTS)][-1],
+        [one async for one in await make().astream_chat(chat, documents=TEXTS)][-1],
+    ]
+    assert [asked(one) for one in responses] == [whole] * 4
+    assert {one.message.content.strip() for one in responses} == {answer.text}
+
+
+@pytest.mark.parametrize("role", ["system", "developer"])
+def test_a_system_message_takes_the_place_of_the_instruction(tiny_model, make, role) -> None:
+    messages = [ChatMessage("Be brief.", role=role), ChatMessage(QUESTION)]
+    llm = private_llm(tiny_model, seed=3)
+    brief = llm.with_settings(template=replace(llm.template, system="Be brief."))
+    response = make().chat(messages, documents=TEXTS)
+    assert response.message.content == brief.answer(QUESTION, TEXTS).text
+    assert response.message.content != make().complete(QUESTION, documents=TEXTS).text
+    assert asked(response) == QUESTION
+
+
+def test_without_documents_all_messages_are_one_prompt(make) -> None:
+    """Agents say in other messages what is to be done."""
     messages = [ChatMessage("Be brief.", role="system"), ChatMessage(QUESTION)]
-    llm = make()
-    joined = llm.messages_to_prompt(messages)
-    assert "Be brief." in joined
-    assert QUESTION in joined
-    assert (
-        make().chat(messages, documents=TEXTS).message.content
-        == make().complete(joined, documents=TEXTS).text
-    )
+    llm = make(allow_public=True)
+    prompt = llm.messages_to_prompt(messages)
+    assert "Be brief." in prompt
+    assert QUESTION in prompt
+    assert asked(llm.chat(messages)) == prompt
 
 
 def test_message_with_a_document_block_is_refused(make) -> None:
