@@ -129,6 +129,16 @@ def _chat(stage: Stage) -> Any:
         return llm.chat([ChatMessage(stage.question)], documents=stage.documents)
 
 
+def _chat_after_turns(stage: Stage) -> Any:
+    before = [
+        ChatMessage("Be brief.", role="system"),
+        ChatMessage("Who leads?"),
+        ChatMessage("Not known.", role="assistant"),
+    ]
+    with _language_model(stage) as llm:
+        return llm.chat([*before, ChatMessage(stage.question)], documents=stage.documents)
+
+
 async def _achat(stage: Stage) -> Any:
     with _language_model(stage) as llm:
         return await llm.achat([ChatMessage(stage.question)], documents=stage.documents)
@@ -317,6 +327,7 @@ DRIVES = [
     Drive("language model: astream_complete", _astream_complete),
     Drive("language model: stream closed early", _closed_early),
     Drive("language model: chat", _chat),
+    Drive("language model: chat after turns", _chat_after_turns),
     Drive("language model: achat", _achat),
     Drive("language model: stream_chat", _stream_chat),
     Drive("language model: astream_chat", _astream_chat),

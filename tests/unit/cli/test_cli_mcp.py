@@ -251,7 +251,7 @@ async def test_a_server_that_is_ended_tells_a_call_what_it_has(tmp_path, monkeyp
         async with a_session(url.rstrip("/"), key) as (session, _):
             await session.list_tools()  # the SDK does, after an answer, where nobody did before
             asking = asyncio.create_task(session.call_tool("ask", QUESTION))
-            while len(paid) < 3:  # nothing, for the search, and for a token
+            while len(paid) < 3:  # nothing, for the number of units, and for a token
                 paid.add(spent(tmp_path)[0])
                 await asyncio.sleep(0.05)
             process.send_signal(signal.SIGTERM)
