@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpicl_rag.answering.follow_ups import whole_question
+from dpicl_rag.answering.follow_ups import last_question, whole_question
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError
 from tests.support.scripted_model import ScriptedModel
 from tests.support.scripted_reader import ScriptedReader
@@ -118,3 +118,17 @@ def test_a_reader_of_ones_own_that_fails_is_one_that_does_not_answer(replies):
     with pytest.raises(EngineUnavailableError) as error:
         whole_question(FOLLOW_UP, TURNS, None, Failing(str))
     assert "quoted" not in str(error.value)
+
+
+@pytest.mark.parametrize("user", ["user", "User", "human"])
+def test_the_last_turn_is_the_question_where_a_user_has_it(user):
+    asking = (user, FOLLOW_UP)
+    assert last_question([*TURNS, asking]) == (FOLLOW_UP, tuple(TURNS))
+    assert last_question([asking]) == (FOLLOW_UP, ())
+
+
+def test_where_nobody_asks_last_all_that_was_said_is_the_question():
+    said = "user: When does the canteen open?\nassistant: The canteen opens at 11."
+    assert last_question(TURNS) == (said, ())
+    assert last_question(TURNS[1:]) == ("The canteen opens at 11.", ())
+    assert last_question([]) == ("", ())
