@@ -159,8 +159,7 @@ def test_what_16_bits_hide_in_ordinary_numbers_shows_in_what_cancels():
     assert 0 < largest < 1e-3  # ordinary sums of 384 numbers are about 7
 
 
-# Of whole vectors four threads get whole vectors, where a processor's are short.
-@pytest.mark.parametrize("threads", [3, 5])
+@pytest.mark.parametrize("threads", [3, 4, 5])
 def test_gelu_is_given_to_one_thread_in_blocks_that_torch_does_not_divide(threads, monkeypatch):
     """torch divides it from 16,384 numbers on: a share then ends inside a vector."""
     before = torch.get_num_threads()
@@ -173,6 +172,8 @@ def test_gelu_is_given_to_one_thread_in_blocks_that_torch_does_not_divide(thread
             parts = [functional.gelu(part, approximate="tanh") for part in numbers.split(64)]
         assert torch.equal(found, torch.cat(parts))
         assert activations._keeps_bits(functional.gelu, (), tanh, torch.float32, "as it is")
+        if threads == 4:
+            return  # where vectors are short, a fourth of a larger block is whole vectors too
         monkeypatch.setattr(activations, "_BLOCK", 1 << 15)
         assert not activations._keeps_bits(functional.gelu, (), tanh, torch.float32, "planted")
     finally:
