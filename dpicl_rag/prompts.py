@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dpicl_rag.errors import ConfigurationError, ContextLengthError
 from dpicl_rag.language_models.base import LanguageModel
@@ -71,6 +71,10 @@ class PromptTemplate:
                     f"the {name} of a prompt template holds {{document}} once and then "
                     "{question} once"
                 )
+
+    def instructed(self, system: str | None) -> PromptTemplate:
+        """The same with another instruction; with its own where ``system`` is None."""
+        return self if system is None else replace(self, system=system)
 
     def cut(self, tokenizer: Tokenizer, question: str) -> Prompt:
         """Tokens around the document, for one question."""

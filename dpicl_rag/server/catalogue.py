@@ -77,10 +77,6 @@ class Ask:
             return self.question
         return "\n".join(f"{who}: {text}" for who, text in (*self.turns, ("User", self.question)))
 
-    def shaped(self, template: PromptTemplate) -> PromptTemplate:
-        """The template with this conversation's instruction."""
-        return replace(template, system=self.system or template.system)
-
 
 @dataclass(frozen=True, slots=True)
 class NumbersAsked:
@@ -347,7 +343,7 @@ class Catalogue:
             settings["max_tokens"] = min(asked.max_tokens, config.max_tokens)
         settings["stop"] = (*config.stop, *asked.stop)
         given = {**self._options, **settings, **own}
-        return PrivateContextLLM(self._model, template=asked.shaped(template), **given)
+        return PrivateContextLLM(self._model, template=template.instructed(asked.system), **given)
 
     def close(self) -> None:
         """Close what is open; the ledger last."""

@@ -177,7 +177,7 @@ class _PrivateChain(RunnableSerializable[Question, Answered]):
         """The question, the model that answers it, its documents, and how it is asked."""
         conversation = asked(input, self.input_key, *self._beside())
         llm = self.llm if self.numbers else self.llm.for_strings()
-        llm = llm.with_settings(template=conversation.shape(llm.template))
+        llm = llm.with_settings(template=llm.template.instructed(conversation.system))
         how = {"turns": conversation.turns, "fresh": bool(fresh)}
         return conversation.question, llm, self._documents(input), how
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +10,6 @@ from langchain_core.messages import BaseMessage, HumanMessage
 
 from dpicl_rag.answering.follow_ups import Turn, last_question
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.prompts import PromptTemplate
 from langchain_dpicl_rag.sealed_documents import SealedDocuments, unseal
 
 _DOCUMENT_BLOCK = "text-plain"
@@ -55,12 +53,6 @@ class Conversation:
     turns: tuple[Turn, ...] = ()
     system: str | None = None
     documents: list[str] = field(default_factory=list)
-
-    def shape(self, template: PromptTemplate) -> PromptTemplate:
-        """The template with this instruction."""
-        if self.system is None:
-            return template
-        return dataclasses.replace(template, system=self.system)
 
 
 def read(messages: Sequence[BaseMessage]) -> Conversation:

@@ -202,7 +202,7 @@ class PrivateModel(BaseLanguageModel[Any]):
         documents = documents_of(arguments, asked.documents, allow_public=self.allow_public)
         llm, stops = self.llm.for_strings(), (*self.llm.config.stop, *(stop or ()))
         return (
-            llm.with_settings(template=asked.shape(llm.template), stop=stops),
+            llm.with_settings(template=llm.template.instructed(asked.system), stop=stops),
             asked,
             documents,
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from dataclasses import replace
 from functools import partial, wraps
 from typing import Any, TypeVar
 
@@ -338,9 +337,8 @@ class PrivateLLM(Unrecorded, CustomLLM):
             return self, question
         # A copy, which callbacks take for the same model.
         told = self.model_copy()
-        told._llm = self._llm.with_settings(
-            template=replace(self._llm.template, system=found.system)
-        )
+        template = self._llm.template.instructed(found.system)
+        told._llm = self._llm.with_settings(template=template)
         return told, question
 
 

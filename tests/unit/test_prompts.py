@@ -132,3 +132,9 @@ def test_what_is_no_list_of_names_is_refused_in_one_line(tiny_model, labels):
 def test_labels_that_cannot_be_told_apart_are_refused(tiny_model, labels):
     with pytest.raises(ConfigurationError, match="told apart"):
         label_tokens(tiny_model.tokenizer, labels, "")
+
+
+def test_another_instruction_changes_nothing_else():
+    template = PromptTemplate(answer_prefix="Yes")
+    assert template.instructed(None) is template
+    assert template.instructed("Be brief.") == PromptTemplate("Be brief.", answer_prefix="Yes")
