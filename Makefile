@@ -1,6 +1,7 @@
 # Everything runs from a virtual environment that this file builds with pip.
 PYTHON ?= python3
-VENV   := .venv
+# An interpreter that is named has an environment of its own.
+VENV   := .venv$(if $(filter-out python3,$(PYTHON)),-$(notdir $(PYTHON)))
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
@@ -9,14 +10,15 @@ export PYTHONDONTWRITEBYTECODE :=
 # Threads that wait leave their processor to others: there are more of them than processors.
 export OMP_WAIT_POLICY := passive
 
-.PHONY: help install demo demo-terminal test lint check test-engines stress clean
+.PHONY: help install demo demo-terminal test test-all test-faults lint test-engines stress clean
 
 help:
 	@echo "make demo   serve a made-up mailbox: a page to ask it"
 	@echo "make demo-terminal   the same mailbox in the terminal, beside ordinary RAG"
-	@echo "make test   run the tests"
+	@echo "make test   run the tests that every change waits for (ten minutes)"
+	@echo "make test-all  all tests, and the planted faults that they must see; SHARD=1/4 is a part"
+	@echo "make test-faults  only the planted faults"
 	@echo "make lint   lint and types"
-	@echo "make check  lint, types and the fast tests"
 	@echo "make stress kill and race ledger, server and workers; fuzz ledger, loaders and rows"
 	@echo "make test-engines  answer through a real vLLM, which is installed beside (3.4 GB)"
 	@echo "make install build .venv and install everything"
@@ -40,23 +42,26 @@ demo: $(STAMP)
 demo-terminal: $(STAMP)
 	$(BIN)/python -m demos.email_assistant
 
-# First what needs no model, by two processes that seldom share a file; then the rest, a file at a
-# time. What takes many minutes by itself is left to `make stress`, as are most of the kills.
-FAST   := not model and not slow and not stress
+# Heavy tests are left to test-all, but for those that guard what any change can touch. What takes
+# many minutes by itself is left to `make stress`, as are most of the kills.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadgroup
 LONG   := fuzz_rows fuzz_ingest fuzz_neighbours fuzz_releases server ray_kills synthesis_kill_instants mail_kills
+SHARD  ?= 1/1
 
 test: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "$(FAST)"
-	DPICL_RAG_KILLS=10 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile \
-		-m "not ($(FAST))" $(LONG:%=--ignore=tests/stress/test_%.py)
+	DPICL_RAG_KILLS=10 $(PYTEST) -m "not (heavy or stress or engine) or guard"
+
+test-all: $(STAMP)
+	DPICL_RAG_KILLS=50 $(PYTEST) -m "not engine" --shard $(SHARD) $(LONG:%=--ignore=tests/stress/test_%.py)
+	$(BIN)/python -m tests.faults --shard $(SHARD)
+
+test-faults: $(STAMP)
+	$(BIN)/python -m tests.faults --shard $(SHARD)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-
-check: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "$(FAST)"
 
 # vLLM has an environment of its own: it wants an older transformers than we do.
 VLLM       := .venv-vllm
@@ -77,4 +82,4 @@ stress: $(STAMP)
 	$(BIN)/python -m pytest -q -s -m stress
 
 clean:
-	rm -rf $(VENV) $(VLLM)
+	rm -rf .venv .venv-*

@@ -6,6 +6,8 @@ import gc
 import os
 import random
 import signal
+import sys
+import zlib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,10 +26,60 @@ settings.load_profile("unhurried")
 DATA = Path(os.environ.get("DPICL_RAG_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 
+SECONDS = 2.0
+"""What a test without a mark may take of a processor."""
+
+IMPORTS = 50
+"""So many modules at once are a library."""
+
+STARTED_ONCE = frozenset({"chroma", "chromium", "default_model", "dovecot", "postgres", "ray"})
+"""Fixtures that start something dear: tests that share one run in the same process."""
+
+
+def pytest_addoption(parser):
+    parser.addoption("--shard", default="1/1", help="run a part of the tests: 2/4 is the second")
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(config, items):
+    """Leave out the tests of other shards; a function's cases stay together."""
+    shard, shards = map(int, config.getoption("--shard").split("/"))
+    kept, left = [], []
+    for item in items:
+        for name in STARTED_ONCE.intersection(item.fixturenames):
+            item.add_marker(pytest.mark.xdist_group(name))
+        function = item.nodeid.partition("[")[0]
+        (kept if zlib.crc32(function.encode()) % shards == shard - 1 else left).append(item)
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = kept
+
+
 def pytest_collection_finish():
     """What imports and the collection of tests made stays: no garbage collection walks it again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def processor_seconds(request):
+    """A test that takes more of a processor than `SECONDS` says so by its mark.
+
+    Its children count, shared fixtures do not. Nor does a test that imports a library: the first
+    that does pays for all.
+    """
+    marked = {"heavy", "stress", "engine"}.intersection(
+        mark.name for mark in request.node.iter_markers()
+    )
+    before, modules = sum(os.times()[:4]), len(sys.modules)
+    yield
+    taken = sum(os.times()[:4]) - before
+    if taken > SECONDS and not (marked or sys.gettrace() or len(sys.modules) > modules + IMPORTS):
+        pytest.fail(
+            f"took {taken:.1f} s of a processor, more than {SECONDS:g}: make it smaller, "
+            "or mark it `heavy`",
+            pytrace=False,
+        )
 
 
 @pytest.fixture(autouse=True)

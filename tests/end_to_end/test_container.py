@@ -25,7 +25,7 @@ from tests.support.containers import Room, commands, compose, health_check, last
 
 pytest.importorskip("hatchling", reason="it builds the wheel, and is not installed")
 pytestmark = [
-    pytest.mark.model,
+    pytest.mark.heavy,
     pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals and users"),
 ]
 SERVICE = compose()["services"]["server"]

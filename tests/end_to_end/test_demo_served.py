@@ -21,7 +21,7 @@ from tests.support.chromium import browsing, require_browser
 ROOT = Path(__file__).parents[2]
 PATIENCE = 240  # seconds until something is there; a busy machine is slow
 pytestmark = [
-    pytest.mark.model,
+    pytest.mark.heavy,
     pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals"),
     pytest.mark.skipif(shutil.which("make") is None, reason="needs make"),
 ]

@@ -5,8 +5,7 @@ import re
 import pytest
 
 
-@pytest.mark.model
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_mailbox_answers_a_fact_and_keeps_a_secret(tmp_path):
     from rich.progress import Progress
 

@@ -9,7 +9,7 @@ import pytest
 from dpicl_rag.mechanisms.randomness import Randomness
 from tests.end_to_end import first_hour
 
-pytestmark = [pytest.mark.model, pytest.mark.filterwarnings("default")]
+pytestmark = [pytest.mark.heavy, pytest.mark.filterwarnings("default")]
 RIGHT = "The harbour office is in Tallow Street."
 
 

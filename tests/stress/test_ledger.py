@@ -37,6 +37,7 @@ ROOT = Path(__file__).parents[2]
 TOKEN = 1e-6
 NANO_PER_TOKEN = 1000
 WRITERS = 4
+KILLS = int(os.environ.get("DPICL_RAG_KILLS", "240"))
 
 
 def say(figures: str) -> None:
@@ -153,12 +154,13 @@ def check_units(path: Path) -> None:
         assert least == most == caps[scope]
 
 
+@pytest.mark.guard
 def test_kills_lose_no_charge_and_leave_nothing_held(tmp_path: Path) -> None:
     begin = time.monotonic()
-    totals = stop_writers(tmp_path / "budget.sqlite", 240, signal.SIGKILL)
+    totals = stop_writers(tmp_path / "budget.sqlite", KILLS, signal.SIGKILL)
     totals.report("kill -9", time.monotonic() - begin)
-    assert totals.stops >= 240
-    assert totals.after_release >= 150
+    assert totals.stops >= KILLS
+    assert totals.after_release >= KILLS // 2
     assert totals.lost == 0
     assert totals.held == 0
 

@@ -39,6 +39,7 @@ class Watched:
         return found
 
 
+@pytest.mark.guard
 def test_no_expert_and_no_charge_is_lost_and_no_answer_hangs(tmp_path, capsys):
     search = PrivateThresholdRetriever(
         ScoredUnits({f"unit {n}": [0.78] for n in range(UNITS)}), UNITS, sigma=1.0

@@ -181,13 +181,11 @@ def test_only_the_default_is_a_toy(tiny_model):
     assert not is_toy(tiny_model)
 
 
-@pytest.mark.model
 def test_the_default_is_a_toy(default_model):
     assert is_toy(default_model)
     assert is_toy(default_model.with_cache(None))
 
 
-@pytest.mark.model
 def test_the_packages_bring_what_is_pinned():
     from dpicl_rag.retrieval.embeddings import _DEFAULT
 

@@ -261,6 +261,7 @@ def test_a_unit_pays_for_all_that_it_shows(trace, accounting, unit):
     assert beyond <= 1e-12
 
 
+@pytest.mark.heavy
 @BOTH
 @WAYS
 @pytest.mark.parametrize("unit", ["a", "c"])
@@ -270,6 +271,7 @@ def test_and_for_tokens_and_their_support_where_nobody_agrees(trace, accounting,
     assert beyond <= 1e-12
 
 
+@pytest.mark.heavy
 @BOTH
 @WAYS
 def test_two_steps_are_reached_and_so_are_tokens(trace, accounting):
@@ -300,6 +302,7 @@ def test_experts_that_are_asked_twice_have_one_vote(trace, monkeypatch, unit):
     assert beyond <= 1e-12
 
 
+@pytest.mark.heavy
 @BOTH
 def test_two_sentences_are_two_answers(trace, accounting):
     settings = {"accounting": accounting, "agreement": "only", "sentences": 2, "max_tokens": 6}
@@ -309,6 +312,7 @@ def test_two_sentences_are_two_answers(trace, accounting):
         assert beyond <= 1e-12
 
 
+@pytest.mark.heavy
 @BOTH
 @pytest.mark.parametrize("unit", ["a", "c"])
 def test_an_answer_that_knows_the_first_is_paid_for_too(trace, accounting, unit):
@@ -325,6 +329,7 @@ def near_line(monkeypatch):
     monkeypatch.setattr(support, "_LINE_AGAIN", 0.42)
 
 
+@pytest.mark.heavy
 @BOTH
 @pytest.mark.usefixtures("near_line")
 @pytest.mark.parametrize("asked", [NAMED, NEAR])
@@ -432,6 +437,7 @@ def test_a_unit_that_votes_and_does_not_pay_is_seen(trace, monkeypatch):
     assert worst(trace, OTHERS, "a", agreement="only")[0] > 0.01
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("near_line")
 @pytest.mark.parametrize("asked", [NAMED, NEAR])
 @pytest.mark.parametrize("kind", [IndividualFilter, FixedFilter])
@@ -442,6 +448,7 @@ def test_names_that_are_counted_at_half_their_price_are_seen(trace, monkeypatch,
     assert worst(trace, ("b", "b", "b"), "b", **asked, accounting=accounting)[0] > 0.001
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("near_line")
 def test_names_without_a_charge_for_those_that_name_are_seen(trace, monkeypatch):
     honest = IndividualFilter.pay_aside

@@ -49,6 +49,8 @@ def test_a_unit_pays_for_what_its_note_shows(trace, accounting, unit):
     assert beyond <= 1e-12
 
 
+@pytest.mark.guard
+@pytest.mark.heavy
 @BOTH
 @pytest.mark.parametrize("unit", ["a", "c"])
 def test_and_for_tokens_that_are_drawn_from_notes(trace, accounting, unit):

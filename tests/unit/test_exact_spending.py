@@ -167,6 +167,7 @@ def test_what_a_unit_shows_by_count_thinning_strength_and_draws_is_what_it_pays(
     assert worst(unsupported="ignore") <= 1e-9
 
 
+@pytest.mark.heavy
 def test_the_support_count_is_paid_for_too():
     assert worst(others={"a": [0.9]}) <= 1e-9
 
@@ -189,6 +190,8 @@ def dear_counts(monkeypatch):
     monkeypatch.setattr(Read, "sigma", 0.5)
 
 
+@pytest.mark.guard
+@pytest.mark.heavy
 def test_a_proposal_that_units_confirm_is_paid_for(dear_counts):
     without, found = (views(units, **PROPOSED) for units in (ONE, {**ONE, "u": [0.95]}))
     assert deficit(found, without) <= 1e-9
@@ -210,11 +213,13 @@ def most_unsaid(kind=Read):
     return max(paid - view[-1] for view, paid in found)
 
 
+@pytest.mark.heavy
 def test_an_answer_says_at_least_what_a_unit_paid(dear_counts):
     assert most_unsaid() <= 1e-9
     assert most_unsaid(HalfSaid) > 1e-3
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("part", [0.0, 0.5])
 def test_a_proposal_that_is_paid_in_part_or_not_at_all_is_seen(dear_counts, monkeypatch, part):
     paid = IndividualFilter.pay_aside

@@ -143,12 +143,15 @@ def test_words_and_the_number_of_units_are_paid_for(unit):
     assert worst(unit) <= 1e-9
 
 
+@pytest.mark.guard
+@pytest.mark.heavy
 @pytest.mark.usefixtures("words_alone")
 @pytest.mark.parametrize("unit", ["dog cat", "sun"])
 def test_two_votes_are_paid_for(unit):
     assert worst(unit, vocabulary=WORDS, votes=2) <= 1e-9
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("words_alone")
 @pytest.mark.parametrize("unit", ["dog", "nothing"])
 def test_a_sample_of_units_is_paid_for(unit):
@@ -161,6 +164,7 @@ def test_units_that_are_counted_by_theme_are_paid_for(unit):
     assert worst(unit) <= 1e-9
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("unit", ["dog", "nothing"])
 def test_both_are_paid_for_together(unit, monkeypatch):
     monkeypatch.setattr(themes, "_FAR", 2.0)  # one theme
@@ -248,6 +252,8 @@ def test_a_call_that_sees_two_units_is_seen_in_a_survey():
     assert deficit(views(("cat",) * 3, "dog", **both), views(("cat",) * 3, **both)) > 0.1
 
 
+@pytest.mark.guard
+@pytest.mark.heavy
 @pytest.mark.usefixtures("words_alone")
 def test_votes_that_are_charged_as_one_are_seen(monkeypatch):
     within = Histogram.within

@@ -148,6 +148,7 @@ def test_who_says_no_or_nothing_pays_nothing():
     assert {paid for _, paid in views(counted(), OTHERS, "a")} != {0.0}
 
 
+@pytest.mark.heavy
 @MOST
 def test_one_in_the_place_of_another_is_paid_for(most):
     settings = {"adjacency": "replace_one"}

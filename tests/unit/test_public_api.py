@@ -1,6 +1,8 @@
 import subprocess
 import sys
 
+import pytest
+
 import dpicl_rag
 
 
@@ -23,6 +25,7 @@ def test_importing_the_library_loads_nothing_heavy():
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
 
 
+@pytest.mark.heavy
 def test_the_private_path_imports_no_framework():
     code = (
         "import sys, dpicl_rag.private_context_llm, dpicl_rag.retrieval\n"

@@ -18,7 +18,7 @@ def test_they_have_the_fields_and_types_of_the_configuration():
     assert Settings.__required_keys__ == frozenset()
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_misspelt_setting_is_an_error_of_types(tmp_path):
     from mypy import api
 

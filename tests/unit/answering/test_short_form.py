@@ -62,6 +62,7 @@ def test_how_and_why_ask_for_more(question, how):
     assert asks_how(question) == how
 
 
+@pytest.mark.heavy
 @given(st.text(min_size=1), st.text())
 def test_no_text_is_an_error_and_nothing_is_added(sentence, question):
     form = canonical_form(sentence)

@@ -217,6 +217,7 @@ def test_a_seeded_generator():
     assert found(None).holds
 
 
+@pytest.mark.heavy
 def test_a_factor_of_two_shows_in_answers_alone(monkeypatch):
     """Not seeded: the bound expected is 1.28 with a deviation of 0.06, above a claim of 1."""
     labelled = Subject(

@@ -215,6 +215,7 @@ def test_neighbours_need_two_units():
         audit_neighbours(subject(), CORPUS[:1], additions=())
 
 
+@pytest.mark.heavy
 def test_the_three_figures_stand_in_order():
     audited = subject(epsilon=4.0, max_tokens=1)
     exact = audit_neighbours(audited, CORPUS, additions=("token 3",), expansions=9)
@@ -369,7 +370,7 @@ def test_private_answers_may_be_as_long_as_ordinary_ones(monkeypatch):
     assert {answer.tokens for answer in drawn} == {9}
 
 
-@pytest.mark.model
+@pytest.mark.heavy
 def test_the_default_model_gives_a_secret_away_ordinarily_and_not_privately(default_model):
     audited = Subject(RememberingModel(default_model), "")
     corpus = [Document(f"Locker {n} is painted grey.", f"unit-{n}") for n in range(2)]

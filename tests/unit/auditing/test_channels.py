@@ -20,6 +20,7 @@ NOTES = [Document(f"The depot opens at seven, note {n}.", f"unit {n}") for n in 
 SUBJECT = {"question": "When does the depot open?", "settings": {"max_tokens": 2}}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("embedder", [None, BucketEmbedder()], ids=["list", "store"])
 @pytest.mark.parametrize("labels", [(), ("yes", "no")], ids=["answer", "label"])
 def test_neighbours_cannot_be_told_apart(tiny_model, embedder, labels):
@@ -56,6 +57,7 @@ def warn(count: int, progress: object) -> None:
     warnings.warn(f"{count} documents", UserWarning, stacklevel=1)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("tell", "place"),
     [
@@ -75,6 +77,7 @@ def test_a_count_that_is_told_is_found(tiny_model, tell, place):
     assert any(one.startswith(f"a unit more: {place}") for one in found.found)
 
 
+@pytest.mark.heavy
 def test_an_asker_of_the_answer_is_told_no_more_than_its_numbers(tiny_model):
     subject = Subject(tiny_model, **SUBJECT)
     found = audit_channels(replace(subject, settings={"max_tokens": 2, "groups": 2}), NOTES)

@@ -114,6 +114,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("threads", [1, 4], indirect=True)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_model_of_transformers_holds(shape, threads):
@@ -132,6 +133,7 @@ def by_threads(model):
     return model
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("planted", [False, True])
 @pytest.mark.parametrize("threads", [1, 2], indirect=True)
 def test_rows_kept_from_other_threads_are_seen(threads, planted, monkeypatch):
@@ -149,6 +151,7 @@ def test_rows_kept_from_other_threads_are_seen(threads, planted, monkeypatch):
             assert by_name[name].worst_epsilon > COPIES / 4
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("planted", [False, True])
 @pytest.mark.parametrize("threads", [2], indirect=True)
 def test_a_row_that_was_alone_is_seen_to_move(threads, planted, monkeypatch):

@@ -1,5 +1,7 @@
 from collections import Counter
 
+import pytest
+
 from benchmarks.lifetime import FRAMES, OVER, Told, make_stream
 from benchmarks.made_up_facts import MADE_UP
 from demos.inbox.facts import FACT_WORDINGS
@@ -16,6 +18,7 @@ def test_forty_facts_each_stated_by_every_reply_and_by_nothing_else():
         assert not any(wording.fact.is_stated_in(text) for text in (*said, *wording.closings))
 
 
+@pytest.mark.heavy
 def test_a_mailbox_of_more_facts_has_threads_about_each():
     inbox = generate(wordings=FACTS)
     mail = "\n".join(

@@ -32,6 +32,7 @@ def short_context(monkeypatch):
     monkeypatch.setattr("dpicl_rag.language_models.defaults.default_model", lambda: model)
 
 
+@pytest.mark.heavy
 def test_a_corpus_is_audited_and_the_figures_stand_in_order(cli, mail, secret):
     shown = cli("audit", "--corpus", mail, "--threshold", "-1", *QUICK)
     assert shown.exit_code == 0, shown.output
@@ -41,6 +42,7 @@ def test_a_corpus_is_audited_and_the_figures_stand_in_order(cli, mail, secret):
     assert secret not in shown.output
 
 
+@pytest.mark.heavy
 def test_json_has_the_figures_and_nothing_else(cli, mail, secret):
     # Without a threshold: the search that questions use, whose noise follows from their budget.
     shown = cli("audit", "--corpus", mail, "--json", "--question", f"The code is {secret}", *QUICK)
@@ -53,6 +55,7 @@ def test_json_has_the_figures_and_nothing_else(cli, mail, secret):
     assert secret not in shown.output
 
 
+@pytest.mark.heavy
 def test_a_path_and_a_report(cli, home, secret):
     source = home / "notes.jsonl"
     source.write_text("".join(json.dumps({"text": f"{secret} {n}"}) + "\n" for n in range(3)))
@@ -65,6 +68,7 @@ def test_a_path_and_a_report(cli, home, secret):
 PARTS = ("synthetic", "agreement", "near_ties", "neighbours", "canary", "extraction", "channels")
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore::dpicl_rag.mechanisms.randomness.NotPrivateWarning")
 def test_an_audit_that_is_stopped_says_what_it_has_and_goes_on(cli, mail, home, monkeypatch):
     """Interrupted in every part; the report is that of an audit which was not."""
@@ -107,6 +111,7 @@ def part_that(run, part, stops, ran):
     return audited
 
 
+@pytest.mark.heavy
 def test_an_audit_of_another_question_begins_anew(cli, mail, home, monkeypatch):
     out = ("--out", str(home / "report"))
     with monkeypatch.context() as patch:
@@ -119,6 +124,7 @@ def test_an_audit_of_another_question_begins_anew(cli, mail, home, monkeypatch):
     assert json.loads((home / "report" / "summary.json").read_bytes())["whole"]
 
 
+@pytest.mark.heavy
 def test_a_claim_that_does_not_hold_is_an_exit_status(cli, mail, monkeypatch):
     honest = Stability.factor
     monkeypatch.setattr(Stability, "factor", lambda self, adjacency: honest(self, adjacency) / 2)

@@ -36,6 +36,7 @@ def succeed(result):
     return result.stdout
 
 
+@pytest.mark.heavy
 def test_every_command_takes_one(cli, place, spending):
     folder, there = place
     name = f"chroma:{there}#facts"

@@ -92,6 +92,7 @@ assert not heavy, heavy
     assert "--epsilon" in result.stdout
 
 
+@pytest.mark.heavy
 def test_threads_sleep_while_they_wait_unless_the_user_says_otherwise():
     code = """
 import os, sys

@@ -51,6 +51,7 @@ def test_every_method_is_shown_with_a_standard_error(score):
         assert line["error"] >= 0
 
 
+@pytest.mark.heavy
 def test_sampled_subsets_for_many_answers(score, cli, home):
     sampled = ("--exemplars", "2", "--rate", "0.4,0.8", "--answers", "20")
     result = score(*sampled, "--json", methods="zero-shot,hard,votes-gaussian,votes")
@@ -104,6 +105,7 @@ def test_written_shots_stand_beside_the_methods(score, cli, home):
     assert "a method that reads examples too" in alone.stderr
 
 
+@pytest.mark.heavy
 def test_written_shots_have_a_rate_of_their_own_beside_sampled_subsets(score, cli, home):
     words = ("--shots", "2", "--shot-tokens", "2", "--shot-experts", "3", "--shot-rate", "0.5")
     words += ("--exemplars", "2", "--rate", "0.4,0.8", "--answers", "20", "--delta", "1e-2")

@@ -154,6 +154,7 @@ def test_an_answer_is_refused_when_the_budget_is_used_up(cli, mail, written, spe
     assert options.epsilon_of(found.spent) <= 1.0
 
 
+@pytest.mark.heavy
 def test_config_show_says_what_becomes_of_it(cli, mail, written):
     written(BUDGET + "[corpora.notes]\nbudget = 3.5\n")
 

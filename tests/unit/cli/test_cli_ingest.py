@@ -233,6 +233,7 @@ def units():
         corpus.close()
 
 
+@pytest.mark.heavy
 def test_a_late_reply_joins_threads_and_their_spend(cli, two_threads, monkeypatch):
     assert units() == 2
     words = ("--corpus", "mail", "--threshold", "-1", "--max-tokens", "1")

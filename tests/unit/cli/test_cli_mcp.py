@@ -113,6 +113,7 @@ def started(folder, *options, **more):
     return process, send
 
 
+@pytest.mark.heavy
 async def test_an_agent_asks_and_counts_and_looks_at_the_budget(folder):
     async with session_of(folder, "--max-tokens", "8", model=COUNTS) as session:
         tools = (await session.list_tools()).tools
@@ -134,6 +135,7 @@ async def test_an_agent_asks_and_counts_and_looks_at_the_budget(folder):
     assert spent(folder, "payroll") == (0, 0)
 
 
+@pytest.mark.heavy
 async def test_a_spent_budget_and_other_corpora_are_refused_in_a_sentence(folder):
     set_budget(folder, 1.5 * PRICE)
     async with session_of(folder, "--corpus", "notes") as session:
@@ -147,6 +149,7 @@ async def test_a_spent_budget_and_other_corpora_are_refused_in_a_sentence(folder
     assert said(closed).startswith("there is no such corpus here")
 
 
+@pytest.mark.heavy
 async def test_a_caller_pays_and_has_a_memory_that_other_commands_have_too(folder, cli):
     with Ledger(folder / "ledger.sqlite") as ledger:
         ledger.set_budget(caller="agent", rho=100.0)
@@ -164,6 +167,7 @@ async def test_a_caller_pays_and_has_a_memory_that_other_commands_have_too(folde
         assert not found(await session.call_tool("survey", {"corpus": "notes"}))["from_memory"]
 
 
+@pytest.mark.heavy
 async def test_a_cancelled_answer_ends_at_its_token(folder):
     async with session_of(folder, "--max-tokens", "500") as session:
         asking = asyncio.create_task(session.call_tool("ask", QUESTION))
@@ -179,6 +183,7 @@ async def test_a_cancelled_answer_ends_at_its_token(folder):
     assert 0 < paid < PRICE / 2
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("how", ["closed", "killed"])
 def test_who_goes_pays_for_what_was_released(folder, how):
     process, send = started(folder, "--max-tokens", "500")
@@ -200,6 +205,7 @@ def test_who_goes_pays_for_what_was_released(folder, how):
     assert 0 < paid < PRICE / 2
 
 
+@pytest.mark.heavy
 def test_what_libraries_print_does_not_reach_the_protocol(folder):
     process, send = started(folder, "--max-tokens", "4", model=COUNTS)
     with process:
@@ -214,6 +220,7 @@ def test_what_libraries_print_does_not_reach_the_protocol(folder):
     assert answers[1]["result"]["structuredContent"]["rho"] > 0
 
 
+@pytest.mark.heavy
 def test_what_is_no_message_ends_nothing(folder):
     process, send = started(folder)
     with process:
@@ -241,6 +248,7 @@ def test_without_a_corpus_it_says_so_in_a_line(cli):
     assert done.output.count("\n") == 1
 
 
+@pytest.mark.heavy
 async def test_a_server_that_is_ended_tells_a_call_what_it_has(tmp_path, monkeypatch):
     paid = set()
     # Longer than the SDK's streams wait to be cut, if they are let.
@@ -262,6 +270,7 @@ async def test_a_server_that_is_ended_tells_a_call_what_it_has(tmp_path, monkeyp
     assert spent(tmp_path) == (pytest.approx(answer["rho"]), 0)
 
 
+@pytest.mark.heavy
 async def test_langchain_agents_get_them_by_its_adapters(folder):
     from langchain_mcp_adapters.client import MultiServerMCPClient
     from langchain_mcp_adapters.tools import load_mcp_tools

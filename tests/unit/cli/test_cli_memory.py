@@ -92,6 +92,7 @@ def test_edit_and_forget(cli, remember, entries):
     assert cli("memory", "edit", "1", "  ").exit_code == 2
 
 
+@pytest.mark.heavy
 def test_clear_asks_first_and_takes_what_was_named(cli, remember, entries):
     remember()
     remember(caller="ann")

@@ -101,6 +101,7 @@ def colliding(commands: Iterable[str]) -> list[str]:
     return [folder for (_, folder), number in folders.items() if number > 1]
 
 
+@pytest.mark.heavy
 def test_runs_of_one_folder_have_the_same_settings():
     """The tiny runs of the page have sizes of their own, which would hide it."""
     assert colliding(COMMANDS) == []

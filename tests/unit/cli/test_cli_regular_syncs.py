@@ -82,6 +82,7 @@ def followed(folder: Path) -> None:
         bring_files(corpus, source, lambda some, held: corpus.add(some, held=held, no_ledger=True))
 
 
+@pytest.mark.heavy
 @needs_signals
 def test_a_server_says_why_a_sync_failed_and_goes_on(tmp_path):
     followed(tmp_path)
@@ -93,6 +94,7 @@ def test_a_server_says_why_a_sync_failed_and_goes_on(tmp_path):
         assert process.wait(60) == 0
 
 
+@pytest.mark.heavy
 @needs_signals
 def test_tools_of_an_agent_are_kept_up_to_date_too(tmp_path):
     followed(tmp_path)

@@ -49,6 +49,7 @@ def served(folder: Path, *options: str):
             process.kill()
 
 
+@pytest.mark.heavy
 def test_sigterm_lets_an_answer_end_at_its_next_token(tmp_path):
     body = {"model": "notes", "messages": [{"role": "user", "content": "Where?"}], "stream": True}
     options = ("--max-tokens", "500", "--log", "stderr", "--unsupported", "ignore")
@@ -94,10 +95,12 @@ def refused(tmp_path, *options):
     return done.stderr
 
 
+@pytest.mark.heavy
 def test_what_cannot_be_listened_on_is_said_in_one_line(tmp_path):
     said = refused(tmp_path, "--host", "0.0.0.0")
     assert "without keys the server listens on this machine only" in said
 
 
+@pytest.mark.heavy
 def test_a_file_of_keys_that_is_named_and_not_there_opens_nothing_to_all(tmp_path):
     assert "there is no key file" in refused(tmp_path, "--keys", str(tmp_path / "kyes.sqlite"))

@@ -237,6 +237,7 @@ def test_damaged_messages(conversions: Conversions, content: bytes) -> None:
     assert outcome(conversions, "msg", content) is Outcome.DAMAGED
 
 
+@pytest.mark.heavy
 def test_what_a_file_says_depends_on_no_other(conversions: Conversions) -> None:
     files = [(kind, made.office(kind, "words of Ann")) for kind in made.PANDOC_KINDS]
     files += [

@@ -172,6 +172,7 @@ def test_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         os.kill(child.pid, signal.SIG_DFL)
 
 
+@pytest.mark.heavy
 def test_no_folder_is_one_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
     with Conversions(SMALL, PLANTED) as conversions:

@@ -167,6 +167,7 @@ def ask(path: Path, stop: Any) -> None:
         assert all(count % 60 == 0 for count in counts.values())
 
 
+@pytest.mark.heavy
 @pytest.mark.stress
 def test_two_ingests_and_eight_askers(tmp_path: Path) -> None:
     corpus = Corpus.create("mail", tmp_path, embedder=HashingEmbedder())
@@ -205,6 +206,7 @@ def make_anew(path: Path, text: str) -> None:
     corpus.close()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("by_another_process", [False, True])
 def test_a_folder_that_was_removed_and_made_anew(tmp_path: Path, by_another_process: bool) -> None:
     path = tmp_path / "store"

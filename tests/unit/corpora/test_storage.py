@@ -136,6 +136,7 @@ def test_vectors_that_cannot_be_mended_are_an_error(tmp_path: Path) -> None:
     assert "note" not in str(caught.value)
 
 
+@pytest.mark.heavy
 def test_every_bit_of_the_vectors_is_checked(tmp_path: Path) -> None:
     """It is mended, so that what is found is what was there."""
     documents = NOTES[:2]
@@ -159,7 +160,7 @@ def test_every_bit_of_the_vectors_is_checked(tmp_path: Path) -> None:
         assert sorted(row[:16].tolist() for row in rows.vectors) == sorted(expected.values())
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("bit", range(8))
 def test_no_bit_of_the_tables_says_anything_else(tmp_path: Path, bit: int) -> None:
     """A question finds what was there, or an error says that the file is damaged."""

@@ -52,6 +52,7 @@ def subject(message: EmailMessage) -> str:
     return str(message["Subject"]).removeprefix("Re: ")
 
 
+@pytest.mark.heavy
 def test_equal_seeds_give_equal_files(tmp_path: Path) -> None:
     for name in ("a", "b"):
         generate(3).write(tmp_path / name)

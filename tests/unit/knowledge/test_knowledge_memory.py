@@ -406,6 +406,7 @@ def test_a_full_disk_is_seen_before_an_answer_is_lost(path):
         answers.check()
 
 
+@pytest.mark.heavy
 def test_processes_that_write_at_once_lose_nothing(open_memory, path):
     writers = [
         subprocess.Popen([sys.executable, "-c", WRITER, str(path), f"w{n}"], cwd=ROOT, stderr=-1)

@@ -93,6 +93,7 @@ def grown(corpus) -> list[Document]:
     return [*NEW, *corpus]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("accounting", ["individual", "fixed"])
 @pytest.mark.parametrize("utility", ["surplus", "log_prob"])
 def test_no_answer_after_another_uses_more_than_its_charge(subject, memory, utility, accounting):
@@ -108,6 +109,7 @@ def test_the_memory_is_read_by_the_second_answer(subject, memory):
     assert after[1] > before[1] + 1
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("accounting", ["individual", "fixed"])
 def test_both_answers_together_are_private(subject, memory, accounting):
     """The distribution of the pair, each output of the first changing what the second knows."""
@@ -139,6 +141,7 @@ def total(trace, path) -> float:
     return sum(float(p[token]) for p, token in zip(trace.log_probs, path, strict=True))
 
 
+@pytest.mark.heavy
 def test_a_planted_fault_a_memory_of_what_was_not_released(subject, memory, monkeypatch):
     """The number of documents in place of the answer: the public row differs between neighbours."""
     remembered = memory.nearest

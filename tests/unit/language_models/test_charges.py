@@ -62,7 +62,7 @@ def drawn_from(model, texts, mechanism):
     return torch.log_softmax(mechanism.scores(step), dim=-1)
 
 
-@pytest.mark.model
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("build", "utility"),
     [
@@ -81,7 +81,7 @@ def test_a_newcomer_moves_an_answer_by_its_charge_at_most(build, utility, float3
     assert 0 < exact_rho(without, joined) <= RHO * (1 + 1e-9)
 
 
-@pytest.mark.model
+@pytest.mark.heavy
 def test_a_model_whose_scale_changes_with_what_it_reads_is_refused(float32_model):
     """Its rows moved by a rho of 4.4 where 0.102 was charged."""
     mechanism = ExponentialMechanism(LogProb(4.0), 0.2)

@@ -75,6 +75,7 @@ def rows_that_moved(model, coins, compositions, cached=False):
     return moved
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_row_keeps_every_bit_in_any_company(threads, dtype, device):

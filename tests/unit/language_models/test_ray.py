@@ -17,7 +17,7 @@ from dpicl_rag.language_models.ray import RayModel, worker_pool
 from tests.support.answering import DOCUMENTS, answered
 from tests.support.quoting_model import SECRET, build_quoting_model
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.heavy
 ray = pytest.importorskip("ray", reason="Ray is not installed")
 
 ROOT = Path(__file__).parents[3]
@@ -139,7 +139,6 @@ def test_ray_is_started_with_a_token_and_without_what_is_not_needed(spread):
     assert nice == [0, 0]
 
 
-@pytest.mark.model
 def test_the_questions_of_the_demo_are_answered_as_by_one_process(cluster, default_model, tmp_path):
     from demos.email_assistant import TEMPLATE
     from demos.inbox.generator import generate

@@ -126,6 +126,7 @@ def test_a_fault_at_every_call_changes_nothing(ray, made_up, tmp_path, kind, set
         assert answered(model, tmp_path, **settings) == expected, at
 
 
+@pytest.mark.heavy
 def test_many_faults_change_nothing(ray, spread, tiny_model, tmp_path):
     settings = {"max_tokens": 6}
     expected, model = answered(tiny_model, tmp_path, **settings), spread()

@@ -101,6 +101,7 @@ def bad() -> dict[str, tuple[bytes, str]]:
     }  # fmt: skip
 
 
+@pytest.mark.heavy
 @made.needs_files
 def test_a_folder_of_all_kinds_names_each_file(tmp_path: Path) -> None:
     folder = tmp_path / "folder"

@@ -21,6 +21,7 @@ def those() -> list[tuple[str, bytes]]:
     return files()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", SEEDS)
 def test_one_file_changes_no_other(
     tmp_path: Path, seed: int, those: list[tuple[str, bytes]]
@@ -32,6 +33,7 @@ def _found(tmp_path: Path, those: list[tuple[str, bytes]]) -> list[str]:
     return [one for seed in SEEDS for one in differences(tmp_path / f"{seed}", seed, those)]
 
 
+@pytest.mark.heavy
 def test_a_child_that_one_file_ends_is_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, those: list[tuple[str, bytes]]
 ) -> None:

@@ -112,6 +112,7 @@ def by_mechanism(scores: torch.Tensor, randomness: Randomness) -> int:
     return mechanism.draw(step, FixedFilter(0.1, 0.1), randomness)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("sampler", [as_published, by_mechanism])
 @pytest.mark.parametrize("scores", SCORES[1:])
 def test_draws_follow_the_closed_form(scores, sampler):

@@ -114,7 +114,7 @@ def test_more_queries_need_more_noise(name):
     assert 20 < (many / one if name == "votes-gaussian" else one / many) < 500
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("name", "parameters"), [("sampling", {}), ("votes-gaussian", {"rate": 0.01})]
 )

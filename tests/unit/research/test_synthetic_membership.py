@@ -57,6 +57,7 @@ def test_halves_share_nothing_and_hold_all(many):
     assert halves(many, 3) == (inside, outside) != halves(many, 4)
 
 
+@pytest.mark.heavy
 def test_every_row_has_attacks_and_private_ones_a_bound(go, tmp_path):
     found = go(arms(["difference"], [1.0]))
     assert list(found) == ["zero-shot", "real", "no-noise", "data-free", "difference"]

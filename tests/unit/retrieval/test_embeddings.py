@@ -63,7 +63,7 @@ def test_a_folder_without_a_model(tmp_path: Path) -> None:
         _ = SentenceTransformerEmbedder(tmp_path).fingerprint
 
 
-@pytest.mark.model
+@pytest.mark.heavy
 def test_the_default_model_works_offline_and_silently(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -111,7 +111,7 @@ def threads(request: pytest.FixtureRequest) -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-@pytest.mark.model
+@pytest.mark.heavy
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_a_vector_depends_on_its_text_alone_to_the_last_bit(dtype: Any) -> None:
@@ -120,7 +120,7 @@ def test_a_vector_depends_on_its_text_alone_to_the_last_bit(dtype: Any) -> None:
     assert embedder._loaded()._packed.keeps_bits()
 
 
-@pytest.mark.model
+@pytest.mark.heavy
 def test_texts_that_share_whole_products_move_and_fail_the_probe(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -137,7 +137,6 @@ def test_texts_that_share_whole_products_move_and_fail_the_probe(
     assert not embedder._loaded()._packed.keeps_bits()
 
 
-@pytest.mark.model
 def test_a_model_that_cannot_share_passes_takes_one_text_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -150,7 +149,6 @@ def test_a_model_that_cannot_share_passes_takes_one_text_at_a_time(
     assert vectors_that_moved(alone, 2) == 0
 
 
-@pytest.mark.model
 def test_16_bits_are_another_model_and_nearly_the_same() -> None:
     one, other = SentenceTransformerEmbedder(), SentenceTransformerEmbedder(dtype="bfloat16")
     assert one.fingerprint != other.fingerprint
@@ -159,12 +157,10 @@ def test_16_bits_are_another_model_and_nearly_the_same() -> None:
         SentenceTransformerEmbedder(dtype="int8")  # type: ignore[arg-type]
 
 
-@pytest.mark.model
 def test_a_lone_surrogate_is_replaced() -> None:
     embedder = SentenceTransformerEmbedder()
     assert np.array_equal(embedder.embed(["caf\udce9"]), embedder.embed(["caf?"]))
 
 
-@pytest.mark.model
 def test_no_texts() -> None:
     assert SentenceTransformerEmbedder().embed([]).shape == (0, 384)

@@ -11,6 +11,8 @@ from tests.support.served_clients import POOR, charged, kill_under_clients
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
 
 
+@pytest.mark.guard
+@pytest.mark.heavy
 def test_every_token_that_a_client_saw_is_in_the_ledger(tmp_path):
     seen = kill_under_clients(tmp_path, kills=3, clients=4, poor=20)
     paid = charged(tmp_path)
@@ -20,6 +22,7 @@ def test_every_token_that_a_client_saw_is_in_the_ledger(tmp_path):
     assert paid[POOR] <= 20 + 1e-6
 
 
+@pytest.mark.heavy
 def test_the_check_sees_a_ledger_that_forgets_charges(tmp_path):
     seen = kill_under_clients(tmp_path, kills=1, clients=4, poor=20, fault="free")
     paid = charged(tmp_path)

@@ -16,6 +16,8 @@ def lost(seen, paid):
     return {name for name, tokens in seen.tokens.items() if tokens > paid[name] + 1e-6}
 
 
+@pytest.mark.guard
+@pytest.mark.heavy
 def test_every_answer_that_an_agent_saw_is_in_the_ledger(tmp_path):
     seen = kill_under_agents(tmp_path, kills=3, agents=3, poor=20)
     paid = charged(tmp_path)
@@ -25,6 +27,7 @@ def test_every_answer_that_an_agent_saw_is_in_the_ledger(tmp_path):
     assert paid[POOR] <= 20 + 1e-6
 
 
+@pytest.mark.heavy
 def test_the_check_sees_a_ledger_that_forgets_charges(tmp_path):
     seen = kill_under_agents(tmp_path, kills=1, agents=3, poor=20, fault="free")
     assert lost(seen, charged(tmp_path))

@@ -51,6 +51,7 @@ def test_a_tally_and_a_survey_come_out_of_the_same_budget(server):
     assert refused.json()["error"]["code"] == "budget_exceeded"
 
 
+@pytest.mark.heavy
 def test_a_tally_by_vectors_reads_nothing(server, monkeypatch):
     monkeypatch.setattr("dpicl_rag.answering.label_reading.label_step", None)
     found = ask(server, kind="tally", question="what?", labels=["office", "food"], by="vectors")

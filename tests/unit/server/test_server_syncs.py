@@ -94,6 +94,7 @@ def limit(ledger: Ledger, unit: str) -> float:
     return found
 
 
+@pytest.mark.heavy
 def test_a_folder_that_changes_is_answered_from_and_spend_stays(serve, corpus, folder, tmp_path):
     said: list[str] = []
     syncs = RegularSyncs(0.1, command_of(SMALL_CLI, tmp_path), said.append)
@@ -258,6 +259,7 @@ except KeyboardInterrupt:
     assert said == []
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
 def test_a_shutdown_in_the_middle_loses_nothing(serve, corpus, folder, tmp_path):
     before = texts(corpus)

@@ -48,6 +48,7 @@ def test_an_upload_can_be_asked_when_it_is_read(owned):
     assert said.json()["choices"][0]["message"]["content"] == "The canteen opens at noon."
 
 
+@pytest.mark.heavy
 @made_files.needs_files
 def test_documents_and_spreadsheets_are_read_as_by_ingest(owned):
     upload(owned, made_files.pdf("The canteen opens at noon."), "hours.pdf", unit="document")

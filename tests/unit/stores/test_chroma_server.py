@@ -182,6 +182,7 @@ def test_a_deleted_unit_is_in_no_file(corpus: ChromaCollection, cache: Path, add
     other.close()
 
 
+@pytest.mark.heavy
 def test_others_are_seen_by_the_number_of_records_or_in_time(
     corpus: ChromaCollection, place: str, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,6 +218,7 @@ def test_a_damaged_file_is_read_anew(
     other.close()
 
 
+@pytest.mark.heavy
 def test_a_client_in_memory_is_read_each_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,6 +72,7 @@ def differing(store: Store, corpora: Iterable[int] = range(200)) -> list[int]:
     return wrong
 
 
+@pytest.mark.heavy
 def test_200_corpora_with_ties(store: Store) -> None:
     assert differing(store) == []
 

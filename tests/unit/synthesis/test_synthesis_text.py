@@ -96,6 +96,7 @@ class TestNeighbours:
             self.seen[len(around)] = distribution(monkeypatch, PLAN, around, TOKENS)
         return self.seen[len(around)]
 
+    @pytest.mark.heavy
     @pytest.mark.parametrize("newcomer", NEWCOMERS, ids=lambda d: d.text.replace("\n", " "))
     def test_a_unit_more_or_fewer_stays_within_the_charge(self, monkeypatch, newcomer):
         text_rho = PLAN.rho - PLAN.keys_rho

@@ -354,6 +354,7 @@ call("outside")
 """
 
 
+@pytest.mark.heavy
 def test_what_a_function_loads_by_itself_is_held_off_before_it_reads():
     done = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, check=True)
     read, outside = done.stdout.split("once more")

@@ -13,6 +13,8 @@ from tests.support.page import ALONE, ANSWER, QUESTION, SUNDAYS, ask, expect, fi
 from tests.support.scripted_model import ScriptedModel
 from tests.support.scripted_reader import ScriptedReader
 
+pytestmark = pytest.mark.heavy  # a browser
+
 FLUENT = "You can eat at the canteen from half past 11."
 
 
@@ -28,6 +30,7 @@ def sent(page):
     return asked
 
 
+@pytest.mark.guard
 def test_an_answer_streams_in_the_meter_moves_and_the_budget_ends(start, keys, visit):
     running = start(keys)
     budget = 2.005 * running.catalogue.price("notes")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.page import ask, expect, rows, settled
 
-pytestmark = pytest.mark.usefixtures("buckets")
+pytestmark = [pytest.mark.heavy, pytest.mark.usefixtures("buckets")]
 
 
 def test_documents_are_counted_as_bars_with_intervals_by_keyboard_too(start, tiny_model, visit):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.page import QUESTION, ask, expect, settled
+
+pytestmark = pytest.mark.heavy  # a browser
 
 
 def test_a_wrong_key_is_refused_and_a_right_one_opens_the_page(start, keys, visit):

@@ -24,6 +24,8 @@ from tests.support.page import (
     violations,
 )
 
+pytestmark = pytest.mark.heavy  # a browser
+
 
 @pytest.fixture(autouse=True)
 def told_without_axe():

@@ -23,6 +23,8 @@ from tests.support.page import (
     upload,
 )
 
+pytestmark = pytest.mark.heavy  # a browser
+
 PICTURE = (  # one white point
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGP4DwABAQEAsTj2FAAAAABJRU5ErkJggg=="
 )

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from contextlib import closing
 
+import pytest
+
 from dpicl_rag.knowledge.answer_file import AnswerFile
 from dpicl_rag.language_models import defaults
 from tests.support.page import MODEL, QUESTION, ask, expect, fits, go, settled, upload
 from tests.support.scripted_model import ScriptedModel
+
+pytestmark = pytest.mark.heavy  # a browser
 
 MARKUP = "<img src=x onerror='window.pwned=1'><script>window.pwned=1</script>"
 
