@@ -107,6 +107,8 @@ class Database:
     removed or replaced goes on to exist for whoever has it open, and nobody else would ever see
     what is written there.
 
+    The connection is closed also where the database is left to the garbage collector.
+
     Args:
         path: The file, absolute, with symbolic links resolved.
         kind: What it is.
@@ -119,7 +121,10 @@ class Database:
         self._busy_timeout = busy_timeout
         # Not reentrant: a finaliser that runs inside a transaction must find it taken.
         self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
+        self._open: list[sqlite3.Connection] = []  # one at most
+        # No `__del__`: in a cycle, the collector could come to the connection first. Not when the
+        # process ends: another thread may be at work on it.
+        weakref.finalize(self, _close, self._open).atexit = False
         self._file: _Identity | None = None
         self._beside: dict[Path, _Identity | None] = {}
         self._closed = False
@@ -192,7 +197,7 @@ class Database:
         """Close the connection; later calls raise the error of the kind."""
         with self._lock:
             self._closed = True
-            self._disconnect()
+            _close(self._open)
 
     def _locked(self, action: Callable[[sqlite3.Connection], T], begin: str) -> T:
         # `with` on the lock itself: a Ctrl-C cannot fall between taking it and guarding it, as it
@@ -216,11 +221,12 @@ class Database:
     def _connected(self) -> sqlite3.Connection:
         if self._closed:
             raise self._failure("is closed; open it again")
-        if self._connection is None:
-            self._connection = self._connect()
-        if self._connection.in_transaction:  # a second Ctrl-C cut the rollback short
-            self._connection.rollback()
-        return self._connection
+        if not self._open:
+            self._open.append(self._connect())
+        (connection,) = self._open
+        if connection.in_transaction:  # a second Ctrl-C cut the rollback short
+            connection.rollback()
+        return connection
 
     def _connect(self) -> sqlite3.Connection:
         if self._file is None:
@@ -285,12 +291,6 @@ class Database:
             else:
                 return str(mode)
 
-    def _disconnect(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with contextlib.suppress(sqlite3.Error):
-                connection.close()
-
     def _guarded(self, work: Callable[[], T]) -> T:
         try:
             with unobserved():  # a statement for each unit
@@ -322,6 +322,12 @@ def require_whole(whole: object) -> None:
         raise sqlite3.DatabaseError("a row differs from its copy")
 
 
+def _close(connections: list[sqlite3.Connection]) -> None:
+    while connections:
+        with contextlib.suppress(sqlite3.Error):
+            connections.pop().close()
+
+
 def _identity(path: Path) -> _Identity | None:
     """Identity of a file among others of the same name; None if it cannot be reached."""
     try:
@@ -348,7 +354,7 @@ def _before_fork() -> None:
     _fork_lock.acquire()
     for database in sorted(_live, key=id):
         database._lock.acquire()
-        database._disconnect()
+        _close(database._open)
         _forking.append(database)
 
 
