@@ -197,7 +197,7 @@ class Database:
         """Close the connection; later calls raise the error of the kind."""
         with self._lock:
             self._closed = True
-            _close(self._open)
+            self._disconnect()
 
     def _locked(self, action: Callable[[sqlite3.Connection], T], begin: str) -> T:
         # `with` on the lock itself: a Ctrl-C cannot fall between taking it and guarding it, as it
@@ -291,6 +291,9 @@ class Database:
             else:
                 return str(mode)
 
+    def _disconnect(self) -> None:
+        _close(self._open)
+
     def _guarded(self, work: Callable[[], T]) -> T:
         try:
             with unobserved():  # a statement for each unit
@@ -354,7 +357,7 @@ def _before_fork() -> None:
     _fork_lock.acquire()
     for database in sorted(_live, key=id):
         database._lock.acquire()
-        _close(database._open)
+        database._disconnect()
         _forking.append(database)
 
 
