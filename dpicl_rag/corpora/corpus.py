@@ -390,6 +390,12 @@ class Corpus:
         """Forget what is in memory and release the files."""
         self._storage.close()
 
+    def __enter__(self) -> Corpus:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
     def _accounts(self, ledger: Ledger | None, no_ledger: bool) -> Accounts:
         return Accounts(self.name, ledger, none=no_ledger)
 

@@ -107,6 +107,8 @@ class Database:
     removed or replaced goes on to exist for whoever has it open, and nobody else would ever see
     what is written there.
 
+    The connection is closed also where the database is left to the garbage collector.
+
     Args:
         path: The file, absolute, with symbolic links resolved.
         kind: What it is.
@@ -119,7 +121,10 @@ class Database:
         self._busy_timeout = busy_timeout
         # Not reentrant: a finaliser that runs inside a transaction must find it taken.
         self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
+        self._open: list[sqlite3.Connection] = []  # one at most
+        # No `__del__`: in a cycle, the collector could come to the connection first. Not when the
+        # process ends: another thread may be at work on it.
+        weakref.finalize(self, _close, self._open).atexit = False
         self._file: _Identity | None = None
         self._beside: dict[Path, _Identity | None] = {}
         self._closed = False
@@ -216,11 +221,12 @@ class Database:
     def _connected(self) -> sqlite3.Connection:
         if self._closed:
             raise self._failure("is closed; open it again")
-        if self._connection is None:
-            self._connection = self._connect()
-        if self._connection.in_transaction:  # a second Ctrl-C cut the rollback short
-            self._connection.rollback()
-        return self._connection
+        if not self._open:
+            self._open.append(self._connect())
+        (connection,) = self._open
+        if connection.in_transaction:  # a second Ctrl-C cut the rollback short
+            connection.rollback()
+        return connection
 
     def _connect(self) -> sqlite3.Connection:
         if self._file is None:
@@ -286,10 +292,7 @@ class Database:
                 return str(mode)
 
     def _disconnect(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with contextlib.suppress(sqlite3.Error):
-                connection.close()
+        _close(self._open)
 
     def _guarded(self, work: Callable[[], T]) -> T:
         try:
@@ -320,6 +323,12 @@ def require_whole(whole: object) -> None:
     """
     if not whole:
         raise sqlite3.DatabaseError("a row differs from its copy")
+
+
+def _close(connections: list[sqlite3.Connection]) -> None:
+    while connections:
+        with contextlib.suppress(sqlite3.Error):
+            connections.pop().close()
 
 
 def _identity(path: Path) -> _Identity | None:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import warnings
 from collections.abc import Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -272,12 +271,7 @@ class AnswerMemory:
     def __enter__(self) -> AnswerMemory:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _model(self) -> Embedder:

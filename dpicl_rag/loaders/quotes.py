@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from mailparser_reply import EmailMessage, EmailReply
+from mailparser_reply.constants import OUTLOOK_MAIL_SEPARATOR
 
 from dpicl_rag.loaders.records import tidy
 
@@ -21,6 +22,23 @@ _HIDDEN = re.compile(f"{_MARK}(\\d+){_MARK}")
 # follows looks like one.
 _SIGNATURE_LINES = 8
 _SIGNATURE_FIRST_LINE = 30
+_RULE = re.compile(f"([^\n]){OUTLOOK_MAIL_SEPARATOR}")
+_RULES = 8
+
+
+class _Mail(EmailMessage):  # type: ignore[misc]  # the library is untyped
+    """A mail whose text is normalised without a deprecated call.
+
+    The library gives ``re.sub`` its flags in the place of the count, which Python 3.13 warns of.
+    They have always counted as 8, so as many rules are dropped: a mail that is read again must
+    come out as the one that is stored.
+    """
+
+    text: str
+
+    def _normalize_text(self) -> None:
+        lines = "\n".join(line.strip() for line in self.text.split("\n"))
+        self.text = _RULE.sub(r"\1\n", lines, count=_RULES)
 
 
 def own_words(body: str) -> str:
@@ -47,7 +65,7 @@ def own_words(body: str) -> str:
     body = tidy(body).replace(_MARK, "")
     if len(body) > _LONGEST_BODY:
         return tidy(_unquoted(body))
-    message = EmailMessage(
+    message = _Mail(
         text="\n".join(hide(line) for line in body.split("\n")),
         languages=list(_LANGUAGES),
         keep_hyphen_lists=True,

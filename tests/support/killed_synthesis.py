@@ -12,7 +12,7 @@ import os
 import signal
 import sqlite3
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +78,7 @@ class Trial:
         assert 0 <= len(begun) - len(done) <= kills
         with Ledger(self.folder / "ledger.sqlite"):
             pass  # settles what dead processes held
-        with sqlite3.connect(self.folder / "ledger.sqlite") as connection:
+        with closing(sqlite3.connect(self.folder / "ledger.sqlite")) as connection:
             # By each unit; without accounting of their own, by any one unit.
             table = "fixed) FROM spend" if self._what in _SIDE_BY_SIDE else "spent) FROM unit"
             (found,) = connection.execute(f"SELECT sum({table}").fetchone()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -28,7 +29,7 @@ def test_each_unit_pays_for_itself(ledger, tmp_path):
     (status,) = ledger.status()
     assert status.spent == pytest.approx(0.13, abs=2e-9)  # public: the most of any unit
     assert status.reserved == 0
-    with sqlite3.connect(tmp_path / "ledger.sqlite") as connection:
+    with closing(sqlite3.connect(tmp_path / "ledger.sqlite")) as connection:
         paid = [rho * 1e-9 for (rho,) in connection.execute("SELECT spent FROM unit ORDER BY id")]
     assert sorted(paid) == pytest.approx([0.0, 0.05, 0.12], abs=2e-9)
 

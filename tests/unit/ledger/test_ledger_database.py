@@ -216,11 +216,11 @@ def test_an_interrupted_commit_ends_the_answer_and_frees_the_file(
         reservation = ledger.reserve(corpus=f"{when} {after}", rho=1.0)
         reservation.commit(0.25)
         database = ledger._database
-        real = database._connection
-        monkeypatch.setattr(database, "_connection", _Interrupting(real, when, after))
+        (real,) = database._open
+        monkeypatch.setattr(database, "_open", [_Interrupting(real, when, after)])
         with pytest.raises(KeyboardInterrupt):
             reservation.commit(0.25)
-        monkeypatch.setattr(database, "_connection", real)
+        monkeypatch.setattr(database, "_open", [real])
         with pytest.raises(LedgerError, match="ask again"):
             reservation.commit(0.25)
         reservation.close()
@@ -234,14 +234,14 @@ def test_an_interrupted_reserve_holds_nothing(
 ) -> None:
     ledger.reserve(corpus="mail", rho=1.0).close()
     database = ledger._database
-    real = database._connection
-    monkeypatch.setattr(database, "_connection", _Interrupting(real, "COMMIT", True, once=True))
+    (real,) = database._open
+    monkeypatch.setattr(database, "_open", [_Interrupting(real, "COMMIT", True, once=True)])
     try:
         ledger.reserve(corpus="mail", rho=1.0)
     except KeyboardInterrupt as error:
         interrupt = error
     interrupt.__traceback__ = None  # what the prompt or the server does when it has shown it
-    monkeypatch.setattr(database, "_connection", real)
+    monkeypatch.setattr(database, "_open", [real])
     assert ledger.status()[0].reserved == 0.0
 
 
@@ -288,7 +288,7 @@ def test_a_forked_child_shares_the_ledger_but_not_the_reservation(ledger: Ledger
 
     def child() -> None:
         # An inherited connection would believe that it holds the parent's locks.
-        assert ledger._database._connection is None
+        assert not ledger._database._open
         with pytest.raises(LedgerError, match="after a fork"):
             reservation.commit(0.1)
         reservation.close()

@@ -78,3 +78,9 @@ def test_a_hostile_line_takes_no_time() -> None:
     # With the whole line the library's German pattern runs for a minute; a hang is the failure.
     line = "Am " + "schrieb " * 2000
     assert own_words(f"Hello.\n{line}") == f"Hello.\n{line.strip()}"
+
+
+def test_eight_rules_are_dropped_and_the_others_stay() -> None:
+    parts = [f"part {number}\n\n{'_' * 32}" for number in range(10)]
+    kept = [f"part {number}" for number in range(8)]
+    assert own_words("\n\n".join(parts)) == "\n\n".join(kept + parts[8:])

@@ -1,6 +1,7 @@
 """An answer pays for its private threshold too, each unit for the counts that it was part of."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ ADD = Adjacency.ADD_OR_REMOVE_ONE
 
 
 def unit_spend(path: Path) -> list[float]:
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection:
         return sorted(row[0] / 1e9 for row in connection.execute("SELECT spent FROM unit"))
 
 

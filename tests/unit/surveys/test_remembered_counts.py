@@ -1,6 +1,7 @@
 """Counts that were released before: free where they are as exact, and nothing else's."""
 
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -140,7 +141,7 @@ def test_a_count_informs_no_answer_and_is_none(llm, corpus, memory):
 def test_a_damaged_count_is_an_error_and_costs_nothing(llm, corpus, memory, ledger, tmp_path):
     llm().count(QUESTION, corpus)
     paid = spent(ledger)
-    with sqlite3.connect(tmp_path / "memory") as file:
+    with closing(sqlite3.connect(tmp_path / "memory")) as file, file:
         file.execute("UPDATE entry SET numbers = '{}'")
     with pytest.raises(KnowledgeError, match="memory forget 1"):
         llm().count(QUESTION, corpus)
@@ -150,7 +151,7 @@ def test_a_damaged_count_is_an_error_and_costs_nothing(llm, corpus, memory, ledg
 def test_a_file_of_the_third_version_has_no_counts(memory, tmp_path):
     memory.remember("Where?", "Here.")
     memory.close()
-    with sqlite3.connect(tmp_path / "memory") as old:
+    with closing(sqlite3.connect(tmp_path / "memory")) as old, old:
         old.execute("ALTER TABLE entry DROP COLUMN numbers")
         old.execute("PRAGMA user_version = 3")
     opened = AnswerFile(tmp_path / "memory")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -60,7 +61,7 @@ def model():
 
 def spent(path):
     """Total and largest spend of units, nano-rho; and how many there are."""
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection:
         return connection.execute("SELECT sum(spent), max(spent), count(*) FROM unit").fetchone()
 
 

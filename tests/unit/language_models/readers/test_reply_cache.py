@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import threading
+from contextlib import closing
 
 import pytest
 
@@ -110,7 +111,7 @@ def test_a_reply_that_was_changed_on_disk_is_absent(tmp_path):
     cache = ReplyCache(DAY, file)
     cache.put("one", "prompt", "reply", 1.0)
     cache.close()
-    with sqlite3.connect(file) as connection:
+    with closing(sqlite3.connect(file)) as connection, connection:
         connection.execute("UPDATE reply SET text = 'other'")
     assert ReplyCache(DAY, file).get("one", "prompt", 1.0) is None
 
@@ -120,7 +121,7 @@ def no_database(file):
 
 
 def of_another_program(file):
-    with sqlite3.connect(file) as connection:
+    with closing(sqlite3.connect(file)) as connection, connection:
         connection.execute("CREATE TABLE t (a)")
 
 

@@ -1,0 +1,100 @@
+"""A database that its user leaves: the connection is closed, and what it held is given back."""
+
+from __future__ import annotations
+
+import gc
+import sqlite3
+
+import pytest
+
+from dpicl_rag.corpora.corpus import Corpus
+from dpicl_rag.knowledge.answer_memory import AnswerMemory
+from dpicl_rag.language_models.readers.reply_cache import ReplyCache
+from dpicl_rag.ledger import Ledger
+from dpicl_rag.server.api_keys import KeyFile
+from tests.unit.conftest import HashingEmbedder
+
+
+class Recorded(sqlite3.Connection):
+    """A connection that tells when it is closed; Python 3.13 warns of one that is not."""
+
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self.closings = []
+
+    def close(self):
+        self.closings.append("closed")
+        super().close()
+
+
+@pytest.fixture
+def closings(monkeypatch):
+    """For each connection that is made, in order, how often it was closed."""
+    made = []
+    connect = sqlite3.connect
+
+    def recorded(*args, **options):
+        connection = connect(*args, factory=Recorded, **options)
+        made.append(connection.closings)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", recorded)
+    return made
+
+
+def corpus(folder):
+    made = Corpus.create("mail", folder, embedder=HashingEmbedder())
+    made.add(["The lift is broken."])
+    return made
+
+
+def memory(folder):
+    return AnswerMemory(folder / "memory.sqlite", "mail")
+
+
+def replies(folder):
+    made = ReplyCache(file=folder / "replies.sqlite")
+    made.put("reader", "prompt", "reply", 0.0)
+    return made
+
+
+def keys(folder):
+    return KeyFile(folder / "keys.sqlite")
+
+
+def ledger(folder):
+    return Ledger(folder / "ledger.sqlite")
+
+
+@pytest.mark.parametrize("in_cycle", [False, True], ids=["alone", "in a cycle"])
+@pytest.mark.parametrize("opened", [corpus, memory, replies, keys, ledger])
+def test_its_connections_are_closed(opened, in_cycle, tmp_path, closings):
+    left = [opened(tmp_path)]
+    if in_cycle:
+        left.append(left)
+    assert [] in closings  # one is open
+    del left
+    gc.collect()
+    assert [] not in closings
+
+
+@pytest.mark.parametrize("opened", [corpus, memory, ledger])
+def test_with_closes_them(opened, tmp_path, closings):
+    with opened(tmp_path) as one:
+        assert [] in closings
+    assert [] not in closings
+    del one
+
+
+def test_a_reservation_in_a_cycle_is_settled(tmp_path, closings):
+    path = tmp_path / "ledger.sqlite"
+    left = [Ledger(path)]
+    left[0].set_budget(corpus="mail", rho=1.0)
+    left += [left[0].reserve(corpus="mail", rho=1.0), left]
+    left[1].commit(0.25)
+    del left
+    gc.collect()
+    assert [] not in closings
+    with Ledger(path) as ledger:
+        (status,) = ledger.status()
+    assert (status.spent, status.reserved) == (0.25, 0.0)
