@@ -94,14 +94,14 @@ class Channels:
             for logger in known:
                 # Some libraries keep their records to themselves, transformers among them.
                 logger.handlers, logger.propagate, logger.disabled = [], True, False
-                logger.setLevel(1)
+                logger.level = 1  # setLevel asks every logger to forget; root's is enough
             root.handlers = [_LogHandler(self)]
             root.setLevel(1)
             yield
         finally:
             for logger, level, handlers, propagate, off in before:
                 logger.handlers, logger.propagate, logger.disabled = handlers, propagate, off
-                logger.setLevel(level)
+                logger.level = level
             root.handlers = root_before[1]
             root.setLevel(root_before[0])
             logging.disable(disabled)

@@ -21,6 +21,8 @@ from dpicl_rag.mechanisms.randomness import Randomness
 from tests.support.around import Around
 
 SECRET = "quillon-vexatrix-8841907"
+TOKENS = 4
+"""Of an answer: enough for streams that are closed before their end."""
 
 # Objects of these packages hold private text by design. What they show to others counts
 # (repr, str, dumps); what a debugger could dig out of their attributes does not.

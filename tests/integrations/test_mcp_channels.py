@@ -17,7 +17,6 @@ import pytest
 
 from dpicl_rag import Document
 from dpicl_rag.auditing.channels import differences
-from dpicl_rag.auditing.observed import neighbours_by_channel
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.server import served_answer, tools
 from dpicl_rag.server.catalogue import Catalogue
@@ -27,7 +26,7 @@ from dpicl_rag.surveys.estimate import Estimate
 from dpicl_rag.surveys.results import PrivateCount
 from tests.integrations import test_server_channels as server_channels
 from tests.integrations.leak_probe import SECRET, LeakProbe, SpyModel
-from tests.integrations.test_server_channels import DOCUMENTS, QUESTION, Comparison, show
+from tests.integrations.test_server_channels import DOCUMENTS, KINDS, QUESTION, Comparison, show
 from tests.support.around import Around
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.tool_client import a_session, cancel
@@ -130,8 +129,8 @@ class PatientModel(Around):
         return self._model.read(*arguments, **options)
 
 
-@pytest.fixture(autouse=True)
-def held_fixed(monkeypatch):
+@pytest.fixture(scope="module", autouse=True)
+def held_fixed():
     """What is drawn of numbers, and the time that reading takes."""
     numbers = Catalogue.numbers
     few = Estimate(3, 1, 5)
@@ -142,9 +141,11 @@ def held_fixed(monkeypatch):
             return replace(found, yes=few)
         return replace(found, themes=(), others=few, total=few)
 
-    monkeypatch.setattr(Catalogue, "numbers", same)
-    monkeypatch.setattr("dpicl_rag.surveys.surveying.SentenceTransformerEmbedder", BucketEmbedder)
-    monkeypatch.setattr(served_answer, "TELLING", 600.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Catalogue, "numbers", same)
+        patch.setattr("dpicl_rag.surveys.surveying.SentenceTransformerEmbedder", BucketEmbedder)
+        patch.setattr(served_answer, "TELLING", 600.0)
+        yield
 
 
 def told(folder, documents, model):
@@ -157,16 +158,24 @@ def told(folder, documents, model):
     return channels
 
 
-def test_neighbours_differ_in_nothing_but_the_answer(tiny_model, tmp_path):
-    told(tmp_path / "first", DOCUMENTS, tiny_model)  # what is told once in the life of a process
-    base = told(tmp_path / "base", DOCUMENTS, tiny_model)
+@pytest.fixture(scope="module")
+def base(held_fixed, tiny_model, tmp_path_factory):
+    """What is told of the corpus beside which the others are."""
+    folder = tmp_path_factory.mktemp("base")
+    told(folder / "first", DOCUMENTS, tiny_model)  # what is told once in the life of a process
+    return told(folder / "base", DOCUMENTS, tiny_model)
+
+
+def test_the_day_has_answers_and_refusals(base):
     [said] = base.told["order"]
     assert said.count("False") >= 9, said
     assert said.count("True") >= 5, said
-    for number, (kind, documents) in enumerate(neighbours_by_channel(DOCUMENTS)):
-        other = told(tmp_path / str(number), documents, tiny_model)
-        places = differences(base, other)
-        assert not {place: show(base, other, place) for place in places}, kind
+
+
+@pytest.mark.parametrize("documents", KINDS)
+def test_neighbours_differ_in_nothing_but_the_answer(documents, base, tiny_model, tmp_path):
+    other = told(tmp_path / "other", documents, tiny_model)
+    assert not {place: show(base, other, place) for place in differences(base, other)}
 
 
 def a_field_with_a_count(monkeypatch):

@@ -57,11 +57,12 @@ async def told(drive: Drive, tiny_model, documents: list[str], folder) -> Compar
 
 @pytest.mark.parametrize("drive", DRIVES)
 async def test_neighbours_differ_in_nothing_but_the_answer(drive: Drive, tiny_model, tmp_path):
-    await told(drive, tiny_model, DOCUMENTS, tmp_path / "first")  # what is told only once
     base = await told(drive, tiny_model, DOCUMENTS, tmp_path / "base")
     assert "output" in base.told
     for kind, documents in NEIGHBOURS.items():
         other = await told(drive, tiny_model, documents, tmp_path / kind)
+        if differences(base, other):  # the first run also has what a process tells only once
+            base = await told(drive, tiny_model, DOCUMENTS, tmp_path / f"base of {kind}")
         assert not {place: show(base, other, place) for place in differences(base, other)}, kind
 
 

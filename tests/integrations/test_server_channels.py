@@ -42,10 +42,19 @@ _CHANCE = re.compile(
 )
 
 
-@pytest.fixture(autouse=True)
-def no_word_on_reading(monkeypatch):
+KINDS = [
+    pytest.param(documents, id=kind, marks=[pytest.mark.heavy] if number else [])
+    for number, (kind, documents) in enumerate(neighbours_by_channel(DOCUMENTS))
+]
+"""Corpora beside ``DOCUMENTS``. One is enough to see a fault."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_word_on_reading():
     """How far reading is follows from time, which no two runs have in common."""
-    monkeypatch.setattr(served_answer, "TELLING", 600.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(served_answer, "TELLING", 600.0)
+        yield
 
 
 class Comparison(Channels):
@@ -146,16 +155,24 @@ def told(folder: Path, documents, model) -> Comparison:
     return channels
 
 
-def test_neighbours_differ_in_nothing_but_the_answer(tiny_model, tmp_path):
-    told(tmp_path / "first", DOCUMENTS, tiny_model)  # what is told once in the life of a process
-    base = told(tmp_path / "base", DOCUMENTS, tiny_model)
+@pytest.fixture(scope="module")
+def base(no_word_on_reading, tiny_model, tmp_path_factory):
+    """What is told of the corpus beside which the others are."""
+    folder = tmp_path_factory.mktemp("base")
+    told(folder / "first", DOCUMENTS, tiny_model)  # what is told once in the life of a process
+    return told(folder / "base", DOCUMENTS, tiny_model)
+
+
+def test_the_day_has_all_kinds_of_answers(base):
     assert {"order", "stderr"} <= base.told.keys()
     [said] = base.told["order"]
     assert {"200", "400", "401", "404", "429"} <= set(re.findall(r"\d+", said)), said
-    for number, (kind, documents) in enumerate(neighbours_by_channel(DOCUMENTS)):
-        other = told(tmp_path / str(number), documents, tiny_model)
-        places = differences(base, other)
-        assert not {place: show(base, other, place) for place in places}, kind
+
+
+@pytest.mark.parametrize("documents", KINDS)
+def test_neighbours_differ_in_nothing_but_the_answer(documents, base, tiny_model, tmp_path):
+    other = told(tmp_path / "other", documents, tiny_model)
+    assert not {place: show(base, other, place) for place in differences(base, other)}
 
 
 def show(one, other, place):

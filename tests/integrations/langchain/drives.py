@@ -34,14 +34,14 @@ from tests.integrations.langchain.recorders import (
     recording_handler,
 )
 from tests.integrations.langchain.support import WordEmbeddings, chroma_store, make_llm
-from tests.integrations.leak_probe import Drive, Stage
+from tests.integrations.leak_probe import TOKENS, Drive, Stage
 
 
 class _Adapters:
     """The adapters of one drive, with handlers for its calls."""
 
     def __init__(self, stage: Stage) -> None:
-        self.llm = make_llm(stage.model, randomness=stage.randomness)
+        self.llm = make_llm(stage.model, max_tokens=TOKENS, randomness=stage.randomness)
         handlers = [recording_handler(stage.probe), async_recording_handler(stage.probe)]
         self.config: Any = {"callbacks": handlers}
         self.texts = stage.documents

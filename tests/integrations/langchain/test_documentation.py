@@ -66,6 +66,8 @@ def test_app_after_the_change_is_private(tmp_path, monkeypatch, tiny_model):
     assert isinstance(answer["answer"], str)
 
 
+@pytest.mark.heavy
+@pytest.mark.guard
 @pytest.mark.filterwarnings("error:at most about", "ignore:seeded coins")
 def test_app_after_the_change_says_what_forty_notes_agree_on(tmp_path, monkeypatch):
     from demos.langchain_chain import NOTES
@@ -97,6 +99,8 @@ def test_first_example_is_the_demo():
     assert {line.strip() for line in blocks("python")[0].splitlines()} <= lines
 
 
+@pytest.mark.heavy
+@pytest.mark.guard
 def test_demo_answers(tmp_path, capsys):
     from demos.langchain_chain import main
 

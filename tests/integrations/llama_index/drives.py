@@ -24,7 +24,7 @@ from llama_index_dpicl_rag import (
     PromptContextError,
 )
 from llama_index_dpicl_rag.index_retriever import IndexEmbedder
-from tests.integrations.leak_probe import Drive, Stage
+from tests.integrations.leak_probe import TOKENS, Drive, Stage
 from tests.integrations.llama_index.support import (
     HashEmbedding,
     chroma_index,
@@ -45,7 +45,8 @@ def _observed(stage: Stage) -> Iterator[CallbackManager]:
 def _language_model(stage: Stage) -> Iterator[PrivateLLM]:
     with _observed(stage) as manager:
         llm = PrivateLLM(
-            private_llm(stage.model, randomness=stage.randomness), callback_manager=manager
+            private_llm(stage.model, max_tokens=TOKENS, randomness=stage.randomness),
+            callback_manager=manager,
         )
         stage.object("language model", llm)
         stage.probe.see("dump of language model", [llm.to_dict(), llm.to_payload()])
@@ -57,7 +58,7 @@ def _engine(stage: Stage, index: Any = None, **options: Any) -> Iterator[Private
     index = index or chroma_index(stage.folder, nodes_of(stage.documents))
     with _observed(stage) as manager:
         engine = PrivateQueryEngine(
-            private_llm(stage.model, randomness=stage.randomness),
+            private_llm(stage.model, max_tokens=TOKENS, randomness=stage.randomness),
             index,
             threshold=-1,
             callback_manager=manager,
@@ -72,7 +73,7 @@ def _synthesizer(stage: Stage, **options: Any) -> Iterator[tuple[PrivateSynthesi
     nodes = [NodeWithScore(node=node, score=0.5) for node in nodes_of(stage.documents)]
     with _observed(stage) as manager:
         synthesizer = PrivateSynthesizer(
-            private_llm(stage.model, randomness=stage.randomness),
+            private_llm(stage.model, max_tokens=TOKENS, randomness=stage.randomness),
             unit_field="document",
             callback_manager=manager,
             **options,
@@ -91,7 +92,9 @@ def _complete_nodes(stage: Stage) -> Any:
     nodes = nodes_of(stage.documents, [{"patient": f"p{n}"} for n in range(len(stage.documents))])
     lost = nodes_of(stage.documents[:1])
     with _observed(stage) as manager:
-        core = private_llm(stage.model, randomness=stage.randomness, privacy_unit="patient")
+        core = private_llm(
+            stage.model, max_tokens=TOKENS, randomness=stage.randomness, privacy_unit="patient"
+        )
         llm = PrivateLLM(core, callback_manager=manager)
         scored = [NodeWithScore(node=node, score=0.5) for node in nodes]
         return [
@@ -203,7 +206,7 @@ def _query_by_private_search(stage: Stage) -> Any:
         embedder=IndexEmbedder(HashEmbedding()),
     )
     retriever = PrivateThresholdRetriever(corpus, 3, sigma=3.0, thresholds=(0.0, -1.0))
-    llm = private_llm(stage.model, randomness=stage.randomness)
+    llm = private_llm(stage.model, max_tokens=TOKENS, randomness=stage.randomness)
     with _observed(stage) as manager:
         engine = PrivateQueryEngine(llm, retriever, callback_manager=manager)
         stage.object("engine over a private search", engine)
@@ -235,7 +238,7 @@ def _conversation(stage: Stage) -> Iterator[PrivateChatEngine]:
     """A second turn leans on the first one."""
     index = chroma_index(stage.folder, nodes_of(stage.documents))
     with _observed(stage) as manager:
-        llm = private_llm(stage.model, randomness=stage.randomness)
+        llm = private_llm(stage.model, max_tokens=TOKENS, randomness=stage.randomness)
         turns = [ChatMessage(stage.question), ChatMessage("Nobody knows.", role="assistant")]
         engine = PrivateChatEngine(
             llm, index, threshold=-1, chat_history=turns, callback_manager=manager

@@ -93,6 +93,8 @@ def test_the_chat_of_the_document_runs(tmp_path, tiny_model, capsys) -> None:
     assert "Where is the office? And who works there?" in capsys.readouterr().out
 
 
+@pytest.mark.heavy
+@pytest.mark.guard
 def test_demo_answers(tmp_path, capsys) -> None:
     from demos.llama_index_engine import main
 
