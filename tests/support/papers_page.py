@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "papers.md"
@@ -32,3 +36,20 @@ def commands_of(rows: Iterable[Row]) -> list[str]:
 
 ROWS = rows_of(PAGE.read_text(encoding="utf-8"))
 COMMANDS = commands_of(ROWS)
+
+
+def collected(words: Sequence[str]) -> int:
+    """How many tests a call of pytest would run. The suite runs them by itself."""
+
+    class Counting:
+        found = 0
+
+        def pytest_collection_finish(self, session: pytest.Session) -> None:
+            self.found = len(session.items)
+
+    counting = Counting()
+    asked = ["--collect-only", "-qq", "-p", "no:cacheprovider", "-c", str(ROOT / "pyproject.toml")]
+    paths = [str(ROOT / word) if word.endswith(".py") else word for word in words]
+    with contextlib.redirect_stdout(io.StringIO()):
+        status = pytest.main([*asked, *paths], plugins=[counting])
+    return counting.found if status == pytest.ExitCode.OK else 0

@@ -3,6 +3,7 @@
 All of them are typed in one folder, as somebody does who reads the page from its top: runs that
 share a folder must fit each other. A new row of the page is run without a change here. One that
 names a file that is not there needs it in `place`, and one that takes long needs a line in `TINY`.
+All but three are heavy; `test_cli_papers_page` parses every one.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from dpicl_rag.tabular.schema import Schema
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.images import ColourNetwork
 from tests.support.made_up_peers import install_made_up_peers
-from tests.support.papers_page import COMMANDS, ROOT, commands_of, rows_of
+from tests.support.papers_page import COMMANDS, collected, commands_of, rows_of
 from tests.support.tiny_benchmark import make_tiny_benchmark, write_photos, write_table
 from tests.support.tiny_model import build_tiny_model
 from tests.support.tiny_vision_folders import save_tiny_qwen
@@ -49,6 +50,14 @@ TINY: Mapping[str, str] = {
 }
 """Sizes that are put behind a command's own options, by its first words, the longest first; of an
 option that is given twice the last one counts."""
+
+ALWAYS = (
+    "dpicl-rag classify",
+    "dpicl-rag evaluate run --task agnews --methods all",
+    "python -m benchmarks.tabular --published",
+)
+"""Beginnings of the commands that every run of the tests runs, the first command of each: an
+answer, a whole evaluation, and a program that is no command of ours."""
 
 FEWER = 50
 """Where examples are sampled, so many times fewer of them, at so many times the rate: the prompts
@@ -147,23 +156,6 @@ def of_module(words: Sequence[str], patch: pytest.MonkeyPatch) -> str:
     return stream.getvalue()
 
 
-def collected(words: Sequence[str]) -> int:
-    """How many tests a call of pytest would run. The suite runs them by itself."""
-
-    class Counting:
-        found = 0
-
-        def pytest_collection_finish(self, session: pytest.Session) -> None:
-            self.found = len(session.items)
-
-    counting = Counting()
-    asked = ["--collect-only", "-qq", "-p", "no:cacheprovider", "-c", str(ROOT / "pyproject.toml")]
-    paths = [str(ROOT / word) if word.endswith(".py") else word for word in words]
-    with contextlib.redirect_stdout(io.StringIO()):
-        status = pytest.main([*asked, *paths], plugins=[counting])
-    return counting.found if status == pytest.ExitCode.OK else 0
-
-
 def check_printed(said: str, words: Sequence[str]) -> None:
     """Something is printed: numbers beside every method that an evaluation is asked for."""
     assert said.strip(), "nothing is printed"
@@ -214,14 +206,21 @@ def reader() -> Reader:
     return Reader(COMMANDS)
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=[c[:80] for c in COMMANDS])
-def test_a_command_of_the_page_runs(command: str, reader: Reader) -> None:
-    reader.type(command)
-
-
 def beginning(start: str) -> str:
     """The first command of the page that starts so."""
     return next(command for command in COMMANDS if command.startswith(start))
+
+
+def marks_of(command: str) -> list[pytest.MarkDecorator]:
+    """A command is heavy unless it is one of the three."""
+    return [] if command in map(beginning, ALWAYS) else [pytest.mark.heavy]
+
+
+@pytest.mark.parametrize(
+    "command", [pytest.param(each, marks=marks_of(each), id=each[:80]) for each in COMMANDS]
+)
+def test_a_command_of_the_page_runs(command: str, reader: Reader) -> None:
+    reader.type(command)
 
 
 @pytest.mark.parametrize(
@@ -254,18 +253,22 @@ def raises(*args: object, **given: object) -> None:
     raise RuntimeError
 
 
+PROGRAMS = {
+    "dpicl-rag classify": "dpicl_rag.cli.ask.data_folder.open_corpus",
+    "dpicl-rag evaluate run": "dpicl_rag.research.paper_protocol.run",
+    "dpicl-rag evaluate membership-images": "dpicl_rag.research.picture_membership.run",
+    "dpicl-rag evaluate synthetic ": "dpicl_rag.research.synthetic_examples.run",
+    "dpicl-rag evaluate radius": "dpicl_rag.research.radius_search.measure",
+    "dpicl-rag evaluate tabular": "dpicl_rag.research.table_labels.run",
+    "dpicl-rag evaluate report": "dpicl_rag.research.plots.save",
+    "python -m benchmarks.tabular": "benchmarks.tabular.bits_table",
+}
+"""What does the work of a command, by the command's beginning."""
+
+
 @pytest.mark.parametrize(
     ("start", "runner"),
-    [
-        ("dpicl-rag classify", "dpicl_rag.cli.ask.data_folder.open_corpus"),
-        ("dpicl-rag evaluate run", "dpicl_rag.research.paper_protocol.run"),
-        ("dpicl-rag evaluate membership-images", "dpicl_rag.research.picture_membership.run"),
-        ("dpicl-rag evaluate synthetic ", "dpicl_rag.research.synthetic_examples.run"),
-        ("dpicl-rag evaluate radius", "dpicl_rag.research.radius_search.measure"),
-        ("dpicl-rag evaluate tabular", "dpicl_rag.research.table_labels.run"),
-        ("dpicl-rag evaluate report", "dpicl_rag.research.plots.save"),
-        ("python -m benchmarks.tabular", "benchmarks.tabular.bits_table"),
-    ],
+    [pytest.param(*each, marks=marks_of(beginning(each[0]))) for each in PROGRAMS.items()],
 )
 def test_a_fault_in_the_program_is_found(
     reader: Reader, monkeypatch: pytest.MonkeyPatch, start: str, runner: str
@@ -277,6 +280,7 @@ def test_a_fault_in_the_program_is_found(
         type_in(command)
 
 
+@pytest.mark.heavy
 def test_a_plot_that_is_not_written_is_found(
     reader: Reader, monkeypatch: pytest.MonkeyPatch, home: Path
 ) -> None:
