@@ -185,6 +185,7 @@ def test_faults_at_random_lose_no_charge_and_hang_no_answer(serve, ledger, accou
     run_faults(serve, ledger, settings, answers=10, seed=1)
 
 
+@pytest.mark.heavy
 @pytest.mark.stress
 @pytest.mark.usefixtures("endless")
 @pytest.mark.parametrize("accounting", ["fixed", "individual"])
