@@ -41,7 +41,7 @@ class Hasty(Server):
         next_one = len(self.fake.bodies) + 1
         fault, later = self.fake.fault(next_one), self.fake.fault(next_one + 1000)
         failing = fault in ("silent", "dripping") or None not in (fault, later)
-        return 0.2 if failing else self.patience
+        return 0.1 if failing else self.patience
 
 
 @pytest.fixture

@@ -164,10 +164,10 @@ def test_hosted_completions_name_no_tokens_and_are_refused(fake):
 def test_a_server_that_fails_while_it_is_tried_is_one_line(fake, fault):
     server = fake(fault=lambda number: fault)
     with pytest.raises(ModelError) as caught:
-        OpenAICompatibleModel(server.address(deadline=0.3))
+        OpenAICompatibleModel(server.address(deadline=0.1))
     assert SECRET not in str(caught.value)
     assert caught.value.__cause__ is caught.value.__context__ is None
     # Later, when it had been found able.
     server = fake(fault=lambda number: None if number < 4 else fault)
     with pytest.raises(ModelError):
-        OpenAICompatibleModel(server.address(deadline=0.3))
+        OpenAICompatibleModel(server.address(deadline=0.1))

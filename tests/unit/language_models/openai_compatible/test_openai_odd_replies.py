@@ -74,9 +74,10 @@ def oddly(serve):
     """A step of a server that shows one document's row otherwise."""
     fake, connected = serve()
     choices = fake.choices
-    type(connected._completions.server).patience = 2.0
 
-    def ask(logprobs, finish_reason="length"):
+    def ask(logprobs, finish_reason="length", patience=2.0):
+        type(connected._completions.server).patience = patience
+
         def odd(body):
             for choice, prompt in zip(choices(body), body["prompt"], strict=True):
                 if prompt[1] == ODD:
@@ -121,7 +122,7 @@ def test_numbers_that_a_row_can_hold_are_within_the_charge(oddly, others, logpro
 def test_a_choice_that_was_not_finished_is_no_answer(oddly, why):
     """It does not follow from the prompt, so the expert may not be left out for it."""
     with pytest.raises(EngineUnavailableError):
-        oddly(None, finish_reason=why)
+        oddly(None, finish_reason=why, patience=0.2)
 
 
 ANYTHING = st.recursive(

@@ -138,7 +138,7 @@ def test_an_async_function_that_hangs_is_ended(monkeypatch):
 
     monkeypatch.setattr(room, "DEADLINE", 0.1)
     found = as_reader(hangs)
-    found._deadline = 1.5
+    found._deadline = 0.5
     with pytest.raises(EngineUnavailableError):
         found.replies(PROMPTS[:1])
     assert ended

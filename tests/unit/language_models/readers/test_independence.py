@@ -55,7 +55,7 @@ def test_replies_that_follow_from_how_many_calls_run_are_seen():
         with changed:
             running += 1
             changed.notify_all()
-            together = changed.wait_for(lambda: running > 1, timeout=0.2)
+            together = changed.wait_for(lambda: running > 1, timeout=0.05)
             running -= 1
         return f"{said(prompt)}{' together' * together}"
 
