@@ -32,7 +32,7 @@ SECONDS = 2.0
 IMPORTS = 50
 """So many modules at once are a library."""
 
-STARTED_ONCE = frozenset({"chroma", "chromium", "default_model", "dovecot", "postgres", "ray"})
+STARTED_ONCE = frozenset({"chromium", "cluster", "default_model", "place", "port", "postgres"})
 """Fixtures that start something dear: tests that share one run in the same process."""
 
 

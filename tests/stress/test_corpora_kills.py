@@ -97,11 +97,11 @@ corpus = Corpus.open("mail", sys.argv[1], embedder=TextEmbedder())
 print("go", flush=True)
 for number in range(int(sys.argv[2]), 10**6):
     corpus.add([mail(f"a{number}"), mail(f"b{number}")], no_ledger=True)
-    print("came", number, flush=True)
+    print(f"came {number}", flush=True)
     corpus.add([mail(f"c{number}", f"id a{number}", f"id b{number}")], no_ledger=True)
-    print("joined", number, flush=True)
+    print(f"joined {number}", flush=True)
     corpus.forget_message(f"<c{number}@b>", no_ledger=True)
-    print("parted", number, flush=True)
+    print(f"parted {number}", flush=True)
 """
 
 APART, JOINED = {"a", "b"}, {"abc"}

@@ -71,6 +71,7 @@ def test_a_ledger_grants_exactly_one(ledger, delta):
         assert granted(ledger, rho, corpus="free", caller=name, units=["u"]) == 1
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("count", [2, 3, 10, 16, 99])
 def test_a_budget_that_an_answers_rho_divides_grants_as_many(ledger, count):
     for number, epsilon in enumerate((0.5, 1.0, 2.0, 7.1)):

@@ -120,6 +120,7 @@ def test_a_file_is_read_as_if_it_were_alone(conversions: Conversions) -> None:
         assert fresh.convert("remember", b"mine") == b"mine mine"
 
 
+@pytest.mark.heavy
 def test_surroundings_are_empty_and_the_same_for_all(
     conversions: Conversions, monkeypatch: pytest.MonkeyPatch
 ) -> None:

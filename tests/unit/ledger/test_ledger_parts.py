@@ -274,6 +274,7 @@ def test_a_failure_separates_nothing(ledger: Ledger, monkeypatch: pytest.MonkeyP
 NAMES = "abcd"
 
 
+@pytest.mark.heavy
 @settings(max_examples=60, derandomize=True, deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_no_unit_gets_less_than_it_can_have_lost(seed: int, tmp_path_factory) -> None:

@@ -60,6 +60,7 @@ def differs(folder: Path, seed: int) -> bool:
     return False
 
 
+@pytest.mark.heavy
 def test_a_file_finds_what_the_exact_scan_finds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

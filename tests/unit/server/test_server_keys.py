@@ -144,6 +144,7 @@ def test_a_file_that_anybody_may_write_is_no_file_of_keys(serve, keys):
     assert running.client.get("/v1/models", headers=bearer(key)).status_code == 200
 
 
+@pytest.mark.heavy
 def test_keys_come_and_go_while_they_are_in_use(keys):
     key, over, wrong = keys.add("ann"), threading.Event(), []
 

@@ -26,6 +26,7 @@ def test_the_document_is_open_and_names_no_corpus(running):
                 assert form["schema"] == {"$ref": "#/components/schemas/Failure"}
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("default")
 def test_no_request_made_from_it_finds_a_5xx_or_an_answer_that_it_does_not_promise(running):
     import schemathesis

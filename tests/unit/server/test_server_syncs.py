@@ -281,6 +281,7 @@ def test_a_shutdown_in_the_middle_loses_nothing(serve, corpus, folder, tmp_path)
     assert brought(corpus, folder).passages == 0
 
 
+@pytest.mark.heavy
 def test_callers_see_nothing_of_a_sync(serve, corpus, tmp_path):
     """Neither whether it goes through nor what it says: both follow from documents."""
     seen = []

@@ -201,6 +201,7 @@ def test_others_are_seen_by_the_number_of_records_or_in_time(
     assert seen(corpus)["uno"].vector.tolist() == axes[1].tolist()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("suffix", [".vectors", ".rows"])
 def test_a_damaged_file_is_read_anew(
     corpus: ChromaCollection, cache: Path, address: str, suffix: str

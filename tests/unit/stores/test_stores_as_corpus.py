@@ -77,6 +77,7 @@ def test_200_corpora_with_ties(store: Store) -> None:
     assert differing(store) == []
 
 
+@pytest.mark.heavy
 def test_ties_are_there() -> None:
     tied = [len(set(scores)) < len(made.units) for made, scores, _ in map(expected, range(200))]
     assert sum(tied) > 150

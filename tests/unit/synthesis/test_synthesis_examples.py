@@ -330,6 +330,8 @@ class Kills:
             raise Killed
 
 
+@pytest.mark.guard
+@pytest.mark.heavy
 @pytest.mark.parametrize("method", ["exponential", "few-shot"])
 def test_a_kill_beside_any_write_or_commit_loses_no_charge(method, tmp_path, monkeypatch):
     settings = {"method": method, "texts_per_label": 2, "max_tokens": 2, "corpus": "mail"}
