@@ -45,6 +45,7 @@ class ScratchCopy:
         """Run tests on the copy's code, not on the installed one."""
         paths = os.pathsep.join([str(self.folder), str(self.folder / "integrations")])
         environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # a copy is imported many times
         environment.setdefault("DPICL_RAG_DATA", str(ROOT.parent / "shared" / "data"))
         options = ("-x", "-q", "-rf", "-p", "no:cacheprovider", "--no-header", *options)
         return subprocess.run(

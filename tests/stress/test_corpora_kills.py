@@ -34,10 +34,10 @@ corpus = Corpus.open("mail", sys.argv[1], embedder=TextEmbedder())
 print("go", flush=True)
 for number in range(int(sys.argv[2]), 10**6):
     corpus.add([Document(f"text {number} {part}", f"unit {number}") for part in range(20)])
-    print("added", number, flush=True)
+    print(f"added {number}", flush=True)
     if number % 3 == 2:
         corpus.delete_unit(f"unit {number - 2}")
-        print("forgot", number - 2, flush=True)
+        print(f"forgot {number - 2}", flush=True)
 """
 
 
