@@ -96,7 +96,7 @@ def engine(
 ) -> list[int]:
     """This library's rows: log-probabilities of all of them for every token, nothing drawn."""
     rows = model.read(given.prefix, given.documents, room=QUESTION + tokens)
-    new, said = given.question, []
+    new, said = given.question, list[int]()
     for _ in range(tokens):
         step = rows.extend(new)
         assert isinstance(step, DenseStep)
@@ -111,7 +111,7 @@ def bare(
     model: TransformersModel, given: Prompts, tokens: int, clock: Callable[[], None]
 ) -> list[int]:
     """The model's own forward passes over one batch and its keys and values, nothing else."""
-    inner, said = model._model, []
+    inner, said = model._model, list[int]()
     ids, cache = given.on(inner.device), transformers.DynamicCache(config=inner.config)
     for _ in range(tokens):
         found = inner(input_ids=ids, **passed_to(inner, cache), use_cache=True, logits_to_keep=1)
