@@ -24,11 +24,8 @@ if TYPE_CHECKING:
     from dpicl_rag.language_models.transformers import TransformersModel
 
 Figures = dict[str, Any]
-# What this file and those that it loads import; nothing else need be there.
-NEEDED = (
-    *("torch", "transformers", "tokenizers", "safetensors", "huggingface_hub"),
-    *("numpy", "platformdirs", "xxhash"),
-)
+# What this file and those that it loads import when they are loaded; nothing else need be there.
+NEEDED = ("torch", "transformers", "tokenizers", "safetensors", "platformdirs", "xxhash")
 CONTENDERS = ("engine", "bare", "generate")
 SHAPES = ("tiny", "small", "large")
 

@@ -87,33 +87,43 @@ class Clock:
             raise OutOfTimeError
 
 
-Contender = Callable[[TransformersModel, Prompts, int, Clock], None]
-"""Says some tokens and calls the clock after each."""
+Contender = Callable[[TransformersModel, Prompts, int, Callable[[], None]], list[int]]
+"""Calls the clock after each of some tokens; returns what the public row says."""
 
 
-def engine(model: TransformersModel, given: Prompts, tokens: int, clock: Clock) -> None:
+def engine(
+    model: TransformersModel, given: Prompts, tokens: int, clock: Callable[[], None]
+) -> list[int]:
     """This library's rows: log-probabilities of all of them for every token, nothing drawn."""
     rows = model.read(given.prefix, given.documents, room=QUESTION + tokens)
-    new: tuple[int, ...] = given.question
+    new, said = given.question, list[int]()
     for _ in range(tokens):
         step = rows.extend(new)
         assert isinstance(step, DenseStep)
         new = (int(step.public.argmax()),)
+        said += new
         clock()
+    return said
 
 
 @torch.inference_mode()
-def bare(model: TransformersModel, given: Prompts, tokens: int, clock: Clock) -> None:
+def bare(
+    model: TransformersModel, given: Prompts, tokens: int, clock: Callable[[], None]
+) -> list[int]:
     """The model's own forward passes over one batch and its keys and values, nothing else."""
-    inner = model._model
+    inner, said = model._model, list[int]()
     ids, cache = given.on(inner.device), transformers.DynamicCache(config=inner.config)
     for _ in range(tokens):
         found = inner(input_ids=ids, **passed_to(inner, cache), use_cache=True, logits_to_keep=1)
         ids = found.logits[:, -1].argmax(dim=-1, keepdim=True)
+        said.append(int(ids[0]))
         clock()
+    return said
 
 
-def generate(model: TransformersModel, given: Prompts, tokens: int, clock: Clock) -> None:
+def generate(
+    model: TransformersModel, given: Prompts, tokens: int, clock: Callable[[], None]
+) -> list[int]:
     """``generate`` of transformers over the same batch."""
 
     class Watch(transformers.LogitsProcessor):  # type: ignore[misc]
@@ -122,7 +132,7 @@ def generate(model: TransformersModel, given: Prompts, tokens: int, clock: Clock
             return scores
 
     ids = given.on(model._model.device)
-    model._model.generate(
+    found = model._model.generate(
         ids,
         attention_mask=torch.ones_like(ids),
         max_new_tokens=tokens,
@@ -130,6 +140,8 @@ def generate(model: TransformersModel, given: Prompts, tokens: int, clock: Clock
         pad_token_id=0,
         logits_processor=transformers.LogitsProcessorList([Watch()]),
     )
+    said: list[int] = found[0, ids.shape[1] :].tolist()
+    return said
 
 
 CONTENDERS: dict[str, Contender] = {"engine": engine, "bare": bare, "generate": generate}
