@@ -45,9 +45,10 @@ _KIND = FileKind(
     checked_when_opened=False,
     erases=True,
 )
-_PUT = """INSERT INTO reply (key, text, asked, digest) VALUES (?1, ?2, ?3, ?4)
-    ON CONFLICT (key) DO UPDATE SET text = ?2, asked = ?3, digest = ?4
-    WHERE asked >= ?3 OR asked <= ?5"""
+_PUT = """INSERT INTO reply (key, text, asked, digest) VALUES (?, ?, ?, ?)
+    ON CONFLICT (key) DO UPDATE
+    SET text = excluded.text, asked = excluded.asked, digest = excluded.digest
+    WHERE reply.asked >= excluded.asked OR reply.asked <= ?"""
 
 
 class _Entry(NamedTuple):
