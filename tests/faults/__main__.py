@@ -23,7 +23,7 @@ from rich.progress import Progress
 from tests.faults.record import ROOT, Fault, faults
 
 PROCESSES = min(4, os.cpu_count() or 1)
-SECONDS = 300
+SECONDS = 120
 """For one test: a fault that makes it hang is not seen by it."""
 
 

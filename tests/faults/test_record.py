@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 from collections import Counter
 
@@ -14,11 +13,7 @@ from tests.faults.record import ROOT, Fault, faults
 RECORD = list(faults())
 
 
-def functions(path: str) -> set[str]:
-    """Names of a file's functions, of its classes' too."""
-    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return {node.name for node in ast.walk(tree) if isinstance(node, kinds)}
+TESTS = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py"))
 
 
 @pytest.mark.parametrize("fault", RECORD, ids=lambda fault: fault.name)
@@ -27,7 +22,8 @@ def test_a_fault_edits_one_place_and_names_a_test(fault: Fault) -> None:
     assert fault.old != fault.new
     assert fault.file.startswith(("dpicl_rag/", "integrations/"))
     path, *names = fault.test.split("::")
-    assert names[-1].partition("[")[0] in functions(path)
+    assert (ROOT / path).is_file()
+    assert f"def {names[-1].partition('[')[0]}(" in TESTS  # a contract's stand in its base class
 
 
 def test_there_are_enough_and_each_has_a_name_of_its_own() -> None:
