@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.heavy  # 13 s in a process of its own
+
 ROOT = Path(__file__).parents[2]
 
 for name in ("httpx", "langchain", "openai"):
