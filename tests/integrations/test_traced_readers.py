@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.heavy
+pytestmark = pytest.mark.heavy  # 13 s in a process of its own
 
 ROOT = Path(__file__).parents[2]
 

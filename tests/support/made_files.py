@@ -17,6 +17,7 @@ from itertools import pairwise
 import pytest
 
 from dpicl_rag.conversion.formats import is_installed, pandoc
+from dpicl_rag.conversion.process_limits import MAX_UNPACKED_BYTES
 
 PANDOC_KINDS = ("docx", "pptx", "odt", "rtf", "epub")
 needs_files = pytest.mark.skipif(
@@ -96,6 +97,16 @@ def edited(package: bytes, entries: Mapping[str, bytes | str]) -> bytes:
     with zipfile.ZipFile(io.BytesIO(package)) as there:
         kept = {name: there.read(name) for name in there.namelist()}
     return archive({**kept, **entries})
+
+
+def swollen(package: bytes) -> bytes:
+    """An archive whose list says that its entries unpack to more than an office file may."""
+    size, said = 4_471, MAX_UNPACKED_BYTES + 1
+    honest = edited(package, {"word/media/a.png": bytes(size)})
+    content = honest.replace(size.to_bytes(4, "little"), said.to_bytes(4, "little"))
+    with zipfile.ZipFile(io.BytesIO(content)) as there:
+        assert there.getinfo("word/media/a.png").file_size == said
+    return content
 
 
 _MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"

@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,11 +40,8 @@ def outcome(conversions: Conversions, kind: str, content: bytes = b"1234") -> Ou
 @pytest.mark.parametrize(
     ("kind", "why"),
     [
-        ("sleep", Outcome.TIME),
-        ("silent", Outcome.TIME),
         ("spin", Outcome.TIME),
         ("deaf", Outcome.TIME),
-        ("sleeps", Outcome.TIME),
         ("exit", Outcome.DAMAGED),
         ("exit_well", Outcome.DAMAGED),
         ("raise", Outcome.DAMAGED),
@@ -62,6 +60,13 @@ def test_a_reader_that_misbehaves_costs_its_file(
 ) -> None:
     assert outcome(conversions, kind) is why
     assert conversions.convert("echo", b"the next") == b"the next"
+
+
+@pytest.mark.parametrize("kind", ["sleep", "silent", "sleeps"])
+def test_a_reader_that_waits_costs_its_file(kind: str) -> None:
+    with Conversions(replace(SMALL, seconds=0.7), PLANTED) as impatient:
+        assert outcome(impatient, kind) is Outcome.TIME
+        assert impatient.convert("echo", b"the next") == b"the next"
 
 
 @pytest.mark.parametrize("kind", ["kill_parent", "thread"])

@@ -27,7 +27,7 @@ def files() -> list[tuple[str, bytes]]:
         ("pdf", made.pdf("words")[:200]),
         ("docx", docx[: len(docx) // 2]),
         ("docx", made.docx_of("&x;", made.laughs())),
-        ("docx", made.edited(docx, {"word/media/a.png": bytes(513 * 2**20)})),
+        ("docx", made.swollen(docx)),
         ("xlsx", made.xlsx([["who", "note"], ["Bo", "x"]])[:-50]),
         ("msg", made.msg({"1000": "words"})[:900]),
         ("txt", made.pdf("words")),

@@ -71,7 +71,6 @@ def good() -> dict[str, bytes]:
 def bad() -> dict[str, tuple[bytes, str]]:
     """Files that have none, and why."""
     docx = made.office("docx", "words")
-    swollen = made.edited(docx, {"word/media/a.png": bytes(513 * MIB)})
     return {
         "locked.pdf": (made.locked_pdf("words", "secret"), LOCKED),
         "scan.pdf": (made.pdf(), NO_TEXT),
@@ -79,7 +78,7 @@ def bad() -> dict[str, tuple[bytes, str]]:
         "cut.docx": (docx[:-900], DAMAGED),
         "cut.pptx": (made.office("pptx", "words")[:-900], DAMAGED),
         "locked.docx": (made.compound({"EncryptedPackage": b"x" * 5_000}), LOCKED),
-        "bomb.docx": (swollen, REASONS[Outcome.UNPACKS]),
+        "bomb.docx": (made.swollen(docx), REASONS[Outcome.UNPACKS]),
         "entity.docx": (made.docx_of("&x;", made.entity("file:///etc/passwd")), DAMAGED),
         "entity.odt": (made.odt_of("&x;", made.entity("file:///etc/passwd")), DAMAGED),
         "laughs.docx": (made.docx_of("&x;", made.laughs()), DAMAGED),
