@@ -8,16 +8,33 @@ import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import islice
 
 import pytest
 
 from dpicl_rag import Document
-from dpicl_rag.auditing import Subject, audit_channels
+from dpicl_rag.auditing import Subject, audit_channels, observed
 from dpicl_rag.auditing.channels import Channels, differences
 from tests.support.bucket_embedder import BucketEmbedder
 
 NOTES = [Document(f"The depot opens at seven, note {n}.", f"unit {n}") for n in range(3)]
 SUBJECT = {"question": "When does the depot open?", "settings": {"max_tokens": 2}}
+
+
+@pytest.fixture
+def few_pairs(monkeypatch):
+    """Two pairs of neighbours alone: a unit more, and one in the place of another."""
+    every = observed.neighbours_by_channel
+    monkeypatch.setattr(observed, "neighbours_by_channel", lambda notes: islice(every(notes), 2))
+
+
+@pytest.mark.usefixtures("few_pairs")
+@pytest.mark.parametrize("embedder", [None, BucketEmbedder()], ids=["list", "store"])
+@pytest.mark.parametrize("labels", [(), ("yes", "no")], ids=["answer", "label"])
+def test_nearest_neighbours_cannot_be_told_apart(tiny_model, embedder, labels):
+    found = audit_channels(Subject(tiny_model, **SUBJECT, labels=labels), NOTES, embedder=embedder)
+    assert found.holds
+    assert found.pairs == 2
 
 
 @pytest.mark.heavy
@@ -57,7 +74,6 @@ def warn(count: int, progress: object) -> None:
     warnings.warn(f"{count} documents", UserWarning, stacklevel=1)
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("tell", "place"),
     [
@@ -69,6 +85,7 @@ def warn(count: int, progress: object) -> None:
     ],
 )
 @pytest.mark.filterwarnings("ignore:. documents")
+@pytest.mark.usefixtures("few_pairs")
 def test_a_count_that_is_told_is_found(tiny_model, tell, place):
     logging.getLogger("transformers").propagate = False  # as that library has it
     subject = Subject(Talking(tiny_model, tell), **SUBJECT)
@@ -77,7 +94,7 @@ def test_a_count_that_is_told_is_found(tiny_model, tell, place):
     assert any(one.startswith(f"a unit more: {place}") for one in found.found)
 
 
-@pytest.mark.heavy
+@pytest.mark.usefixtures("few_pairs")
 def test_an_asker_of_the_answer_is_told_no_more_than_its_numbers(tiny_model):
     subject = Subject(tiny_model, **SUBJECT)
     found = audit_channels(replace(subject, settings={"max_tokens": 2, "groups": 2}), NOTES)

@@ -7,7 +7,8 @@ import math
 import pytest
 import torch
 
-from dpicl_rag.auditing import Subject, SyntheticModel, audit_near_ties
+from dpicl_rag.auditing import Subject, SyntheticModel, attacks, audit_near_ties
+from dpicl_rag.auditing import near_ties as auditing
 from dpicl_rag.auditing.attacks import AttackName
 from dpicl_rag.auditing.near_ties import exact_rho
 from dpicl_rag.auditing.neighbours import TOLERANCE
@@ -20,6 +21,7 @@ from dpicl_rag.mechanisms.step import DenseStep
 from tests.support.tiny_model import build_tiny_model
 
 COPIES = 16
+FEW = 4
 SIZE = 8
 
 
@@ -133,6 +135,46 @@ def by_threads(model):
     return model
 
 
+@pytest.fixture
+def one_pair(request, monkeypatch):
+    """One attack on one text of one length, and labels by votes alone: enough to see a fault."""
+    every_attack, every_way = auditing.every_attack, auditing._every_way
+
+    def attacked(*given):
+        return (one for one in every_attack(*given) if one[0] == request.param)
+
+    def voted(*given):
+        ways = ("label by vote", "label by method permute-and-flip-votes")
+        return [way for way in every_way(*given) if way[0] in ways]
+
+    monkeypatch.setattr(auditing, "every_attack", attacked)
+    monkeypatch.setattr(auditing, "_every_way", voted)
+    monkeypatch.setattr(attacks, "_TEXTS", attacks._TEXTS[:1])
+    monkeypatch.setattr(attacks, "_LENGTHS", attacks._LENGTHS[1:2])
+    return request.param
+
+
+@pytest.mark.parametrize("one_pair", AttackName.__args__, indirect=True)
+@pytest.mark.parametrize("threads", [1], indirect=True)
+def test_a_pair_of_transformers_holds(one_pair, threads):
+    found = audit_near_ties(subject(near_ties()), copies=FEW)
+    assert found.holds
+    assert 0.9 < found.used(one_pair) <= 1.0 + TOLERANCE
+
+
+@pytest.mark.parametrize("planted", [False, True])
+@pytest.mark.parametrize("one_pair", ["kept rows"], indirect=True)
+@pytest.mark.parametrize("threads", [1], indirect=True)
+def test_one_row_kept_from_other_threads_is_seen(threads, one_pair, planted, monkeypatch):
+    """Planted: what is kept is found by tokens and weights alone."""
+    if planted:
+        monkeypatch.setattr(TransformersModel, "_here", lambda self, cache=None: "anywhere")
+    found = audit_near_ties(subject(by_threads(near_ties())), copies=FEW)
+    assert found.holds is not planted
+    if planted:
+        assert all(one.worst_epsilon > FEW / 4 for one in found.findings)
+
+
 @pytest.mark.heavy
 @pytest.mark.parametrize("planted", [False, True])
 @pytest.mark.parametrize("threads", [1, 2], indirect=True)
@@ -151,19 +193,40 @@ def test_rows_kept_from_other_threads_are_seen(threads, planted, monkeypatch):
             assert by_name[name].worst_epsilon > COPIES / 4
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("planted", [False, True])
-@pytest.mark.parametrize("threads", [2], indirect=True)
-def test_a_row_that_was_alone_is_seen_to_move(threads, planted, monkeypatch):
-    """Planted: groups of a single matrix, which some processors multiply in another order."""
+@pytest.fixture
+def by_company(monkeypatch):
+    """Products that follow from whether a matrix is alone in its group, as on some processors."""
 
-    def by_company(scores, mask, options):
+    def by_size(scores, mask, options):
         return weights_of(scores * (1 + 1e-4) if len(scores) == 1 else scores, mask, options)
 
-    monkeypatch.setattr(attention, "weights_of", by_company)
+    monkeypatch.setattr(attention, "weights_of", by_size)
+
+
+def plant_single_matrices(monkeypatch):
+    """A planted fault: groups of a single matrix."""
+    monkeypatch.setattr(attention, "filled", lambda count, rows: rows)
+    monkeypatch.setattr(TransformersModel, "_packs", lambda self: True)
+
+
+@pytest.mark.usefixtures("by_company")
+@pytest.mark.parametrize("planted", [False, True])
+@pytest.mark.parametrize("one_pair", ["a joined row"], indirect=True)
+@pytest.mark.parametrize("threads", [1], indirect=True)
+def test_one_row_that_was_alone_is_seen_to_move(threads, one_pair, planted, monkeypatch):
     if planted:
-        monkeypatch.setattr(attention, "filled", lambda count, rows: rows)
-        monkeypatch.setattr(TransformersModel, "_packs", lambda self: True)
+        plant_single_matrices(monkeypatch)
+    found = audit_near_ties(subject(near_ties(**SHAPES["one key head"])), copies=FEW)
+    assert (found.worst.usage > 1.2) is planted
+
+
+@pytest.mark.heavy
+@pytest.mark.usefixtures("by_company")
+@pytest.mark.parametrize("planted", [False, True])
+@pytest.mark.parametrize("threads", [2], indirect=True)
+def test_a_row_that_was_alone_is_seen_to_move_in_every_way(threads, planted, monkeypatch):
+    if planted:
+        plant_single_matrices(monkeypatch)
     found = audit_near_ties(subject(near_ties(**SHAPES["one key head"])), copies=4)
     assert (found.used("a joined row") > 1.2) is planted
 
