@@ -14,7 +14,9 @@ from dpicl_rag.language_models.transformers import TransformersModel
 from tests.support.tiny_model import build_tiny_model, build_tiny_tokenizer
 
 PREFIX, PUBLIC = tuple(range(40, 57)), (3, 4, 5, 6, 7)
-COMPOSITIONS = 34  # for each dtype and number of threads: 204 in all
+COMPOSITIONS = [6, pytest.param(34, marks=pytest.mark.heavy)]
+"""For each dtype and number of threads: 36, and 204 where time is no matter. A planted fault shows
+in 8."""
 DEVICES = [
     "cpu",
     pytest.param(
@@ -78,12 +80,13 @@ def rows_that_moved(model, coins, compositions, cached=False):
 @pytest.mark.heavy
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("device", DEVICES)
-def test_a_row_keeps_every_bit_in_any_company(threads, dtype, device):
+@pytest.mark.parametrize("compositions", COMPOSITIONS)
+def test_a_row_keeps_every_bit_in_any_company(threads, dtype, device, compositions):
     model = build(dtype, device)
     assert model._packs()
     coins = random.Random(threads)
-    assert rows_that_moved(model, coins, COMPOSITIONS // 2) == 0
-    assert rows_that_moved(model, coins, COMPOSITIONS // 2, cached=True) == 0
+    assert rows_that_moved(model, coins, compositions // 2) == 0
+    assert rows_that_moved(model, coins, compositions // 2, cached=True) == 0
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
