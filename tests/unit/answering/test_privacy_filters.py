@@ -102,6 +102,14 @@ def test_only_who_is_counted_pays_and_no_count_is_paid_that_was_not_set_aside(tm
         fixed.pay_aside(0.3, nobody)
 
 
+def test_draws_at_a_fixed_price_leave_what_is_set_aside() -> None:
+    spend = FixedFilter(1.0, 0.4, aside=0.25)
+    spend.pay()
+    assert not spend.can_pay()
+    spend.pay_aside(0.25, torch.ones(1, dtype=torch.bool))
+    assert spend.rho == 0.65
+
+
 def test_full_weight_until_the_budget_binds_then_what_is_left() -> None:
     private = individual(torch.tensor([1.0, 1.0, 0.0]))
     ranges = torch.tensor([0.0, 2.0, 2.0], dtype=torch.float64)

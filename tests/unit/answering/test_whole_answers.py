@@ -11,9 +11,12 @@ import pytest
 import torch
 
 from dpicl_rag import PrivateContextLLM
-from dpicl_rag.accounting.stability import Adjacency
+from dpicl_rag.accounting.stability import DIRECT, Adjacency
 from dpicl_rag.answering import privacy_filters
+from dpicl_rag.answering.ballot import Ballot
+from dpicl_rag.answering.ladder import Ladder
 from dpicl_rag.answering.settlement import UNSUPPORTED
+from dpicl_rag.answering.whole_answers import WholeAnswer
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.auditing.worst_models import SyntheticRows
 from dpicl_rag.documents import Document
@@ -21,6 +24,8 @@ from dpicl_rag.errors import ConfigurationError, DeltaSpentError
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.mechanisms.agreement import Agreed, Agreement
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.mechanisms.top_count import TopCount
 from tests.support.speaking_model import SpeakingModel
 
 END, SIZE = 26, 27
@@ -127,6 +132,29 @@ def test_a_unit_that_cannot_pay_does_not_vote():
     assert spend.pay_votes(0.2, torch.tensor([True] * 3), 0.0).tolist() == [True, False, True]
     assert spend.spent.tolist() == [0.4, 0.0, 0.2]
     assert spend.rho == pytest.approx(0.4)
+
+
+def test_every_count_is_of_those_who_pay_for_it(counted, monkeypatch):
+    tops = []
+
+    def draw(self, keys, randomness):
+        tops.append(keys)
+        return 100
+
+    monkeypatch.setattr(TopCount, "draw", draw)
+    ladder = Ladder.behind_top_count(0.5, 1e-6, DIRECT, Adjacency.ADD_OR_REMOVE_ONE)
+    limits = torch.tensor([1.0, 0.0], dtype=torch.float64)
+    spend = privacy_filters.IndividualFilter(limits, bound=1.0, worst=0.1)
+    whole = WholeAnswer(
+        ladder, spend, Randomness(), show=str, lead="", sentences=1, most=8, alone=True
+    )
+    said = Ballot("refund", "refund", frozenset(), frozenset())
+    assert whole._count([said, said]) is None
+    assert tops == [["refund"]]
+    top, *steps = counted
+    assert top["rho"] == ladder.top.rho
+    assert [one["keys"] for one in steps] == [{"refund": 1}] * len(steps)
+    assert steps
 
 
 def test_a_fixed_budget_pays_for_every_count_or_takes_none():

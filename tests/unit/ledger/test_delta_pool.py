@@ -59,6 +59,14 @@ def test_a_pool_holds_all_or_nothing_and_refuses_nobody(ledger: Ledger) -> None:
     assert delta_of(ledger) == (5e-6, 3e-6, 2e-6)
 
 
+def test_answers_at_the_same_time_never_overspend_a_pool(ledger: Ledger) -> None:
+    with ledger.reserve(corpus="mail", rho=0.01, delta=3e-6) as first:
+        with ledger.reserve(corpus="mail", rho=0.01, delta=3e-6) as second:
+            assert (first.delta, second.delta) == (3e-6, 0.0)
+        first.commit(0.001, delta=3e-6)
+    assert delta_of(ledger) == (5e-6, 3e-6, 2e-6)
+
+
 def test_many_small_ones_fill_a_pool_exactly(ledger: Ledger) -> None:
     for _ in range(10):
         with ledger.reserve(corpus="mail", rho=0.001, delta=5e-7) as reservation:

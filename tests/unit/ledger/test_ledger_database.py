@@ -154,6 +154,13 @@ def test_a_full_disk_fails_the_commit_and_forgets_nothing(path: Path) -> None:
     assert status.reserved == 0.0
 
 
+def test_a_commit_waits_for_the_disk(path: Path) -> None:
+    """What a loss of power takes no kill shows, so the setting itself is looked at."""
+    with Ledger(path) as ledger:
+        (level,) = ledger._database.read(lambda c: c.execute("PRAGMA synchronous").fetchone())
+    assert level == 2  # FULL
+
+
 def test_a_busy_file_fails_after_the_timeout(path: Path) -> None:
     with Ledger(path, busy_timeout=0.05) as ledger:
         reservation = ledger.reserve(corpus="mail", rho=1.0)
