@@ -22,8 +22,9 @@ def test_a_fault_edits_one_place_and_names_a_test(fault: Fault) -> None:
     assert fault.old != fault.new
     assert fault.file.startswith(("dpicl_rag/", "integrations/"))
     path, *names = fault.test.split("::")
-    assert (ROOT / path).is_file()
-    assert f"def {names[-1].partition('[')[0]}(" in TESTS  # a contract's stand in its base class
+    here = (ROOT / path).read_text(encoding="utf-8")
+    # A contract's tests stand in its base class, so those of classes may be elsewhere.
+    assert f"def {names[-1].partition('[')[0]}(" in (here if len(names) == 1 else TESTS)
 
 
 def test_there_are_enough_and_each_has_a_name_of_its_own() -> None:
