@@ -66,8 +66,11 @@ class Comparison(Channels):
         super().see(place, _CHANCE.sub("*", value if isinstance(value, str) else repr(value)))
 
 
-def day(server, key, others, channels):
-    """Ask a server all kinds of things, and record what it says in its order."""
+def day(server, key, others, channels, brief=False):
+    """Ask a server all kinds of things, and record what it says in its order.
+
+    A brief day ends after three answers, which is where a planted fault shows.
+    """
     said = []
 
     def visit(method, path, who=key, **more):
@@ -92,6 +95,10 @@ def day(server, key, others, channels):
     ask()
     ask(stream=True, stream_options={"include_usage": True})
     ask(dpicl={"fresh": True})
+    if brief:
+        look()
+        channels.see("order", said)
+        return said
     for stream in (False, True):
         turns = [{"role": "user", "content": QUESTION}, {"role": "assistant", "content": "None."}]
         turns.append({"role": "user", "content": f"And who has it? {stream}"})
@@ -148,19 +155,17 @@ def opened(folder: Path, documents, model):
         corpus.close()
 
 
-def told(folder: Path, documents, model) -> Comparison:
+def told(folder: Path, documents, model, brief=False) -> Comparison:
     channels = Comparison(folder)
     with channels.listening(), opened(folder, documents, model) as (server, key, others):
-        day(server, key, others, channels)
+        day(server, key, others, channels, brief)
     return channels
 
 
 @pytest.fixture(scope="module")
 def base(no_word_on_reading, tiny_model, tmp_path_factory):
     """What is told of the corpus beside which the others are."""
-    folder = tmp_path_factory.mktemp("base")
-    told(folder / "first", DOCUMENTS, tiny_model)  # what is told once in the life of a process
-    return told(folder / "base", DOCUMENTS, tiny_model)
+    return told(tmp_path_factory.mktemp("base") / "day", DOCUMENTS, tiny_model)
 
 
 def test_the_day_has_all_kinds_of_answers(base):
@@ -172,6 +177,8 @@ def test_the_day_has_all_kinds_of_answers(base):
 @pytest.mark.parametrize("documents", KINDS)
 def test_neighbours_differ_in_nothing_but_the_answer(documents, base, tiny_model, tmp_path):
     other = told(tmp_path / "other", documents, tiny_model)
+    if differences(base, other):  # the first day also has what a process tells only once
+        base = told(tmp_path / "base", DOCUMENTS, tiny_model)
     assert not {place: show(base, other, place) for place in differences(base, other)}
 
 
@@ -230,14 +237,14 @@ def a_metric_of_the_search(monkeypatch):
         (a_header_with_a_count, "/v1/chat/completions 8"),
         (a_log_line_with_the_documents, "log some.library"),
         (a_status_that_follows_the_documents, "order"),
-        (a_metric_of_the_search, "/metrics 32"),
+        (a_metric_of_the_search, "/metrics 16"),
     ],
 )
 def test_the_comparison_sees_planted_faults(tiny_model, tmp_path, monkeypatch, fault, place):
     fault(monkeypatch)
-    base = told(tmp_path / "base", DOCUMENTS, tiny_model)
+    base = told(tmp_path / "base", DOCUMENTS, tiny_model, brief=True)
     more = [*DOCUMENTS, Document("The patient has zingpocket 4.", "one more")]
-    assert place in differences(base, told(tmp_path / "more", more, tiny_model))
+    assert place in differences(base, told(tmp_path / "more", more, tiny_model, brief=True))
 
 
 def probed(folder: Path, model):
