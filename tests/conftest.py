@@ -105,7 +105,7 @@ def tiny_model():
 
 @pytest.fixture(scope="session")
 def default_model():
-    """The packaged default model; tests that use it are marked ``model``."""
+    """The packaged default model."""
     from dpicl_rag.language_models.defaults import default_model
 
     return default_model()

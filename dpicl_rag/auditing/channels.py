@@ -76,6 +76,7 @@ class Channels:
                 self.see_error("error", error)
                 raise
             finally:
+                gc.collect()  # what this work leaves tells its end here, whenever that would be
                 for warning in caught:
                     self.see("warning", f"{warning.category.__name__}: {warning.message}")
                 if self._folder is not None:
