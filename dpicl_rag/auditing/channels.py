@@ -147,8 +147,11 @@ def differences(one: Channels, other: Channels) -> list[str]:
     return [place for place in places if one.told[place] != other.told[place]]
 
 
-# How often a lock was tried follows from time, which is not compared.
-_WAITING = ("Attempting to acquire lock", "not acquired on")
+_TIMING = {
+    "filelock": ("Attempting to acquire lock", "not acquired on"),
+    "langsmith.client": ("Closing Client.session",),  # when a thread of its own lets go of it
+}
+"""Lines of loggers that follow from time, which is not compared."""
 
 
 class _LogHandler(logging.Handler):
@@ -158,7 +161,7 @@ class _LogHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         place, message = f"log {record.name}", record.getMessage()
-        if record.name == "filelock" and any(words in message for words in _WAITING):
+        if any(words in message for words in _TIMING.get(record.name, ())):
             return
         self._channels.see(place, f"{record.levelname} {message}")
         if record.exc_info and record.exc_info[1] is not None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from dpicl_rag.language_models.base import speaks
+
 
 class Around:
     """Does all that the model does; subclasses change one thing.
@@ -17,6 +19,11 @@ class Around:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
+
+    @property
+    def speaks(self) -> bool:
+        """As the model; a protocol does not see what ``__getattr__`` would give."""
+        return speaks(self._model)
 
     def copying(self, bias: float, *, public: bool = False) -> Self:
         """Itself, around a model with the preference."""
