@@ -66,7 +66,7 @@ def processor_seconds(request):
     """A test that takes more of a processor than `SECONDS` says so by its mark.
 
     Its children count, shared fixtures do not. Nor does a test that imports a library: the first
-    that does pays for all. On a machine that has much else to do a processor's second is no measure.
+    that does pays for all. On a machine with much else to do a second is no measure.
     """
     marked = {"heavy", "stress", "engine"}.intersection(
         mark.name for mark in request.node.iter_markers()
