@@ -2,8 +2,6 @@
 
 import gzip
 import json
-import resource
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import pytest
 
 from dpicl_rag.errors import LoaderError
 from dpicl_rag.loaders import Skipped, file_limits, load
+from tests.support.fresh_python import run_python
 
 TOO_LARGE = "larger than 16 MiB"
 MIB = 2**20
@@ -129,8 +128,9 @@ BOMBS = {
     "mail.eml": (b"From: a@b.c\n\n", b"a\n", 30_000_000),
 }
 LOAD = """
-import sys
+import resource, sys
 from pathlib import Path
+resource.setrlimit(resource.RLIMIT_AS, (4 * 2**30, 4 * 2**30))
 from dpicl_rag.errors import LoaderError
 from dpicl_rag.loaders import file_limits, load
 
@@ -173,16 +173,6 @@ def test_memory_of_a_small_file(tmp_path: Path, name: str, limit: int, most: int
     path = tmp_path / f"{name}.gz"
     bomb(path, name)
 
-    def limited() -> None:
-        resource.setrlimit(resource.RLIMIT_AS, (4 * 2**30, 4 * 2**30))
-
-    done = subprocess.run(
-        [sys.executable, "-c", LOAD, str(path), str(limit)],
-        capture_output=True,
-        text=True,
-        preexec_fn=limited,
-        check=True,
-    )
-    ended, peak = done.stdout.split()
+    ended, peak = run_python(LOAD, path, limit).stdout.split()
     assert ended == ("refused" if name == "rows.csv" else "loaded")
     assert int(peak) < most * 1024
