@@ -23,6 +23,8 @@ from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 
+from tests.support.command_line import run_command
+
 ROOT = Path(__file__).parents[2]
 PEOPLE = [
     "Ada", "Bo", "Cleo", "Dov", "Elif", "Finn", "Gus", "Hana", "Ines", "Jon", "Kim", "Lea", "Max",
@@ -35,25 +37,16 @@ REFUND = "How many days does a refund take?"
 NOTES = [f"Hi team, the harbour office has moved to Tallow Street. {name}" for name in PEOPLE]
 
 
-def type_in(folder: Path, command: str, *, answer: str | None = None) -> str:
+def type_in(folder: Path, command: str) -> str:
     """Run a command as a user does, print it and what it prints, and return that."""
     print(f"$ {command}", flush=True)
     program, *words = shlex.split(command)
     assert program == "dpicl-rag"
-    done = subprocess.run(
-        [sys.executable, "-m", "dpicl_rag", *words],
-        cwd=folder,
-        env=os.environ
-        | {"XDG_DATA_HOME": str(folder / "home"), "PYTHONPATH": os.pathsep.join(sys.path)},
-        input=answer or "",
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=300,
-    )
-    print(done.stdout, flush=True)
-    assert "Traceback" not in done.stdout
-    return done.stdout
+    with there(folder):
+        shown = run_command(*words).output
+    print(shown, flush=True)
+    assert "Traceback" not in shown
+    return shown
 
 
 def write_mail(folder: Path) -> Path:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from dpicl_rag import (
     Corpus,
@@ -20,10 +19,11 @@ from dpicl_rag import (
     ThresholdRetriever,
     TopKRetriever,
 )
-from dpicl_rag.cli import app, data_folder
+from dpicl_rag.cli import data_folder
 from langchain_dpicl_rag import PrivateCombineDocuments, PrivateRetrievalChain
 from llama_index_dpicl_rag import PrivateQueryEngine
 from tests.support.bucket_embedder import BucketEmbedder
+from tests.support.command_line import run_command
 
 QUESTION = "When does the depot open?"
 NOTES = [Document(f"The depot opens at seven, note {n}.", f"unit {n}") for n in range(6)]
@@ -54,7 +54,7 @@ def core(llm, retriever, options) -> str:
 def command_line(llm, retriever, options) -> str:
     words = ["ask", QUESTION, "--corpus", "notes", "--max-tokens", "1", "--json", *options]
     words += ["--utility", "log_prob", "--agreement", "off"]
-    done = CliRunner().invoke(app, words)
+    done = run_command(*words)
     assert done.exit_code == 0, done.output
     return json.loads(done.stdout)["answer"]
 

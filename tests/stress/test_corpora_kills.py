@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from dpicl_rag.corpora import Corpus
+from tests.support.fresh_python import run_python
 from tests.unit.conftest import TextEmbedder, opened
 
 pytestmark = pytest.mark.stress
@@ -167,5 +168,4 @@ assert len(corpus.records()) == 60 * len(there)
 
 def test_units_alike_may_come_and_go(tmp_path: Path) -> None:
     for seed in range(5):
-        arguments = [sys.executable, "-c", COMES_AND_GOES, str(tmp_path / str(seed)), str(seed)]
-        assert subprocess.run(arguments).returncode == 0
+        run_python(COMES_AND_GOES, tmp_path / str(seed), seed)

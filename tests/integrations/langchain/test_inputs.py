@@ -12,13 +12,11 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import RunnablePassthrough, RunnablePick
 from langchain_core.vectorstores import InMemoryVectorStore
-from pydantic import BaseModel
 
-from dpicl_rag import ConfigurationError, MissingDocumentsError
+from dpicl_rag import ConfigurationError
 from langchain_dpicl_rag import (
     ChatPrivateContext,
     PrivateCombineDocuments,
-    PrivateLLM,
     PrivateRetrievalChain,
 )
 from langchain_dpicl_rag.inputs import asked
@@ -144,85 +142,6 @@ class TestHistory:
             assert "Ann" not in str(error.value)
 
 
-class Form(BaseModel):
-    """What a structured output is asked for."""
-
-    name: str
-
-
-def look(name: str) -> str:
-    """Look up a name."""
-    return name
-
-
-def over(memory: Any, **options: Any) -> Any:
-    return PrivateRetrievalChain(memory, unit_field="patient", **options)
-
-
-WRONG: dict[str, tuple[Any, str]] = {
-    "another key": (lambda s: s.chain.invoke({"question": "Why?"}), "input_key='question'"),
-    "no key": (lambda s: s.chain.invoke({}), "input_key=..."),
-    "two keys": (lambda s: s.chain.invoke({"input": "Why?", "user": "ann"}), "'user' in the input"),
-    "documents": (lambda s: s.combine.invoke({"input": "Why?", "documents": []}), "'context'"),
-    "state of a graph": (lambda s: s.chain.invoke({"messages": TURNS}), "ChatPrivateContext"),
-    "messages": (lambda s: s.chain.invoke(TURNS), "ChatPrivateContext"),
-    "a message": (lambda s: s.chain.invoke(TURNS[1]), r"StrOutputParser\(\)"),
-    "a list": (lambda s: s.chain.invoke({"input": ["Why?"]}), "no question but list"),
-    "argument": (lambda s: s.chain.invoke("Why?", temperature=0), "temperature"),
-    "bound": (lambda s: s.chain.bind(stop=["."]).invoke("Why?"), "stop: not an argument"),
-    "streamed": (lambda s: list(s.chain.stream("Why?", top_k=4)), "top_k: not an argument"),
-    "prompt": (lambda s: over(s.memory, model=s.llm.model, prompt="{q}"), "template="),
-    "prompt beside": (lambda s: over(s.memory, llm=s.llm, prompt="{q}"), "template="),
-    "prompt of a chat": (lambda s: ChatPrivateContext(model=s.llm.model, prompt="x"), "template="),
-    "k": (lambda s: over(s.memory, model=s.llm.model, k=16), "units="),
-    "tools": (lambda s: s.chat.bind_tools([look]), r"as_tool\(\)"),
-    "structure": (lambda s: s.chat.with_structured_output(Form), "classify"),
-    "structure of text": (lambda s: PrivateLLM(s.llm).with_structured_output(Form), "classify"),
-    "agent": (
-        lambda s: create_agent(s.chat, tools=[look]).invoke({"messages": TURNS[:1]}),
-        r"as_tool\(\)",
-    ),
-    "agent with a form": (
-        lambda s: create_agent(s.chat, response_format=Form).invoke({"messages": TURNS[:1]}),
-        r"as_tool\(\)",
-    ),
-}
-
-
-class Scene:
-    """What a user has made before the wrong call."""
-
-    def __init__(self, llm: Any, memory: Any) -> None:
-        self.llm, self.memory = llm, memory
-        self.chain = over(memory, llm=llm)
-        self.combine = PrivateCombineDocuments(llm, unit_field="document")
-        self.chat = ChatPrivateContext(llm)
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_call_is_told_the_right_one(name, llm, memory):
-    call, remedy = WRONG[name]
-    scene = Scene(llm, memory)
-    with pytest.raises(ConfigurationError, match=remedy):
-        call(scene)
-
-
-async def test_arguments_of_async_calls(chain):
-    with pytest.raises(ConfigurationError, match="temperature"):
-        await chain.ainvoke("Why?", temperature=0)
-    with pytest.raises(ConfigurationError, match="temperature"):
-        _ = [piece async for piece in chain.astream("Why?", temperature=0)]
-
-
-def test_a_chain_that_writes_documents_into_its_prompt(llm):
-    from langchain_classic.chains.combine_documents import create_stuff_documents_chain
-
-    prompt = ChatPromptTemplate.from_template("{context} {input}")
-    stuff = create_stuff_documents_chain(ChatPrivateContext(llm), prompt)
-    with pytest.raises(MissingDocumentsError, match="PrivateRetrievalChain"):
-        stuff.invoke({"input": QUESTION, "context": [Document(TEXTS[0])]})
-
-
 def test_other_keys_may_pass_by(chain):
     picked = RunnablePick(["input", "chat_history"]) | chain
     found = RunnablePassthrough.assign(answer=picked).invoke({"input": QUESTION, "user": "ann"})
@@ -237,7 +156,9 @@ def test_the_tool_of_a_chain_serves_an_agent(tiny_model, memory):
             return self
 
     llm = make_llm(SpyModel(tiny_model))
-    tool = over(memory, threshold=-1, llm=llm).as_tool(name="notes", description="Notes.")
+    tool = PrivateRetrievalChain(memory, unit_field="patient", threshold=-1, llm=llm).as_tool(
+        name="notes", description="Notes."
+    )
     call = {"name": "notes", "args": {"question": QUESTION}, "id": "1"}
     says = [AIMessage("", tool_calls=[call]), AIMessage("Done.")]
     agent = create_agent(Calling(messages=iter(says)), tools=[tool])

@@ -1,8 +1,6 @@
 """Answers from a reader's notes: with no language model at all, and with one that writes."""
 
 import asyncio
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -301,12 +299,3 @@ def test_the_guide_s_lines_answer(monkeypatch, capsys):
     monkeypatch.setattr("langchain_openai.ChatOpenAI", made)
     exec(code, {"documents": [Document(f"day {n}", f"u{n}") for n in range(40)]})
     assert "9 days." in capsys.readouterr().out
-
-
-def test_a_reader_is_made_without_torch():
-    code = (
-        "import sys, dpicl_rag; from dpicl_rag.language_models.readers.as_reader import as_reader; "
-        "as_reader(lambda prompt: ''); "
-        "assert not {'torch', 'langchain_core', 'llama_index'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

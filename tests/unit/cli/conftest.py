@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from dpicl_rag.cli import app, console, data_folder, settings_file
+from dpicl_rag.cli import console, data_folder, settings_file
 from dpicl_rag.ledger import Ledger, ScopeStatus
 from tests.support.bucket_embedder import BucketEmbedder
+from tests.support.command_line import run_command
 
 SECRET = "zanzibar-4471"
 
@@ -29,11 +29,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_model) -> Path:
 @pytest.fixture
 def cli():
     """Run a command; ``.output`` is stdout and stderr together."""
-
-    def run(*words: str, input: str | None = None, env: dict[str, str] | None = None):
-        return CliRunner().invoke(app, list(words), input=input, env=env)
-
-    return run
+    return run_command
 
 
 @pytest.fixture

@@ -6,14 +6,13 @@ import io
 import json
 import os
 import re
-import subprocess
-import sys
 
 import pytest
 from rich.console import Console
 
 from dpicl_rag.cli import app, console
 from dpicl_rag.errors import ModelError
+from tests.support.fresh_python import run_python
 
 COMMANDS = [
     ["ingest"],
@@ -70,11 +69,6 @@ COMMANDS = [
 ]
 
 
-def run_python(code, env=None):
-    command = [sys.executable, "-c", code]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=env)
-
-
 def test_help_loads_no_heavy_library():
     code = """
 import sys
@@ -87,9 +81,7 @@ except SystemExit as end:
 heavy = {"torch", "transformers", "chromadb", "numpy", "scipy"} & set(sys.modules)
 assert not heavy, heavy
 """
-    result = run_python(code)
-    assert result.returncode == 0, result.stderr
-    assert "--epsilon" in result.stdout
+    assert "--epsilon" in run_python(code).stdout
 
 
 @pytest.mark.heavy
@@ -110,22 +102,17 @@ except SystemExit:
     assert policies == ["passive", "active"]
 
 
-def test_completion_knows_the_options_that_commands_share():
-    code = """
-import os
-os.environ.update(COMP_WORDS="dpicl-rag ask --priv", COMP_CWORD="2")
-os.environ["_DPICL_RAG_COMPLETE"] = "complete_bash"
-from dpicl_rag.cli import main
-main()
-"""
-    assert run_python(code).stdout.split() == ["--private-threshold", "--private-top-k"]
+def test_completion_knows_the_options_that_commands_share(cli):
+    typed = {"COMP_WORDS": "dpicl-rag ask --priv", "COMP_CWORD": "2"}
+    told = cli(env={**typed, "_DPICL_RAG_COMPLETE": "complete_bash"})
+    assert told.stdout.split() == ["--private-threshold", "--private-top-k"]
 
 
 def test_main_ends_with_one_line_and_the_status(tmp_path):
     words = ["dpicl-rag", "ingest", str(tmp_path / "none.mbox"), "--corpus", "mail"]
     code = f"import sys; from dpicl_rag.cli import main; sys.argv = {words!r}; main()"
-    result = run_python(code)
-    assert (result.returncode, result.stdout) == (1, "")
+    result = run_python(code, status=1)
+    assert result.stdout == ""
     assert result.stderr.startswith("error: ")
     assert result.stderr.count("\n") == 1
 

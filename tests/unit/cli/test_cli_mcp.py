@@ -11,14 +11,18 @@ import sys
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
+import anyio
 import pytest
-from mcp import ClientSession, StdioServerParameters
-from mcp.client.stdio import stdio_client
+from mcp import ClientSession
+from mcp.shared.memory import create_client_server_memory_streams as memory_streams
 
 from dpicl_rag import Document, Ledger
 from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.corpora import Corpus
+from dpicl_rag.language_models import defaults
+from dpicl_rag.server import tool_pipes
 from tests.support.bucket_embedder import BucketEmbedder
+from tests.support.paced_model import PacedModel
 from tests.support.tool_client import a_session, cancel, found, said
 from tests.unit.cli.test_cli_serve import served
 
@@ -81,16 +85,41 @@ def command(folder, *options, model=SMALL):
     }
 
 
-@asynccontextmanager
-async def session_of(folder, *options, **more):
-    parameters = StdioServerParameters(**command(folder, *options, **more))
-    with (folder / "stderr").open("w") as errors:
-        async with (
-            stdio_client(parameters, errlog=errors) as (read, write),
-            ClientSession(read, write) as session,
-        ):
-            await session.initialize()
-            yield session
+@pytest.fixture
+def as_agent(folder, cli, monkeypatch, interruptible):
+    """Run the command here, with an agent in the place of its standard input and output."""
+    monkeypatch.setattr(defaults, "default_model", lambda: PacedModel(open=True))
+
+    def run(work, *options):
+        failures = []
+
+        @asynccontextmanager
+        async def pipes(stdout):
+            async with memory_streams() as (ours, theirs), anyio.create_task_group() as tasks:
+
+                async def act():
+                    read, write = ours
+                    async with write, ClientSession(read, write) as session:
+                        await session.initialize()
+                        try:
+                            await work(session)
+                        except Exception as failure:  # which the command would hide
+                            failures.append(failure)
+
+                tasks.start_soon(act)
+                yield theirs
+
+        monkeypatch.setattr(tool_pipes, "stdio_server", pipes)
+        stdout = os.dup(1)  # the command gives it to the protocol
+        try:
+            done = cli(*command(folder, *options)["args"][2:])
+        finally:
+            os.dup2(stdout, 1)
+            os.close(stdout)
+        assert failures == []
+        assert done.exit_code == 0, done.output
+
+    return run
 
 
 def started(folder, *options, **more):
@@ -113,9 +142,12 @@ def started(folder, *options, **more):
     return process, send
 
 
-@pytest.mark.heavy
-async def test_an_agent_asks_and_counts_and_looks_at_the_budget(folder):
-    async with session_of(folder, "--max-tokens", "8", model=COUNTS) as session:
+def test_an_agent_asks_and_counts_and_looks_at_the_budget(
+    folder, as_agent, monkeypatch, tiny_model
+):
+    monkeypatch.setattr(defaults, "default_model", lambda: tiny_model)  # which can count
+
+    async def work(session):
         tools = (await session.list_tools()).tools
         answer = found(await session.call_tool("ask", QUESTION))
         paid, held = spent(folder)
@@ -130,46 +162,54 @@ async def test_an_agent_asks_and_counts_and_looks_at_the_budget(folder):
         assert survey["total"]["low"] <= 30 <= survey["total"]["high"]
         budget = found(await session.call_tool("budget", {"corpus": "notes"}))
         assert budget["scopes"][0]["spent_rho"] == pytest.approx(paid + 3 * PRICE)
-    assert [tool.name for tool in tools] == ["ask", "count", "tally", "survey", "budget"]
-    assert tools[0].inputSchema["properties"]["corpus"]["enum"] == ["notes", "payroll"]
+        assert [tool.name for tool in tools] == ["ask", "count", "tally", "survey", "budget"]
+        assert tools[0].inputSchema["properties"]["corpus"]["enum"] == ["notes", "payroll"]
+
+    as_agent(work, "--max-tokens", "8")
     assert spent(folder, "payroll") == (0, 0)
 
 
-@pytest.mark.heavy
-async def test_a_spent_budget_and_other_corpora_are_refused_in_a_sentence(folder):
+def test_a_spent_budget_and_other_corpora_are_refused_in_a_sentence(folder, as_agent):
     set_budget(folder, 1.5 * PRICE)
-    async with session_of(folder, "--corpus", "notes") as session:
+
+    async def work(session):
         first = await session.call_tool("ask", QUESTION)
         refused = await session.call_tool("count", QUESTION)
         closed = await session.call_tool("ask", {**QUESTION, "corpus": "payroll"})
-    assert not first.isError
-    assert refused.isError
-    assert "budget" in said(refused)
-    assert closed.isError
-    assert said(closed).startswith("there is no such corpus here")
+        assert not first.isError
+        assert refused.isError
+        assert "budget" in said(refused)
+        assert closed.isError
+        assert said(closed).startswith("there is no such corpus here")
+
+    as_agent(work, "--corpus", "notes")
 
 
-@pytest.mark.heavy
-async def test_a_caller_pays_and_has_a_memory_that_other_commands_have_too(folder, cli):
+def test_a_caller_pays_and_has_a_memory_that_other_commands_have_too(folder, as_agent, cli):
     with Ledger(folder / "ledger.sqlite") as ledger:
         ledger.set_budget(caller="agent", rho=100.0)
     places = ("--path", str(folder / "store"), "--ledger", str(folder / "ledger.sqlite"))
     words = ("--caller", "agent", "--json", *places)
     first = json.loads(cli("survey", "--corpus", "notes", *words).stdout)
-    async with session_of(folder, "--caller", "agent") as session:
-        again = found(await session.call_tool("survey", {"corpus": "notes"}))
-        assert (again["from_memory"], again["rho"]) == (True, 0.0)
-        assert again["themes"] == first["themes"]
+    surveys = []
+
+    async def work(session):
+        surveys.append(found(await session.call_tool("survey", {"corpus": "notes"})))
+
+    as_agent(work, "--caller", "agent")
+    assert (surveys[0]["from_memory"], surveys[0]["rho"]) == (True, 0.0)
+    assert surveys[0]["themes"] == first["themes"]
     assert spent(folder, "agent")[0] == pytest.approx(PRICE)
-    async with session_of(folder, "--caller", "agent", "--no-memory") as session:
-        assert not found(await session.call_tool("survey", {"corpus": "notes"}))["from_memory"]
-    async with session_of(folder) as session:  # nor does another caller have it
-        assert not found(await session.call_tool("survey", {"corpus": "notes"}))["from_memory"]
+    as_agent(work, "--caller", "agent", "--no-memory")
+    as_agent(work)  # nor does another caller have it
+    assert [survey["from_memory"] for survey in surveys] == [True, False, False]
 
 
-@pytest.mark.heavy
-async def test_a_cancelled_answer_ends_at_its_token(folder):
-    async with session_of(folder, "--max-tokens", "500") as session:
+def test_a_cancelled_answer_ends_at_its_token(folder, as_agent, monkeypatch):
+    model = PacedModel(open=True, seconds=0.02)
+    monkeypatch.setattr(defaults, "default_model", lambda: model)
+
+    async def work(session):
         asking = asyncio.create_task(session.call_tool("ask", QUESTION))
         while not spent(folder)[0]:
             await asyncio.sleep(0.02)
@@ -179,8 +219,10 @@ async def test_a_cancelled_answer_ends_at_its_token(folder):
         # The next call comes after its end.
         found(await session.call_tool("survey", {"corpus": "payroll"}))
         paid, held = spent(folder)
-    assert held == 0
-    assert 0 < paid < PRICE / 2
+        assert held == 0
+        assert 0 < paid < PRICE / 2
+
+    as_agent(work, "--max-tokens", "500")
 
 
 @pytest.mark.heavy

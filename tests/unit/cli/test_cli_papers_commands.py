@@ -20,14 +20,14 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from dpicl_rag.cli import app, console, data_folder
+from dpicl_rag.cli import console, data_folder
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.methods import METHODS
 from dpicl_rag.research import vision_prototype
 from dpicl_rag.tabular.schema import Schema
 from tests.support.bucket_embedder import BucketEmbedder
+from tests.support.command_line import run_command
 from tests.support.images import ColourNetwork
 from tests.support.made_up_peers import install_made_up_peers
 from tests.support.papers_page import COMMANDS, collected, commands_of, rows_of
@@ -138,7 +138,7 @@ def type_in(command: str) -> None:
 
 def of_program(name: str, words: Sequence[str]) -> str:
     assert name == "dpicl-rag"
-    result = CliRunner().invoke(app, list(words), env={"COLUMNS": "200"})
+    result = run_command(*words, env={"COLUMNS": "200"})
     assert result.exit_code == 0, result.output
     return result.stdout
 

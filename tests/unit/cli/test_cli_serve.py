@@ -79,28 +79,23 @@ def test_sigterm_lets_an_answer_end_at_its_next_token(tmp_path):
     assert status.reserved == 0
 
 
-def refused(tmp_path, *options):
+@pytest.fixture
+def refused(cli, tmp_path):
     """What a server that does not start says."""
-    command = ["serve", "--port", "0", "--path", str(tmp_path / "none"), *options]
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.support.small_cli", *command],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "XDG_DATA_HOME": str(tmp_path)},
-        timeout=120,
-    )
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr
-    return done.stderr
+
+    def run(*options):
+        done = cli("serve", "--port", "0", "--path", str(tmp_path / "none"), *options)
+        assert done.exit_code == 1
+        assert "Traceback" not in done.stderr
+        return done.stderr
+
+    return run
 
 
-@pytest.mark.heavy
-def test_what_cannot_be_listened_on_is_said_in_one_line(tmp_path):
-    said = refused(tmp_path, "--host", "0.0.0.0")
+def test_what_cannot_be_listened_on_is_said_in_one_line(refused):
+    said = refused("--host", "0.0.0.0")
     assert "without keys the server listens on this machine only" in said
 
 
-@pytest.mark.heavy
-def test_a_file_of_keys_that_is_named_and_not_there_opens_nothing_to_all(tmp_path):
-    assert "there is no key file" in refused(tmp_path, "--keys", str(tmp_path / "kyes.sqlite"))
+def test_a_file_of_keys_that_is_named_and_not_there_opens_nothing_to_all(refused, tmp_path):
+    assert "there is no key file" in refused("--keys", str(tmp_path / "kyes.sqlite"))

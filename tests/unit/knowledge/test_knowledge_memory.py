@@ -300,14 +300,6 @@ class TestTheFile:
         with pytest.raises(KnowledgeError, match="cannot be opened"):
             AnswerMemory(tmp_path, "mail")
 
-    def test_opening_loads_no_model(self):
-        code = (
-            "import sys, dpicl_rag.knowledge\n"
-            "print({'torch', 'transformers', 'chromadb'} & set(sys.modules))"
-        )
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-        assert (done.stdout.strip(), done.stderr) == ("set()", "")
-
 
 WRITER = """
 import sys

@@ -14,9 +14,9 @@ from dpicl_rag.language_models.transformers import TransformersModel
 from tests.support.tiny_model import build_tiny_model, build_tiny_tokenizer
 
 PREFIX, PUBLIC = tuple(range(40, 57)), (3, 4, 5, 6, 7)
-COMPOSITIONS = [6, pytest.param(34, marks=pytest.mark.heavy)]
-"""For each dtype and number of threads: 36, and 204 where time is no matter. A planted fault shows
-in 8."""
+COMPOSITIONS = [pytest.param(6, marks=pytest.mark.guard), 34]
+"""For each dtype and number of threads: 36, and 204 where time is no matter. Faults of
+`tests/faults/language_models.toml` show in the six of one."""
 DEVICES = [
     "cpu",
     pytest.param(
@@ -61,19 +61,23 @@ def everything(model, inputs):
 def rows_that_moved(model, coins, compositions, cached=False):
     """How many rows differ, in some bit, from what they are alone."""
     known = [document(coins, longest) for longest in (5, 30, 70, 250)]
-    alone = [everything(model, [own]) for own in known]
+    alone = {own: everything(model, [own]) for own in known}
     if cached:
         model = model.with_cache(PrefixCache())
     moved = 0
     for _ in range(compositions):
         inputs = [document(coins) for _ in range(coins.choice([0, 1, 2, 5, 15, 32, 64]))]
-        chosen = coins.randrange(len(known))
-        place = coins.randint(0, len(inputs))
-        inputs.insert(place, known[chosen])
-        for row, expected_row in ((0, 0), (1 + place, 1)):
-            pairs = zip(everything(model, inputs), alone[chosen], strict=True)
-            for found, expected in pairs:
-                moved += not torch.equal(found[..., row, :], expected[..., expected_row, :])
+        inputs += coins.sample(known, coins.randint(1, len(known)))
+        coins.shuffle(inputs)
+        for _ in range(1 + cached):  # as they are read, and as they were kept
+            for found, kind in zip(everything(model, inputs), range(2), strict=True):
+                for place, own in enumerate(inputs):
+                    if own in alone:
+                        pairs = (0, 0), (1 + place, 1)
+                        moved += sum(
+                            not torch.equal(found[..., row, :], alone[own][kind][..., expected, :])
+                            for row, expected in pairs
+                        )
     return moved
 
 
@@ -81,12 +85,14 @@ def rows_that_moved(model, coins, compositions, cached=False):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("compositions", COMPOSITIONS)
-def test_a_row_keeps_every_bit_in_any_company(threads, dtype, device, compositions):
+def test_a_row_keeps_every_bit_in_any_company(threads, dtype, device, compositions, monkeypatch):
     model = build(dtype, device)
-    assert model._packs()
+    passes_the_probe = model._packs()
+    monkeypatch.setattr(TransformersModel, "_packs", lambda self: True)  # it hides no fault here
     coins = random.Random(threads)
     assert rows_that_moved(model, coins, compositions // 2) == 0
     assert rows_that_moved(model, coins, compositions // 2, cached=True) == 0
+    assert passes_the_probe
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -97,7 +103,7 @@ def test_a_row_that_favours_its_own_words_keeps_every_bit(dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_row_that_is_read_alone_keeps_every_bit(dtype, monkeypatch):
     monkeypatch.setattr(TransformersModel, "_packs", lambda self: False)
-    assert rows_that_moved(build(dtype), random.Random(0), 5, cached=True) == 0
+    assert rows_that_moved(build(dtype), random.Random(0), 3, cached=True) == 0
 
 
 # ---- planted faults: each must be seen here, and by the probe ----

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import subprocess
-import sys
 import tempfile
-import textwrap
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -17,30 +14,9 @@ import pytest
 
 from dpicl_rag.errors import BudgetExceededError, LedgerError
 from dpicl_rag.ledger import Ledger
+from tests.support.fresh_python import run_python
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX")
-
-
-def run(script: str, *arguments: object, timeout: float = 60) -> str:
-    """Run a script in a process of its own and return what it printed."""
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
-def test_importing_the_ledger_loads_no_model_library() -> None:
-    script = """
-        import sys
-        import dpicl_rag.ledger
-        print({"torch", "transformers", "chromadb", "numpy"} & set(sys.modules))
-    """
-    assert run(script) == "set()"
 
 
 @pytest.mark.parametrize("content", [b"text", b"SQLite format 3\0" + b"\xff" * 4096])
@@ -112,7 +88,7 @@ def test_a_file_that_cannot_be_written_is_refused() -> None:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         try:
-            assert "write access" in run(script, Path(folder) / "budget.sqlite")
+            assert "write access" in run_python(script, Path(folder) / "budget.sqlite").stdout
         finally:
             Path(folder).chmod(0o755)
 
@@ -144,7 +120,7 @@ def test_a_full_disk_fails_the_commit_and_forgets_nothing(path: Path) -> None:
         ledger.close()
         print(released, message, again, sep="|")
     """
-    released, message, again = run(script, path).split("|")
+    released, message, again = run_python(script, path).stdout.strip().split("|")
     assert "disk" in message
     assert "ask again" in again
     assert int(released) > 0

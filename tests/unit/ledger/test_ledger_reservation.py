@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import pickle
 import sqlite3
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import pytest
 
 from dpicl_rag.errors import BudgetExceededError, LedgerError
 from dpicl_rag.ledger import Ledger
+from tests.support.fresh_python import run_python
 
 LEAVE_ONE_OPEN = """
 import os, sys
@@ -24,10 +23,6 @@ reservation = ledger.reserve(corpus="mail", rho=0.6, units=["a", "b"])
 reservation.commit(0.2, [0.1, 0.2])
 os._exit(0)  # nothing is closed
 """
-
-
-def leave_one_open(path: Path) -> None:
-    subprocess.run([sys.executable, "-c", LEAVE_ONE_OPEN, str(path)], check=True, timeout=60)
 
 
 def amounts(ledger: Ledger) -> tuple[float, float]:
@@ -128,7 +123,7 @@ def test_threads_may_share_a_reservation(ledger: Ledger) -> None:
 
 
 def test_opening_settles_what_a_dead_process_held(path: Path) -> None:
-    leave_one_open(path)
+    run_python(LEAVE_ONE_OPEN, path)
     with Ledger(path) as ledger:
         assert amounts(ledger) == (0.2, 0.0)
         ledger.set_budget(corpus="mail", rho=1.0)
@@ -139,7 +134,7 @@ def test_opening_settles_what_a_dead_process_held(path: Path) -> None:
 def test_reserving_settles_what_a_dead_process_held(path: Path) -> None:
     with Ledger(path) as ledger:
         ledger.set_budget(corpus="mail", rho=1.0)
-        leave_one_open(path)
+        run_python(LEAVE_ONE_OPEN, path)
         assert amounts(ledger) == (0.2, 0.4)
         with ledger.reserve(corpus="mail", rho=0.8) as reservation:
             assert reservation.rho == 0.8
@@ -149,8 +144,8 @@ def test_reserving_settles_what_a_dead_process_held(path: Path) -> None:
 def test_settling_counts_the_answers(path: Path) -> None:
     with Ledger(path) as ledger:
         assert ledger.settle_stale() == 0
-        leave_one_open(path)
-        leave_one_open(path)  # settles the first
+        run_python(LEAVE_ONE_OPEN, path)
+        run_python(LEAVE_ONE_OPEN, path)  # settles the first
         assert ledger.settle_stale() == 1
 
 

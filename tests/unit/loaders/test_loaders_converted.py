@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import subprocess
-import sys
 from email.message import EmailMessage
 from pathlib import Path
 
@@ -370,13 +368,3 @@ def test_where_nothing_forks_the_file_is_named(
     (tmp_path / "a.pdf").write_bytes(made.pdf("words"))
     (item,) = load(tmp_path).report.skipped
     assert item.reason.startswith("read on Linux and macOS only")
-
-
-def test_nothing_that_reads_such_files_is_imported_here() -> None:
-    code = (
-        "import sys, dpicl_rag.loaders\n"
-        "print([name for name in ('pypdf', 'pypandoc', 'python_calamine', 'striprtf', 'olefile')"
-        " if name in sys.modules])"
-    )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout == "[]\n"

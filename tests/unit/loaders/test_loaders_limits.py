@@ -2,8 +2,6 @@
 
 import gzip
 import json
-import resource
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import pytest
 
 from dpicl_rag.errors import LoaderError
 from dpicl_rag.loaders import Skipped, file_limits, load
+from tests.support.fresh_python import run_python
 
 TOO_LARGE = "larger than 16 MiB"
 MIB = 2**20
@@ -36,19 +35,20 @@ def write(path: Path, raw: bytes, packed: bool) -> Path:
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("large", [0, 3 * MIB])
+@pytest.mark.parametrize("share", [15, pytest.param(1, marks=pytest.mark.heavy)])
 def test_many_short_rows_are_all_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool, large: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool, large: int, share: int
 ) -> None:
     """A short row takes a thousand times its size as a record; none is left out for it.
 
-    A fifteenth of the limits, and of the rows that a sixth of the smaller one holds.
+    150,000 rows, a sixth of what the smaller public limit holds; or a fifteenth of both.
     """
     for limit in ("MAX_FILE_BYTES", "MAX_PACKED_BYTES"):
-        whole = getattr(file_limits, limit)
-        monkeypatch.setattr(file_limits, limit, whole // 15)
-    rows = b"".join(b"%d\n" % (number % 10) for number in range(10_000))
+        monkeypatch.setattr(file_limits, limit, getattr(file_limits, limit) // share)
+    count = 150_000 // share
+    rows = b"".join(b"%d\n" % (number % 10) for number in range(count))
     path = write(tmp_path / "a.csv", b"a\n" + rows + b"z" * (large + 1) + b"\n", packed)
-    assert load(path).report.loaded == 10_001
+    assert load(path).report.loaded == count + 1
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -128,8 +128,9 @@ BOMBS = {
     "mail.eml": (b"From: a@b.c\n\n", b"a\n", 30_000_000),
 }
 LOAD = """
-import sys
+import resource, sys
 from pathlib import Path
+resource.setrlimit(resource.RLIMIT_AS, (4 * 2**30, 4 * 2**30))
 from dpicl_rag.errors import LoaderError
 from dpicl_rag.loaders import file_limits, load
 
@@ -172,16 +173,6 @@ def test_memory_of_a_small_file(tmp_path: Path, name: str, limit: int, most: int
     path = tmp_path / f"{name}.gz"
     bomb(path, name)
 
-    def limited() -> None:
-        resource.setrlimit(resource.RLIMIT_AS, (4 * 2**30, 4 * 2**30))
-
-    done = subprocess.run(
-        [sys.executable, "-c", LOAD, str(path), str(limit)],
-        capture_output=True,
-        text=True,
-        preexec_fn=limited,
-        check=True,
-    )
-    ended, peak = done.stdout.split()
+    ended, peak = run_python(LOAD, path, limit).stdout.split()
     assert ended == ("refused" if name == "rows.csv" else "loaded")
     assert int(peak) < most * 1024

@@ -1,7 +1,5 @@
 import random
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,16 +20,6 @@ TEXTS = [
     "x " * 300,
     "",
 ]
-
-
-def test_importing_it_loads_no_model_library() -> None:
-    code = (
-        "import sys, dpicl_rag.retrieval.embeddings, dpicl_rag.retrieval;"
-        "print([m for m in ('torch', 'transformers', 'sentence_transformers', 'chromadb')"
-        " if m in sys.modules])"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "[]"
 
 
 def test_fingerprints_tell_models_apart(tmp_path: Path) -> None:

@@ -7,10 +7,8 @@ import json
 import re
 from pathlib import Path
 
-from typer.testing import CliRunner
-
-from dpicl_rag.cli import app
 from dpicl_rag.server.tool_sessions import IDLE, OF_A_KEY
+from tests.support.command_line import run_command
 from tests.support.paced_model import PacedModel
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "agents.md").read_text("utf-8")
@@ -35,7 +33,7 @@ def test_the_example_of_langchain_gets_the_tools_of_the_table(serve):
 def test_lines_for_programs_are_json_and_name_commands_and_addresses_that_are_there():
     ways = [*blocks("json")]
     assert len(ways) == 3
-    shown = CliRunner().invoke(app, ["mcp", "--help"], env={"COLUMNS": "200"}).output
+    shown = run_command("mcp", "--help", env={"COLUMNS": "200"}).output
     for way in ways:
         [[place]] = [servers.values() for servers in json.loads(way).values()]
         if "url" in place:

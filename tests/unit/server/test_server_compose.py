@@ -9,10 +9,9 @@ import shlex
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from dpicl_rag.cli import app
 from dpicl_rag.server.run import GRACE
+from tests.support.command_line import run_command
 from tests.support.containers import commands, compose, dockerfile, health_check, last
 
 SERVICES = compose()["services"]
@@ -82,7 +81,7 @@ def test_answers_have_time_to_end():
 def test_its_commands_are_those_of_the_command_line(command):
     words = [word for word in command if not word.startswith("-")]
     known = [word for word in words[:2] if re.fullmatch("[a-z]+", word)]
-    told = CliRunner().invoke(app, [*known, "--help"])
+    told = run_command(*known, "--help")
     assert told.exit_code == 0
     for option in command:
         if option.startswith("--"):

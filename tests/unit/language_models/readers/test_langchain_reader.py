@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -41,6 +39,7 @@ from dpicl_rag.language_models.readers.langchain_reader import langchain_reader
 from tests.integrations.langchain.recorders import observed, recording_handler
 from tests.integrations.leak_probe import SECRET, LeakProbe
 from tests.support.fake_chat import FakeChat
+from tests.support.fresh_python import run_python
 
 PROMPTS = [f"Patient {number} has {SECRET}." for number in range(5)]
 REPLIES = [f"re {prompt}" for prompt in PROMPTS]
@@ -356,10 +355,10 @@ call("outside")
 
 @pytest.mark.heavy
 def test_what_a_function_loads_by_itself_is_held_off_before_it_reads():
-    done = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, check=True)
-    read, outside = done.stdout.split("once more")
+    told = run_python(LATE).stdout
+    read, outside = told.split("once more")
     assert read.count("chain...") <= 1  # of the public prompt
-    assert "quillon" not in done.stdout
+    assert "quillon" not in told
     assert "chain..." in outside
 
 

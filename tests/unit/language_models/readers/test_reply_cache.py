@@ -16,6 +16,7 @@ import pytest
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError
 from dpicl_rag.language_models.readers.concurrent_reader import ConcurrentReader
 from dpicl_rag.language_models.readers.reply_cache import ReplyCache
+from tests.support.fresh_python import run_python
 
 DAY = 86_400.0
 
@@ -83,8 +84,7 @@ def test_another_process_finds_it(tmp_path):
         "import sys; from dpicl_rag.language_models.readers.reply_cache import ReplyCache\n"
         "print(ReplyCache(86400.0, sys.argv[1]).get('one', 'prompt', 101.0))"
     )
-    found = subprocess.run([sys.executable, "-c", code, file], capture_output=True, text=True)
-    assert found.stdout == "reply\n", found.stderr
+    assert run_python(code, file).stdout == "reply\n"
     first.close()
 
 

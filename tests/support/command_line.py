@@ -1,0 +1,23 @@
+"""The command line inside this process, for tests whose subject is no process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from click.testing import Result
+from typer.testing import CliRunner
+
+from dpicl_rag.cli import app
+
+
+def run_command(
+    *words: str, input: str | None = None, env: Mapping[str, str] | None = None
+) -> Result:
+    """Run ``dpicl-rag`` to its end; ``.output`` is stdout and stderr together.
+
+    Args:
+        *words: What stands behind its name.
+        input: Its standard input.
+        env: Variables beside those of this process.
+    """
+    return CliRunner().invoke(app, words, input=input, env=env, prog_name="dpicl-rag")
