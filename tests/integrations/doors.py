@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.runnables import Runnable
+from llama_index.core.callbacks import CallbackManager
 from llama_index.core.llms import ChatMessage
 
 import langchain_dpicl_rag as langchain
@@ -23,8 +24,24 @@ QUESTION = "What is the disease?"
 DOCUMENTS = ["Ann has zingpocket.", "Bob has zingpocket."]
 
 
+@dataclass(frozen=True)
+class Listeners:
+    """Who is told of a door's calls: handlers of LangChain, and a manager of LlamaIndex."""
+
+    handlers: tuple[Any, ...] = ()
+    manager: CallbackManager | None = None
+
+
+NOBODY = Listeners()
+
+
 class Door(ABC):
     """An adapter and what it is asked."""
+
+    @property
+    @abstractmethod
+    def held(self) -> dict[str, Any]:
+        """What its user holds, by name."""
 
     @abstractmethod
     def ask(self) -> Any:
@@ -50,31 +67,47 @@ class Door(ABC):
 @dataclass
 class LangChainDoor(Door):
     adapter: Runnable[Any, Any]
+    listeners: Listeners = NOBODY
     asked: Any = QUESTION
 
+    @property
+    def held(self) -> dict[str, Any]:
+        bare = getattr(self.adapter, "bound", self.adapter)
+        searched = {"retriever": bare.retriever} if hasattr(bare, "retriever") else {}
+        return {"adapter": bare, "bound adapter": self.adapter, **searched}
+
+    @property
+    def config(self) -> Any:
+        return {"callbacks": [*self.listeners.handlers]}
+
     def ask(self) -> Any:
-        return self.adapter.invoke(self.asked)
+        return self.adapter.invoke(self.asked, self.config)
 
     def stream(self) -> Any:
-        return self.adapter.stream(self.asked)
+        return self.adapter.stream(self.asked, self.config)
 
     async def astream(self) -> Any:
-        return self.adapter.astream(self.asked)
+        return self.adapter.astream(self.asked, self.config)
 
     def at_once(self, count: int) -> list[Any]:
-        config: Any = {"max_concurrency": count}
+        config = {**self.config, "max_concurrency": count}
         return self.adapter.batch([self.asked] * count, config, return_exceptions=True)
 
     async def aat_once(self, count: int) -> list[Any]:
-        return await self.adapter.abatch([self.asked] * count, return_exceptions=True)
+        return await self.adapter.abatch([self.asked] * count, self.config, return_exceptions=True)
 
 
 @dataclass
 class LlamaIndexDoor(Door):
+    adapter: Any
     whole: Callable[[], Any]
     pieces: Callable[[], Any]
     awhole: Callable[[], Awaitable[Any]]
     apieces: Callable[[], Awaitable[Any]]
+
+    @property
+    def held(self) -> dict[str, Any]:
+        return {"adapter": self.adapter}
 
     def ask(self) -> Any:
         return self.whole()
@@ -100,26 +133,28 @@ def _retriever(documents: Any) -> Any:
     return GivenDocuments(as_documents(documents)) if isinstance(documents, list) else documents
 
 
-def _text(llm: PrivateContextLLM, documents: Any) -> Door:
-    return LangChainDoor(langchain.PrivateLLM(llm).bind(documents=documents))
+def _text(llm: PrivateContextLLM, documents: Any, listeners: Listeners = NOBODY) -> Door:
+    return LangChainDoor(langchain.PrivateLLM(llm).bind(documents=documents), listeners)
 
 
-def _chat(llm: PrivateContextLLM, documents: Any) -> Door:
-    return LangChainDoor(langchain.ChatPrivateContext(llm).bind(documents=documents))
+def _chat(llm: PrivateContextLLM, documents: Any, listeners: Listeners = NOBODY) -> Door:
+    return LangChainDoor(langchain.ChatPrivateContext(llm).bind(documents=documents), listeners)
 
 
-def _chain(llm: PrivateContextLLM, documents: Any) -> Door:
-    return LangChainDoor(langchain.PrivateRetrievalChain(_retriever(documents), llm=llm))
+def _chain(llm: PrivateContextLLM, documents: Any, listeners: Listeners = NOBODY) -> Door:
+    chain = langchain.PrivateRetrievalChain(_retriever(documents), llm=llm)
+    return LangChainDoor(chain, listeners)
 
 
-def _combine(llm: PrivateContextLLM, documents: Any) -> Door:
+def _combine(llm: PrivateContextLLM, documents: Any, listeners: Listeners = NOBODY) -> Door:
     combine = langchain.PrivateCombineDocuments(llm, stability=DIRECT)
-    return LangChainDoor(combine, {"input": QUESTION, "context": documents})
+    return LangChainDoor(combine, listeners, {"input": QUESTION, "context": documents})
 
 
-def _complete(llm: PrivateContextLLM, documents: Any) -> Door:
-    model = llama_index.PrivateLLM(llm)
+def _complete(llm: PrivateContextLLM, documents: Any, listeners: Listeners = NOBODY) -> Door:
+    model = llama_index.PrivateLLM(llm, callback_manager=listeners.manager)
     return LlamaIndexDoor(
+        model,
         lambda: model.complete(QUESTION, documents=documents),
         lambda: model.stream_complete(QUESTION, documents=documents),
         lambda: model.acomplete(QUESTION, documents=documents),
@@ -127,9 +162,11 @@ def _complete(llm: PrivateContextLLM, documents: Any) -> Door:
     )
 
 
-def _messages(llm: PrivateContextLLM, documents: Any) -> Door:
-    model, messages = llama_index.PrivateLLM(llm), [ChatMessage(QUESTION)]
+def _messages(llm: PrivateContextLLM, documents: Any, listeners: Listeners = NOBODY) -> Door:
+    model = llama_index.PrivateLLM(llm, callback_manager=listeners.manager)
+    messages = [ChatMessage(QUESTION)]
     return LlamaIndexDoor(
+        model,
         lambda: model.chat(messages, documents=documents),
         lambda: model.stream_chat(messages, documents=documents),
         lambda: model.achat(messages, documents=documents),
@@ -137,12 +174,15 @@ def _messages(llm: PrivateContextLLM, documents: Any) -> Door:
     )
 
 
-def _engine(llm: PrivateContextLLM, documents: Any) -> Door:
+def _engine(llm: PrivateContextLLM, documents: Any, listeners: Listeners = NOBODY) -> Door:
     whole, streaming = (
-        llama_index.PrivateQueryEngine(llm, _retriever(documents), streaming=streams)
+        llama_index.PrivateQueryEngine(
+            llm, _retriever(documents), streaming=streams, callback_manager=listeners.manager
+        )
         for streams in (False, True)
     )
     return LlamaIndexDoor(
+        whole,
         lambda: whole.query(QUESTION),
         lambda: streaming.query(QUESTION),
         lambda: whole.aquery(QUESTION),
@@ -150,14 +190,21 @@ def _engine(llm: PrivateContextLLM, documents: Any) -> Door:
     )
 
 
-def _synthesizer(llm: PrivateContextLLM, documents: list[str]) -> Door:
+def _synthesizer(
+    llm: PrivateContextLLM, documents: list[str], listeners: Listeners = NOBODY
+) -> Door:
     whole, streaming = (
         llama_index.PrivateSynthesizer(
-            llm, unit_field="document", stability=DIRECT, streaming=streams
+            llm,
+            unit_field="document",
+            stability=DIRECT,
+            streaming=streams,
+            callback_manager=listeners.manager,
         )
         for streams in (False, True)
     )
     return LlamaIndexDoor(
+        whole,
         lambda: whole.get_response(QUESTION, documents),
         lambda: streaming.get_response(QUESTION, documents),
         lambda: whole.aget_response(QUESTION, documents),
@@ -165,7 +212,7 @@ def _synthesizer(llm: PrivateContextLLM, documents: list[str]) -> Door:
     )
 
 
-SEARCHING: dict[str, Callable[[PrivateContextLLM, Any], Door]] = {
+SEARCHING: dict[str, Callable[..., Door]] = {
     "LangChain llm": _text,
     "LangChain chat": _chat,
     "LangChain chain": _chain,

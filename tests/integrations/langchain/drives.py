@@ -1,12 +1,11 @@
-"""Every LangChain adapter in every mode, for the leak test."""
+"""What LangChain alone has: events, content blocks, chains and agents, for the leak test."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import aclosing, closing, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 from langchain.agents import create_agent
@@ -80,49 +79,11 @@ def _on(stage: Stage) -> Iterator[_Adapters]:
         yield _Adapters(stage)
 
 
-def _llm_invoke(stage: Stage) -> Any:
-    with _on(stage) as on:
-        return on.text().invoke(stage.question, on.config, documents=on.texts)
-
-
-def _llm_bound(stage: Stage) -> Any:
-    with _on(stage) as on:
-        bound = on.text().bind(documents=on.texts)
-        stage.object("bound llm", bound)
-        stage.probe.see("dump of bound llm", [dumpd(bound), bound.model_dump()])
-        return [bound.invoke(stage.question, on.config), *bound.stream(stage.question, on.config)]
-
-
 def _llm_generate(stage: Stage) -> Any:
     with _on(stage) as on:
         return on.text(privacy_unit="patient").generate(
             [stage.question], callbacks=on.config["callbacks"], documents=on.documents
         )
-
-
-def _llm_stream(stage: Stage) -> Any:
-    with _on(stage) as on:
-        return list(on.text().stream(stage.question, on.config, documents=on.texts))
-
-
-def _llm_batch(stage: Stage) -> Any:
-    with _on(stage) as on:
-        return on.text().batch([stage.question] * 3, on.config, documents=on.texts)
-
-
-async def _llm_async(stage: Stage) -> Any:
-    with _on(stage) as on:
-        llm = on.text()
-        return [
-            await llm.ainvoke(stage.question, on.config, documents=on.texts),
-            [p async for p in llm.astream(stage.question, on.config, documents=on.texts)],
-            await llm.abatch([stage.question] * 2, on.config, documents=on.texts),
-        ]
-
-
-def _chat_invoke(stage: Stage) -> Any:
-    with _on(stage) as on:
-        return on.chat().invoke(stage.question, on.config, documents=on.texts)
 
 
 def _chat_streaming(stage: Stage) -> Any:
@@ -166,19 +127,6 @@ async def _chat_blocks_async(stage: Stage) -> Any:
         ]
 
 
-def _chat_stream(stage: Stage) -> Any:
-    with _on(stage) as on:
-        return list(on.chat().stream(stage.question, on.config, documents=on.texts))
-
-
-def _chat_closed_early(stage: Stage) -> Any:
-    with (
-        _on(stage) as on,
-        closing(on.chat().stream(stage.question, on.config, documents=on.texts)) as stream,
-    ):
-        return [next(stream), next(stream)]
-
-
 def _chat_events(stage: Stage) -> Any:
     with _on(stage) as on, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the third version of events is a beta
@@ -188,11 +136,6 @@ def _chat_events(stage: Stage) -> Any:
         return [*stream, stream.output]
 
 
-def _chat_batch(stage: Stage) -> Any:
-    with _on(stage) as on:
-        return on.chat().batch([stage.question] * 3, on.config, documents=on.texts)
-
-
 def _chat_retry(stage: Stage) -> Any:
     with _on(stage) as on:
         chat = on.chat().bind(documents=on.texts).with_retry(stop_after_attempt=2)
@@ -200,32 +143,11 @@ def _chat_retry(stage: Stage) -> Any:
         return chat.invoke(stage.question, on.config)
 
 
-async def _chat_async(stage: Stage) -> Any:
+async def _chat_events_async(stage: Stage) -> Any:
     with _on(stage) as on:
-        chat = on.chat()
-        async with aclosing(chat.astream(stage.question, on.config, documents=on.texts)) as stream:
-            first = [await anext(stream), await anext(stream)]
-        return [
-            first,
-            await chat.ainvoke(stage.question, on.config, documents=on.texts),
-            [c async for c in chat.astream(stage.question, on.config, documents=on.texts)],
-            await chat.abatch([stage.question] * 2, on.config, documents=on.texts),
-            [
-                event
-                async for event in chat.bind(documents=on.texts).astream_events(
-                    stage.question, on.config, version="v2"
-                )
-            ],
-        ]
-
-
-def _chain_invoke(stage: Stage) -> Any:
-    with _on(stage) as on:
-        chain = on.chain()
-        return [
-            chain.invoke(stage.question, on.config),
-            chain.invoke({"input": stage.question}, on.config),
-        ]
+        chat = on.chat().bind(documents=on.texts)
+        stream = chat.astream_events(stage.question, on.config, version="v2")
+        return [event async for event in stream]
 
 
 def _chain_in_memory(stage: Stage) -> Any:
@@ -233,14 +155,6 @@ def _chain_in_memory(stage: Stage) -> Any:
         store = InMemoryVectorStore(WordEmbeddings())
         store.add_documents(on.documents)
         return on.chain(store).invoke(stage.question, on.config)
-
-
-def _chain_stream(stage: Stage) -> Any:
-    with _on(stage) as on:
-        chain = on.chain()
-        with closing(chain.stream(stage.question, on.config)) as stream:
-            first = [next(stream), next(stream)]
-        return [*first, *chain.stream({"input": stage.question}, on.config)]
 
 
 async def _chain_numbers(stage: Stage) -> Any:
@@ -260,11 +174,6 @@ def _chain_whole_store(stage: Stage) -> Any:
         return [chain.invoke(near, on.config), *chain.stream(near, on.config)]
 
 
-def _chain_batch(stage: Stage) -> Any:
-    with _on(stage) as on:
-        return on.chain().batch([stage.question] * 3, on.config)
-
-
 def _chain_lcel(stage: Stage) -> Any:
     with _on(stage) as on:
         chain = {"input": RunnableLambda(str)} | on.chain() | StrOutputParser()
@@ -274,19 +183,10 @@ def _chain_lcel(stage: Stage) -> Any:
         ]
 
 
-async def _chain_async(stage: Stage) -> Any:
+async def _chain_events_async(stage: Stage) -> Any:
     with _on(stage) as on:
-        chain = on.chain()
-        async with aclosing(chain.astream(stage.question, on.config)) as stream:
-            first = [await anext(stream), await anext(stream)]
-        return [
-            first,
-            await chain.ainvoke(stage.question, on.config),
-            [piece async for piece in chain.astream({"input": stage.question}, on.config)],
-            await chain.abatch([stage.question] * 2, on.config),
-            [e async for e in chain.astream_events(stage.question, on.config, version="v2")],
-            await asyncio.gather(*(chain.ainvoke(stage.question) for _ in range(2))),
-        ]
+        stream = on.chain().astream_events({"input": stage.question}, on.config, version="v2")
+        return [event async for event in stream]
 
 
 class _Caller(GenericFakeChatModel):
@@ -339,29 +239,6 @@ def _private_retriever(stage: Stage) -> Any:
         ]
 
 
-def _combine(stage: Stage) -> Any:
-    # Invoked from outside any chain: around it, create_retrieval_chain shows the documents.
-    with _on(stage) as on:
-        combine = on.combine(unit_field="document")
-        asked = {"input": stage.question, "context": on.documents}
-        return [
-            combine.invoke(asked, on.config),
-            *combine.stream(asked, on.config),
-            combine.batch([asked] * 2, on.config),
-        ]
-
-
-async def _combine_async(stage: Stage) -> Any:
-    with _on(stage) as on:
-        combine = on.combine(unit_field="document")
-        asked = {"input": stage.question, "context": on.documents}
-        return [
-            await combine.ainvoke(asked, on.config),
-            [piece async for piece in combine.astream(asked, on.config)],
-            await combine.abatch([asked] * 2, on.config),
-        ]
-
-
 def _refused(stage: Stage) -> Any:
     """Calls that fail: the errors must be as silent as the answers."""
     with _on(stage) as on:
@@ -393,35 +270,21 @@ def _refused(stage: Stage) -> Any:
 
 
 DRIVES = [
-    Drive("llm: invoke", _llm_invoke),
-    Drive("llm: bound documents", _llm_bound),
     Drive("llm: generate", _llm_generate),
-    Drive("llm: stream", _llm_stream),
-    Drive("llm: batch", _llm_batch),
-    Drive("llm: async", _llm_async),
-    Drive("chat: invoke", _chat_invoke),
     Drive("chat: streaming invoke", _chat_streaming),
     Drive("chat: bound documents in LCEL", _chat_bound),
     Drive("chat: documents as content blocks", _chat_blocks),
     Drive("chat: documents as content blocks, async", _chat_blocks_async),
-    Drive("chat: stream", _chat_stream),
-    Drive("chat: stream closed early", _chat_closed_early),
     Drive("chat: stream_events", _chat_events),
-    Drive("chat: batch", _chat_batch),
     Drive("chat: with_retry", _chat_retry),
-    Drive("chat: async", _chat_async),
-    Drive("chain: invoke", _chain_invoke),
+    Drive("chat: astream_events", _chat_events_async),
     Drive("chain: InMemoryVectorStore", _chain_in_memory),
-    Drive("chain: stream", _chain_stream),
     Drive("chain: with numbers", _chain_numbers),
     Drive("chain: no search chosen", _chain_whole_store),
-    Drive("chain: batch", _chain_batch),
     Drive("chain: LCEL", _chain_lcel),
-    Drive("chain: async", _chain_async),
+    Drive("chain: astream_events", _chain_events_async),
     Drive("chain: agent tool", _agent_tool),
     Drive("chain: agent tool, async", _agent_tool_async),
     Drive("private retriever, everywhere", _private_retriever),
-    Drive("combine: invoke, stream, batch", _combine),
-    Drive("combine: async", _combine_async),
     Drive("refused calls", _refused, reads=False),
 ]

@@ -24,6 +24,8 @@ from tests.integrations.leak_probe import LeakProbe
 _EVENTS = [name for name in dir(BaseCallbackHandler) if name.startswith("on_")]
 _hook: ContextVar[BaseCallbackHandler | None] = ContextVar("recording_hook", default=None)
 register_configure_hook(_hook, inheritable=True)
+_clients: list[langsmith.Client] = []
+"""Kept: a client that is collected logs that, whenever the collector comes."""
 
 
 def recording_handler(probe: LeakProbe) -> BaseCallbackHandler:
@@ -123,6 +125,7 @@ def _tracer(probe: LeakProbe) -> Iterator[None]:
         auto_batch_tracing=False,
         info={},
     )
+    _clients.append(client)
     get_env_var.cache_clear()
     try:
         with (

@@ -1,8 +1,7 @@
-"""Every LlamaIndex adapter in every mode, for the leak test."""
+"""What LlamaIndex alone has: nodes, conversations, tools, workflows, for the leak test."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -82,11 +81,6 @@ def _synthesizer(stage: Stage, **options: Any) -> Iterator[tuple[PrivateSynthesi
         yield synthesizer, nodes
 
 
-def _complete(stage: Stage) -> Any:
-    with _language_model(stage) as llm:
-        return llm.complete(stage.question, documents=stage.documents)
-
-
 def _complete_nodes(stage: Stage) -> Any:
     """Documents of LlamaIndex, handed over; one has no unit."""
     nodes = nodes_of(stage.documents, [{"patient": f"p{n}"} for n in range(len(stage.documents))])
@@ -103,35 +97,6 @@ def _complete_nodes(stage: Stage) -> Any:
         ]
 
 
-async def _acomplete(stage: Stage) -> Any:
-    with _language_model(stage) as llm:
-        return await llm.acomplete(stage.question, documents=stage.documents)
-
-
-def _stream_complete(stage: Stage) -> Any:
-    with _language_model(stage) as llm:
-        return list(llm.stream_complete(stage.question, documents=stage.documents))
-
-
-async def _astream_complete(stage: Stage) -> Any:
-    with _language_model(stage) as llm:
-        stream = await llm.astream_complete(stage.question, documents=stage.documents)
-        return [response async for response in stream]
-
-
-def _closed_early(stage: Stage) -> Any:
-    with _language_model(stage) as llm:
-        stream = llm.stream_complete(stage.question, documents=stage.documents)
-        first = next(stream)
-        stream.close()
-        return [first, repr(stream)]
-
-
-def _chat(stage: Stage) -> Any:
-    with _language_model(stage) as llm:
-        return llm.chat([ChatMessage(stage.question)], documents=stage.documents)
-
-
 def _chat_after_turns(stage: Stage) -> Any:
     before = [
         ChatMessage("Be brief.", role="system"),
@@ -140,28 +105,6 @@ def _chat_after_turns(stage: Stage) -> Any:
     ]
     with _language_model(stage) as llm:
         return llm.chat([*before, ChatMessage(stage.question)], documents=stage.documents)
-
-
-async def _achat(stage: Stage) -> Any:
-    with _language_model(stage) as llm:
-        return await llm.achat([ChatMessage(stage.question)], documents=stage.documents)
-
-
-def _stream_chat(stage: Stage) -> Any:
-    with _language_model(stage) as llm:
-        return list(llm.stream_chat([ChatMessage(stage.question)], documents=stage.documents))
-
-
-async def _astream_chat(stage: Stage) -> Any:
-    with _language_model(stage) as llm:
-        stream = await llm.astream_chat([ChatMessage(stage.question)], documents=stage.documents)
-        return [response async for response in stream]
-
-
-async def _at_once(stage: Stage) -> Any:
-    with _language_model(stage) as llm:
-        calls = [llm.acomplete(stage.question, documents=stage.documents) for _ in range(3)]
-        return await asyncio.gather(*calls)
 
 
 def _refused(stage: Stage) -> Any:
@@ -189,11 +132,6 @@ def _refused(stage: Stage) -> Any:
     return [repr(error) for error in found]
 
 
-def _query(stage: Stage) -> Any:
-    with _engine(stage) as engine:
-        return engine.query(stage.question)
-
-
 def _query_simple_store(stage: Stage) -> Any:
     with _engine(stage, simple_index(nodes_of(stage.documents))) as engine:
         return engine.query(stage.question)
@@ -214,11 +152,6 @@ def _query_by_private_search(stage: Stage) -> Any:
             stage.question, documents=retriever
         )
         return [engine.query(stage.question), completed]
-
-
-async def _aquery(stage: Stage) -> Any:
-    with _engine(stage) as engine:
-        return await engine.aquery(stage.question)
 
 
 def _query_stream(stage: Stage) -> Any:
@@ -317,29 +250,12 @@ async def _asynthesize_stream(stage: Stage) -> Any:
         return [*[piece async for piece in response.async_response_gen()], response]
 
 
-def _get_response(stage: Stage) -> Any:
-    with _synthesizer(stage) as (synthesizer, _):
-        return synthesizer.get_response(stage.question, stage.documents)
-
-
 DRIVES = [
-    Drive("language model: complete", _complete),
     Drive("language model: documents of LlamaIndex", _complete_nodes),
-    Drive("language model: acomplete", _acomplete),
-    Drive("language model: stream_complete", _stream_complete),
-    Drive("language model: astream_complete", _astream_complete),
-    Drive("language model: stream closed early", _closed_early),
-    Drive("language model: chat", _chat),
     Drive("language model: chat after turns", _chat_after_turns),
-    Drive("language model: achat", _achat),
-    Drive("language model: stream_chat", _stream_chat),
-    Drive("language model: astream_chat", _astream_chat),
-    Drive("language model: many at once", _at_once),
     Drive("language model: refused calls", _refused, reads=False),
-    Drive("query engine: query", _query),
     Drive("query engine: query over a SimpleVectorStore", _query_simple_store),
     Drive("query engine: query by a private search", _query_by_private_search),
-    Drive("query engine: aquery", _aquery),
     Drive("query engine: streaming query", _query_stream),
     Drive("query engine: streaming aquery", _aquery_stream),
     Drive("chat engine: chat", _converse),
@@ -352,5 +268,4 @@ DRIVES = [
     Drive("synthesizer: asynthesize", _asynthesize),
     Drive("synthesizer: streaming synthesize", _synthesize_stream),
     Drive("synthesizer: streaming asynthesize", _asynthesize_stream),
-    Drive("synthesizer: get_response", _get_response),
 ]
