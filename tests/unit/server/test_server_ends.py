@@ -240,3 +240,72 @@ def test_a_server_whose_ledger_cannot_be_written_is_not_ready_and_answers_nothin
     assert running.ask().status_code == 200
     assert len(model.drawn) == 8
     assert spent(running)[1] == 0
+
+
+# ---- counts, which go in steps ----
+
+COUNT = {"model": "notes", "kind": "count", "question": "Is it about an office?"}
+
+
+@pytest.fixture
+def counted(paced, monkeypatch):
+    """A count of 40 notes whose first step of four is waiting, and what it is counted with."""
+    monkeypatch.setattr(
+        "dpicl_rag.surveys.counts_units.units_of_a_step", lambda tokens: 10, raising=False
+    )
+    # A made-up model has labels of one letter.
+    monkeypatch.setattr("dpicl_rag.surveys.counts_units.YES_OR_NO", ("a", "b"))
+
+    def start(limits=None):
+        running, model = paced(limits)
+        sent = running.send(COUNT, "/v1/surveys")
+        until(lambda: model.begun)
+        return running, model, sent
+
+    return start
+
+
+def test_others_are_answered_between_two_steps_of_a_count(counted):
+    running, model, sent = counted()
+    with closing(sent), closing(running.send(QUESTION)) as other:
+        until(lambda: running.admission.inside == 2)
+        model.let(100)
+        assert b"200 OK" in other.read()
+        assert b"say yes" in sent.read()
+    until(lambda: running.admission.inside == 0)
+    # The count reads anew for each step, the answer once.
+    answer = max(set(model.drawn), key=model.drawn.count)
+    steps = [number for number in model.drawn if number != answer]
+    assert len(steps) == 4
+    assert model.drawn.index(answer) < model.drawn.index(steps[-1])
+
+
+def hang_up(running, sent, now):
+    sent.close()
+    time.sleep(0.3)  # for the news to come, while the first step is waiting
+
+
+def time_is_over(running, sent, now):
+    now[0] = 6.0
+
+
+def go_down(running, sent, now):
+    running.server.handle_exit(15, None)
+
+
+@pytest.mark.parametrize("end", [hang_up, time_is_over, go_down])
+def test_a_count_ends_at_its_next_step_and_costs_nothing(counted, monkeypatch, end):
+    running, model, sent = counted(Limits(seconds=5))
+    now = [0.0]
+    monkeypatch.setattr(running.admission, "clock", lambda: now[0])
+    end(running, sent, now)
+    model.let(100)
+    if end is not hang_up:
+        said = sent.read().decode()
+        assert " 503 " in said
+        assert "x-should-retry: false" in said
+        assert "nothing was released, and it cost nothing" in said
+    until(lambda: running.admission.inside == 0)
+    assert len(model.drawn) == 1
+    if end is not go_down:
+        assert spent(running) == (0, 0)

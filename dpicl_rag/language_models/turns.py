@@ -1,0 +1,55 @@
+"""Turns: long work goes in steps, and between two of them others have theirs.
+
+How large a step is follows from public numbers. Who runs the work says what happens between two
+steps; it may end the work there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+_between: ContextVar[Callable[[], None] | None] = ContextVar("dpicl_rag_between", default=None)
+
+
+def give_way() -> None:
+    """Say that a step is done. Nothing may be held then that other work needs.
+
+    Raises:
+        StoppedError: Nobody waits for the rest of the work.
+    """
+    between = _between.get()
+    if between is not None:
+        between()
+
+
+@contextmanager
+def taking_turns(between: Callable[[], None]) -> Iterator[None]:
+    """Call something between the steps of the block, after what is called there already.
+
+    Args:
+        between: May raise ``StoppedError``.
+    """
+    outer = _between.get()
+
+    def both() -> None:
+        if outer is not None:
+            outer()
+        between()
+
+    token = _between.set(both)
+    try:
+        yield
+    finally:
+        _between.reset(token)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Do the block as one step: it holds what others need, or would take an end for a failure."""
+    token = _between.set(None)
+    try:
+        yield
+    finally:
+        _between.reset(token)
