@@ -24,6 +24,8 @@ from dpicl_rag.retrieval.count import NoisyCount
 
 M = TypeVar("M", bound=Charged)
 
+_DIGESTED = 256  # units between two turns of others: more than an answer reads
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Expert:
@@ -134,7 +136,7 @@ def gather(
         DeltaSpentError: Its pool cannot pay for thresholds, and no token may be drawn.
         ConfigurationError: The ledger's budget of a unit is below the price of the search.
         ModelError: There is not enough memory.
-        StoppedError: It was ended between two units; the search is paid for.
+        StoppedError: It was ended while units were read; the search is paid for.
     """
     search = retriever.search(question) if plan.individual else None
     units = None if search is None else search.units
@@ -180,9 +182,10 @@ def gather(
 def _digested(
     experts: Sequence[Expert], digest: Callable[[Sequence[str]], Input]
 ) -> Iterator[tuple[Expert, Input]]:
-    for expert in experts:
+    for at, expert in enumerate(experts, start=1):
         yield expert, digest(expert.passages)
-        give_way()
+        if at % _DIGESTED == 0:
+            give_way()
 
 
 def _opened(open_account: OpenAccount, plan: Plan[Charged], units: Sequence[str] | None) -> Account:

@@ -6,9 +6,17 @@ steps; it may end the work there.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from queue import Empty, SimpleQueue
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_WAIT = 0.1  # seconds between two turns, where something is waited for
 
 _between: ContextVar[Callable[[], None] | None] = ContextVar("dpicl_rag_between", default=None)
 
@@ -22,6 +30,27 @@ def give_way() -> None:
     between = _between.get()
     if between is not None:
         between()
+
+
+def waited(found: SimpleQueue[T], seconds: float = math.inf) -> T:
+    """The next thing of a queue; others have their turn while it does not come.
+
+    Args:
+        found: Where it comes.
+        seconds: How long it is waited for.
+
+    Raises:
+        queue.Empty: It has not come.
+        StoppedError: As `give_way`.
+    """
+    until = time.monotonic() + seconds
+    while True:
+        left = until - time.monotonic()
+        with suppress(Empty):
+            return found.get(timeout=max(0.0, min(left, _WAIT)))
+        if left <= _WAIT:
+            raise Empty
+        give_way()
 
 
 @contextmanager

@@ -237,10 +237,10 @@ class CountsUnits(AsksUnits):
             on_progress=on_progress,
         )
         together = units_of_a_step(allowance + len(prompt.suffix) + max(map(len, tokens)))
-        told = on_progress if self.reader is None else None
+        by_model = on_progress if self.reader is None else None
 
         def said() -> torch.Tensor:
-            read = opinions_in_steps(how.step, gathered.inputs, most, together, told)
+            read = opinions_in_steps(how.step, gathered.inputs, most, together, by_model)
             return read[:, :bins]
 
         return Counted(

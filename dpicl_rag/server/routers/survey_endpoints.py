@@ -8,6 +8,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from dpicl_rag.accounting import DIRECT
+from dpicl_rag.answering.label_reading import most_label_tokens
 from dpicl_rag.server.catalogue import NumbersAsked
 from dpicl_rag.server.delivery import GONE, unless_gone
 from dpicl_rag.server.failures import Refusal
@@ -61,13 +62,14 @@ async def surveys(
 
 @router.get("/v1/surveys")
 async def plan(model: Text, services: Using, caller: Asking) -> dict[str, Any]:
-    """How small a theme can be seen, and how wide the interval of a number will be; it is free."""
+    """How small a theme can be seen, how wide intervals will be, how long labels may be; free."""
     if services.catalogue.served(model, caller) is None:
         raise Refusal(400, "the public model reads no documents to count", param="model")
     config = services.catalogue.config(model)
     words = survey_plan(config, len(packaged_words()), VOTES)
     return {
         "smallest": words.least,
+        "label_tokens": most_label_tokens(),
         "within": within(tally_plan(config, DIRECT, 0.0, 1).mechanism.noise),
         "epsilon": config.epsilon,
         "delta": config.delta,

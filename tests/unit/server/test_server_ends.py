@@ -13,6 +13,7 @@ import pytest
 from dpicl_rag.errors import LedgerError
 from dpicl_rag.server.limits import Limits
 from tests.support.paced_model import PacedModel
+from tests.unit.server.conftest import NOTES
 
 QUESTION = {"messages": [{"role": "user", "content": "Where is the office?"}], "model": "notes"}
 PER_TOKEN = {"accounting": "fixed", "unsupported": "ignore"}  # so that tokens can be counted
@@ -249,34 +250,34 @@ COUNT = {"model": "notes", "kind": "count", "question": "Is it about an office?"
 
 @pytest.fixture
 def counted(paced, monkeypatch):
-    """A count of 40 notes whose first step of four is waiting, and what it is counted with."""
+    """A count whose first step of forty is waiting, and the time that its server sees."""
     monkeypatch.setattr(
-        "dpicl_rag.surveys.counts_units.units_of_a_step", lambda tokens: 10, raising=False
+        "dpicl_rag.surveys.counts_units.units_of_a_step", lambda tokens: 1, raising=False
     )
     # A made-up model has labels of one letter.
     monkeypatch.setattr("dpicl_rag.surveys.counts_units.YES_OR_NO", ("a", "b"))
 
-    def start(limits=None):
-        running, model = paced(limits)
-        sent = running.send(COUNT, "/v1/surveys")
+    running, model = paced(Limits(seconds=5))
+    now = [0.0]
+    monkeypatch.setattr(running.admission, "clock", lambda: now[0])
+    with closing(running.send(COUNT, "/v1/surveys")) as sent:
         until(lambda: model.begun)
-        return running, model, sent
-
-    return start
+        yield running, model, sent, now
 
 
 def test_others_are_answered_between_two_steps_of_a_count(counted):
-    running, model, sent = counted()
-    with closing(sent), closing(running.send(QUESTION)) as other:
-        until(lambda: running.admission.inside == 2)
-        model.let(100)
+    running, model, sent, _ = counted
+    with closing(running.send(QUESTION)) as other:
+        until(lambda: running.admission._thread._line)
+        model.open, model.seconds = True, 0.02
+        model.let(1)
         assert b"200 OK" in other.read()
         assert b"say yes" in sent.read()
     until(lambda: running.admission.inside == 0)
     # The count reads anew for each step, the answer once.
     answer = max(set(model.drawn), key=model.drawn.count)
     steps = [number for number in model.drawn if number != answer]
-    assert len(steps) == 4
+    assert len(steps) == len(NOTES)
     assert model.drawn.index(answer) < model.drawn.index(steps[-1])
 
 
@@ -294,10 +295,8 @@ def go_down(running, sent, now):
 
 
 @pytest.mark.parametrize("end", [hang_up, time_is_over, go_down])
-def test_a_count_ends_at_its_next_step_and_costs_nothing(counted, monkeypatch, end):
-    running, model, sent = counted(Limits(seconds=5))
-    now = [0.0]
-    monkeypatch.setattr(running.admission, "clock", lambda: now[0])
+def test_a_count_ends_at_its_next_step_and_costs_nothing(counted, end):
+    running, model, sent, now = counted
     end(running, sent, now)
     model.let(100)
     if end is not hang_up:

@@ -11,6 +11,7 @@ from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.answering.label_reading import most_label_tokens
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.errors import StoppedError
+from dpicl_rag.language_models.readers.concurrent_reader import PUBLIC_PROMPT, ConcurrentReader
 from dpicl_rag.language_models.turns import give_way, taking_turns, undisturbed
 from dpicl_rag.retrieval import TopKRetriever
 from dpicl_rag.retrieval.unit_vectors import UnitVectors
@@ -181,6 +182,30 @@ def test_between_steps_all_who_asked_are_called_and_nobody_within_one():
         give_way()
     give_way()
     assert called == ["outer", "inner", "outer"]
+
+
+def test_while_a_provider_is_waited_for_others_have_their_turn_and_a_stop_is_heard():
+    asked, go_on = threading.Event(), threading.Event()
+
+    def call(prompt):
+        if prompt != PUBLIC_PROMPT:
+            asked.set()
+            go_on.wait(30)
+        return "a"
+
+    reader = ConcurrentReader(call, "slow")
+    llm = PrivateContextLLM(Batches(), reader=reader)
+    turns = []
+
+    def between():
+        assert asked.is_set()
+        turns.append(1)
+        if len(turns) == 2:
+            raise StoppedError("time is over")
+
+    with taking_turns(between), pytest.raises(StoppedError, match="time is over"):
+        llm.tally("what?", ["a", "b"], documents())
+    go_on.set()
 
 
 def test_the_twin_that_is_cancelled_ends_its_count_at_the_next_step(tiny_model, monkeypatch):
