@@ -15,6 +15,7 @@ The tree::
     ├── LedgerError                            the ledger file cannot be used
     ├── KeyFileError                           the file of API keys cannot be used
     ├── KnowledgeError                         public knowledge cannot be read or kept
+    ├── StoppedError                           work was ended before its release
     └── BudgetExceededError                    a budget cannot pay for the request
 
 Messages name the remedy. They never carry private text, scores, probabilities, numbers of experts
@@ -97,6 +98,26 @@ class DeltaSpentError(DPICLError):
             "the budget has no delta left for thresholds: set more of it apart "
             "(`dpicl-rag budget set --thresholds 0.5`), or use agreement='auto', which draws tokens"
         )
+
+
+class StoppedError(DPICLError):
+    """Work was ended between two of its steps: nothing was released.
+
+    Args:
+        why: Public, such as "the server is going down".
+
+    Attributes:
+        rho: zCDP rho that it was charged until then: a search that counts is paid for before
+            documents are read. Public.
+    """
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.rho = 0.0
+
+    def __str__(self) -> str:
+        cost = f"it cost rho {self.rho:.4g}" if self.rho else "it cost nothing"
+        return f"{self.args[0]}; nothing was released, and {cost}"
 
 
 class BudgetExceededError(DPICLError):

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 from dpicl_rag.answering.notebook_table import notebook_table, privacy_rows
-from dpicl_rag.errors import DPICLError, EngineUnavailableError
+from dpicl_rag.errors import DPICLError, EngineUnavailableError, StoppedError
 from dpicl_rag.language_models.tokenizer import Tokenizer
+from dpicl_rag.language_models.turns import taking_turns
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -328,12 +329,28 @@ async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
 def in_worker(
     method: Callable[Concatenate[S, P], T],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """The async twin of a method: the same call in a worker thread."""
+    """The async twin of a method: the same call in a worker thread.
+
+    Where whoever asks is cancelled, what goes in steps ends at the next one.
+    """
 
     async def twin(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         # By name, so that a subclass's own method is called.
         own: Callable[P, T] = getattr(self, method.__name__)
-        return await asyncio.to_thread(own, *args, **kwargs)
+        left = threading.Event()
+
+        def wanted() -> None:
+            if left.is_set():
+                raise StoppedError("whoever asked has gone")
+
+        def call() -> T:
+            with taking_turns(wanted):
+                return own(*args, **kwargs)
+
+        try:
+            return await asyncio.to_thread(call)
+        finally:
+            left.set()
 
     twin.__doc__ = f"``{method.__name__}`` in a worker thread."
     return twin

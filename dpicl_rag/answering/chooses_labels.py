@@ -10,7 +10,7 @@ from dpicl_rag.answering.answers import PrivateLabel, in_worker
 from dpicl_rag.answering.asks_units import AsksUnits
 from dpicl_rag.answering.experts import gather
 from dpicl_rag.answering.label_draw import draw_label
-from dpicl_rag.answering.label_reading import label_reading
+from dpicl_rag.answering.label_reading import label_reading, require_few_tokens
 from dpicl_rag.answering.plan import label_plan
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import Progress
@@ -61,6 +61,7 @@ class ChoosesLabels(AsksUnits):
         tokens = label_tokens(model.tokenizer, labels, prompt.lead)
         room = max(map(len, tokens))
         retriever = self._retriever(documents)
+        require_few_tokens(tokens, retriever, "or let fewer units be read (units=)")
         whole = epsilon_to_rho(config.epsilon, config.delta)
         retriever = affordable(retriever, whole, config.adjacency)
         opening = self._opening(retriever)
@@ -81,7 +82,6 @@ class ChoosesLabels(AsksUnits):
             allowance,
             blank=blank if plan.takes_priors else None,
             informed=model.digest(known, allowance),
-            on_progress=on_progress,
         )
         gathered = gather(
             question=question,
@@ -93,7 +93,8 @@ class ChoosesLabels(AsksUnits):
             reading=how.reading,
             on_progress=on_progress,
         )
-        chosen = draw_label(gathered, partial(how.step, gathered), self._randomness)
+        step = partial(how.step, gathered.inputs, on_progress)
+        chosen = draw_label(gathered, step, self._randomness)
         return PrivateLabel(
             labels[chosen], config.epsilon, plan.mechanism.delta, gathered.spend.rho
         )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Generic, Protocol, TypeVar
@@ -10,10 +11,11 @@ from typing import Generic, Protocol, TypeVar
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.privacy_filters import AnswerFilter, privacy_filter
 from dpicl_rag.documents import Document
-from dpicl_rag.errors import BudgetExceededError, DeltaSpentError
+from dpicl_rag.errors import BudgetExceededError, DeltaSpentError, StoppedError
 from dpicl_rag.language_models.base import Input, Progress
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.language_models.readers.notes import Reading
+from dpicl_rag.language_models.turns import give_way
 from dpicl_rag.ledger import Account
 from dpicl_rag.mechanisms.base import Charged
 from dpicl_rag.mechanisms.randomness import Randomness
@@ -21,6 +23,8 @@ from dpicl_rag.retrieval.base import Retriever
 from dpicl_rag.retrieval.count import NoisyCount
 
 M = TypeVar("M", bound=Charged)
+
+_DIGESTED = 256  # units between two turns of others: more than an answer reads
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -48,6 +52,17 @@ class Gathered(Generic[M]):
     passages: Sequence[Sequence[str]] = field(default=(), repr=False)
     thresholds: bool = True
     rate: float = 1.0
+
+    @contextmanager
+    def paying(self) -> Iterator[None]:
+        """Draw in the block: the account is closed after it, and a stop tells what was paid."""
+        try:
+            yield
+        except StoppedError as stopped:
+            stopped.rho = self.spend.rho
+            raise
+        finally:
+            self.close()
 
 
 def one_each(units: Mapping[str, Sequence[Document]]) -> list[Expert]:
@@ -121,12 +136,14 @@ def gather(
         DeltaSpentError: Its pool cannot pay for thresholds, and no token may be drawn.
         ConfigurationError: The ledger's budget of a unit is below the price of the search.
         ModelError: There is not enough memory.
+        StoppedError: It was ended while units were read; the search is paid for.
     """
     search = retriever.search(question) if plan.individual else None
     units = None if search is None else search.units
     account = _opened(open_account, plan, units)
     thresholds = account.delta >= plan.threshold_delta
-    try:
+    with ExitStack() as stack:
+        stack.enter_context(account)
         if not thresholds and plan.only_agreement:
             raise DeltaSpentError
         account.require(plan.search_rho, "the search costs", "give the search more noise (sigma)")
@@ -145,8 +162,7 @@ def gather(
             experts = [replace(e, passages=own) for e, own in zip(experts, replies, strict=True)]
         if plan.groups is not None:
             experts = random_groups(experts, plan.groups, randomness)
-        digested = [(expert, digest(expert.passages)) for expert in experts]
-        read = [(expert, own) for expert, own in digested if own]
+        read = [(expert, own) for expert, own in _digested(experts, digest) if own]
         mechanism = plan.mechanism_for(found.count)
         places = {unit: place for place, unit in enumerate(units or ())}
         spend = privacy_filter(
@@ -156,13 +172,20 @@ def gather(
             search_rho=plan.search_rho,
             aside=plan.support_rho,
         )
-    except BaseException:
-        account.close()
-        raise
+        stack.pop_all()  # whoever draws closes it
     inputs, passages = [own for _, own in read], [expert.passages for expert, _ in read]
     return Gathered(
         inputs, mechanism, spend, found.count, account.close, passages, thresholds, found.rate
     )
+
+
+def _digested(
+    experts: Sequence[Expert], digest: Callable[[Sequence[str]], Input]
+) -> Iterator[tuple[Expert, Input]]:
+    for at, expert in enumerate(experts, start=1):
+        yield expert, digest(expert.passages)
+        if at % _DIGESTED == 0:
+            give_way()
 
 
 def _opened(open_account: OpenAccount, plan: Plan[Charged], units: Sequence[str] | None) -> Account:

@@ -64,9 +64,9 @@ def draw_label(
 
     Returns:
         Index of the label. A DP output.
+
+    Raises:
+        StoppedError: It was ended before the draw.
     """
-    try:
-        with enough_memory():
-            return gathered.mechanism.draw(step(), gathered.spend, randomness)
-    finally:
-        gathered.close()
+    with gathered.paying(), enough_memory():
+        return gathered.mechanism.draw(step(), gathered.spend, randomness)

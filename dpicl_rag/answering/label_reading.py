@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 
-from dpicl_rag.answering.experts import Gathered
 from dpicl_rag.answering.label_draw import label_step
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import Input, LanguageModel, Progress
@@ -18,7 +17,13 @@ from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.notes import Reading, choices
 from dpicl_rag.mechanisms.step import DenseStep, Step
 from dpicl_rag.prompts import Prompt
+from dpicl_rag.retrieval.base import Retriever
+from dpicl_rag.retrieval.number_of_units import aimed_at
 
+LABEL_TOKENS = 2**20
+"""Tokens of labels that all units of a question are asked at most: each is asked every label."""
+
+_UNITS = 1024  # where only the documents tell how many are read
 _UNSAID = 1e-6  # of a vote, for each label that was not said
 
 
@@ -29,12 +34,41 @@ class LabelReading:
     Attributes:
         digest: What one expert reads, see ``gather``.
         reading: What a reader makes of each unit first, if there is one.
-        step: The rows of experts over the labels.
+        step: The rows of experts over the labels, of what they read.
     """
 
     digest: Callable[[Sequence[str]], Input]
     reading: Reading | None
-    step: Callable[[Gathered[Any]], Step]
+    step: Callable[[Sequence[Input], Progress | None], Step]
+
+
+def most_label_tokens(retriever: Retriever | None = None) -> int:
+    """How many tokens the labels of a question may have in all. Public.
+
+    Args:
+        retriever: Finds the units that are asked; without one only the documents tell how many
+            there are.
+    """
+    return LABEL_TOKENS // (aimed_at(retriever) or _UNITS)
+
+
+def require_few_tokens(tokens: Sequence[Sequence[int]], retriever: Retriever, remedy: str) -> None:
+    """See that labels are no more work than documents.
+
+    Args:
+        tokens: Of each label.
+        retriever: Finds the units that are asked.
+        remedy: Beside fewer and shorter labels.
+
+    Raises:
+        ConfigurationError: They are.
+    """
+    asked, most = sum(map(len, tokens)), most_label_tokens(retriever)
+    if asked > most:
+        raise ConfigurationError(
+            f"the labels have {asked:,} tokens, and each unit can be asked {most:,}; give fewer or "
+            f"shorter labels, {remedy}"
+        )
 
 
 def label_reading(
@@ -49,7 +83,6 @@ def label_reading(
     most: int = 1,
     blank: Prompt | None = None,
     informed: Input | None = None,
-    on_progress: Progress | None = None,
 ) -> LabelReading:
     """The likelihood of each label, see `label_step`, or what a reader says, see `choices`.
 
@@ -64,7 +97,6 @@ def label_reading(
         most: Labels that a reader may say of one unit.
         blank: As in `label_step`; of the model alone.
         informed: As in `label_step`.
-        on_progress: As in `label_step`.
 
     Raises:
         ConfigurationError: A prior is asked of a reader.
@@ -78,15 +110,15 @@ def label_reading(
             tuple, choices(reader, question, labels, most), partial(_said_step, labels)
         )
 
-    def step(gathered: Gathered[Any]) -> Step:
-        return label_step(model, prompt, blank, tokens, gathered.inputs, informed, on_progress)
+    def step(inputs: Sequence[Input], on_progress: Progress | None) -> Step:
+        return label_step(model, prompt, blank, tokens, inputs, informed, on_progress)
 
     return LabelReading(lambda passages: model.digest(passages, allowance), None, step)
 
 
-def _said_step(labels: Sequence[str], gathered: Gathered[Any]) -> Step:
+def _said_step(labels: Sequence[str], inputs: Sequence[Any], _: Progress | None) -> Step:
     """Rows that are all but sure of what was said, of a group in parts of its units."""
-    said = [[own.count(label) + _UNSAID for label in labels] for own in gathered.passages]
+    said = [[own.count(label) + _UNSAID for label in labels] for own in inputs]
     rows = torch.tensor(said, dtype=torch.float64).reshape(len(said), len(labels))
     public = torch.full((len(labels),), -math.log(len(labels)), dtype=torch.float64)
     return DenseStep(public, (rows / rows.sum(dim=1, keepdim=True)).log())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpicl_rag.cli import bring, choose_unit, console, data_folder, options, show_joins
-from dpicl_rag.errors import LoaderError
+from dpicl_rag.errors import ConfigurationError, LoaderError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -106,7 +106,7 @@ def ingest(
             "--yes",
             "-y",
             help="Do not ask about the unit of a new corpus, nor before many units that are there "
-            "become one.",
+            "become one, and go on under the budget of a corpus that was here before.",
         ),
     ] = False,
     verbose: Annotated[
@@ -137,6 +137,8 @@ def ingest(
         raise typer.BadParameter("name what is to be read", param_hint="PATH")
     if anew and unit is None:
         raise typer.BadParameter("it goes only with --unit", param_hint="--anew")
+    if not (no_ledger or yes):
+        _require_own_budget(corpus, path, ledger)
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.following.followed_files import FileSource
     from dpicl_rag.following.mail_address import is_address
@@ -211,6 +213,26 @@ def ingest(
     console.stdout().print(console.printable(loaded.report.summary), soft_wrap=True)
     _print_skipped(loaded.report, every=verbose)
     show_joins.show(added.joins)
+
+
+def _require_own_budget(corpus: str, path: str | None, ledger: Path | None) -> None:
+    """See that a new corpus takes over no budget that the answers of another have used.
+
+    Raises:
+        ConfigurationError: It would.
+    """
+    from dpicl_rag.corpora import Corpus
+
+    if corpus in Corpus.names(path):
+        return
+    with data_folder.find_ledger(ledger) as book:
+        every = [] if book is None else book.status()
+    if any((one.kind, one.name) == ("corpus", corpus) and one.spent for one in every):
+        raise ConfigurationError(
+            f"answers of a corpus {corpus!r} were paid for, and it is not in this store; choose "
+            "another name or, where this is that corpus again, go on under what is left of its "
+            "budget with --yes"
+        )
 
 
 def _is_delimited(source: Path) -> bool:

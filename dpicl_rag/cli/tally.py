@@ -280,6 +280,7 @@ def _print_plan(
 ) -> None:
     """How wide an interval will be. No model is loaded, nothing is searched, nothing is paid."""
     from dpicl_rag.accounting import DIRECT
+    from dpicl_rag.answering.label_reading import most_label_tokens
     from dpicl_rag.surveys.estimate import within
     from dpicl_rag.surveys.tally_plan import tally_plan
 
@@ -288,11 +289,15 @@ def _print_plan(
     planned = tally_plan(config, DIRECT, 0.0, labels, most)
     near = within(planned.mechanism.noise)
     if as_json:
-        console.write_json({"within": near, "sample": sample, "rho": planned.rho})
+        numbers = {"within": near, "sample": sample, "rho": planned.rho}
+        if labels > 1:
+            numbers["label_tokens"] = most_label_tokens()
+        console.write_json(numbers)
         return
     of_sample = "" if sample == 1 else f" in the sample, which is scaled by {1 / sample:g}"
+    of_labels = "" if labels == 1 else f"; its labels have {most_label_tokens():,} tokens at most"
     console.stdout().print(
         f"each count is within {near:,} of the true one, 95 times in 100{of_sample}; it costs "
-        f"epsilon {config.epsilon:g}, delta {config.delta:g}, rho {planned.rho:.4g}",
+        f"epsilon {config.epsilon:g}, delta {config.delta:g}, rho {planned.rho:.4g}{of_labels}",
         soft_wrap=True,
     )

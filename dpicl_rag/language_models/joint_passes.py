@@ -3,11 +3,13 @@
 A token of one answer takes a pass over its rows, and most of a pass with few rows is the same work
 for any number of them. Here answers run in one thread, each until it needs such a pass; one pass
 then does for all that wait. Rows keep their bits in any company (`dpicl_rag.language_models.tiles`)
-so an answer is the same, bit by bit, as if it were alone.
+so an answer is the same, bit by bit, as if it were alone. What goes in steps, such as a count,
+gives way to others between two of them.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -16,6 +18,7 @@ import torch
 from dpicl_rag._packaged import optional
 from dpicl_rag.language_models.packed_rows import PackedRows, forward_each
 from dpicl_rag.language_models.transformers_rows import Batch, NewTokens, in_company, width_of
+from dpicl_rag.language_models.turns import taking_turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +48,20 @@ class JointPasses:
     def __init__(self) -> None:
         self._greenlets = optional("greenlet", "server")
         self._waiting: list[_Waiting] = []
+        self._between_steps: deque[Callable[[], object]] = deque()
 
     @property
     def waiting(self) -> int:
         """Number of pieces of work that wait for a pass."""
         return len(self._waiting)
 
+    @property
+    def between_steps(self) -> int:
+        """Number of pieces of work that have given way to others."""
+        return len(self._between_steps)
+
     def start(self, work: Callable[[], None]) -> None:
-        """Run work until its end, or until it waits for a pass.
+        """Run work until its end, or until it waits for a pass, or gives way.
 
         Args:
             work: Must not raise, and must not hold what other work needs while it asks a model.
@@ -60,7 +69,8 @@ class JointPasses:
 
         def run() -> None:
             in_company.set(self._ask)  # a greenlet has a context of its own
-            work()
+            with taking_turns(self._give_way):
+                work()
 
         self._greenlets.greenlet(run).switch()
 
@@ -72,6 +82,16 @@ class JointPasses:
             waiting = [one for one in waiting if one not in mine]
             for one, found in zip(mine, _joint_passes(mine), strict=True):
                 one.go_on(found)
+
+    def go_on(self) -> None:
+        """Let the work that gave way first do its next step."""
+        if self._between_steps:
+            self._between_steps.popleft()()
+
+    def _give_way(self) -> None:
+        here = self._greenlets.getcurrent()
+        self._between_steps.append(here.switch)
+        here.parent.switch()
 
     def _ask(self, batch: Batch, token_ids: NewTokens, keep: int) -> torch.Tensor | None:
         if not isinstance(batch, PackedRows) or width_of(token_ids) > 1:

@@ -31,6 +31,7 @@ from dpicl_rag.language_models.transformers_rows import (
     in_company,
     in_tenths,
 )
+from dpicl_rag.language_models.turns import undisturbed
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -255,7 +256,7 @@ class TransformersModel:
 
         mine = in_company.set(None)  # documents of the probe share passes with no answer
         try:
-            with enough_memory():
+            with enough_memory(), undisturbed():
                 return attempt(read, forward, self._vocabulary, self.context_length)
         except NotEnoughMemoryError:
             raise

@@ -16,6 +16,7 @@ from dpicl_rag.language_models.key_value_cache import Layers
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.language_models.sentence_end import Continuation, SentenceEnd
+from dpicl_rag.language_models.turns import give_way
 from dpicl_rag.mechanisms.step import DenseStep, Step
 
 Tokens = Sequence[int]
@@ -147,8 +148,8 @@ class TransformersRows:
         if self._next is None:
             raise ConfigurationError("rows are scored after at least one call of extend")
         columns = []
-        with enough_memory(), torch.inference_mode():
-            for ids in continuations:
+        for ids in continuations:
+            with enough_memory(), torch.inference_mode():
                 total = self._next[:, ids[0]].double()
                 if len(ids) > 1:
                     # Runs past the end without moving it; the next call writes over these slots.
@@ -157,6 +158,8 @@ class TransformersRows:
                     picked = steps.gather(2, targets.expand(len(steps), -1).unsqueeze(2))
                     total = total + picked.squeeze(2).double().sum(1)
                 columns.append(total)
+            give_way()
+        with enough_memory(), torch.inference_mode():
             return _step(torch.log_softmax(torch.stack(columns, dim=1), dim=-1))
 
     def fork(self) -> TransformersRows:

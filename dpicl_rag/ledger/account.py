@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.errors import ConfigurationError, StoppedError
 
 if TYPE_CHECKING:
     from dpicl_rag.ledger.ledger import Ledger
@@ -37,6 +38,7 @@ class Account:
         self.rho = rho if reservation is None else reservation.rho
         self.delta = math.inf if reservation is None else reservation.delta
         self._reservation = reservation
+        self._paid = Fraction(0)
         limits = None if reservation is None else reservation.limits
         self._left: list[float] | None = None
         if units is not None:
@@ -92,6 +94,7 @@ class Account:
         if self._left is None:
             if self._reservation is not None:
                 self._reservation.commit(rho, delta=delta)
+            self._paid += Fraction(rho)
             return
         assert unit_rho is not None
         paying = range(len(self._left)) if places is None else places
@@ -100,6 +103,7 @@ class Account:
             for place, cost in zip(paying, unit_rho, strict=True):
                 charges[place] = cost
             self._reservation.commit(rho, charges, delta=delta)
+        self._paid += Fraction(rho)
         for place, cost in zip(paying, unit_rho, strict=True):
             self._left[place] -= cost
 
@@ -129,7 +133,9 @@ class Account:
     def __enter__(self) -> Account:
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if isinstance(error, StoppedError):
+            error.rho = float(self._paid)
         self.close()
 
 

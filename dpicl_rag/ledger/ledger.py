@@ -31,6 +31,7 @@ from dpicl_rag.ledger.period import Period, day_of
 from dpicl_rag.ledger.reservation import Reservation
 from dpicl_rag.ledger.scope import (
     Kind,
+    Scope,
     change_budget,
     every_scope,
     find_or_add,
@@ -198,12 +199,21 @@ class Ledger:
         Raises:
             LedgerError: The file cannot be used.
         """
-        wanted = ("corpus", corpus)
-        return self._database.read(
-            lambda connection: any(
-                one.has_budget and (one.kind, one.name) == wanted for one in every_scope(connection)
-            )
-        )
+        return any(scope.has_budget for scope in self._corpora(corpus))
+
+    def knows(self, corpus: str) -> bool:
+        """Whether a corpus of this name was ever given a budget, or asked.
+
+        Raises:
+            LedgerError: The file cannot be used.
+        """
+        return bool(self._corpora(corpus))
+
+    def _corpora(self, name: str) -> list[Scope]:
+        """The corpus of a name, if there is one."""
+        wanted = ("corpus", name)
+        scopes = self._database.read(every_scope)
+        return [one for one in scopes if (one.kind, one.name) == wanted]
 
     def reserve(
         self,

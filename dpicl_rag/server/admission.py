@@ -8,8 +8,11 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from threading import Event
 from typing import TypeVar
 
+from dpicl_rag.errors import StoppedError
+from dpicl_rag.language_models.turns import taking_turns
 from dpicl_rag.server.answering_thread import AnsweringThread
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.limits import Limits, Rate, busy, limited
@@ -95,16 +98,38 @@ class Admission:
         """Run something in the engine, whatever is cancelled."""
         await asyncio.shield(asyncio.wrap_future(self._thread.submit(work, of=of)))
 
-    async def take_whole(self, work: Callable[[], T]) -> T:
-        """Run something in the engine that ends by itself: it has, however this ends."""
-        own = secrets.token_hex(12)
+    async def take_steps(self, work: Callable[[], T]) -> T:
+        """Run something in the engine that goes in steps: it has ended, however this ends.
+
+        Raises:
+            StoppedError: It was ended between two of them, as answers are between two tokens.
+        """
+        own, until, left = secrets.token_hex(12), self.clock() + self.limits.seconds, Event()
+
+        def wanted() -> None:
+            if left.is_set():
+                raise StoppedError("whoever asked has gone")
+            if self.draining:
+                raise StoppedError("the server is going down")
+            if self.clock() >= until:
+                raise StoppedError(
+                    f"it was not read in the {self.limits.seconds:g} seconds that this server "
+                    "gives; ask fewer units with sample, give fewer or shorter labels, or count by "
+                    "vectors"
+                )
+
+        def run() -> T:
+            with taking_turns(wanted):
+                return work()
+
         try:
-            return await self.take(work, of=own)
+            return await self.take(run, of=own)
         finally:
+            left.set()
             await self.settle(lambda: None, of=own)  # its turn comes after the work
 
     def drain(self) -> None:
-        """Let no more in; answers under way end at their next token."""
+        """Let no more in; answers under way end at their next token, counts at their next step."""
         self.draining = True
 
     async def end(self, last: Callable[[], None]) -> None:

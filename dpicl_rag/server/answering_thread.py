@@ -37,6 +37,8 @@ class _Work:
 class AnsweringThread:
     """Does one thing after the other, in the order of asking; answers that draw share passes.
 
+    What goes in steps (`dpicl_rag.language_models.turns`) does one after each thing of others.
+
     What one answer has to do is done in its order, each piece after the end of the one before.
     """
 
@@ -78,10 +80,14 @@ class AnsweringThread:
             work = self._next()
             if work is not None:
                 self._joint_passes.start(partial(self._do, work))
-            elif not self._joint_passes.waiting:
-                return
-            elif not self._gathered():
+            elif self._joint_passes.waiting and self._gathered():
+                continue
+            elif self._joint_passes.waiting:
                 self._joint_passes.run_pass()
+            elif not self._joint_passes.between_steps:
+                return
+            # After each thing that others do, so that neither waits for the other's end.
+            self._joint_passes.go_on()
 
     def _next(self) -> _Work | None:
         """The first in the line whose answer has nothing else under way."""

@@ -15,8 +15,11 @@ from dpicl_rag.errors import (
     ConfigurationError,
     ContextLengthError,
     DPICLError,
+    StoppedError,
 )
 
+# A client that asks again by itself may spend again.
+_NOT_BY_ITSELF = {"x-should-retry": "false"}
 _FAILED = "this answer could not be given; ask again later"
 
 
@@ -91,12 +94,13 @@ def refusal(error: BaseException) -> Refusal:
             str(error),
             kind="insufficient_quota",
             code="budget_exceeded",
-            # A client that asks again by itself may spend again.
-            headers={"x-should-retry": "false"},
+            headers=_NOT_BY_ITSELF,
         )
     if isinstance(error, ContextLengthError):
         return Refusal(400, str(error), code="context_length_exceeded", param="messages")
     if isinstance(error, ConfigurationError):
         return Refusal(400, str(error))
+    if isinstance(error, StoppedError):
+        return Refusal(503, str(error), kind="server_error", code="stopped", headers=_NOT_BY_ITSELF)
     status = 503 if isinstance(error, DPICLError) else 500
     return Refusal(status, _FAILED, kind="server_error", code="unavailable")

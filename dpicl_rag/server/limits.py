@@ -24,7 +24,7 @@ class Limits:
         each: Questions of one key, under way or waiting, if the key says nothing else.
         a_minute: Questions of one key a minute, if the key says nothing else; as many may come at
             once after a rest.
-        seconds: An answer ends at its next token after that.
+        seconds: An answer ends at its next token after that, a count at its next step.
 
     Raises:
         ConfigurationError: A limit is outside its range.

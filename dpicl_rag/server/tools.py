@@ -150,7 +150,7 @@ class Tools:
         asked = NumbersAsked(kind, question, tuple(fields.pop("labels", ())), **fields)
         async with self._admission.place(call.caller):
             counting = partial(self._catalogue.numbers, given.corpus, call.caller, asked)
-            found = await self._admission.take_whole(counting)
+            found = await self._admission.take_steps(counting)
         return found.as_dict()
 
     async def _budget(self, call: ToolCall, given: BudgetArguments) -> dict[str, Any]:

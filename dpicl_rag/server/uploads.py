@@ -84,10 +84,13 @@ class Uploads:
         return PrivacyConfig.create(**self.settings.privacy)
 
     def is_taken(self, corpus: str, catalogue: Catalogue) -> bool:
-        """Whether the store has a corpus that is not served, and was not begun here."""
+        """Whether a name that is not served was not begun here, and is that of another corpus.
+
+        It is, if the store or the ledger knows it: what a ledger knows has a budget, and was asked.
+        """
         if corpus in catalogue.corpora or corpus in self._begun:
             return False
-        return corpus in Corpus.names(self.path)
+        return corpus in Corpus.names(self.path) or catalogue.ledger.knows(corpus)
 
     def give_budget(self, corpus: str, catalogue: Catalogue, epsilon: float | None) -> None:
         """Give a corpus its budget, before there is anything to answer from.
@@ -98,6 +101,7 @@ class Uploads:
             epsilon: What all its answers may reveal, ever; None leaves the budget that there is. A
                 new corpus that has none may reveal in all what the settings let one answer reveal.
         """
+        self._begun.add(corpus)
         if epsilon is None:
             if corpus in catalogue.corpora or catalogue.has_budget(corpus):
                 return
@@ -157,7 +161,6 @@ class Uploads:
         if unit.unit is None and job.corpus not in Corpus.names(self.path):
             self._ask_for_unit(job, loaded.report)
         job.at("Opening the corpus")
-        self._begun.add(job.corpus)
         target = Corpus.create(job.corpus, self.path, embedder=embedder)
         try:
             added = target.add(

@@ -11,7 +11,7 @@ from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.answering.answers import in_worker
 from dpicl_rag.answering.asks_units import AsksUnits
 from dpicl_rag.answering.experts import gather
-from dpicl_rag.answering.label_reading import label_reading
+from dpicl_rag.answering.label_reading import label_reading, require_few_tokens
 from dpicl_rag.answering.remembered import form_of
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import Progress
@@ -24,13 +24,13 @@ from dpicl_rag.retrieval.given import Documents, GivenDocuments, all_units
 from dpicl_rag.retrieval.number_of_units import limited
 from dpicl_rag.retrieval.poisson import PoissonSampledRetriever
 from dpicl_rag.surveys.counting import Counting
-from dpicl_rag.surveys.opinions import YES_OR_NO, opinions
+from dpicl_rag.surveys.opinions import YES_OR_NO, opinions_in_steps
 from dpicl_rag.surveys.released_counts import Counted
 from dpicl_rag.surveys.remembered_counts import Remembered
 from dpicl_rag.surveys.results import PrivateCount, PrivateSurvey, PrivateTally
 from dpicl_rag.surveys.survey_plan import VOTES
 from dpicl_rag.surveys.surveying import survey_documents
-from dpicl_rag.surveys.tally_plan import tally_plan
+from dpicl_rag.surveys.tally_plan import tally_plan, units_of_a_step
 from dpicl_rag.surveys.tallying import noisy_counts
 from dpicl_rag.surveys.vector_tally import tally_by_vectors
 
@@ -209,6 +209,7 @@ class CountsUnits(AsksUnits):
             retriever = limited(retriever, config.max_calls)
         if _validate.rate("sample", sample) < 1:
             retriever = PoissonSampledRetriever(retriever, sample)
+        require_few_tokens(tokens, retriever, "or count by vectors (by='vectors')")
         whole = epsilon_to_rho(config.epsilon, config.delta)
         retriever = affordable(retriever, whole, config.adjacency)
         price, bins = retriever.rho(config.adjacency), told or len(labels)
@@ -224,7 +225,6 @@ class CountsUnits(AsksUnits):
             tokens,
             allowance,
             most=most,
-            on_progress=on_progress,
         )
         gathered = gather(
             question=question,
@@ -236,9 +236,12 @@ class CountsUnits(AsksUnits):
             reading=how.reading,
             on_progress=on_progress,
         )
+        together = units_of_a_step(allowance + len(prompt.suffix) + max(map(len, tokens)))
+        by_model = on_progress if self.reader is None else None
 
         def said() -> torch.Tensor:
-            return opinions(how.step(gathered), most)[:, :bins]
+            read = opinions_in_steps(how.step, gathered.inputs, most, together, by_model)
+            return read[:, :bins]
 
         return Counted(
             noisy=noisy_counts(gathered, said, self._randomness),

@@ -13,6 +13,7 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.notes import phrases
+from dpicl_rag.language_models.turns import give_way
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval.base import Retriever, affordable
 from dpicl_rag.retrieval.embeddings import Embedder
@@ -23,6 +24,7 @@ from dpicl_rag.retrieval.poisson import PoissonSampledRetriever
 from dpicl_rag.retrieval.unit_vectors import UnitVectors
 from dpicl_rag.retrieval.vectors import VectorSource, on_grid
 
+_EMBEDDED = 256  # phrases between two turns of others
 _OF_WHOLE_UNITS = "What is the document about?"
 
 
@@ -105,5 +107,9 @@ class PhraseReading:
 def _embedded(said: Sequence[Sequence[str]], embedder: Embedder) -> UnitVectors:
     texts = [phrase for own in said for phrase in own]
     numbers = [at for at, own in enumerate(said) for _ in own]
-    vectors = on_grid(embedder.embed(texts)) if texts else np.zeros((0, 1), dtype=np.float32)
+    parts = [np.zeros((0, 1), dtype=np.float32)] if not texts else []
+    for first in range(0, len(texts), _EMBEDDED):
+        parts.append(on_grid(embedder.embed(texts[first : first + _EMBEDDED])))
+        give_way()
+    vectors = np.concatenate(parts)
     return UnitVectors(vectors, np.array(numbers, dtype=np.int64))

@@ -8,6 +8,17 @@ from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.histogram import Histogram
 
+_STEP_TOKENS = 8192  # a few seconds of the default model on a CPU
+
+
+def units_of_a_step(tokens: int) -> int:
+    """How many units are read in one step of a count. Public.
+
+    Args:
+        tokens: Most tokens of a unit's row.
+    """
+    return max(1, _STEP_TOKENS // tokens)
+
 
 def tally_plan(
     config: PrivacyConfig, stability: Stability, search_rho: float, labels: int, most: int = 1

@@ -25,9 +25,10 @@ def noisy_counts(
 
     Raises:
         ConfigurationError: No unit could ever pay.
+        StoppedError: It was ended before all units were read.
     """
     price = gathered.mechanism.rho
-    try:
+    with gathered.paying():
         if not gathered.spend.can_count(price):
             raise ConfigurationError(
                 f"it costs a unit rho {price:.4g}, and the ledger's budget lets a unit spend less; "
@@ -39,5 +40,3 @@ def noisy_counts(
         able = gathered.spend.pay_votes(price, votes.any(dim=-1), 0.0)
         counts = votes[able].sum(dim=0).tolist()
         return gathered.mechanism.draw(counts, randomness)
-    finally:
-        gathered.close()

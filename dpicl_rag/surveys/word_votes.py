@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from dpicl_rag.language_models.turns import give_way
 from dpicl_rag.retrieval.unit_vectors import LOWEST, Blocks
 
 _WORDS = 1024  # scored at a time
@@ -25,6 +26,9 @@ def nearest_words(
         words: Vectors of the words, rounded ``[words, d]``.
         most: Words that a unit votes for.
         least: Cosine from which a word is near at all.
+
+    Raises:
+        StoppedError: It was ended between two blocks.
     """
     counts = np.zeros(len(words) + 1, dtype=np.int64)
     for vectors, firsts in blocks():
@@ -46,4 +50,5 @@ def nearest_words(
             if not vote:
                 counts[-1] += len(near) - int(near.sum())
             scores[rows, best] = -np.inf
+        give_way()
     return [int(count) for count in counts]

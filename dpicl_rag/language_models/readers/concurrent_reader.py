@@ -25,6 +25,7 @@ from dpicl_rag.language_models.base import Progress
 from dpicl_rag.language_models.readers.call_failures import Failure, failure_of, status_of
 from dpicl_rag.language_models.readers.quiet_calls import quietly
 from dpicl_rag.language_models.readers.reply_cache import ReplyCache
+from dpicl_rag.language_models.turns import undisturbed, waited
 
 PUBLIC_PROMPT = "Reply with the word OK."
 """Asked before any document is read, and wherever it must be known whether anybody is answered."""
@@ -131,7 +132,8 @@ class ConcurrentReader:
             EngineUnavailableError: The provider does not answer until the deadline.
             ModelError: The provider refuses whoever asks, or a public prompt gets no reply.
         """
-        self._try_once()
+        with undisturbed():  # whoever had a turn meanwhile would wait for the lock
+            self._try_once()
         # The same prompt of several units is asked once, as it would be from the cache: what a unit
         # is said to say must not follow from whether another one is there that says the same.
         now = time.time()
@@ -250,6 +252,6 @@ def _next(
 ) -> tuple[int, _Outcome] | None:
     """The next outcome; None where none comes in time."""
     try:
-        return ended.get(timeout=seconds)
+        return waited(ended, seconds)
     except queue.Empty:
         return None

@@ -4,10 +4,13 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from dpicl_rag.accounting import DIRECT
+from dpicl_rag.answering.label_reading import most_label_tokens
 from dpicl_rag.server.catalogue import NumbersAsked
+from dpicl_rag.server.delivery import GONE, unless_gone
 from dpicl_rag.server.failures import Refusal
 from dpicl_rag.server.request_log import Exchange
 from dpicl_rag.server.services import Asking, Using
@@ -40,28 +43,33 @@ class SurveyRequest(BaseModel):
 @router.post("/v1/surveys")
 async def surveys(
     body: SurveyRequest, request: Request, services: Using, caller: Asking
-) -> dict[str, Any]:
+) -> Response:
     """Count the units of a corpus that say yes, or each label; or survey what they are about."""
     exchange = request.state.exchange = Exchange(caller=caller.name)
     services.catalogue.served(body.model, caller)
     exchange.corpus, exchange.question = body.model, body.question or ""
     given = body.model_dump(exclude={"model", "labels"})
     asked = NumbersAsked(labels=tuple(body.labels), **given)
-    async with services.admission.place(caller):
-        counting = partial(services.catalogue.numbers, body.model, caller, asked)
-        found = await services.admission.take(counting)
-    return {"model": body.model, "kind": body.kind, **found.as_dict()}
+    counting = partial(services.catalogue.numbers, body.model, caller, asked)
+
+    async def counted() -> Response:
+        async with services.admission.place(caller):
+            found = await services.admission.take_steps(counting)
+        return JSONResponse({"model": body.model, "kind": body.kind, **found.as_dict()})
+
+    return await unless_gone(request, counted()) or Response(status_code=GONE)
 
 
 @router.get("/v1/surveys")
 async def plan(model: Text, services: Using, caller: Asking) -> dict[str, Any]:
-    """How small a theme can be seen, and how wide the interval of a number will be; it is free."""
+    """How small a theme can be seen, how wide intervals will be, how long labels may be; free."""
     if services.catalogue.served(model, caller) is None:
         raise Refusal(400, "the public model reads no documents to count", param="model")
     config = services.catalogue.config(model)
     words = survey_plan(config, len(packaged_words()), VOTES)
     return {
         "smallest": words.least,
+        "label_tokens": most_label_tokens(),
         "within": within(tally_plan(config, DIRECT, 0.0, 1).mechanism.noise),
         "epsilon": config.epsilon,
         "delta": config.delta,

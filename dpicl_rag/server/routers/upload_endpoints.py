@@ -65,7 +65,10 @@ def _claim(
     if not owner.may_ask(corpus) or uploads.is_taken(corpus, catalogue):
         # One sentence for what is another key's, what is not served and what this key may not.
         raise Refusal(
-            403, "this key cannot fill a corpus of that name; choose another", param="corpus"
+            403,
+            "this key cannot fill a corpus of that name; choose another. A corpus whose store was "
+            "lost goes on under its budget where `dpicl-rag ingest` reads it in beside the server",
+            param="corpus",
         )
     if corpus not in catalogue.corpora:
         if services.keys is not None:

@@ -302,3 +302,27 @@ def test_an_empty_table_is_told_of_before_a_corpus_is_made(cli, home, content):
     (home / "note.txt").write_text("A note.")
     both = (str(home / "empty.csv"), str(home / "note.txt"))
     assert cli("ingest", *both, "--corpus", "both", "--yes").exit_code == 0
+
+
+def test_a_name_whose_answers_were_paid_for_elsewhere_is_taken(cli, rows):
+    with Ledger(data_folder.default_ledger()) as book:
+        book.set_budget(corpus="facts", rho=0.03)
+        assert cli("ingest", str(rows), "--corpus", "facts", "--no-ledger").exit_code == 0
+        assert cli("corpora", "delete", "facts", "--yes").exit_code == 0
+        with book.reserve(corpus="facts", rho=0.01) as held:
+            held.commit(0.01)
+    refused = cli("ingest", str(rows), "--corpus", "facts")
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith("error: answers of a corpus 'facts' were paid for, and it is")
+    assert "under what is left of its budget with --yes" in refused.stderr
+    assert Corpus.names() == []
+    assert cli("ingest", str(rows), "--corpus", "facts", "--yes").exit_code == 0
+    assert cli("ingest", str(rows), "--corpus", "facts").exit_code == 0
+    with Ledger(data_folder.default_ledger()) as book:
+        [status] = book.status()
+    assert (status.budget, status.spent) == (0.03, 0.01)
+
+
+def test_a_budget_may_be_given_before_there_are_documents(cli, rows):
+    assert cli("budget", "set", "--corpus", "facts", "--epsilon", "2").exit_code == 0
+    assert cli("ingest", str(rows), "--corpus", "facts").exit_code == 0

@@ -53,7 +53,7 @@ class Running:
         url = httpx.URL(self.url)
         return socket.create_connection((url.host, url.port), timeout=30)
 
-    def send(self, body, **headers):
+    def send(self, body, path="/v1/chat/completions", **headers):
         """Ask, and leave it to the caller to read or to hang up."""
         text = json.dumps(body).encode()
         given = {
@@ -66,7 +66,7 @@ class Running:
         }
         head = "".join(f"{name}: {value}\r\n" for name, value in given.items())
         sent = self.connect()
-        sent.sendall(f"POST /v1/chat/completions HTTP/1.1\r\n{head}\r\n".encode() + text)
+        sent.sendall(f"POST {path} HTTP/1.1\r\n{head}\r\n".encode() + text)
         return Sent(sent)
 
 

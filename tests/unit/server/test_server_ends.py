@@ -13,6 +13,7 @@ import pytest
 from dpicl_rag.errors import LedgerError
 from dpicl_rag.server.limits import Limits
 from tests.support.paced_model import PacedModel
+from tests.unit.server.conftest import NOTES
 
 QUESTION = {"messages": [{"role": "user", "content": "Where is the office?"}], "model": "notes"}
 PER_TOKEN = {"accounting": "fixed", "unsupported": "ignore"}  # so that tokens can be counted
@@ -240,3 +241,70 @@ def test_a_server_whose_ledger_cannot_be_written_is_not_ready_and_answers_nothin
     assert running.ask().status_code == 200
     assert len(model.drawn) == 8
     assert spent(running)[1] == 0
+
+
+# ---- counts, which go in steps ----
+
+COUNT = {"model": "notes", "kind": "count", "question": "Is it about an office?"}
+
+
+@pytest.fixture
+def counted(paced, monkeypatch):
+    """A count whose first step of forty is waiting, and the time that its server sees."""
+    monkeypatch.setattr(
+        "dpicl_rag.surveys.counts_units.units_of_a_step", lambda tokens: 1, raising=False
+    )
+    # A made-up model has labels of one letter.
+    monkeypatch.setattr("dpicl_rag.surveys.counts_units.YES_OR_NO", ("a", "b"))
+
+    running, model = paced(Limits(seconds=5))
+    now = [0.0]
+    monkeypatch.setattr(running.admission, "clock", lambda: now[0])
+    with closing(running.send(COUNT, "/v1/surveys")) as sent:
+        until(lambda: model.begun)
+        yield running, model, sent, now
+
+
+def test_others_are_answered_between_two_steps_of_a_count(counted):
+    running, model, sent, _ = counted
+    with closing(running.send(QUESTION)) as other:
+        until(lambda: running.admission._thread._line)
+        model.open, model.seconds = True, 0.02
+        model.let(1)
+        assert b"200 OK" in other.read()
+        assert b"say yes" in sent.read()
+    until(lambda: running.admission.inside == 0)
+    # The count reads anew for each step, the answer once.
+    answer = max(set(model.drawn), key=model.drawn.count)
+    steps = [number for number in model.drawn if number != answer]
+    assert len(steps) == len(NOTES)
+    assert model.drawn.index(answer) < model.drawn.index(steps[-1])
+
+
+def hang_up(running, sent, now):
+    sent.close()
+    time.sleep(0.3)  # for the news to come, while the first step is waiting
+
+
+def time_is_over(running, sent, now):
+    now[0] = 6.0
+
+
+def go_down(running, sent, now):
+    running.server.handle_exit(15, None)
+
+
+@pytest.mark.parametrize("end", [hang_up, time_is_over, go_down])
+def test_a_count_ends_at_its_next_step_and_costs_nothing(counted, end):
+    running, model, sent, now = counted
+    end(running, sent, now)
+    model.let(100)
+    if end is not hang_up:
+        said = sent.read().decode()
+        assert " 503 " in said
+        assert "x-should-retry: false" in said
+        assert "nothing was released, and it cost nothing" in said
+    until(lambda: running.admission.inside == 0)
+    assert len(model.drawn) == 1
+    if end is not go_down:
+        assert spent(running) == (0, 0)

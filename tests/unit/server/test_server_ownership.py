@@ -246,11 +246,13 @@ def test_a_name_that_is_taken_is_refused_alike_whose_ever_it_is(uploaded, keys, 
     path = tmp_path / "store"
     with closing(Corpus.create("payroll", path, embedder=BucketEmbedder())) as corpus:
         corpus.add([Document("a salary", "one")])  # beside the server, which does not serve it
+    uploaded.catalogue.ledger.set_budget(corpus="elsewhere", rho=0.03)  # its store is not here
     some = bearer(keys.add("oda", role="owner", corpora=["oda-mail"]))
     answers = []
     for who, name in (
         (uploaded.otto, "house-mail"),
         (uploaded.otto, "payroll"),
+        (uploaded.otto, "elsewhere"),
         (some, "house-mail"),
         (some, "payroll"),
         (some, "notes"),
@@ -261,5 +263,8 @@ def test_a_name_that_is_taken_is_refused_alike_whose_ever_it_is(uploaded, keys, 
         answers.append((answer.status_code, answer.json()))
     assert answers[0][0] == 403
     assert [one for one in answers if one != answers[0]] == []
+    assert "`dpicl-rag ingest`" in answers[0][1]["error"]["message"]
+    budgets = {one.name: one.budget for one in uploaded.catalogue.ledger.status()}
+    assert budgets["elsewhere"] == 0.03
     uploaded.client.headers.update(uploaded.olga)
     assert upload(uploaded).status_code == 202

@@ -1,0 +1,84 @@
+"""Turns: long work goes in steps, and between two of them others have theirs.
+
+How large a step is follows from public numbers. Who runs the work says what happens between two
+steps; it may end the work there.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from queue import Empty, SimpleQueue
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_WAIT = 0.1  # seconds between two turns, where something is waited for
+
+_between: ContextVar[Callable[[], None] | None] = ContextVar("dpicl_rag_between", default=None)
+
+
+def give_way() -> None:
+    """Say that a step is done. Nothing may be held then that other work needs.
+
+    Raises:
+        StoppedError: Nobody waits for the rest of the work.
+    """
+    between = _between.get()
+    if between is not None:
+        between()
+
+
+def waited(found: SimpleQueue[T], seconds: float = math.inf) -> T:
+    """The next thing of a queue; others have their turn while it does not come.
+
+    Args:
+        found: Where it comes.
+        seconds: How long it is waited for.
+
+    Raises:
+        queue.Empty: It has not come.
+        StoppedError: As `give_way`.
+    """
+    until = time.monotonic() + seconds
+    while True:
+        left = until - time.monotonic()
+        with suppress(Empty):
+            return found.get(timeout=max(0.0, min(left, _WAIT)))
+        if left <= _WAIT:
+            raise Empty
+        give_way()
+
+
+@contextmanager
+def taking_turns(between: Callable[[], None]) -> Iterator[None]:
+    """Call something between the steps of the block, after what is called there already.
+
+    Args:
+        between: May raise ``StoppedError``.
+    """
+    outer = _between.get()
+
+    def both() -> None:
+        if outer is not None:
+            outer()
+        between()
+
+    token = _between.set(both)
+    try:
+        yield
+    finally:
+        _between.reset(token)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Do the block as one step: it holds what others need, or would take an end for a failure."""
+    token = _between.set(None)
+    try:
+        yield
+    finally:
+        _between.reset(token)
