@@ -24,7 +24,9 @@ from dpicl_rag import _validate
 from dpicl_rag.errors import DPICLError
 from dpicl_rag.files.database import Database, FileKind
 
-_LONGEST = 4096  # characters of a reply that is kept; a note is a line
+CHARACTERS = 4096
+"""Of a reply; the rest is cut off. A note is a line."""
+
 _PATIENCE = 5.0  # seconds that another process may hold the file
 _KIND = FileKind(
     noun="file of replies",
@@ -107,7 +109,7 @@ class ReplyCache:
             reply: Private. One that is empty or long is not kept.
             asked: When its question was asked: Unix time in seconds. Public.
         """
-        if not 0 < len(reply) <= _LONGEST:
+        if not 0 < len(reply) <= CHARACTERS:
             return
         key, entry = _key(fingerprint, prompt), _Entry(reply, asked)
         with self._lock:
