@@ -228,7 +228,7 @@ class ConcurrentReader:
                 try:
                     index = waiting.get_nowait()
                 except queue.Empty:
-                    return
+                    return None
                 outcome = self._outcome(prompts[index], context, stop)
                 ended.put((index, outcome))
                 if not outcome.lasts:

@@ -12,7 +12,7 @@ import pytest
 from langchain_core.language_models import FakeListChatModel
 from llama_index.core.llms import MockLLM
 
-from dpicl_rag.errors import ConfigurationError, EngineUnavailableError, ModelError
+from dpicl_rag.errors import ConfigurationError, ModelError
 from dpicl_rag.language_models.readers import as_reader as room
 from dpicl_rag.language_models.readers.as_reader import as_reader
 from dpicl_rag.language_models.readers.concurrent_reader import ConcurrentReader

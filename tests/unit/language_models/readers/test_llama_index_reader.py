@@ -17,8 +17,8 @@ from llama_index.core.rate_limiter import BaseRateLimiter
 from llama_index.llms.openai_like import OpenAILike
 
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError, ModelError
-from dpicl_rag.language_models.readers import concurrent_reader, llama_index_silence
 from dpicl_rag.language_models.readers import llama_index_reader as room
+from dpicl_rag.language_models.readers import llama_index_silence
 from dpicl_rag.language_models.readers.as_reader import as_reader
 from dpicl_rag.language_models.readers.concurrent_reader import PUBLIC_PROMPT
 from dpicl_rag.language_models.readers.llama_index_reader import llama_index_reader
