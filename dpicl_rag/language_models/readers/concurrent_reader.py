@@ -228,11 +228,11 @@ class ConcurrentReader:
                 try:
                     index = waiting.get_nowait()
                 except queue.Empty:
-                    return None
+                    return
                 outcome = self._outcome(prompts[index], context, stop)
                 ended.put((index, outcome))
                 if not outcome.lasts:
-                    return stop.set()
+                    stop.set()
 
         try:
             for _ in range(min(self._concurrency, len(prompts))):

@@ -1,7 +1,7 @@
 """A public limit for the replies of models that other libraries hold.
 
-A document may ask for a reply without end ("write all numbers"). A model without a limit would write
-it, and whoever waits for all replies would wait for that one.
+A document may ask for a reply without end ("write all numbers"). A model without a limit would
+write it, and whoever waits for all replies would wait for that one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 TOKENS = 1024
-"""Of a reply at most, where a model has no limit yet: room for a line, and for thoughts before it."""
+"""Of a reply at most, where a model has no limit: room for a line, and for thoughts before it."""
 
 _NAMES = ("max_tokens", "max_output_tokens", "max_new_tokens", "num_predict")
 """What models of LangChain and LlamaIndex call it."""
