@@ -14,7 +14,7 @@ import queue
 import secrets
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from contextvars import Context, copy_context
 from typing import NamedTuple, TypedDict
@@ -35,10 +35,8 @@ CONCURRENCY = 8
 DEADLINE = 240.0
 """Seconds of failing after which a prompt has no reply, by default."""
 
-_CALLS = (
-    4  # that fit into the deadline, so that no reply is given up for one that hangs by accident
-)
-_PAUSES = 40
+_CALLS = 4  # that fit into the deadline: one that hangs by accident is made again
+_PAUSES = 40  # of the longest kind
 _REFUSED = (
     "the reader's provider refuses the call; check the key, the model's name, and that the account "
     "may use it"
@@ -146,7 +144,12 @@ class ConcurrentReader:
         other._cache = cache
         return other
 
-    def replies(self, prompts: Sequence[str], on_progress: Progress | None = None) -> list[str]:
+    def replies(
+        self,
+        prompts: Sequence[str],
+        on_progress: Progress | None = None,
+        units: Sequence[str] | None = None,
+    ) -> list[str]:
         """One reply for each prompt, in their order; ``""`` where a prompt's own content got none.
 
         Where no prompt is to be asked a public one is, so that a provider that is down is told in
@@ -155,6 +158,7 @@ class ConcurrentReader:
         Args:
             prompts: Whole prompts. Private.
             on_progress: Called in the thread of the caller with each tenth that is read, 0 to 1.
+            units: The unit of each prompt, whose replies go when it is forgotten. Private.
 
         Raises:
             EngineUnavailableError: The provider does not answer until the deadline.
@@ -164,7 +168,9 @@ class ConcurrentReader:
         # The same prompt of several units is asked once, as it would be from the cache: what a unit
         # is said to say must not follow from whether another one is there that says the same.
         now = time.time()
-        each = dict.fromkeys(prompts)
+        each: dict[str, list[str]] = {prompt: [] for prompt in prompts}
+        for prompt, unit in zip(prompts, units or (), strict=units is not None):
+            each[prompt].append(unit)
         found = self._kept(each, now)
         new = [one for one in each if one not in found]
         asked = new or [PUBLIC_PROMPT]
@@ -172,9 +178,11 @@ class ConcurrentReader:
         with closing(self._outcomes(asked)) as outcomes:
             for index, outcome in outcomes:
                 if new:
-                    found[new[index]] = outcome.text
+                    prompt = new[index]
+                    found[prompt] = outcome.text
                     if self._cache is not None:
-                        self._cache.put(self._fingerprint, new[index], outcome.text, now)
+                        whole = self._fingerprint, prompt, outcome.text, now, each[prompt]
+                        found[prompt] = self._cache.put(*whole)
                 done += 1
                 while tenths < done * 10 // len(asked):  # other steps would tell how many there are
                     tenths += 1
@@ -182,12 +190,15 @@ class ConcurrentReader:
                         on_progress(tenths / 10, 1.0)
         return [found[one] for one in prompts]
 
-    def _kept(self, prompts: Iterable[str], now: float) -> dict[str, str]:
+    def _kept(self, prompts: Mapping[str, Sequence[str]], now: float) -> dict[str, str]:
         """The replies that stand."""
         if self._cache is None:
             return {}
         self._cache.forget_expired(now)
-        found = {one: self._cache.get(self._fingerprint, one, now) for one in prompts}
+        found = {
+            one: self._cache.get(self._fingerprint, one, now, units)
+            for one, units in prompts.items()
+        }
         return {one: reply for one, reply in found.items() if reply is not None}
 
     def _try_once(self) -> None:

@@ -28,9 +28,9 @@ def langchain_reader(runnable: Any, **options: Unpack[CallOptions]) -> Concurren
     It is invoked with a prompt as text and gives a text or a message. No callback, tracer, hook,
     debug print or LangSmith project learns of the calls, however deep in a chain; they neither read
     nor fill the global cache, nor a cache of a model that is a part of the chain. A rate limiter of
-    the model is kept. A model without a limit of tokens gets one (`reply_limits`). What a chain does
-    beside that (a history, a checkpointer, functions of its own) is not looked at; it must keep
-    nothing of a prompt.
+    the model is kept. A model without a limit of tokens gets one (`reply_limits`). What a chain
+    does beside that (a history, a checkpointer, functions of its own) is not looked at; it must
+    keep nothing of a prompt.
 
     Args:
         runnable: It is not changed: models are copied in order to switch their caches off.
