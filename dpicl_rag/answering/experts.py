@@ -158,7 +158,8 @@ def gather(
         experts = one_each(found.units)
         if reading is not None:
             # Before groups are made: a reply sees one unit.
-            replies = reading([expert.passages for expert in experts], on_progress)
+            names = [unit for expert in experts for unit in expert.units]
+            replies = reading([expert.passages for expert in experts], on_progress, names)
             experts = [replace(e, passages=own) for e, own in zip(experts, replies, strict=True)]
         if plan.groups is not None:
             experts = random_groups(experts, plan.groups, randomness)

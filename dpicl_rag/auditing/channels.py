@@ -76,7 +76,6 @@ class Channels:
                 self.see_error("error", error)
                 raise
             finally:
-                gc.collect()  # what this work leaves tells its end here, whenever that would be
                 for warning in caught:
                     self.see("warning", f"{warning.category.__name__}: {warning.message}")
                 if self._folder is not None:
@@ -147,11 +146,8 @@ def differences(one: Channels, other: Channels) -> list[str]:
     return [place for place in places if one.told[place] != other.told[place]]
 
 
-_TIMING = {
-    "filelock": ("Attempting to acquire lock", "not acquired on"),
-    "langsmith.client": ("Closing Client.session",),  # when a thread of its own lets go of it
-}
-"""Lines of loggers that follow from time, which is not compared."""
+# How often a lock was tried follows from time, which is not compared.
+_WAITING = ("Attempting to acquire lock", "not acquired on")
 
 
 class _LogHandler(logging.Handler):
@@ -161,7 +157,7 @@ class _LogHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         place, message = f"log {record.name}", record.getMessage()
-        if any(words in message for words in _TIMING.get(record.name, ())):
+        if record.name == "filelock" and any(words in message for words in _WAITING):
             return
         self._channels.see(place, f"{record.levelname} {message}")
         if record.exc_info and record.exc_info[1] is not None:

@@ -105,9 +105,9 @@ class Bringing:
                 on_progress=reading.update,
             )
 
-    def forget_reading(self) -> None:
-        """Delete what models and readers have read: which part is that of a mail, no name tells."""
-        data_folder.forget_reading(self.how.corpus, self.how.path)
+    def forget_reading(self, units: set[str]) -> None:
+        """Delete what models and readers have read of units."""
+        data_folder.forget_units_read(self.target, self.how.path, units)
 
     def _bar(self, label: str) -> console.Bar:
         return console.Bar(label, quiet=self.how.quiet, counts=True, logged=True)

@@ -99,18 +99,22 @@ def forget(
     no_ledger: options.NoLedger = False,
 ) -> None:
     """Delete the texts of a privacy unit, or a message. What was spent stays spent."""
+    from dpicl_rag.corpora import Corpus
+
     options.at_most_one({"--unit": unit, "--message": message})
     if unit is None and message is None:
         raise typer.BadParameter("say what to forget", param_hint="--unit or --message")
     with nullcontext() if no_ledger else data_folder.open_ledger(ledger) as book:
-        # All that was read of the corpus: which part is the unit's, no name tells.
         if message is not None:
             with data_folder.open_own_corpus(name, path, embedder) as own:
-                data_folder.forget_reading(own.name, path)
+                data_folder.forget_units_read(own, path, own.units_of_message(message))
                 own.forget_message(message, ledger=book, no_ledger=no_ledger)
         elif unit is not None:
             with data_folder.open_corpus(name, path, embedder) as corpus:
-                data_folder.forget_reading(corpus.name, path)
+                if isinstance(corpus, Corpus):
+                    data_folder.forget_units_read(corpus, path, {corpus.name_of_unit(unit)})
+                else:  # of one that is kept elsewhere no reply is kept here
+                    data_folder.forget_reading(corpus.name, path)
                 corpus.delete_unit(unit)
                 if book is not None:
                     book.forget_units(corpus.name, [unit])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,11 +66,29 @@ def open_replies(opened: Corpus | ChromaCollection, path: str | None) -> ReplyCa
 
 
 def forget_reading(corpus: str, path: str | None) -> None:
-    """Delete what models and readers have read of a corpus."""
+    """Delete what models and readers have read of a whole corpus."""
     shutil.rmtree(prefix_folder(corpus, path), ignore_errors=True)
     file = _replies_file(corpus, path)
     for one in (file, *(file.with_name(file.name + suffix) for suffix in ("-wal", "-shm"))):
         one.unlink(missing_ok=True)
+
+
+def forget_units_read(corpus: Corpus, path: str | None, units: set[str]) -> None:
+    """Delete what models have read of a corpus, and what readers said of some units.
+
+    Others' replies stay: those that were drawn again would tell that a unit was forgotten.
+
+    Args:
+        corpus: Before they are deleted there.
+        path: Where it is.
+        units: Their names. Private.
+    """
+    from dpicl_rag.language_models.readers.reply_cache import ReplyCache
+
+    shutil.rmtree(prefix_folder(corpus.name, path), ignore_errors=True)
+    if (file := _replies_file(corpus.name, path)).exists():
+        with closing(ReplyCache(_REPLIES_STAND, file)) as replies:
+            replies.keep_only(corpus.unit_names() - units)
 
 
 def _replies_file(corpus: str, path: str | None) -> Path:

@@ -121,10 +121,11 @@ def _dropped(bringing: bring.Bringing, names: Sequence[str]) -> Brought:
         if id not in sources:
             there = [_name(source) for source in sources.values()]
             raise CorpusError(f"{name} is not followed; there are: {'; '.join(there) or 'none'}")
-    bringing.forget_reading()
     deleted = 0
     for one in files:
-        deleted += followed.release(held.id for held in followed.held(one.id))
+        ids = [held.id for held in followed.held(one.id)]
+        bringing.forget_reading(followed.units_at(ids))
+        deleted += followed.release(ids)
         followed.leave(one.id)
     for account in accounts:
         before = MailAccount.of(sources[account.id])

@@ -24,7 +24,7 @@ from dpicl_rag.corpora.folder import (
     require_corpus_name,
 )
 from dpicl_rag.corpora.followed import Followed
-from dpicl_rag.corpora.forgetting import forget
+from dpicl_rag.corpora.forgetting import forget, units_of
 from dpicl_rag.corpora.holdings import Held
 from dpicl_rag.corpora.joins import Join, Joins, described
 from dpicl_rag.corpora.passages import named, stored_unit
@@ -312,6 +312,24 @@ class Corpus:
             self._storage.write(lambda c: forget(message, Contents(c), Register(c), accounts))
             finish_begun(self._storage, accounts)
         self._storage.flush()
+
+    def unit_names(self) -> set[str]:
+        """Names of all units that have documents. For the owner; private."""
+        return self._storage.read(lambda c: Contents(c).every_unit())
+
+    def name_of_unit(self, unit: str) -> str:
+        """The present name of a unit, which may have become part of another."""
+        wanted = stored_unit(unit)
+        key = name_key(wanted)
+        return self._storage.read(lambda c: Register(c).units([key])).get(key, wanted)
+
+    def units_of_message(self, message: str) -> set[str]:
+        """The unit of a message that `forget_message` would delete, if there is one.
+
+        Raises:
+            CorpusError: No message, or more than one, is called so.
+        """
+        return self._storage.read(lambda c: units_of(message, Contents(c), Register(c)))
 
     def delete_unit(self, unit: str) -> None:
         """Remove all passages of a privacy unit; nothing happens if there are none.

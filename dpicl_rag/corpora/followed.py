@@ -37,6 +37,11 @@ class Followed:
         """Places of a source whose documents the owner had forgotten, though they are there."""
         return self._storage.read(lambda c: Holdings(c).forgotten(source))
 
+    def units_at(self, ids: Iterable[str]) -> set[str]:
+        """Units of the documents at places."""
+        ids = list(ids)
+        return self._storage.read(lambda c: Holdings(c).units_at(ids))
+
     def follow(self, source: StoredSource) -> None:
         """Follow a source, or note that it is read in another way."""
         self._storage.write(lambda c: Holdings(c).follow(source))

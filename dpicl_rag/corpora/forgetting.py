@@ -50,6 +50,13 @@ def forget(message: str, contents: Contents, register: Register, accounts: Accou
     separate_in(contents, register, separation)
 
 
+def units_of(message: str, contents: Contents, register: Register) -> set[str]:
+    """The unit of a message, if it was not forgotten before; see `forget`."""
+    digest = _digest(message, contents, register)
+    unit = register.documents([digest])[digest]
+    return set() if unit is None else {unit}
+
+
 def separate_in(contents: Contents, register: Register, separation: Separation) -> None:
     """Delete the document, move the others, and note what is left for the ledger."""
     contents.delete(contents.documents("tie", [separation.document]))

@@ -127,6 +127,13 @@ class Holdings:
         there = {document.digest.hex() for document in stored}
         return {one.id for one in held if one.document not in there}
 
+    def units_at(self, ids: Iterable[str]) -> set[str]:
+        """Units of the documents at places. Private."""
+        digests = {bytes.fromhex(one.document) for one in self._among("id", ids) if one.document}
+        contents = Contents(self._connection)
+        numbers = {one.unit for one in contents.documents("digest", digests)}
+        return set(contents.units(numbers).values())
+
     def release(self, ids: Iterable[str]) -> int:
         """Note that nothing stands at places any more, and delete what stands nowhere else.
 

@@ -92,7 +92,7 @@ def bring_files(
     add: Callable[[Sequence[Document], Held], Ingested],
     *,
     deletions: bool = False,
-    before_deleting: Callable[[], None] = lambda: None,
+    before_deleting: Callable[[set[str]], None] = lambda units: None,
     on_progress: Progress | None = None,
 ) -> Brought:
     """Bring a corpus up to date with paths: what is new, what was edited, and what is gone.
@@ -102,7 +102,7 @@ def bring_files(
         files: The paths.
         add: Adds documents with their places.
         deletions: That more than half of what was there may be gone.
-        before_deleting: Called before anything is deleted.
+        before_deleting: Called before anything is deleted, with the units that lose something.
         on_progress: As for ``load``.
 
     Raises:
@@ -137,8 +137,9 @@ def bring_files(
     )
     deleted = 0
     if gone:
-        before_deleting()
-        deleted = target.followed.release(one.id for one in gone)
+        ids = [one.id for one in gone]
+        before_deleting(target.followed.units_at(ids))
+        deleted = target.followed.release(ids)
     known = now.intersection(one.id for one in before)
     return Brought(
         files.name,

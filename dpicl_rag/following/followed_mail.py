@@ -72,7 +72,7 @@ def bring_mail(
     add: Add,
     *,
     deletions: bool = False,
-    before_deleting: Callable[[], None] = lambda: None,
+    before_deleting: Callable[[set[str]], None] = lambda units: None,
     on_headers: Progress = lambda done, total: None,
     on_progress: Progress = lambda done, total: None,
 ) -> Brought:
@@ -86,7 +86,7 @@ def bring_mail(
         session: With its server. Folders that it does not name are read too, if they are followed.
         add: Adds a batch.
         deletions: That more than half of the mail may be gone.
-        before_deleting: Called before anything is deleted.
+        before_deleting: Called before anything is deleted, with the units that lose something.
         on_headers: Called with (messages looked at, messages at new places).
         on_progress: Called with (messages read, messages to be read).
 
@@ -118,7 +118,7 @@ class _Bringing:
     def run(
         self,
         deletions: bool,
-        before_deleting: Callable[[], None],
+        before_deleting: Callable[[set[str]], None],
         on_headers: Progress,
         on_progress: Progress,
     ) -> Brought:
@@ -152,7 +152,7 @@ class _Bringing:
         self._note_others(unread.others)
         deleted = 0
         if gone:
-            before_deleting()
+            before_deleting(self._followed.units_at(gone))
             deleted = self._followed.release(gone)
         return Brought(
             self._account.name,

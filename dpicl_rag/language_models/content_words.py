@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import lru_cache
-from typing import Any
 
 _WORD = re.compile(r"\w+")
 _TWO = re.compile(r"\btwo\b", re.IGNORECASE)
@@ -25,13 +23,6 @@ FUNCTION_WORDS = frozenset(
 )
 
 
-@lru_cache(maxsize=1)
-def _stemmer() -> Any:
-    import snowballstemmer
-
-    return snowballstemmer.stemmer("english")
-
-
 def digits_for_words(text: str) -> str:
     """The text with numbers from two on in digits: "twelve seconds" becomes "12 seconds"."""
     from text_to_num import alpha2digit
@@ -42,6 +33,9 @@ def digits_for_words(text: str) -> str:
 
 def content_words(text: str) -> frozenset[str]:
     """Stems of the words of a text that are no function words."""
+    import snowballstemmer
+
     plain = digits_for_words(unicodedata.normalize("NFKC", text)).casefold()
     words = frozenset(_WORD.findall(plain)) - FUNCTION_WORDS
-    return frozenset(_stemmer().stemWords(sorted(words)))
+    # A stemmer holds the word that it is at: threads that shared one would stem each other's.
+    return frozenset(snowballstemmer.stemmer("english").stemWords(sorted(words)))

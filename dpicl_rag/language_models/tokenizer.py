@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
@@ -59,7 +60,7 @@ _TOKEN_CHARACTERS = 64
 
 
 class HuggingFaceTokenizer:
-    """A tokenizer from transformers.
+    """A tokenizer from transformers. Safe for threads.
 
     Args:
         tokenizer: A loaded tokenizer.
@@ -73,6 +74,8 @@ class HuggingFaceTokenizer:
         self, tokenizer: PreTrainedTokenizerBase, generation: GenerationConfig | None = None
     ) -> None:
         self._tokenizer = tokenizer
+        # Some in Python hold what they read (MeCab's lattice), and answers of all threads share it.
+        self._one_at_a_time = threading.Lock()
         stop: set[int] = set()
         for source in (tokenizer.eos_token_id, getattr(generation, "eos_token_id", None)):
             if isinstance(source, int):
@@ -111,7 +114,8 @@ class HuggingFaceTokenizer:
         Half characters (lone surrogates) become question marks, so that no document can end an
         answer with an error.
         """
-        return self._read(text.encode("utf-8", "replace").decode())
+        with self._one_at_a_time:
+            return self._read(text.encode("utf-8", "replace").decode())
 
     def encode_start(self, text: str, most: int) -> list[int]:
         """The first ``most`` tokens of ``text``; what comes long after them is not looked at."""
@@ -119,8 +123,8 @@ class HuggingFaceTokenizer:
 
     def encode_template(self, text: str) -> list[int]:
         """Tokens of public template text, control tokens included; nothing is added to them."""
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False, verbose=False)
-        return ids
+        with self._one_at_a_time:
+            return list(self._tokenizer.encode(text, add_special_tokens=False, verbose=False))
 
     def _find_start(self) -> tuple[int, ...]:
         """Tokens that the tokenizer puts before a text; those behind it would end a prompt."""
@@ -132,7 +136,8 @@ class HuggingFaceTokenizer:
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Text of ``token_ids`` without control tokens."""
-        return str(self._tokenizer.decode(list(token_ids), skip_special_tokens=True))
+        with self._one_at_a_time:
+            return str(self._tokenizer.decode(list(token_ids), skip_special_tokens=True))
 
     def chat(self, messages: Sequence[dict[str, str]]) -> str | None:
         """The messages in the tokenizer's chat template, or None where it has none."""

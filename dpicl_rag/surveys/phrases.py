@@ -100,7 +100,7 @@ class PhraseReading:
         asked = question or _OF_WHOLE_UNITS
         found = self.search.search(question or "").choose(None, randomness)
         units = [tuple(own.text for own in passages) for passages in found.units.values()]
-        said = phrases(self.reader, asked, most)(units, self.on_progress)
+        said = phrases(self.reader, asked, most)(units, self.on_progress, list(found.units))
         return _embedded(said, embedder), found.rate
 
 

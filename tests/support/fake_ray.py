@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -104,9 +105,14 @@ class FakeActor:
         self.alive = True
         self._ray = ray
         self._worker = worker
+        self._turn = threading.Lock()  # an actor does one call after the other
 
     def __getattr__(self, method: str) -> Any:
-        return SimpleNamespace(remote=lambda *arguments: self._call(method, arguments))
+        def remote(*arguments: Any) -> Any:
+            with self._turn:
+                return self._call(method, arguments)
+
+        return SimpleNamespace(remote=remote)
 
     def _call(self, method: str, arguments: tuple[Any, ...]) -> Any:
         if not self.alive:

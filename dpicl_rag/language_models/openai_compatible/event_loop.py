@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+_starting = threading.RLock()  # what collects garbage meanwhile may come in again
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
@@ -28,7 +29,9 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 def begin(work: Coroutine[Any, Any, T]) -> Future[T]:
     """Run work there without waiting, as what collects garbage must: it may be that thread."""
-    return asyncio.run_coroutine_threadsafe(work, _loop(os.getpid()))
+    with _starting:  # two threads that come first at once have the same loop
+        loop = _loop(os.getpid())
+    return asyncio.run_coroutine_threadsafe(work, loop)
 
 
 @lru_cache(maxsize=1)

@@ -12,7 +12,11 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.openai_compatible import event_loop
 from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.chat_endpoint import chat_endpoint
-from dpicl_rag.language_models.readers.concurrent_reader import DEADLINE, ConcurrentReader
+from dpicl_rag.language_models.readers.concurrent_reader import (
+    DEADLINE,
+    ConcurrentReader,
+    call_limit,
+)
 from dpicl_rag.language_models.readers.langchain_reader import is_runnable, langchain_reader
 from dpicl_rag.language_models.readers.llama_index_reader import (
     is_llama_index,
@@ -73,7 +77,7 @@ def _waited_for(call: Callable[[str], Any]) -> Callable[[str], object]:
 
 
 async def _in_time(found: Awaitable[object]) -> object:
-    async with asyncio.timeout(DEADLINE):  # nobody waits longer for it
+    async with asyncio.timeout(call_limit(DEADLINE)):  # nobody waits longer for it
         return await found
 
 

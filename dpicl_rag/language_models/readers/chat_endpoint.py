@@ -21,6 +21,7 @@ from dpicl_rag.language_models.readers.concurrent_reader import (
     CONCURRENCY,
     DEADLINE,
     ConcurrentReader,
+    call_limit,
 )
 from dpicl_rag.language_models.readers.quiet_calls import quietly
 
@@ -30,6 +31,7 @@ KEY = "DPICL_RAG_READER_KEY"
 _SCHEME = "chat+"
 _FORM = "chat+http://HOST:PORT/v1?deadline=SECONDS&concurrency=CALLS#MODEL"
 _MOST = 64  # tokens of a reply
+_BYTES = 1 << 20  # of an answer, whatever a server makes of that limit
 # The first that a model takes is kept: some have one temperature only, some have the new name.
 _SETTINGS: tuple[dict[str, int], ...] = (
     {"temperature": 0, "max_tokens": _MOST},
@@ -46,7 +48,7 @@ class ChatAddress:
     Attributes:
         url: Of the interface, without a slash at its end: ``http://127.0.0.1:11434/v1``.
         model: As the server names it; empty for the only one that it has.
-        deadline: Seconds for all prompts of a call together.
+        deadline: Seconds that a prompt may fail, see `ConcurrentReader`.
         concurrency: Calls at once.
     """
 
@@ -92,7 +94,7 @@ class ChatAddress:
         return found
 
 
-def chat_endpoint(address: str) -> ConcurrentReader:
+def chat_endpoint(address: str, *, backoff: float | None = None) -> ConcurrentReader:
     """A reader that asks a server for chat completions.
 
     Prompts go there and nowhere else: no proxy is taken from the environment, no redirection is
@@ -102,6 +104,7 @@ def chat_endpoint(address: str) -> ConcurrentReader:
     Args:
         address: As ``chat+http://HOST:PORT/v1#MODEL``. Without a model the server is asked for
             its only one.
+        backoff: See `ConcurrentReader`.
 
     Raises:
         ConfigurationError: It is no such address, or the key cannot be sent.
@@ -115,6 +118,7 @@ def chat_endpoint(address: str) -> ConcurrentReader:
         f"{_SCHEME}{found.url}#{model}",
         concurrency=found.concurrency,
         deadline=found.deadline,
+        backoff=backoff,
     )
 
 
@@ -136,7 +140,7 @@ class _Endpoint:
     def __init__(self, address: ChatAddress) -> None:
         self.model = ""
         self._url = address.url
-        self._deadline = address.deadline
+        self._seconds = call_limit(address.deadline)
         self._headers = _headers()
         self._settings: dict[str, int] | None = None
         self._process = 0
@@ -205,7 +209,13 @@ class _Endpoint:
 
     def _send(self, method: str, path: str, body: dict[str, Any] | None) -> httpx.Response:
         content = None if body is None else json.dumps(body)
-        return self._open().request(method, f"{self._url}{path}", content=content)
+        with self._open().stream(method, f"{self._url}{path}", content=content) as response:
+            read = bytearray()
+            for part in response.iter_bytes():
+                read += part
+                if len(read) > _BYTES:
+                    raise ValueError  # what is said to this prompt is too long
+        return httpx.Response(response.status_code, content=bytes(read))
 
     def _open(self) -> httpx.Client:
         """The client of this process; its connections stay open from call to call."""
@@ -213,7 +223,7 @@ class _Endpoint:
             self._process = os.getpid()
             self._client = httpx.Client(
                 headers=self._headers,
-                timeout=self._deadline,
+                timeout=self._seconds,
                 trust_env=False,
                 verify=ssl.create_default_context(),
                 follow_redirects=False,

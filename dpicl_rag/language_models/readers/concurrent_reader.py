@@ -1,30 +1,30 @@
-"""A reader that makes one call for each prompt, several at once: all reply, or none."""
+"""A reader that makes one call for each prompt, several at once: all reply, or none.
+
+A reply may follow from its own prompt alone, and so may its absence. So a prompt that gets none is
+told from a provider that is down by a public prompt, asked beside it. What each may cost in time is
+a public number of its own: a deadline for all of them together would tell how many there are, and
+one that others' replies put off would tell of the others.
+"""
 
 from __future__ import annotations
 
 import copy
+import itertools
 import queue
+import secrets
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from contextvars import Context, copy_context
-from typing import NamedTuple
-
-from tenacity import (
-    Retrying,
-    retry_if_result,
-    sleep_using_event,
-    stop_when_event_set,
-    wait_random_exponential,
-)
+from typing import NamedTuple, TypedDict
 
 from dpicl_rag import _validate
 from dpicl_rag.errors import EngineUnavailableError, ModelError
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.language_models.readers.call_failures import Failure, failure_of, status_of
 from dpicl_rag.language_models.readers.quiet_calls import quietly
-from dpicl_rag.language_models.readers.reply_cache import ReplyCache
+from dpicl_rag.language_models.readers.reply_cache import CHARACTERS, ReplyCache
 from dpicl_rag.language_models.turns import undisturbed, waited
 
 PUBLIC_PROMPT = "Reply with the word OK."
@@ -33,14 +33,28 @@ PUBLIC_PROMPT = "Reply with the word OK."
 CONCURRENCY = 8
 """Calls at once, by default."""
 
-DEADLINE = 120.0
-"""Seconds without a single reply after which there is none at all, by default."""
+DEADLINE = 240.0
+"""Seconds of failing after which a prompt has no reply, by default."""
 
-_WAIT = wait_random_exponential(multiplier=0.2, max=10.0)
+_CALLS = 4  # that fit into the deadline: one that hangs by accident is made again
+_PAUSES = 40  # of the longest kind
 _REFUSED = (
     "the reader's provider refuses the call; check the key, the model's name, and that the account "
     "may use it"
 )
+
+
+class CallOptions(TypedDict, total=False):
+    """How a `ConcurrentReader` makes its calls; see there."""
+
+    concurrency: int
+    deadline: float
+    backoff: float | None
+
+
+def call_limit(deadline: float) -> float:
+    """Seconds of one call at most."""
+    return deadline / _CALLS
 
 
 class _Outcome(NamedTuple):
@@ -57,18 +71,25 @@ class _Outcome(NamedTuple):
     failure: Failure | None = None
     kind: str = ""
 
+    @property
+    def lasts(self) -> bool:
+        """Whether another try would come to the same."""
+        return self.failure is None or self.failure is Failure.OWN
+
 
 class ConcurrentReader:
     """Replies of anything that turns a prompt into text. Follows `Reader`.
 
     What follows from one prompt alone is ``""``: an empty reply, one that is no text, a prompt that
-    is refused (HTTP 400, 413, 422), an error that nothing is known of. Time-outs, lost
-    connections, HTTP 408, 409, 425, 429 and all from 500 are asked again, until no prompt has had
-    an outcome for so long as the deadline says; then there is no reply at all. A deadline for all
-    of them together would tell how many there are.
+    is refused (HTTP 400, 413, 422), an error that nothing is known of. After any other failure a
+    public prompt is asked. Where that is answered too, a refusal was the prompt's own; a time-out,
+    a lost connection, HTTP 408, 409, 425, 429 and all from 500 are asked again, until the prompt
+    has failed beside an answered public one for so long as the deadline says. Then its reply is
+    ``""`` as well. Where the public prompt is not answered so long, there is no reply at all.
 
-    Other refusals speak of whoever asks, unless the provider still replies to a public prompt: then
-    the prompt alone was refused, and its reply is ``""``.
+    Each prompt's time begins with its own first call, and stands still while the public prompt is
+    not answered either: neither how many others there are nor what becomes of them moves it. A call
+    that hangs keeps one place of several, and only for a part of the deadline.
 
     Before the first prompts of its life it asks a public one, so that what cannot work is seen
     before a document is read. Neither logs nor traces see the calls (see `quietly`).
@@ -78,14 +99,17 @@ class ConcurrentReader:
 
     Args:
         call: Gives the reply to a prompt. It is called in several threads at once, each time in a
-            copy of the asker's context. It must keep nothing from one prompt for another.
+            copy of the asker's context. It must keep nothing from one prompt for another. Of its
+            reply 4,096 characters count.
         fingerprint: Names the model and its settings. Public.
         concurrency: Calls at once. Public.
-        deadline: Seconds without an outcome. Public. A call that is still running then is left to
-            itself.
+        deadline: Seconds that a prompt may fail; one call takes a quarter of them at most, and is
+            left to itself then. Public.
+        backoff: Most seconds between a failure and the next try; the first pauses are shorter. By
+            default a fortieth of the deadline. Public.
 
     Raises:
-        ConfigurationError: ``concurrency`` is below 1, or ``deadline`` is no number above 0.
+        ConfigurationError: ``concurrency`` is below 1, or another is no number above 0.
     """
 
     def __init__(
@@ -95,11 +119,14 @@ class ConcurrentReader:
         *,
         concurrency: int = CONCURRENCY,
         deadline: float = DEADLINE,
+        backoff: float | None = None,
     ) -> None:
         self._call = call
         self._fingerprint = fingerprint
         self._concurrency = _validate.count("concurrency", concurrency)
         self._deadline = _validate.positive("deadline", deadline)
+        backoff = self._deadline / _PAUSES if backoff is None else backoff
+        self._backoff = _validate.positive("backoff", backoff)
         self._cache: ReplyCache | None = ReplyCache()
         self._trying = threading.Lock()
         self._tried = False
@@ -118,7 +145,12 @@ class ConcurrentReader:
         other._cache = cache
         return other
 
-    def replies(self, prompts: Sequence[str], on_progress: Progress | None = None) -> list[str]:
+    def replies(
+        self,
+        prompts: Sequence[str],
+        on_progress: Progress | None = None,
+        units: Sequence[str] | None = None,
+    ) -> list[str]:
         """One reply for each prompt, in their order; ``""`` where a prompt's own content got none.
 
         Where no prompt is to be asked a public one is, so that a provider that is down is told in
@@ -127,6 +159,7 @@ class ConcurrentReader:
         Args:
             prompts: Whole prompts. Private.
             on_progress: Called in the thread of the caller with each tenth that is read, 0 to 1.
+            units: The unit of each prompt, whose replies go when it is forgotten. Private.
 
         Raises:
             EngineUnavailableError: The provider does not answer until the deadline.
@@ -137,7 +170,9 @@ class ConcurrentReader:
         # The same prompt of several units is asked once, as it would be from the cache: what a unit
         # is said to say must not follow from whether another one is there that says the same.
         now = time.time()
-        each = dict.fromkeys(prompts)
+        each: dict[str, list[str]] = {prompt: [] for prompt in prompts}
+        for prompt, unit in zip(prompts, units or (), strict=units is not None):
+            each[prompt].append(unit)
         found = self._kept(each, now)
         new = [one for one in each if one not in found]
         asked = new or [PUBLIC_PROMPT]
@@ -145,9 +180,11 @@ class ConcurrentReader:
         with closing(self._outcomes(asked)) as outcomes:
             for index, outcome in outcomes:
                 if new:
-                    found[new[index]] = outcome.text
+                    prompt = new[index]
+                    found[prompt] = outcome.text
                     if self._cache is not None:
-                        self._cache.put(self._fingerprint, new[index], outcome.text, now)
+                        whole = self._fingerprint, prompt, outcome.text, now, each[prompt]
+                        found[prompt] = self._cache.put(*whole)
                 done += 1
                 while tenths < done * 10 // len(asked):  # other steps would tell how many there are
                     tenths += 1
@@ -155,17 +192,21 @@ class ConcurrentReader:
                         on_progress(tenths / 10, 1.0)
         return [found[one] for one in prompts]
 
-    def _kept(self, prompts: Iterable[str], now: float) -> dict[str, str]:
+    def _kept(self, prompts: Mapping[str, Sequence[str]], now: float) -> dict[str, str]:
         """The replies that stand."""
         if self._cache is None:
             return {}
         self._cache.forget_expired(now)
-        found = {one: self._cache.get(self._fingerprint, one, now) for one in prompts}
+        found = {
+            one: self._cache.get(self._fingerprint, one, now, units)
+            for one, units in prompts.items()
+        }
         return {one: reply for one, reply in found.items() if reply is not None}
 
     def _try_once(self) -> None:
         """Ask a public prompt, if no call of this reader has been answered yet."""
-        if not self._trying.acquire(timeout=self._deadline):
+        # Whoever asks it now gives it up in time: after the deadline, and one call.
+        if not self._trying.acquire(timeout=self._deadline + 2 * call_limit(self._deadline)):
             raise EngineUnavailableError
         try:
             if self._tried:
@@ -184,7 +225,7 @@ class ConcurrentReader:
         """What every prompt came to, by its place, as they come.
 
         Raises:
-            EngineUnavailableError: For so long as the deadline says none has come.
+            EngineUnavailableError: A public prompt is not answered.
             ModelError: Whoever asks is refused.
         """
         waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -201,16 +242,18 @@ class ConcurrentReader:
                     index = waiting.get_nowait()
                 except queue.Empty:
                     return
-                ended.put((index, self._outcome(prompts[index], context, stop)))
+                outcome = self._outcome(prompts[index], context, stop)
+                ended.put((index, outcome))
+                if not outcome.lasts:
+                    stop.set()
 
         try:
             for _ in range(min(self._concurrency, len(prompts))):
-                # As daemons: a call that hangs keeps no program from its end.
                 threading.Thread(target=work, name="dpicl-rag reader", daemon=True).start()
             for _ in prompts:
-                one = _next(ended, self._deadline)
+                one = waited(ended)
                 # Raised outside of any handler, so that no error of a client is its context.
-                if one is None or one[1].failure is Failure.PASSING:
+                if one[1].failure is Failure.PASSING:
                     raise EngineUnavailableError
                 if one[1].failure is Failure.REFUSED:
                     raise ModelError(_REFUSED)
@@ -219,39 +262,65 @@ class ConcurrentReader:
             stop.set()
 
     def _outcome(self, prompt: str, context: Context, stop: threading.Event) -> _Outcome:
-        """Ask until there is an outcome that lasts; a passing one only where ``stop`` is set."""
-        tries = Retrying(
-            retry=retry_if_result(lambda found: found.failure is Failure.PASSING),
-            wait=_WAIT,
-            stop=stop_when_event_set(stop),
-            sleep=sleep_using_event(stop),
-            retry_error_callback=lambda state: _Outcome(failure=Failure.PASSING),
-        )
-        found = tries(self._once, prompt, context)
-        if found.failure is not Failure.REFUSED or prompt == PUBLIC_PROMPT:
-            return found
-        public = self._outcome(PUBLIC_PROMPT, context, stop)
-        lasting = public.failure is None or public.failure is Failure.OWN
-        return _Outcome(failure=Failure.OWN) if lasting else public
+        """Ask until there is an outcome that lasts; another only where nobody is answered."""
+        if prompt == PUBLIC_PROMPT:
+            return self._public(context, stop)[0]
+        failing, begun = 0.0, time.monotonic()
+        for pause in self._pauses():
+            found = self._once(prompt, context)
+            if found.lasts:
+                return found
+            public, at_once = self._public(context, stop)
+            if not public.lasts:
+                return public
+            now = time.monotonic()
+            failing, begun = failing + (now - begun if at_once else 0.0), now
+            if found.failure is Failure.REFUSED or failing >= self._deadline:
+                return _Outcome(failure=Failure.OWN)
+            if stop.wait(pause):
+                break
+        return _Outcome(failure=Failure.PASSING)
+
+    def _public(self, context: Context, stop: threading.Event) -> tuple[_Outcome, bool]:
+        """What the public prompt comes to by the deadline, and whether it took a single try."""
+        until, first = time.monotonic() + self._deadline, True
+        for pause in self._pauses():
+            found = self._once(PUBLIC_PROMPT, context)
+            if found.failure is not Failure.PASSING or time.monotonic() > until:
+                break
+            if stop.wait(pause):
+                break
+            first = False
+        return found, first
+
+    def _pauses(self) -> Iterator[float]:
+        """Seconds before each next try; drawn, so that calls that fail together part."""
+        for tries in itertools.count():
+            most = self._backoff * min(1.0, 2.0 ** min(tries, 10) / 50)
+            yield secrets.SystemRandom().uniform(0, most)
 
     def _once(self, prompt: str, context: Context) -> _Outcome:
+        """One call, in a thread of its own: who waits for it can leave it."""
+        ended: queue.SimpleQueue[_Outcome] = queue.SimpleQueue()
+
+        def call() -> None:
+            ended.put(self._called(prompt, context.copy()))
+
         try:
-            found = context.copy().run(self._call, prompt)
+            # As a daemon: a call that hangs keeps no program from its end.
+            threading.Thread(target=call, name="dpicl-rag reader", daemon=True).start()
+            return ended.get(timeout=call_limit(self._deadline))
+        except (queue.Empty, RuntimeError):  # late, or there are too many threads
+            return _Outcome(failure=Failure.PASSING, kind="time-out")
+
+    def _called(self, prompt: str, context: Context) -> _Outcome:
+        try:
+            found = context.run(self._call, prompt)
+            if isinstance(found, str):
+                # What cannot be encoded would be an error further on.
+                return _Outcome(found[:CHARACTERS].encode("utf-8", "replace").decode("utf-8"))
         except BaseException as error:  # nobody but the call is meant by one in this thread
             status = status_of(error)
             kind = type(error).__name__ if status is None else f"HTTP {status}"
             return _Outcome(failure=failure_of(error), kind=kind)
-        if isinstance(found, str):
-            # What cannot be encoded would be an error further on.
-            return _Outcome(found.encode("utf-8", "replace").decode("utf-8"))
         return _Outcome(failure=Failure.OWN, kind=type(found).__name__)
-
-
-def _next(
-    ended: queue.SimpleQueue[tuple[int, _Outcome]], seconds: float
-) -> tuple[int, _Outcome] | None:
-    """The next outcome; None where none comes in time."""
-    try:
-        return waited(ended, seconds)
-    except queue.Empty:
-        return None

@@ -7,10 +7,11 @@ import json
 import re
 import secrets
 import sys
-from typing import Any
+from typing import Any, Unpack
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.language_models.readers.concurrent_reader import ConcurrentReader
+from dpicl_rag.language_models.readers.concurrent_reader import CallOptions, ConcurrentReader
+from dpicl_rag.language_models.readers.reply_limits import limits_of
 
 _PLACES = re.compile(r"0x[0-9a-fA-F]+")  # of objects in memory
 
@@ -21,17 +22,19 @@ def is_runnable(given: object) -> bool:
     return module is not None and isinstance(given, module.Runnable)
 
 
-def langchain_reader(runnable: Any) -> ConcurrentReader:
+def langchain_reader(runnable: Any, **options: Unpack[CallOptions]) -> ConcurrentReader:
     """A reader that invokes a LangChain ``Runnable``: a chat model, a text model, a chain.
 
     It is invoked with a prompt as text and gives a text or a message. No callback, tracer, hook,
     debug print or LangSmith project learns of the calls, however deep in a chain; they neither read
     nor fill the global cache, nor a cache of a model that is a part of the chain. A rate limiter of
-    the model is kept. What a chain does beside that (a history, a checkpointer, functions of its
-    own) is not looked at; it must keep nothing of a prompt.
+    the model is kept. A model without a limit of tokens gets one (`reply_limits`). What a chain
+    does beside that (a history, a checkpointer, functions of its own) is not looked at; it must
+    keep nothing of a prompt.
 
     Args:
         runnable: It is not changed: models are copied in order to switch their caches off.
+        **options: See `ConcurrentReader`.
 
     Raises:
         ConfigurationError: It is no ``Runnable``.
@@ -43,11 +46,11 @@ def langchain_reader(runnable: Any) -> ConcurrentReader:
     def call(prompt: str) -> object:
         return _text(bare.invoke(prompt, config={"callbacks": []}))
 
-    return ConcurrentReader(call, _fingerprint(runnable))
+    return ConcurrentReader(call, _fingerprint(runnable), **options)
 
 
 def _bare(runnable: Any) -> Any:
-    """A copy of a runnable in which all models that it shows are without callbacks and cache."""
+    """A copy of a runnable: all models that it shows have a limit, and no callbacks or cache."""
     from langchain_core.language_models import BaseLanguageModel
     from langchain_core.runnables import Runnable
     from pydantic import BaseModel
@@ -62,7 +65,7 @@ def _bare(runnable: Any) -> Any:
             return value
         changed = {name: bare(held) for name, held in value.__dict__.items()}
         if issubclass(kind, BaseLanguageModel):
-            changed |= {"cache": False, "callbacks": None, "verbose": False}
+            changed |= {"cache": False, "callbacks": None, "verbose": False, **limits_of(value)}
         return value.model_copy(update=changed)
 
     return bare(runnable)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import secrets
 import sys
-from typing import Any
+from typing import Any, Unpack
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.language_models.readers.concurrent_reader import ConcurrentReader
+from dpicl_rag.language_models.readers.concurrent_reader import CallOptions, ConcurrentReader
+from dpicl_rag.language_models.readers.reply_limits import limits_of
 
 
 def is_llama_index(given: object) -> bool:
@@ -17,14 +18,15 @@ def is_llama_index(given: object) -> bool:
     return module is not None and isinstance(given, module.LLM)
 
 
-def llama_index_reader(llm: Any) -> ConcurrentReader:
+def llama_index_reader(llm: Any, **options: Unpack[CallOptions]) -> ConcurrentReader:
     """A reader that asks a LlamaIndex ``LLM`` for completions; chat models give them too.
 
     Neither callback managers nor handlers of dispatchers learn of the calls. A rate limiter of the
-    model is kept.
+    model is kept. One that has no limit of tokens gets one (`reply_limits`).
 
     Args:
         llm: It is not changed: a copy without its callbacks is asked.
+        **options: See `ConcurrentReader`.
 
     Raises:
         ConfigurationError: It is no ``LLM``.
@@ -33,12 +35,13 @@ def llama_index_reader(llm: Any) -> ConcurrentReader:
         raise ConfigurationError("llama_index_reader takes an LLM of LlamaIndex")
     from llama_index.core.callbacks import CallbackManager
 
-    bare = llm.model_copy(update={"callback_manager": CallbackManager([])})
+    changed = {"callback_manager": CallbackManager([]), **limits_of(llm)}
+    bare = llm.model_copy(update=changed)
 
     def call(prompt: str) -> object:
         return getattr(bare.complete(prompt), "text", None)
 
-    return ConcurrentReader(call, _fingerprint(llm))
+    return ConcurrentReader(call, _fingerprint(llm), **options)
 
 
 def _fingerprint(llm: Any) -> str:

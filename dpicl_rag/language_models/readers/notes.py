@@ -9,14 +9,34 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Protocol
 
 from dpicl_rag.errors import DPICLError, EngineUnavailableError
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.language_models.readers.base import Reader
+from dpicl_rag.language_models.readers.concurrent_reader import ConcurrentReader
 
 Passages = tuple[str, ...]
-Reading = Callable[[Sequence[Passages], Progress | None], list[Passages]]
-"""What is read of each unit's passages: of each by itself, ``()`` where that is nothing."""
+
+
+class Reading(Protocol):
+    """Reads the passages of each unit by itself."""
+
+    def __call__(
+        self,
+        units: Sequence[Passages],
+        on_progress: Progress | None = None,
+        names: Sequence[str] | None = None,
+    ) -> list[Passages]:
+        """What is read of each unit; ``()`` where that is nothing.
+
+        Args:
+            units: The passages of each. Private.
+            on_progress: Called with the part of the units that is read.
+            names: Of the units, by which replies that are kept can be forgotten. Private.
+        """
+        ...
+
 
 NOTHING = "NOTHING"
 """What a reader replies where a document does not say."""
@@ -86,11 +106,15 @@ def _read(
     taken: Callable[[str], Passages],
     units: Sequence[Passages],
     on_progress: Progress | None = None,
+    names: Sequence[str] | None = None,
 ) -> list[Passages]:
     prompts = [prompt(document="\n\n".join(own)[:_CHARACTERS]) for own in units]
     try:
         # Also of no units: a provider that is down is told in any case.
-        replies = list(reader.replies(prompts, on_progress))
+        if isinstance(reader, ConcurrentReader):
+            replies = reader.replies(prompts, on_progress, names)
+        else:
+            replies = list(reader.replies(prompts, on_progress))
     except DPICLError:
         raise
     except Exception:  # of somebody's own reader: it may quote what it was given

@@ -1,6 +1,7 @@
 """`--reader`: a chat server reads, and what it costs and fails at is one line."""
 
 import json
+import sqlite3
 from contextlib import closing
 
 import pytest
@@ -91,19 +92,30 @@ def test_the_same_question_in_a_new_process_reads_nothing_twice(cli, mail, chat,
     assert sum(secret in prompt for prompt in chat.prompts) == 3
 
 
-@pytest.mark.parametrize(
-    "words", [("delete", "mail", "--yes"), ("forget", "mail", "--unit", "UNIT")]
-)
-def test_what_was_read_is_deleted_with_a_unit(cli, mail, chat, words):
+def test_what_was_read_is_deleted_with_a_corpus(cli, mail, chat):
     given = ("--corpus", mail, "--reader", chat.address(), "--agreement", "only")
     cli("ask", "What is the code?", *given, "--threshold", "-1")
     folder = data_folder._replies_file(mail, None).parent
     assert any(folder.iterdir())
-    with closing(Corpus.open(mail, embedder=BucketEmbedder())) as corpus:
-        unit = corpus.records()[0].unit
-    result = cli("corpora", *(unit if word == "UNIT" else word for word in words))
+    result = cli("corpora", "delete", "mail", "--yes")
     assert result.exit_code == 0, result.output
     assert not any(folder.iterdir())
+
+
+def test_what_was_read_of_a_unit_is_deleted_with_it_and_of_others_stays(cli, mail, chat, secret):
+    given = ("--corpus", mail, "--reader", chat.address(), "--agreement", "only", "--no-memory")
+    ask = ("ask", "What is the code?", *given, "--threshold", "-1")
+    cli(*ask)
+    with closing(Corpus.open(mail, embedder=BucketEmbedder())) as corpus:
+        units = sorted(corpus.unit_names())
+    result = cli("corpora", "forget", "mail", "--unit", units[0])
+    assert result.exit_code == 0, result.output
+    with closing(sqlite3.connect(data_folder._replies_file(mail, None))) as replies:
+        kept = replies.execute("SELECT count(*) FROM reply WHERE key IN (SELECT key FROM read_for)")
+        assert kept.fetchone() == (len(units) - 1,)
+    asked = len(chat.prompts)
+    cli(*ask)
+    assert len(chat.prompts) == asked + 2  # the public prompt, of the process and of the question
 
 
 def test_polish_shows_what_was_released(cli, tmp_path):

@@ -183,14 +183,18 @@ def test_a_file_that_is_edited_and_edited_back_was_not_forgotten(
 
 def test_before_deleting_is_called_before_it_and_only_then(corpus: Corpus, tmp_path: Path) -> None:
     folder = write(tmp_path / "notes", a="one", b="two", c="three")
+    left: list[set[str]] = []
 
-    def killed() -> None:
+    def killed(units: set[str]) -> None:
+        left.append(units)
         raise Killed
 
     bring(corpus, folder, before_deleting=killed)
     (folder / "a.txt").unlink()
+    (unit,) = (record.unit for record in corpus.records() if record.text == "one")
     with pytest.raises(Killed):
         bring(corpus, folder, before_deleting=killed)
+    assert left == [{unit}]
     assert texts(corpus) == ["one", "three", "two"]
     bring(corpus, folder)
     assert texts(corpus) == ["three", "two"]

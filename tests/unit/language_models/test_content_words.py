@@ -1,10 +1,15 @@
 """Words that carry what a text says."""
 
+import threading
+from functools import partial
+
 import pytest
+import snowballstemmer
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dpicl_rag.language_models.content_words import content_words
+from tests.support.at_once import at_once
 
 
 @pytest.mark.parametrize(
@@ -31,3 +36,20 @@ def test_what_differs_differs(one, other):
 @given(st.text())
 def test_no_text_is_an_error(text):
     assert all(isinstance(word, str) for word in content_words(text))
+
+
+def test_threads_stem_words_of_their_own(monkeypatch):
+    """All stop within their first word: who shared a stemmer would go on with another's."""
+    texts = [f"warehouses{at}" for at in range(7)] + ["relationally"]
+    alone = [content_words(text) for text in texts]
+    everybody = threading.Barrier(len(texts))
+    kind = type(snowballstemmer.stemmer("english"))
+    usual = kind.set_current
+
+    def set_current(self, word):
+        usual(self, word)
+        if word:
+            everybody.wait(10)
+
+    monkeypatch.setattr(kind, "set_current", set_current)
+    assert at_once([partial(content_words, text) for text in texts]) == alone

@@ -2,11 +2,13 @@
 
 import logging
 import warnings
+from functools import partial
 
 import pytest
 from transformers import ByT5Tokenizer
 
 from dpicl_rag.language_models.tokenizer import HuggingFaceTokenizer
+from tests.support.at_once import Meeting, at_once
 from tests.support.tiny_model import build_tiny_model, build_tiny_tokenizer
 from tests.support.tiny_tokenizers import KINDS, adding, build_tokenizer
 
@@ -92,3 +94,21 @@ def test_what_comes_long_after_them_is_not_read(monkeypatch):
     found = model.digest(["a" * 1_000_000, "b" * 1_000_000], 99)
     assert found == tuple(original("a" * 99))
     assert max(longest) <= 99 * 64
+
+
+def test_a_tokenizer_in_python_reads_for_one_thread_at_a_time():
+    """Some hold the text that they read, as MeCab does."""
+    meeting = Meeting()
+
+    class Holding(ByT5Tokenizer):
+        def _tokenize(self, text):
+            self.held = text
+            meeting.wait()
+            return super()._tokenize(self.held)
+
+    tokenizer, plain = HuggingFaceTokenizer(Holding()), ByT5Tokenizer()
+    texts = ["ab", "cd", "ef"]
+    alone = [plain.encode(text, add_special_tokens=False) for text in texts]
+    for read in (tokenizer.encode, tokenizer.encode_template):
+        meeting = Meeting()
+        assert at_once([partial(read, text) for text in texts]) == alone

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import warnings
+from functools import lru_cache
 
 import pytest
 
 from dpicl_rag import ModelError, PrivateContextLLM
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError
 from dpicl_rag.language_models.load_language_model import load_language_model
+from dpicl_rag.language_models.openai_compatible import event_loop
 from dpicl_rag.language_models.openai_compatible import openai_model as room
 from dpicl_rag.language_models.openai_compatible.openai_model import OpenAICompatibleModel
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
+from tests.support.at_once import Meeting, at_once
 from tests.support.fake_server import FAULTS, SECRET, FakeServer
 from tests.support.tiny_model import build_tiny_tokenizer
 
@@ -171,3 +175,19 @@ def test_a_server_that_fails_while_it_is_tried_is_one_line(fake, fault):
     server = fake(fault=lambda number: None if number < 4 else fault)
     with pytest.raises(ModelError):
         OpenAICompatibleModel(server.address(deadline=0.1))
+
+
+def test_threads_that_ask_first_at_once_share_one_event_loop(monkeypatch):
+    """A client's connections belong to the loop that opened them."""
+    meeting, new_event_loop = Meeting(), asyncio.new_event_loop
+
+    def new():
+        meeting.wait()
+        return new_event_loop()
+
+    async def running():
+        return asyncio.get_running_loop()
+
+    monkeypatch.setattr(event_loop, "_loop", lru_cache(1)(event_loop._loop.__wrapped__))
+    monkeypatch.setattr(event_loop.asyncio, "new_event_loop", new)
+    assert len(set(at_once([lambda: event_loop.run(running())] * 4))) == 1

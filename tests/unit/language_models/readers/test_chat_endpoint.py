@@ -6,13 +6,12 @@ import random
 import threading
 
 import pytest
-from tenacity import wait_random
 
 from dpicl_rag.auditing.channels import Channels
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError, ModelError
-from dpicl_rag.language_models.readers import concurrent_reader
 from dpicl_rag.language_models.readers.chat_endpoint import KEY, ChatAddress, chat_endpoint
 from dpicl_rag.language_models.readers.concurrent_reader import PUBLIC_PROMPT
+from dpicl_rag.language_models.readers.reply_cache import CHARACTERS
 from tests.support.fake_chat import SECRET, FakeChat, reply
 
 PROMPTS = [f"Ida's code is {number}." for number in range(17)]
@@ -20,7 +19,6 @@ PROMPTS = [f"Ida's code is {number}." for number in range(17)]
 
 @pytest.fixture(autouse=True)
 def own_world(monkeypatch):
-    monkeypatch.setattr(concurrent_reader, "_WAIT", wait_random(0.0, 0.002))
     monkeypatch.delenv(KEY, raising=False)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
@@ -207,6 +205,8 @@ def test_settings_do_not_follow_from_a_private_prompt(fake):
         (422, ""),
         (403, ""),
         ({"error": {"code": 400, "message": SECRET}}, ""),
+        ("word " * 1000, ("word " * 1000)[:CHARACTERS]),
+        (reply("word " * 300_000), ""),
     ],
 )
 def test_what_is_said_of_one_prompt_is_its_own(fake, said, found):
@@ -219,8 +219,9 @@ TROUBLE = [408, 409, 425, 429, 500, 503, "reset", "no json"]
 TROUBLE += [{"error": {"code": 429}}, {"error": {"message": SECRET}}]
 
 
+@pytest.mark.usefixtures("swift")
 @pytest.mark.parametrize("trouble", TROUBLE)
-def test_trouble_passes_or_ends_all(fake, trouble):
+def test_trouble_passes_or_is_that_of_one_prompt_or_of_all(fake, trouble):
     left = dict.fromkeys(PROMPTS[2:5], 2)
 
     def say(prompt):
@@ -229,11 +230,15 @@ def test_trouble_passes_or_ends_all(fake, trouble):
             return trouble
         return "fine"
 
-    fake.say = but_for_the_public(say)
-    assert chat_endpoint(fake.address()).replies(PROMPTS) == ["fine"] * len(PROMPTS)
+    fake.say = say
+    found = chat_endpoint(fake.address(), backoff=0.001)
+    assert found.replies(PROMPTS) == ["fine"] * len(PROMPTS)
     left = {PROMPTS[2]: 10**9}
+    own = ["" if prompt == PROMPTS[2] else "fine" for prompt in PROMPTS]
+    assert chat_endpoint(fake.address(), backoff=0.001).replies(PROMPTS) == own
+    left[PUBLIC_PROMPT] = 10**9
     with pytest.raises(EngineUnavailableError) as caught:
-        chat_endpoint(fake.address(deadline=0.3)).replies(PROMPTS)
+        found.replies(PROMPTS)
     assert caught.value.__cause__ is caught.value.__context__ is None
 
 
@@ -244,10 +249,14 @@ def test_all_or_none_under_random_trouble(fake, seed):
 
     def say(prompt):
         with lock:
-            return coins.choice(TROUBLE) if coins.random() < likely else f"re {prompt}"
+            fails = ready and coins.random() < likely
+            return coins.choice(TROUBLE) if fails else f"re {prompt}"
 
-    fake.say = but_for_the_public(say)
-    found = chat_endpoint(fake.address(deadline=0.5))
+    ready = False
+    fake.say = say
+    found = chat_endpoint(fake.address(deadline=1.0), backoff=0.002)
+    found.replies([])
+    ready = True
     try:
         replies = found.replies(PROMPTS)
     except EngineUnavailableError:

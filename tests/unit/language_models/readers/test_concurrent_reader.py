@@ -21,7 +21,6 @@ from opentelemetry import context, trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from tenacity import wait_random
 
 from dpicl_rag.auditing.channels import Channels, chain_of
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError, ModelError
@@ -29,19 +28,15 @@ from dpicl_rag.language_models.readers import concurrent_reader, quiet_calls
 from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.call_failures import Failure
 from dpicl_rag.language_models.readers.concurrent_reader import PUBLIC_PROMPT, ConcurrentReader
+from dpicl_rag.language_models.readers.reply_cache import CHARACTERS
 
 SECRET = "quillon-vexatrix"
 PROMPTS = [f"{SECRET} {number}" for number in range(23)]
 REQUEST = httpx.Request("POST", f"http://host/{SECRET}")
 
 
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch):
-    monkeypatch.setattr(concurrent_reader, "_WAIT", wait_random(0.0, 0.002))
-
-
 def reader(call, **options):
-    return ConcurrentReader(call, "made up", **options)
+    return ConcurrentReader(call, "made up", **{"backoff": 0.001, **options})
 
 
 def answering(error_of, reply=str.upper):
@@ -193,12 +188,54 @@ def test_what_passes_is_asked_again(name):
     assert seen == {prompt: 3 if prompt in PROMPTS[2:5] else 1 for prompt in PROMPTS}
 
 
+@pytest.mark.usefixtures("swift")
 @pytest.mark.parametrize("name", PASSING)
-def test_what_does_not_pass_ends_all_of_them(name):
-    stuck = answering(lambda prompt: PASSING[name]() if prompt == PROMPTS[7] else None)
+def test_what_befalls_one_prompt_alone_is_no_reply_and_changes_no_other(name):
+    """A hostile document may make a provider fail in any way, and for ever."""
+    alone = answering(lambda prompt: PASSING[name]() if prompt == PROMPTS[7] else None)
+    expected = [prompt.upper() for prompt in PROMPTS]
+    assert reader(alone).replies([*PROMPTS[:7], *PROMPTS[8:]]) == [*expected[:7], *expected[8:]]
+    expected[7] = ""
+    assert reader(alone).replies(PROMPTS) == expected
+
+
+@pytest.mark.usefixtures("swift")
+@pytest.mark.parametrize("name", PASSING)
+def test_what_befalls_the_public_prompt_too_ends_all_of_them(name):
+    down = threading.Event()
+
+    def call(prompt):
+        if down.is_set() and prompt in (PROMPTS[7], PUBLIC_PROMPT):
+            raise PASSING[name]()
+        return prompt
+
+    found = reader(call)
+    found.replies([])
+    down.set()
     with pytest.raises(EngineUnavailableError) as caught:
-        reader(stuck, deadline=0.1).replies(PROMPTS)
+        found.replies(PROMPTS)
     assert_nothing_told(caught.value)
+
+
+@pytest.mark.usefixtures("swift")
+def test_no_time_passes_for_a_prompt_while_the_provider_is_down():
+    """All that were on their way when it went have their reply when it is back."""
+    tries = Counter()
+    lock = threading.Lock()
+
+    def call(prompt):
+        with lock:
+            tries[prompt] += 1
+            fails = tries[prompt] < 60 if prompt != PUBLIC_PROMPT else tries[prompt] % 5
+        if fails and ready:
+            raise ConnectionResetError
+        return prompt
+
+    ready = False
+    found = reader(call)
+    found.replies([])
+    ready = True
+    assert found.replies(PROMPTS[:1]) == PROMPTS[:1]
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -263,22 +300,25 @@ def test_a_refusal_of_one_prompt_alone_is_its_own(status):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_all_or_none_under_random_faults(seed):
+    """Of a provider: they befall the public prompt as any other."""
     coins, lock = random.Random(seed), threading.Lock()
-    likely = coins.choice([0.1, 0.4, 0.9, 1.0])
-    released = threading.Event()
+    likely = coins.choice([0.1, 0.4, 1.0])
+    released, ready = threading.Event(), threading.Event()
 
-    def fault(prompt):
+    def call(prompt):
         with lock:
-            kind = coins.choice(["429", "500", "reset", "time-out", "hang"])
-            fails = coins.random() < likely
-        if not fails:
-            return None
-        if kind == "hang":
-            released.wait(coins.choice([0.001, 5]))
-            return PASSING["time-out"]()
-        return PASSING[kind]()
+            kind = coins.choice(["429", "500", "reset", "time-out"])
+            fails = ready.is_set() and coins.random() < likely
+            hangs = fails and coins.random() < 0.02
+        if hangs:
+            released.wait(30)
+        if fails:
+            raise PASSING[kind]()
+        return prompt.upper()
 
-    found = reader(answering(fault), deadline=0.15)
+    found = reader(call, deadline=0.5)
+    found.replies([])
+    ready.set()
     try:
         replies = found.replies(PROMPTS)
     except EngineUnavailableError as error:
@@ -286,27 +326,49 @@ def test_all_or_none_under_random_faults(seed):
         assert_nothing_told(error)
     finally:
         released.set()
-    assert replies in (None, [prompt.upper() for prompt in PROMPTS])
+    assert replies == (None if likely == 1 else [prompt.upper() for prompt in PROMPTS])
 
 
-def test_a_call_that_hangs_ends_all_of_them_and_holds_nobody():
-    released, asked = threading.Event(), []
+@pytest.mark.parametrize("concurrency", [1, 3, 8])
+def test_calls_that_hang_are_no_replies_and_hold_nobody(concurrency):
+    """More of them than calls at once: the others are read all the same."""
+    released, lock, asked = threading.Event(), threading.Lock(), Counter()
+
+    def call(prompt):
+        with lock:
+            asked[prompt] += 1
+        if prompt in PROMPTS[:5]:
+            released.wait(30)
+        return prompt
+
+    found = reader(call, deadline=0.2, concurrency=concurrency)
+    assert found.replies(PROMPTS) == [""] * 5 + PROMPTS[5:]
+    assert all(asked[prompt] > 1 for prompt in PROMPTS[:5])  # once may be an accident
+    assert all(thread.daemon for thread in workers())
+    released.set()
+    join_all()
+
+
+def test_nothing_more_is_asked_of_what_was_given_up():
+    asked, down = [], threading.Event()
 
     def call(prompt):
         asked.append(prompt)
         if prompt == PROMPTS[3]:
-            released.wait(30)
+            down.set()
+        if down.is_set():
+            raise ConnectionResetError
         return prompt
 
-    found = reader(call, deadline=0.2, concurrency=1)
+    found = reader(call, deadline=0.1, concurrency=1)
     with pytest.raises(EngineUnavailableError):
         found.replies(PROMPTS)
-    assert all(thread.daemon for thread in workers())
-    found._deadline = 60.0
-    assert found.replies(PROMPTS[:2]) == PROMPTS[:2]
-    released.set()
     join_all()
-    assert PROMPTS[4] not in asked  # nothing more is asked of what was given up
+    assert PROMPTS[4] not in asked
+
+
+def test_a_long_reply_is_cut_to_a_public_length():
+    assert reader(lambda prompt: "ab" * 10**6).replies(["a"]) == ["ab" * (CHARACTERS // 2)]
 
 
 def test_the_public_prompt_is_asked_first_and_once():
@@ -411,7 +473,9 @@ def test_an_interrupt_out_of_progress_ends_the_work():
     assert PROMPTS[16] not in asked
 
 
-@pytest.mark.parametrize("options", [{"concurrency": 0}, {"deadline": 0}, {"deadline": -1.0}])
+@pytest.mark.parametrize(
+    "options", [{"concurrency": 0}, {"deadline": 0}, {"deadline": -1.0}, {"backoff": 0}]
+)
 def test_settings_out_of_range_are_one_line(options):
     with pytest.raises(ConfigurationError, match=next(iter(options))):
         reader(str.upper, **options)

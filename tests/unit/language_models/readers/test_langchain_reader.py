@@ -22,20 +22,14 @@ from langchain_core.runnables import RunnableBranch, RunnableLambda, RunnablePar
 from langchain_core.tracers.context import register_configure_hook
 from langchain_openai import ChatOpenAI, OpenAI
 from langsmith.utils import get_env_var
-from tenacity import wait_random
 
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError, ModelError
-from dpicl_rag.language_models.readers import (
-    concurrent_reader,
-    langchain_silence,
-    quiet_calls,
-)
-from dpicl_rag.language_models.readers import (
-    langchain_reader as room,
-)
+from dpicl_rag.language_models.readers import langchain_reader as room
+from dpicl_rag.language_models.readers import langchain_silence, quiet_calls
 from dpicl_rag.language_models.readers.as_reader import as_reader
 from dpicl_rag.language_models.readers.concurrent_reader import PUBLIC_PROMPT
 from dpicl_rag.language_models.readers.langchain_reader import langchain_reader
+from dpicl_rag.language_models.readers.reply_limits import TOKENS, limits_of
 from tests.integrations.langchain.recorders import observed, recording_handler
 from tests.integrations.leak_probe import SECRET, LeakProbe
 from tests.support.fake_chat import FakeChat
@@ -43,11 +37,6 @@ from tests.support.fresh_python import run_python
 
 PROMPTS = [f"Patient {number} has {SECRET}." for number in range(5)]
 REPLIES = [f"re {prompt}" for prompt in PROMPTS]
-
-
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch):
-    monkeypatch.setattr(concurrent_reader, "_WAIT", wait_random(0.0, 0.002))
 
 
 class Chat(BaseChatModel):
@@ -385,8 +374,9 @@ def test_chat_openai_reads(fake):
     assert fake.prompts[0] == PUBLIC_PROMPT
 
 
+@pytest.mark.usefixtures("swift")
 @pytest.mark.parametrize("status", [429, 500, "reset"])
-def test_trouble_of_chat_openai_passes_or_ends_all(fake, status):
+def test_trouble_of_chat_openai_passes_or_is_that_of_one_prompt_or_of_all(fake, status):
     failing = {PROMPTS[1]: 1}
 
     def say(prompt):
@@ -394,10 +384,12 @@ def test_trouble_of_chat_openai_passes_or_ends_all(fake, status):
         return status if failing[prompt] >= 0 else f"re {prompt}"
 
     fake.say = say
-    assert langchain_reader(hosted(fake)).replies(PROMPTS) == REPLIES
+    found = langchain_reader(hosted(fake), backoff=0.001)
+    assert found.replies(PROMPTS) == REPLIES
     failing[PROMPTS[1]] = 10**9
-    found = langchain_reader(hosted(fake))
-    found._deadline = 0.5
+    own = [REPLIES[0], "", *REPLIES[2:]]
+    assert langchain_reader(hosted(fake), backoff=0.001).replies(PROMPTS) == own
+    failing[PUBLIC_PROMPT] = 10**9
     with pytest.raises(EngineUnavailableError) as caught:
         found.replies(PROMPTS)
     assert caught.value.__context__ is None
@@ -412,6 +404,25 @@ def test_refusals_of_chat_openai(fake):
     assert langchain_reader(hosted(fake)).replies(PROMPTS) == ["", *REPLIES[1:]]
     with pytest.raises(openai.BadRequestError):
         hosted(fake).invoke(PROMPTS[0])
+
+
+@pytest.mark.parametrize(("given", "sent"), [({}, TOKENS), ({"max_tokens": 40}, 40)])
+def test_a_model_without_a_limit_of_tokens_has_one(fake, given, sent):
+    model = hosted(fake, **given)
+    for asked in (model, model.bind(stop=["a"]) | StrOutputParser()):
+        langchain_reader(asked).replies(PROMPTS[:1])
+    assert {body["max_completion_tokens"] for body in fake.bodies} == {sent}
+    assert model.max_tokens == given.get("max_tokens")
+
+
+def test_a_limit_that_is_below_zero_is_none():
+    """So Ollama's models write without one."""
+
+    class Local(Chat):
+        num_predict: int | None = -1
+
+    assert limits_of(Local()) == {"num_predict": TOKENS}
+    assert limits_of(Local(num_predict=9)) == limits_of(Chat()) == {}
 
 
 def test_fingerprints_name_a_model_by_its_settings(fake):

@@ -15,25 +15,21 @@ from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata, Mo
 from llama_index.core.llms.callbacks import llm_completion_callback
 from llama_index.core.rate_limiter import BaseRateLimiter
 from llama_index.llms.openai_like import OpenAILike
-from tenacity import wait_random
 
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError, ModelError
-from dpicl_rag.language_models.readers import concurrent_reader, llama_index_silence
 from dpicl_rag.language_models.readers import llama_index_reader as room
+from dpicl_rag.language_models.readers import llama_index_silence
 from dpicl_rag.language_models.readers.as_reader import as_reader
 from dpicl_rag.language_models.readers.concurrent_reader import PUBLIC_PROMPT
 from dpicl_rag.language_models.readers.llama_index_reader import llama_index_reader
+from dpicl_rag.language_models.readers.reply_cache import CHARACTERS
+from dpicl_rag.language_models.readers.reply_limits import TOKENS
 from tests.integrations.leak_probe import SECRET, LeakProbe
 from tests.integrations.llama_index.support import Callbacks, instrumented
 from tests.support.fake_chat import FakeChat
 
 PROMPTS = [f"Patient {number} has {SECRET}." for number in range(5)]
 REPLIES = [f"re {prompt}" for prompt in PROMPTS]
-
-
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(concurrent_reader, "_WAIT", wait_random(0.0, 0.002))
 
 
 @pytest.fixture(autouse=True)
@@ -103,7 +99,8 @@ def told_by(ask: Callable[[Callbacks], list[str]]) -> tuple[list[str], set[str],
 
 
 def echoed(name: str) -> list[str]:
-    return PROMPTS if name == "mock" else REPLIES
+    # The mock writes as many words as its limit has tokens.
+    return [" ".join(["text"] * TOKENS)[:CHARACTERS]] * len(PROMPTS) if name == "mock" else REPLIES
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -268,8 +265,9 @@ def test_open_ai_like_reads(fake):
     assert fake.prompts[0] == PUBLIC_PROMPT
 
 
+@pytest.mark.usefixtures("swift")
 @pytest.mark.parametrize("status", [429, 500, "reset"])
-def test_trouble_of_open_ai_like_passes_or_ends_all(fake, status):
+def test_trouble_of_open_ai_like_passes_or_is_that_of_one_prompt_or_of_all(fake, status):
     failing = {PROMPTS[1]: 1}
 
     def say(prompt):
@@ -277,10 +275,12 @@ def test_trouble_of_open_ai_like_passes_or_ends_all(fake, status):
         return status if failing[prompt] >= 0 else f"re {prompt}"
 
     fake.say = say
-    assert llama_index_reader(hosted(fake)).replies(PROMPTS) == REPLIES
+    found = llama_index_reader(hosted(fake), backoff=0.001)
+    assert found.replies(PROMPTS) == REPLIES
     failing[PROMPTS[1]] = 10**9
-    found = llama_index_reader(hosted(fake))
-    found._deadline = 0.5
+    own = [REPLIES[0], "", *REPLIES[2:]]
+    assert llama_index_reader(hosted(fake), backoff=0.001).replies(PROMPTS) == own
+    failing[PUBLIC_PROMPT] = 10**9
     with pytest.raises(EngineUnavailableError) as caught:
         found.replies(PROMPTS)
     assert caught.value.__context__ is None
@@ -292,6 +292,14 @@ def test_refusals_of_open_ai_like(fake):
         llama_index_reader(hosted(fake)).replies(PROMPTS)
     fake.say = lambda prompt: 400 if prompt == PROMPTS[0] else f"re {prompt}"
     assert llama_index_reader(hosted(fake)).replies(PROMPTS) == ["", *REPLIES[1:]]
+
+
+@pytest.mark.parametrize(("given", "sent"), [({}, TOKENS), ({"max_tokens": 40}, 40)])
+def test_a_model_without_a_limit_of_tokens_has_one(fake, given, sent):
+    model = hosted(fake, **given)
+    llama_index_reader(model).replies(PROMPTS[:1])
+    assert {body["max_tokens"] for body in fake.bodies} == {sent}
+    assert model.max_tokens == given.get("max_tokens")
 
 
 def test_fingerprints_name_a_model_by_its_settings(fake):

@@ -9,13 +9,17 @@ import stat
 import subprocess
 import sys
 import threading
+import time
+from collections import Counter
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
 
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError
-from dpicl_rag.language_models.readers.concurrent_reader import ConcurrentReader
-from dpicl_rag.language_models.readers.reply_cache import ReplyCache
+from dpicl_rag.language_models.readers import concurrent_reader
+from dpicl_rag.language_models.readers.concurrent_reader import PUBLIC_PROMPT, ConcurrentReader
+from dpicl_rag.language_models.readers.reply_cache import CHARACTERS, ReplyCache
 from tests.support.fresh_python import run_python
 
 DAY = 86_400.0
@@ -36,25 +40,64 @@ def test_a_reply_comes_back_for_its_prompt_and_its_reader_alone(cache):
     assert cache.get("onep", "rompt", 101.0) is None
 
 
-def test_it_stands_for_a_public_time(cache):
-    cache.put("one", "prompt", "reply", 100.0)
-    assert cache.get("one", "prompt", 109.9) == "reply"
-    assert cache.get("one", "prompt", 110.0) is None
+def test_it_stands_until_a_public_epoch_ends(cache):
+    """Whenever in the epoch it was asked: epochs of ten seconds begin at 100 and at 110."""
+    for asked in (100.0, 109.9):
+        cache.put("one", f"at {asked}", "reply", asked)
+        assert cache.get("one", f"at {asked}", 109.9) == "reply"
+        assert cache.get("one", f"at {asked}", 110.0) is None
     cache.put("one", "prompt", "later", 110.0)
     assert cache.get("one", "prompt", 110.0) == "later"
 
 
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])
-def test_of_two_that_stand_that_of_the_earlier_question_stays(cache, order):
-    for number in order:
-        cache.put("one", "prompt", f"of {number}", 100.0 + number)
-    assert cache.get("one", "prompt", 103.0) == "of 1"
+def test_of_two_that_ask_at_once_both_have_the_reply_that_came_first(cache, order):
+    stands = [cache.put("one", "prompt", f"of {number}", 100.0 + number) for number in order]
+    assert stands == [f"of {order[0]}"] * 2
+    assert cache.get("one", "prompt", 103.0) == f"of {order[0]}"
+    assert cache.put("one", "prompt", "of the next epoch", 110.0) == "of the next epoch"
 
 
-@pytest.mark.parametrize("reply", ["", "x" * 5000])
-def test_what_is_empty_or_long_is_not_kept(cache, reply):
-    cache.put("one", "prompt", reply, 100.0)
-    assert cache.get("one", "prompt", 100.0) is None
+def test_of_two_processes_that_ask_at_once_too(tmp_path):
+    caches = [ReplyCache(10.0, tmp_path / "replies") for _ in range(2)]
+    said = [one.put("one", "prompt", f"of {at}", 100.0) for at, one in enumerate(caches)]
+    assert said == ["of 0", "of 0"]
+    assert [one.get("one", "prompt", 100.0) for one in caches] == said
+    for one in caches:
+        one.close()
+
+
+@pytest.mark.parametrize(("reply", "kept"), [("", ""), ("x" * 5000, "x" * CHARACTERS)])
+def test_every_reply_is_kept_also_one_that_is_empty_or_long(cache, reply, kept):
+    assert cache.put("one", "prompt", reply, 100.0) == kept
+    assert cache.get("one", "prompt", 100.0) == kept
+
+
+def test_a_unit_is_forgotten_and_all_others_stay(cache):
+    cache.put("one", "of a", "reply", 100.0, ["a"])
+    cache.put("one", "of b", "reply", 100.0, ["b"])
+    cache.put("one", "of a and b", "reply", 100.0, ["a", "b"])
+    cache.put("one", "of a, then b", "reply", 100.0, ["a"])
+    cache.get("one", "of a, then b", 101.0, ["b"])
+    cache.put("one", "of nobody", "reply", 100.0)
+    cache.keep_only(["b", "c"])
+    left = ["of b", "of a and b", "of a, then b", "of nobody"]
+    found = {one: cache.get("one", one, 101.0) for one in ["of a", *left]}
+    assert found == {"of a": None, **dict.fromkeys(left, "reply")}
+    cache.keep_only([])
+    found = {one: cache.get("one", one, 101.0) for one in left}
+    assert found == {**dict.fromkeys(left), "of nobody": "reply"}
+
+
+def test_what_is_forgotten_is_overwritten_on_disk_and_no_unit_is_named_there(tmp_path):
+    cache = ReplyCache(DAY, tmp_path / "replies")
+    cache.put("one", "prompt", "quillon-vexatrix", 1.0, ["ida@example.org"])
+    written = b"".join(one.read_bytes() for one in tmp_path.iterdir())
+    assert b"quillon" in written
+    assert b"ida" not in written
+    cache.keep_only(["jon@example.org"])
+    cache.close()
+    assert b"quillon" not in b"".join(one.read_bytes() for one in tmp_path.iterdir())
 
 
 def test_any_text_comes_back(cache):
@@ -187,9 +230,16 @@ def test_a_prompt_is_asked_once_by_a_reader():
     assert sorted(one for one in asked.prompts if len(one) == 1) == ["a", "b", "c"]
 
 
-def test_equal_prompts_have_one_reply():
-    first, second = ConcurrentReader(Asked(), "made up").replies(["a", "a"])
-    assert first == second
+@pytest.mark.parametrize("kept", [True, False])
+def test_equal_prompts_have_one_reply(kept):
+    """Of units that say the same, the second may come later: its reply is the same either way."""
+    asked = Asked()
+    reader = ConcurrentReader(asked, "made up", concurrency=4)
+    if not kept:
+        reader = reader.with_cache(None)
+    first, second, third = reader.replies(["a", "a", "b"])
+    assert first == second != third
+    assert Counter(asked.prompts)["a"] == 1
 
 
 def test_a_provider_that_is_down_is_told_also_where_all_is_kept():
@@ -208,19 +258,70 @@ def test_a_provider_that_is_down_is_told_also_where_all_is_kept():
 
 
 def test_what_was_read_before_a_failure_is_not_read_again():
-    asked, down = Asked(), [True]
+    asked, down = Asked(), []
 
     def call(prompt):
-        if prompt == "b" and down:
+        if down and prompt in ("b", PUBLIC_PROMPT):
             raise ConnectionError
         return asked(prompt)
 
-    reader = ConcurrentReader(call, "made up", deadline=0.3)
+    reader = ConcurrentReader(call, "made up", deadline=0.1, concurrency=1)
+    reader.replies([])
+    down.append(True)
     with pytest.raises(EngineUnavailableError):
         reader.replies(["a", "b"])
     down.clear()
     reader.replies(["a", "b"])
     assert asked.prompts.count("a") == 1
+
+
+DOCUMENT = "The writer is content."
+
+
+def counts(units, clock, times):
+    """What a reader that draws its replies says of unit b, count after count.
+
+    Args:
+        units: Those that are there at each count; all say the same.
+        clock: Set to the time of each count.
+        times: Of the counts.
+    """
+    reader = ConcurrentReader(Asked(), "made up").with_cache(ReplyCache(10.0))
+    said = []
+    for there, now in zip(units, times, strict=True):
+        clock.now = now
+        replies = reader.replies([DOCUMENT] * len(there), None, there)
+        said.append(dict(zip(there, replies, strict=True)).get("b"))
+    return said
+
+
+@pytest.mark.parametrize("times", list(itertools.combinations((0, 3, 8, 11, 14, 21), 3)))
+def test_when_a_reply_is_drawn_anew_follows_from_the_clock_alone(monkeypatch, times):
+    """Unit b says what unit a says, and comes after the first count.
+
+    Were a reply to stand from the time when it was first asked, a would make b's second and third
+    one differ, which without a they cannot.
+    """
+    clock = SimpleNamespace(monotonic=time.monotonic, time=lambda: clock.now)
+    monkeypatch.setattr(concurrent_reader, "time", clock)
+    anew = []
+    for first in (["a"], []):
+        _, second, third = counts([first, [*first, "b"], [*first, "b"]], clock, times)
+        anew.append(second != third)
+    assert anew == [times[1] // 10 != times[2] // 10] * 2
+
+
+def test_when_another_is_forgotten_no_reply_is_drawn_anew():
+    histories = []
+    for others in ([], ["a"], ["b's twin"]):
+        cache = ReplyCache()
+        reader = ConcurrentReader(Asked(), "made up").with_cache(cache)
+        prompts = {"a": "a", "b's twin": "b", "b": "b"}
+        before = reader.replies([prompts[one] for one in [*others, "b"]], None, [*others, "b"])
+        if others:
+            cache.keep_only(["b"])
+        histories.append(before[-1] == reader.replies(["b"], None, ["b"])[0])
+    assert histories == [True] * 3
 
 
 def history(reader, asked, questions):
