@@ -233,7 +233,8 @@ class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
             has ended.
         """
         retriever = self._retriever(documents)
-        config = self._decided(retriever)
+        able = self.reader is not None or speaks(self.model)
+        config = with_agreement(self.config, retriever.stability, speaks=able)
         question = self.whole_question(question, turns)
         model = copying(self.model, config.copy_bias)
         asked = Question(question, self.template, model, config, self._form)
@@ -361,10 +362,14 @@ class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
             MissingDocumentsError: ``documents`` is None.
         """
         retriever = self._retriever(documents)
-        left = self.budget_left(self._booked_under(retriever.corpus_name))
-        booked = self._ledger is not None
-        read = self.reader is not None
-        return AnswerCost.of(self._decided(retriever), retriever, left, booked=booked, read=read)
+        return AnswerCost.of(
+            self.config,
+            retriever,
+            self.budget_left(self._booked_under(retriever.corpus_name)),
+            booked=self._ledger is not None,
+            speaks=speaks(self.model),
+            read=self.reader is not None,
+        )
 
     def warm(
         self,
@@ -424,11 +429,6 @@ class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
         if self.reader is None or self.config.max_calls is None:
             return found
         return limited(found, self.config.max_calls)
-
-    def _decided(self, retriever: Retriever) -> PrivacyConfig:
-        """The settings of an answer from such a search."""
-        able = self.reader is not None or speaks(self.model)
-        return with_agreement(self.config, retriever.stability, speaks=able)
 
     def _memory(self, retriever: Retriever) -> AnswerMemory | None:
         """The memory of released answers, if it is that of the documents that are asked."""
