@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpicl_rag.answering.paid import cost_of
+from dpicl_rag.answering.small_talk import is_small_talk
 from dpicl_rag.cli import console, data_folder, file_budgets, option_groups, options
 from dpicl_rag.cli.asking import (
     asked_model,
@@ -31,6 +32,9 @@ _RELEASED = "interrupted; what was released is paid for"
 _NUMBER = (
     "this asks how many units say something, which no unit can say: `dpicl-rag count`, `tally` and "
     "`survey` count them (docs/surveys.md)"
+)
+_SMALL_TALK = (
+    "small talk: the language model replies by itself, no document is asked, and it is free"
 )
 _UNSUPPORTED = "not supported by the documents: what the model says by itself"
 
@@ -78,6 +82,8 @@ def ask(
             raise ConfigurationError("the question is empty")
         if asks_number(question):
             console.note(_NUMBER)
+        if is_small_talk(question):
+            console.note(_SMALL_TALK)
         if plan:
             _print_plan(opened, source, settings, answering, as_json=as_json)
             return

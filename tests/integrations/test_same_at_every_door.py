@@ -1,44 +1,46 @@
-"""Where nobody sets anything, every door asks with the settings of ``PrivacyConfig()``."""
+"""Every door has the defaults of ``PrivacyConfig()``, tells what it charges, greets for free."""
 
 from __future__ import annotations
 
-import asyncio
 import inspect
+import json
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
-from fastapi.testclient import TestClient
 from llama_index.core.llms import ChatMessage
 from llama_index.core.tools import QueryEngineTool
 from typer.testing import CliRunner
 
 import langchain_dpicl_rag as langchain
 import llama_index_dpicl_rag as llama_index
-from dpicl_rag import Corpus, Document, PrivateContextLLM
+from dpicl_rag import Corpus, Document, Ledger, PrivateContextLLM
+from dpicl_rag import private_context_llm as core
+from dpicl_rag.accounting import DIRECT
 from dpicl_rag.answering.asks_units import AsksUnits
 from dpicl_rag.cli import app, data_folder, option_groups
 from dpicl_rag.cli import serve as serve_room
 from dpicl_rag.cli import serve_tools as mcp_room
 from dpicl_rag.configuration import PrivacyConfig, Settings
 from dpicl_rag.errors import DPICLError
-from dpicl_rag.retrieval import retriever_over
-from dpicl_rag.server.admission import Admission
+from dpicl_rag.ledger.fixed_point import affordable
+from dpicl_rag.retrieval import ExactRetriever, retriever_over
 from dpicl_rag.server.api_keys import Caller
-from dpicl_rag.server.app import create_app
-from dpicl_rag.server.limits import Limits
+from dpicl_rag.server.catalogue import Catalogue, Served
 from dpicl_rag.server.protocol.chat_request import ChatRequest
 from dpicl_rag.server.protocol.fields import Extension
 from dpicl_rag.server.protocol.response_request import ResponseRequest
-from dpicl_rag.server.request_log import Exchange
 from dpicl_rag.server.routers.survey_endpoints import SurveyRequest
+from dpicl_rag.server.settings import CorpusSettings
 from dpicl_rag.server.tool_arguments import Arguments
-from dpicl_rag.server.tools import ToolCall, Tools
+from dpicl_rag.server.views import budget
 from langchain_dpicl_rag.private_model import LLMArguments
 from tests.support.bucket_embedder import BucketEmbedder
+from tests.support.scripted_model import ScriptedModel
+from tests.support.served_in_process import called, chat, posted
 
 QUESTION = "When does the depot open?"
 MARKED = PrivacyConfig().model_dump()
@@ -101,44 +103,24 @@ def catalogue(room: Any, *words: str) -> Iterator[Any]:
         patch.setattr(room, "open_catalogue", keep)
         done = CliRunner().invoke(app, list(words))
     assert made, done.output
-    with ExitStack() as stack:
-        stack.callback(made[0].close)
+    with closing(made[0]):
         yield made[0]
 
 
-def over_http(path: str, **body: Any) -> Callable[..., None]:
+def over_http(path: str, body: dict[str, Any]) -> Callable[..., Any]:
     """A request that gives nothing but a question, to whatever is served."""
-
-    def run(served: Any) -> None:
-        made = create_app(served)
-        headers = {"Authorization": f"Bearer {made.state.services.run_key.text}"}
-        with TestClient(made, headers=headers, raise_server_exceptions=False) as client:
-            client.post(path, json={"model": "notes", **body})
-
-    return run
+    return lambda served: posted(served, path, body)
 
 
-def called(name: str, **arguments: Any) -> Callable[..., None]:
+def by_tool(name: str) -> Callable[..., Any]:
     """A call of an agent's tool that gives nothing but a question."""
-
-    async def tell(part: float) -> None:
-        """Nobody listens."""
-
-    async def call(served: Any) -> None:
-        admission = Admission(Limits())
-        visit = ToolCall(Caller(None), Exchange(), tell)
-        await Tools(served, admission).called(visit, name, {"corpus": "notes", **arguments})
-        await admission.end(lambda: None)
-
-    return lambda served: asyncio.run(call(served))
+    return lambda served: called(served, name, {"question": QUESTION})
 
 
-CHAT = over_http("/v1/chat/completions", messages=[{"role": "user", "content": QUESTION}])
-STREAM = over_http(
-    "/v1/chat/completions", messages=[{"role": "user", "content": QUESTION}], stream=True
-)
-RESPONSES = over_http("/v1/responses", input=QUESTION)
-COUNTS = over_http("/v1/surveys", kind="count", question=QUESTION)
+CHAT = over_http("/v1/chat/completions", chat(QUESTION))
+STREAM = over_http("/v1/chat/completions", chat(QUESTION, stream=True))
+RESPONSES = over_http("/v1/responses", {"input": QUESTION})
+COUNTS = over_http("/v1/surveys", {"kind": "count", "question": QUESTION})
 
 
 def served(ask: Callable[..., None], how: str = "--corpus", room: Any = serve_room) -> Any:
@@ -238,11 +220,11 @@ DOORS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
             "chat stream": STREAM,
             "responses": RESPONSES,
             "counts": COUNTS,
-            "tools": called("ask", question=QUESTION),
+            "tools": by_tool("ask"),
         }.items()
     },
     **{
-        f"mcp, {how}: {name}": (served(called(name, question=QUESTION), how, mcp_room), SENTENCE)
+        f"mcp, {how}: {name}": (served(by_tool(name), how, mcp_room), SENTENCE)
         for how in ("--corpus", "--config")
         for name in ("ask", "count")
     },
@@ -294,3 +276,184 @@ def test_the_keywords_of_langchain_are_those_of_the_core():
     assert set(Settings.__annotations__) == set(MARKED)
     taken = inspect.signature(PrivateContextLLM).parameters.keys() - {"settings", "form"}
     assert set(LLMArguments.__annotations__) | set(MARKED) == taken | set(MARKED)
+
+
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What answers pay from; nothing is searched."""
+    found: list[Any] = []
+
+    def stop(plan: Any, open_account: Any, **_: Any) -> None:
+        found.append((plan, open_account.args[0] is not None))
+        raise EnoughError("seen")
+
+    monkeypatch.setattr(core, "gather", stop)
+    return found
+
+
+def parts(cost: dict[str, Any]) -> list[Any]:
+    """What is told of a price, as the plan of an answer has it."""
+    names = ("rho", "search_rho", "support_rho", "agreement_rho", "token_rho", "thresholds")
+    return [cost[name] for name in names]
+
+
+def charged(plan: Any) -> list[Any]:
+    steps = [] if plan.ladder is None else [step.threshold for step in plan.ladder.steps]
+    told = (plan.rho, plan.search_rho, plan.support_rho, plan.ladder_rho, plan.mechanism.rho)
+    return [*told, steps]
+
+
+AGREEMENTS = (None, "auto", "only", "off")
+SEARCHES = ({}, {"top_k": 2}, {"threshold": 0.1})
+
+
+@pytest.mark.parametrize("booked", [True, False])
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+@pytest.mark.parametrize("agreement", AGREEMENTS)
+def test_a_plan_on_the_command_line_is_what_its_answer_pays_from(
+    agreement, search, booked, corpus, plans
+):
+    words = ["ask", QUESTION, "--corpus", "notes", "--json", "--epsilon", "4"]
+    words += [] if booked else ["--no-ledger"]
+    words += [] if agreement is None else ["--agreement", agreement]
+    words += [f"--{name.replace('_', '-')}={value}" for name, value in search.items()]
+    told = json.loads(CliRunner().invoke(app, [*words, "--plan"]).stdout)
+    assert not plans
+    CliRunner().invoke(app, words)
+    [(plan, paid)] = plans
+    assert paid == booked
+    assert parts(told) == charged(plan)
+
+
+@pytest.mark.parametrize("booked", [True, False])
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+@pytest.mark.parametrize("agreement", AGREEMENTS)
+def test_a_plan_in_python_is_what_answers_of_the_frameworks_pay_from(
+    agreement, search, booked, tiny_model, corpus, plans, tmp_path
+):
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        llm = PrivateContextLLM(
+            tiny_model, ledger=ledger if booked else None, agreement=agreement, epsilon=4.0
+        )
+        retriever = retriever_over(corpus, **search)
+        cost = llm.plan(retriever).as_dict()
+        told = parts({**cost, "thresholds": list(cost["thresholds"])})
+        for ask in (
+            lambda: llm.answer(QUESTION, retriever),
+            lambda: langchain.PrivateRetrievalChain(corpus, llm=llm, **search).invoke(QUESTION),
+            lambda: llm.as_langchain().invoke(QUESTION, documents=retriever),
+            lambda: llm.as_query_engine(corpus, **search).query(QUESTION),
+        ):
+            with pytest.raises(EnoughError):
+                ask()
+    assert [charged(plan) for plan, _ in plans] == [told] * 4
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+@pytest.mark.parametrize("agreement", AGREEMENTS)
+def test_a_server_tells_the_price_that_it_charges(agreement, search, tiny_model, corpus, plans):
+    settings = {"epsilon": 4.0, **({} if agreement is None else {"agreement": agreement})}
+    file = data_folder.default_ledger()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with Ledger(file) as ledger:
+        ledger.set_budget(corpus="notes", rho=5.0)
+        served = CorpusSettings(settings, search).served(corpus)
+        made = Catalogue(tiny_model, {"notes": served}, ledger, embedder=BucketEmbedder())
+        price, told = made.price("notes"), budget(made, "notes", Caller(None))
+        assert not plans
+        CHAT(made)
+    [(plan, _)] = plans
+    assert price == plan.rho
+    assert told["answers_left"] == affordable(5.0, plan.rho)
+
+
+GREETINGS = ("Hi!", "Hello, how are you?", "Danke!", "Merci beaucoup", "Adi\u00f3s")
+"""Five of them; one question is more than the budget."""
+
+
+def greeted_over_http(llm: PrivateContextLLM, ledger: Ledger) -> list[str]:
+    served = {"notes": Served(UNREAD)}
+    catalogue = Catalogue(llm.model, served, ledger, embedder=BucketEmbedder())
+    bodies = [chat(one) for one in GREETINGS]
+    found = [one.json() for one in posted(catalogue, "/v1/chat/completions", *bodies)]
+    assert {(one["privacy"]["by"], one["privacy"]["epsilon"]) for one in found} == {("public", 0.0)}
+    return [one["choices"][0]["message"]["content"] for one in found]
+
+
+def greeted_by_tools(llm: PrivateContextLLM, ledger: Ledger) -> list[str]:
+    served = {"notes": Served(UNREAD)}
+    catalogue = Catalogue(llm.model, served, ledger, embedder=BucketEmbedder())
+    results = called(catalogue, "ask", *({"question": one} for one in GREETINGS))
+    assert {one.structuredContent["by"] for one in results} == {"public"}
+    return [one.structuredContent["text"] for one in results]
+
+
+def greeted_on_the_command_line(llm: PrivateContextLLM, ledger: Ledger) -> list[str]:
+    said = []
+    for one in GREETINGS:
+        done = CliRunner().invoke(app, ["ask", one, "--corpus", "notes"])
+        text, spent = done.stdout.splitlines()
+        said.append(text)
+        assert spent.startswith("spent: epsilon 0, delta 0, rho 0;")
+        assert "no document is asked" in done.stderr
+    return said
+
+
+def greeted_in_llama_index(llm: PrivateContextLLM, ledger: Ledger) -> list[str]:
+    responses = [llm.as_query_engine(UNREAD).query(one) for one in GREETINGS]
+    assert {one.metadata["by"] for one in responses} == {"public"}
+    return [str(one) for one in responses]
+
+
+GREETED = {
+    "Python": lambda llm, _: [llm.answer(one, UNREAD).text for one in GREETINGS],
+    "LangChain chain": lambda llm, _: [
+        langchain.PrivateRetrievalChain(UNREAD, llm=llm).invoke(one) for one in GREETINGS
+    ],
+    "LangChain chat stream": lambda llm, _: [
+        "".join(
+            part.content for part in langchain.ChatPrivateContext(llm).stream(one, documents=UNREAD)
+        )
+        for one in GREETINGS
+    ],
+    "LangChain tool": lambda llm, _: [
+        langchain.PrivateRetrievalChain(UNREAD, llm=llm).as_tool().invoke({"question": one})
+        for one in GREETINGS
+    ],
+    "LlamaIndex engine": greeted_in_llama_index,
+    "LlamaIndex chat": lambda llm, _: list(
+        map(str, map(llm.as_chat_engine(UNREAD).chat, GREETINGS))
+    ),
+    "HTTP": greeted_over_http,
+    "MCP": greeted_by_tools,
+    "ask": greeted_on_the_command_line,
+}
+
+
+class Unread(ExactRetriever):
+    """A search that nobody may begin."""
+
+    stability = DIRECT
+    corpus_name = "notes"
+
+    def retrieve(self, question: str) -> list[Document]:
+        pytest.fail("searched")
+
+
+UNREAD = Unread()
+
+
+@pytest.mark.parametrize("name", GREETED)
+def test_five_greetings_leave_a_budget_as_it_is(name, corpus, monkeypatch):
+    model = ScriptedModel({"depot": "At seven.", "": "Hello to you!"})
+    monkeypatch.setattr("dpicl_rag.language_models.defaults.default_model", lambda: model)
+    monkeypatch.setattr(data_folder, "retriever_of", lambda *_: UNREAD)
+    file = data_folder.default_ledger()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with Ledger(file) as ledger:
+        ledger.set_budget(corpus="notes", rho=1e-6, strict=True)
+        before = ledger.status()
+        llm = PrivateContextLLM(model, ledger=ledger)
+        assert GREETED[name](llm, ledger) == ["Hello to you!"] * len(GREETINGS)
+    with Ledger(file) as ledger:
+        assert ledger.status() == before
