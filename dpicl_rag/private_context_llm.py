@@ -22,10 +22,12 @@ from dpicl_rag.answering.follow_ups import Turn, whole_question
 from dpicl_rag.answering.plan import answer_plan, priced_search, with_agreement
 from dpicl_rag.answering.prompt_rows import bare_log_probs
 from dpicl_rag.answering.proposals import proposal_for
+from dpicl_rag.answering.public_reply import public_reply
 from dpicl_rag.answering.question import Question
 from dpicl_rag.answering.reading_ahead import read_ahead
 from dpicl_rag.answering.remembered import form_of, released_before
 from dpicl_rag.answering.settlement import Settlement
+from dpicl_rag.answering.small_talk import is_small_talk
 from dpicl_rag.answering.support import Support
 from dpicl_rag.answering.whole_answers import whole_answer
 from dpicl_rag.configuration import PrivacyConfig, Settings
@@ -188,6 +190,9 @@ class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
     ) -> PrivateAnswer:
         """Answer a question from documents.
 
+        A greeting, thanks or a goodbye is no question: the public model replies, no document is
+        asked, and nothing is spent (``by="public"``).
+
         An engine that stops answering ends the answer (``stopped_by="unavailable"``), also before
         its first token; what was released is paid for, and the rest refunded.
 
@@ -233,12 +238,16 @@ class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
             has ended.
         """
         retriever = self._retriever(documents)
-        config = self._decided(retriever)
+        corpus = self._booked_under(retriever.corpus_name)
+        if is_small_talk(question):
+            return public_reply(question, self.model, self.reader, self.config, corpus)
+        able = self.reader is not None or speaks(self.model)
+        config = with_agreement(self.config, retriever.stability, speaks=able)
         question = self.whole_question(question, turns)
         model = copying(self.model, config.copy_bias)
         asked = Question(question, self.template, model, config, self._form)
         prompt, allowance = asked.prompt, asked.allowance
-        corpus, memory = self._booked_under(retriever.corpus_name), self._memory(retriever)
+        memory = self._memory(retriever)
         form = form_of(self.template, config.stop)
         reading = polish = None
         if self.reader is not None:
@@ -361,10 +370,14 @@ class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
             MissingDocumentsError: ``documents`` is None.
         """
         retriever = self._retriever(documents)
-        left = self.budget_left(self._booked_under(retriever.corpus_name))
-        booked = self._ledger is not None
-        read = self.reader is not None
-        return AnswerCost.of(self._decided(retriever), retriever, left, booked=booked, read=read)
+        return AnswerCost.of(
+            self.config,
+            retriever,
+            self.budget_left(self._booked_under(retriever.corpus_name)),
+            booked=self._ledger is not None,
+            speaks=speaks(self.model),
+            read=self.reader is not None,
+        )
 
     def warm(
         self,
@@ -424,11 +437,6 @@ class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
         if self.reader is None or self.config.max_calls is None:
             return found
         return limited(found, self.config.max_calls)
-
-    def _decided(self, retriever: Retriever) -> PrivacyConfig:
-        """The settings of an answer from such a search."""
-        able = self.reader is not None or speaks(self.model)
-        return with_agreement(self.config, retriever.stability, speaks=able)
 
     def _memory(self, retriever: Retriever) -> AnswerMemory | None:
         """The memory of released answers, if it is that of the documents that are asked."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from dpicl_rag.answering.few_units import units_to_agree
 from dpicl_rag.answering.notebook_table import notebook_table
-from dpicl_rag.answering.plan import answer_plan, priced_search
+from dpicl_rag.answering.plan import answer_plan, priced_search, with_agreement
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.retrieval.base import Retriever
 from dpicl_rag.retrieval.number_of_units import aimed_at
@@ -59,21 +59,24 @@ class AnswerCost:
         retriever: Retriever,
         budget_left: float | None,
         *,
-        booked: bool = False,
+        booked: bool,
+        speaks: bool,
         read: bool = False,
     ) -> AnswerCost:
-        """The cost with these settings. Nothing is searched.
+        """The cost with these settings, as an answer is charged. Nothing is searched.
 
         Args:
             config: Public settings.
             retriever: Where its units come from.
             budget_left: See the attribute.
-            booked: Whether a ledger books what thresholds cost.
+            booked: Whether a ledger books the answer: budgets keep a part of their delta apart.
+            speaks: Whether rows of the engine can go on each by itself.
             read: Whether a reader reads the units.
 
         Raises:
             ConfigurationError: The settings do not fit the retriever, or cost more than the budget.
         """
+        config = with_agreement(config, retriever.stability, speaks=speaks or read)
         price = priced_search(config, retriever, booked=booked).rho(config.adjacency)
         plan = answer_plan(config, retriever.stability, price, booked=booked)
         agreement = config.sentences * plan.ladder_rho

@@ -22,9 +22,10 @@ StoppedBy = Literal["end", "length", "budget", "unavailable"]
 engine that did not answer. What was released until then is paid for, and the rest refunded."""
 
 
-ReleasedBy = Literal["agreement", "tokens", "memory"]
-"""How an answer came about: experts said the same, tokens were drawn, or public knowledge had it:
-the same question was answered before, or documents confirmed what the model knew from there."""
+ReleasedBy = Literal["agreement", "tokens", "memory", "public"]
+"""How an answer came about: experts said the same, tokens were drawn, public knowledge had it (the
+same question was answered before, or documents confirmed what the model knew from there), or the
+public model replied by itself to small talk, about which no document is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,10 @@ class PrivateAnswer:
 
     def _repr_html_(self) -> str:
         said = {True: "by the documents", False: "not by the documents", None: "not asked"}
-        rows = [("supported", "answered before" if self.from_memory else said[self.supported])]
+        grounds = "answered before" if self.from_memory else said[self.supported]
+        if self.by == "public":
+            grounds = "small talk: no document was asked"
+        rows = [("supported", grounds)]
         if self.agreeing is not None:
             rows.append(("agreeing", f"about {self.agreeing} (\u00b1{self.agreeing_within})"))
         if self.released is not None:

@@ -141,7 +141,7 @@ def gather(
     search = retriever.search(question) if plan.individual else None
     units = None if search is None else search.units
     account = _opened(open_account, plan, units)
-    thresholds = account.delta >= plan.threshold_delta
+    thresholds = account.pays_thresholds(plan.threshold_delta)
     with ExitStack() as stack:
         stack.enter_context(account)
         if not thresholds and plan.only_agreement:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from dpicl_rag.answering.greedy import greedy_answer
 from dpicl_rag.answering.settlement import UNSUPPORTED
+from dpicl_rag.answering.small_talk import is_small_talk
 from dpicl_rag.errors import ConfigurationError, ContextLengthError
 from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.language_models.content_words import content_words
@@ -72,7 +73,8 @@ def whole_question(
     `_says_it`. Else a question that leans on others stands behind the user's last one.
 
     Args:
-        question: The last question. It comes back as it is where nothing was said before.
+        question: The last question. It comes back as it is where nothing was said before, and
+            where it is small talk.
         turns: The turns before it. Public, as all that follows from them.
         model: Writes it.
         reader: A chat model that does so in its place.
@@ -87,7 +89,7 @@ def whole_question(
         )
     spoken = [(speaker, text.strip()) for speaker, text in turns]
     said = [turn for turn in spoken if turn[1] not in ("", UNSUPPORTED)][-_TURNS:]
-    if not said or not question.strip():
+    if not said or not question.strip() or is_small_talk(question):
         return question
     lines = [_line(speaker, text) for speaker, text in said]
     found = _read_out(reader, lines, question) if reader else _written(model, lines, question)

@@ -6,7 +6,7 @@ compare with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING
 
 from dpicl_rag.language_models.base import LanguageModel, alone
@@ -69,11 +69,9 @@ def likeliest(
         max_tokens: Most tokens.
         stop: The answer ends before any of these.
     """
-    pending: Sequence[int] = prompt.suffix
     tokens: list[int] = []
     text = start
-    for _ in range(max_tokens):
-        token = int(extend(pending).argmax())
+    for token in likeliest_tokens(extend, prompt.suffix, max_tokens):
         if token in tokenizer.stop_tokens:
             break
         tokens.append(token)
@@ -82,5 +80,21 @@ def likeliest(
         if cuts:
             text = text[: min(cuts)]
             break
-        pending = (token,)
     return text.strip()
+
+
+def likeliest_tokens(
+    extend: Callable[[Sequence[int]], torch.Tensor], suffix: Sequence[int], max_tokens: int
+) -> Generator[int, None, None]:
+    """The likeliest tokens of a row, one after the other; those that end a text are among them.
+
+    Args:
+        extend: Reads tokens on and gives the row's next scores.
+        suffix: Read first.
+        max_tokens: Most tokens.
+    """
+    pending = suffix
+    for _ in range(max_tokens):
+        token = int(extend(pending).argmax())
+        yield token
+        pending = (token,)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpicl_rag.answering.paid import cost_of
+from dpicl_rag.answering.small_talk import is_small_talk
 from dpicl_rag.cli import console, data_folder, file_budgets, option_groups, options
 from dpicl_rag.cli.asking import (
     asked_model,
@@ -22,9 +22,9 @@ from dpicl_rag.errors import ConfigurationError, EngineUnavailableError
 from dpicl_rag.surveys.asks_number import asks_number
 
 if TYPE_CHECKING:
+    from dpicl_rag.answering.answer_cost import AnswerCost
     from dpicl_rag.answering.answers import PrivateAnswer, PrivateStream
     from dpicl_rag.corpora import Corpus
-    from dpicl_rag.retrieval import Retriever
     from dpicl_rag.retrieval.synthetic_mark import SyntheticOrigin
     from dpicl_rag.stores.chroma import ChromaCollection
 
@@ -32,6 +32,9 @@ _RELEASED = "interrupted; what was released is paid for"
 _NUMBER = (
     "this asks how many units say something, which no unit can say: `dpicl-rag count`, `tally` and "
     "`survey` count them (docs/surveys.md)"
+)
+_SMALL_TALK = (
+    "small talk: the language model replies by itself, no document is asked, and it is free"
 )
 _UNSUPPORTED = "not supported by the documents: what the model says by itself"
 
@@ -79,6 +82,8 @@ def ask(
             raise ConfigurationError("the question is empty")
         if asks_number(question):
             console.note(_NUMBER)
+        if is_small_talk(question):
+            console.note(_SMALL_TALK)
         if plan:
             _print_plan(opened, source, settings, answering, as_json=as_json)
             return
@@ -97,8 +102,7 @@ def ask(
                 stream = llm.stream(question, retriever, fresh=fresh, on_progress=bar.update)
             with stream:
                 _drain(stream, bar, answering.prefix, silent=as_json)
-        answer = stream.answer
-        unsupported = f"{_UNSUPPORTED}. {_what_would_help(llm.config, retriever)}"
+        answer, cost = stream.answer, llm.plan(retriever)
     if as_json:
         end = {
             "tokens": answer.tokens,
@@ -118,7 +122,8 @@ def ask(
             console.stdout().print(released, style="dim", soft_wrap=True)
         _print_grounds(answer)
         if answer.supported is False:
-            console.stdout().print(unsupported, style="yellow", soft_wrap=True)
+            line = f"{_UNSUPPORTED}. {_what_would_help(cost)}"
+            console.stdout().print(line, style="yellow", soft_wrap=True)
         if not answer.from_memory:
             stopped = f"; {answer.tokens} tokens, stopped by {answer.stopped_by}"
             print_spent(answer, stopped, recorded=not answering.no_ledger)
@@ -168,12 +173,9 @@ def classify(
     print_spent(chosen, recorded=not answering.no_ledger)
 
 
-def _what_would_help(config: PrivacyConfig, retriever: Retriever) -> str:
+def _what_would_help(cost: AnswerCost) -> str:
     """One sentence of public numbers, for an answer that documents do not support."""
-    from dpicl_rag.answering.answer_cost import AnswerCost
-
-    needed = AnswerCost.of(config, retriever, None).units_to_agree
-    at = f"at epsilon {config.epsilon:g}"
+    at, needed = f"at epsilon {cost.epsilon:g}", cost.units_to_agree
     many = f"{at} many" if needed is None else f"{at} about {needed}"
     return (
         f"For an answer {many} units must state the same: ask for one fact that many state, raise "
@@ -207,8 +209,14 @@ def _print_plan(
     retriever = data_folder.retriever_of(opened, source)
     if answering.max_calls is not None:
         retriever = limited(retriever, answering.max_calls)
-    read = answering.reader is not None
-    cost = AnswerCost.of(PrivacyConfig.create(**asdict(settings)), retriever, left, read=read)
+    cost = AnswerCost.of(
+        PrivacyConfig.create(**settings.made()),
+        retriever,
+        left,
+        booked=not answering.no_ledger,
+        speaks=True,  # as every model that has a name
+        read=answering.reader is not None,
+    )
     if as_json:
         console.write_json(cost.as_dict())
         return

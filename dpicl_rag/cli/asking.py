@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -53,7 +52,7 @@ def asked_model(
     from dpicl_rag.language_models.prefix_cache import ReadAnewWarning
     from dpicl_rag.prompts import PromptTemplate
 
-    config = PrivacyConfig.create(**asdict(settings), max_calls=answering.max_calls, polish=polish)
+    config = PrivacyConfig.create(**settings.made(), max_calls=answering.max_calls, polish=polish)
     config.require_reader(answering.reader)
     with ExitStack() as stack:
         ledger = None

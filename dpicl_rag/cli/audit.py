@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -82,7 +82,7 @@ def audit(
         given = context.get_parameter_source(name)
         if given is not None and given.name == "COMMANDLINE":  # a store may be in the environment
             raise typer.BadParameter("it goes only with --corpus", param_hint=f"--{name}")
-    config = PrivacyConfig.create(**asdict(settings))
+    config = PrivacyConfig.create(**settings.made())
     if out is not None:
         optional("matplotlib", "eval")
     with console.status("Reading the documents", quiet=quiet):
@@ -111,7 +111,7 @@ def audit(
         whole = load_language_model(model, PrefixCache(memory=0))
         remembering = auditing.RememberingModel(whole)
         stored = data_folder.load_embedder(embedder)
-    subject = auditing.Subject(remembering, question, asdict(settings))
+    subject = auditing.Subject(remembering, question, settings.made())
     reading_anew = replace(subject, model=whole)
 
     lengths = {"tokens": tokens, "runs": runs, "canary_tokens": canary_tokens}
@@ -120,7 +120,7 @@ def audit(
     of = identity(
         [*sample, *around],
         question,
-        asdict(settings),
+        settings.made(),
         lengths,
         whole.fingerprint,
         stored.fingerprint,

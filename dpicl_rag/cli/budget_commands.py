@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from dpicl_rag.accounting.shares import SHARES
-from dpicl_rag.cli import console, data_folder, option_groups, options
+from dpicl_rag.cli import console, data_folder, options
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -31,7 +31,6 @@ Delta = Annotated[float, typer.Option(help="Delta at which epsilon is given.")]
 AnswerEpsilon = Annotated[
     float, typer.Option("--epsilon", help="Count answers of this epsilon at --delta.")
 ]
-ANSWER_EPSILON = option_groups.Settings.epsilon
 
 
 @app.command()
@@ -39,7 +38,7 @@ ANSWER_EPSILON = option_groups.Settings.epsilon
 def show(
     corpus: options.AnyCorpus = None,
     caller: options.Caller = None,
-    epsilon: AnswerEpsilon = ANSWER_EPSILON,
+    epsilon: AnswerEpsilon = options.EPSILON,
     delta: Delta = options.DELTA,
     ledger: options.LedgerPath = None,
     as_json: options.AsJson = False,
@@ -125,7 +124,7 @@ def set_budget(
             strict=strict,
         )
         found = _chosen(book.status(), corpus, caller)
-    rows = _rows(found, ANSWER_EPSILON, delta)
+    rows = _rows(found, options.EPSILON, delta)
     if as_json:
         console.write_json({"budgets": rows})
         return
@@ -137,7 +136,7 @@ def set_budget(
 def forecast(
     corpus: options.AnyCorpus = None,
     caller: options.Caller = None,
-    epsilon: AnswerEpsilon = ANSWER_EPSILON,
+    epsilon: AnswerEpsilon = options.EPSILON,
     delta: Delta = options.DELTA,
     ledger: options.LedgerPath = None,
     as_json: options.AsJson = False,

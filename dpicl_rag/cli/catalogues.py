@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -52,7 +51,7 @@ def chosen_settings(
         tables = {name: table.settings for name, table in file.settings.corpora.items()}
         return settings_of(tables, file.path)
     every = names or Corpus.names(path)
-    return {name: CorpusSettings(privacy=asdict(settings)) for name in every}
+    return {name: CorpusSettings(privacy=settings.made()) for name in every}
 
 
 @contextmanager

@@ -36,7 +36,7 @@ def classify_image(
     method: Annotated[
         ImageMethodName, typer.Option(help="A published method; see docs/methods.md.")
     ] = "poe",
-    epsilon: options.Epsilon = 8.0,
+    epsilon: options.Epsilon = options.EPSILON,
     delta: options.Delta = options.DELTA,
     groups: Annotated[
         int | None,

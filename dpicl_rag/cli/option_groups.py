@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -14,6 +14,8 @@ from dpicl_rag import configuration
 from dpicl_rag.cli import options
 
 T = TypeVar("T")
+
+_BY_ITSELF = configuration.PrivacyConfig.create()
 
 
 @dataclass(frozen=True)
@@ -104,9 +106,9 @@ class Units(Place):
 
 @dataclass(frozen=True)
 class Settings:
-    """Fields of `PrivacyConfig`."""
+    """Fields of `PrivacyConfig`, by default as they are there."""
 
-    epsilon: options.Epsilon = 8.0
+    epsilon: options.Epsilon = options.EPSILON
     delta: options.Delta = options.DELTA
     accounting: Annotated[
         configuration.Accounting | None,
@@ -122,7 +124,13 @@ class Settings:
             "by default."
         ),
     ] = None
-    unit_tokens: Annotated[int, typer.Option(help="Most tokens read of each unit.")] = 256
+    unit_tokens: Annotated[int, typer.Option(help="Most tokens read of each unit.")] = (
+        _BY_ITSELF.unit_tokens
+    )
+
+    def made(self) -> dict[str, Any]:
+        """Settings by name, without those that nobody made and that have no default here."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -130,21 +138,25 @@ class AnswerSettings(Settings):
     """Those of answers that are longer than a label."""
 
     unsupported: Annotated[
-        configuration.Unsupported,
+        configuration.Unsupported | None,
         typer.Option(
-            help="What becomes of an answer that the documents do not support: say so, put a fixed "
-            "sentence in its place, or do not ask."
+            help="What becomes of an answer that the documents do not support. mark: it is shown, "
+            "and called a guess. refuse: a fixed sentence takes its place. ignore: nobody asks "
+            "whether they do. mark by default, and refuse for clients of a server and agents."
         ),
-    ] = "mark"
+    ] = None
     agreement: Annotated[
-        configuration.AgreementName,
+        configuration.AgreementName | None,
         typer.Option(
-            help="Ask each expert for a whole sentence first, and release one that enough of them "
-            "say: auto draws tokens where they do not agree, only draws none. The budget needs "
+            help="auto: release a sentence that enough documents give independently, else draw "
+            "word by word. only: release nothing else. off: draw word by word from the start, "
+            "which is dearer. By default auto where each unit pays for itself. The budget needs "
             "delta for it (budget set --thresholds)."
         ),
-    ] = "off"
-    max_tokens: Annotated[int, typer.Option(help="Most tokens of an answer.")] = 32
+    ] = None
+    max_tokens: Annotated[int, typer.Option(help="Most tokens of an answer.")] = (
+        _BY_ITSELF.max_tokens
+    )
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,12 @@ from typing import Annotated, TypeVar
 import typer
 
 from dpicl_rag.cli import interval
+from dpicl_rag.configuration import PrivacyConfig
 
 N = TypeVar("N", int, float)
 
-DELTA = 1e-5
+_BY_ITSELF = PrivacyConfig.create()
+EPSILON, DELTA = _BY_ITSELF.epsilon, _BY_ITSELF.delta
 
 _CORPUS = "Name of the corpus, or chroma:FOLDER-OR-URL#COLLECTION."
 CorpusArgument = Annotated[str, typer.Argument(metavar="NAME", help=_CORPUS)]

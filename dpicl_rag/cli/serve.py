@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -75,7 +75,7 @@ def serve(
     run.
     """
     options.at_most_one({"--corpus": corpus or None, "--config": config})
-    PrivacyConfig.create(**asdict(settings), max_calls=max_calls, polish=polish).require_reader(
+    PrivacyConfig.create(**settings.made(), max_calls=max_calls, polish=polish).require_reader(
         reader
     )
     for module in ("fastapi", "uvicorn", "prometheus_client", "mcp"):
@@ -95,7 +95,7 @@ def serve(
             uploads = Uploads(
                 path,
                 data_folder.load_embedder(embedder),
-                CorpusSettings(asdict(settings)),
+                CorpusSettings(settings.made()),
             )
             stack.callback(uploads.close)
         with console.status("Loading the language model", quiet=quiet):

@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 from contextlib import ExitStack
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -55,7 +54,7 @@ def mcp(
     ledger. `serve` has the same tools at /mcp.
     """
     options.at_most_one({"--corpus": corpus or None, "--config": config})
-    PrivacyConfig.create(**asdict(settings), max_calls=max_calls, polish=polish).require_reader(
+    PrivacyConfig.create(**settings.made(), max_calls=max_calls, polish=polish).require_reader(
         reader
     )
     for module in ("fastapi", "mcp"):

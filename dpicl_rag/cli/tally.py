@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -122,7 +121,7 @@ def tally(
         if by == "vectors":
             if units.threshold is not None:
                 raise ConfigurationError("vectors of all units are read; leave --threshold out")
-            config = PrivacyConfig.create(**asdict(settings))
+            config = PrivacyConfig.create(**settings.made())
             counts = stack.enter_context(counting(opened, units, config, answering, fresh=fresh))
             found = tally_by_vectors(
                 question, label, opened, counts, most=most, sample=units.sample
@@ -173,7 +172,7 @@ def survey(
     ] = 3,
     reader: options.SurveyReader = None,
     max_calls: options.MaxCalls = None,
-    epsilon: options.Epsilon = 8.0,
+    epsilon: options.Epsilon = options.EPSILON,
     delta: options.Delta = options.DELTA,
     paying: option_groups.Paying,
     fresh: options.Fresh = False,
@@ -285,7 +284,7 @@ def _print_plan(
     from dpicl_rag.surveys.tally_plan import tally_plan
 
     _validate.rate("sample", sample)
-    config = PrivacyConfig.create(**asdict(settings))
+    config = PrivacyConfig.create(**settings.made())
     planned = tally_plan(config, DIRECT, 0.0, labels, most)
     near = within(planned.mechanism.noise)
     if as_json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -29,14 +28,12 @@ class Account:
 
     Attributes:
         rho: The bound. Public.
-        delta: What thresholds may cost where a ledger counts it. Public.
     """
 
     def __init__(
         self, rho: float, units: int | None = None, reservation: Reservation | None = None
     ) -> None:
         self.rho = rho if reservation is None else reservation.rho
-        self.delta = math.inf if reservation is None else reservation.delta
         self._reservation = reservation
         self._paid = Fraction(0)
         limits = None if reservation is None else reservation.limits
@@ -56,6 +53,10 @@ class Account:
     def remaining(self) -> float | None:
         """What the ledger still holds, zCDP rho; None without its hold. Public."""
         return None if self._reservation is None else self._reservation.remaining
+
+    def pays_thresholds(self, delta: float) -> bool:
+        """Whether thresholds may cost so much, as far as a ledger counts it. Public."""
+        return self._reservation is None or self._reservation.holds_delta(delta)
 
     def left(self, places: Sequence[int], most: float) -> list[float]:
         """What units may spend from here on, zCDP rho. Private.

@@ -70,17 +70,17 @@ def affordable(rho: float | None, price: float) -> int | None:
     return None if rho is None else allowance(exact("rho", rho)) // charge(exact("rho", price))
 
 
-def exact_delta(name: str, delta: float) -> int:
+def exact_delta(name: str, delta: float | Fraction) -> int:
     """A delta as a whole number of 10^-18, rounded up; a float beside such a number is that one.
 
     Args:
         name: What the value is called in an error.
-        delta: From 0 to 1.
+        delta: From 0 to 1; a sum of floats is exact as a fraction, and then rounded once.
 
     Raises:
         ConfigurationError: It is no such number.
     """
-    value = _validate.finite(name, delta)
+    value = delta if isinstance(delta, Fraction) else _validate.finite(name, delta)
     if value > 1:
         raise ConfigurationError(f"{name} must be at most 1")
     exactly = Fraction(value) * WHOLE_DELTA

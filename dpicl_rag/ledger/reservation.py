@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 
+from dpicl_rag import _validate
 from dpicl_rag.errors import ConfigurationError, LedgerError
 from dpicl_rag.files.database import Database
 from dpicl_rag.ledger import entries
@@ -46,8 +48,8 @@ class Reservation:
         self._open = True
         self._usable = True
         self._grant = Grant(0, 0, (), ())
-        self._delta = 0
-        # Totals in 2^-120 rho; only totals are rounded. See fixed_point.py.
+        # Totals, rho in 2^-120; only totals are rounded. See fixed_point.py.
+        self._delta = Fraction()
         self._total = 0
         self._unit_totals: list[int] = []
 
@@ -64,6 +66,13 @@ class Reservation:
     def delta(self) -> float:
         """What thresholds of this answer may cost: all that was asked for, or 0. Public."""
         return to_delta(self._grant.delta)
+
+    def holds_delta(self, delta: float) -> bool:
+        """Whether thresholds of this answer may cost so much. Public.
+
+        Both are whole numbers of 10^-18: a float may be above or below what was held for it.
+        """
+        return exact_delta("delta", delta) <= self._grant.delta
 
     @property
     def committed(self) -> float:
@@ -123,8 +132,9 @@ class Reservation:
                     step = committed - charge(self._total)
                     left = self._grant.held - charge(self._total)
                     raise refused(step, left, "this answer")
-            total_delta = self._delta + exact_delta("delta", delta)
-            if total_delta > self._grant.delta:
+            total_delta = self._delta + Fraction(_validate.finite("delta", delta))
+            committed_delta = exact_delta("delta", total_delta)
+            if committed_delta > self._grant.delta:
                 raise ConfigurationError("thresholds cost more delta than was reserved for them")
             # From here on an exception, Ctrl-C included, may fall before or after the disk has it.
             self._usable = False
@@ -134,7 +144,7 @@ class Reservation:
                     self._number,
                     committed=committed,
                     unit_totals=changed,
-                    delta=None if total_delta == self._delta else total_delta,
+                    delta=None if total_delta == self._delta else committed_delta,
                     now=int(self._clock()),
                 )
             )

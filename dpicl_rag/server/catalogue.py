@@ -325,7 +325,9 @@ class Catalogue:
 
     def price(self, name: str) -> float:
         """Zcdp rho of one answer of a corpus, by the public bound."""
-        return self.config(name).rho(booked=True)
+        served = self.corpora[name]
+        own = {**self._options, **served.settings, "ledger": self.ledger, "corpus": name}
+        return PrivateContextLLM(self._model, **own).plan(served.documents).rho
 
     def _llm(
         self, name: str, served: Served | None, caller: Caller, asked: Ask
@@ -343,7 +345,9 @@ class Catalogue:
             settings["max_tokens"] = min(asked.max_tokens, config.max_tokens)
         settings["stop"] = (*config.stop, *asked.stop)
         given = {**self._options, **settings, **own}
-        return PrivateContextLLM(self._model, template=template.instructed(asked.system), **given)
+        template = template.instructed(asked.system)
+        # Clients show the text, and drop what stands beside it.
+        return PrivateContextLLM(self._model, template=template, **given).for_strings()
 
     def close(self) -> None:
         """Close what is open; the ledger last."""

@@ -26,9 +26,12 @@ class AnswerResult(Cost):
     text: str
     stopped_by: str = Field(description="end, length, budget or unavailable")
     supported: bool | None = Field(
-        description="Whether the documents back it; where false it is the model's guess."
+        description="Whether the documents back it; where false the text says that they do not, or "
+        "is the model's guess, as the owner chose."
     )
-    by: str | None = Field(description="agreement, tokens or memory")
+    by: str | None = Field(
+        description="agreement, tokens or memory; public where no document was asked: small talk"
+    )
     agreeing: int | None = Field(description="About how many units say so, by a noisy count.")
     agreeing_within: int | None
     released: str | None = Field(description="What was released, where the text is that reworded.")

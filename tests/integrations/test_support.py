@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
+import json
 import random
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from httpx import Response
 from llama_index.core.llms import ChatMessage
 
-from dpicl_rag import PrivateContextLLM
+from dpicl_rag import Ledger, PrivateContextLLM
 from dpicl_rag.answering.settlement import UNSUPPORTED
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval import GivenDocuments
+from dpicl_rag.server.catalogue import Catalogue, Served
 from langchain_dpicl_rag import (
     ChatPrivateContext,
     PrivateCombineDocuments,
@@ -22,6 +29,8 @@ from langchain_dpicl_rag import (
 )
 from llama_index_dpicl_rag import PrivateLLM as LlamaIndexLLM
 from llama_index_dpicl_rag import PrivateQueryEngine
+from tests.support.bucket_embedder import BucketEmbedder
+from tests.support.served_in_process import called, chat, events, posted
 
 QUESTION = "Which letters?"
 AGREEING = [f"agrees {number}" for number in range(40)]
@@ -123,6 +132,54 @@ async def llama_index_engine_astream(llm: PrivateContextLLM, texts: list[str]) -
     return pieces, response.metadata["supported"]
 
 
+def over_http(llm: PrivateContextLLM, texts: list[str], path: str, **body: Any) -> Response:
+    [response] = served(llm, texts, posted, path, body)
+    return response
+
+
+def http_chat(llm: PrivateContextLLM, texts: list[str]) -> Answer:
+    found = over_http(llm, texts, "/v1/chat/completions", **chat(QUESTION)).json()
+    return [found["choices"][0]["message"]["content"]], found["privacy"]["supported"]
+
+
+def http_chat_stream(llm: PrivateContextLLM, texts: list[str]) -> Answer:
+    found = events(over_http(llm, texts, "/v1/chat/completions", **chat(QUESTION, stream=True)))
+    said = [one["choices"][0]["delta"].get("content") for one in found]
+    [supported] = [one["privacy"]["supported"] for one in found if "privacy" in one]
+    return [piece for piece in said if piece], supported
+
+
+def http_responses(llm: PrivateContextLLM, texts: list[str]) -> Answer:
+    found = over_http(llm, texts, "/v1/responses", input=QUESTION).json()
+    return [found["output"][0]["content"][0]["text"]], found["privacy"]["supported"]
+
+
+def http_responses_stream(llm: PrivateContextLLM, texts: list[str]) -> Answer:
+    found = events(over_http(llm, texts, "/v1/responses", input=QUESTION, stream=True))
+    said = [one["delta"] for one in found if one["type"] == "response.output_text.delta"]
+    return said, found[-1]["response"]["privacy"]["supported"]
+
+
+def tool_of_agents(llm: PrivateContextLLM, texts: list[str]) -> Answer:
+    [result] = served(llm, texts, called, "ask", {"question": QUESTION})
+    [told] = result.content  # many clients read the text alone
+    assert json.loads(told.text) == result.structuredContent
+    return [result.structuredContent["text"]], result.structuredContent["supported"]
+
+
+def served(llm: PrivateContextLLM, texts: list[str], ask: Callable[..., Any], *given: Any) -> Any:
+    """What a server says that has the settings of a model, by whatever asks it."""
+    settings = llm.config.model_dump(exclude_unset=True)
+    with TemporaryDirectory() as folder:
+        ledger = Ledger(Path(folder) / "ledger.sqlite")
+        ledger.set_budget(corpus="notes", rho=100.0)
+        corpora = {"notes": Served(GivenDocuments(texts), settings)}
+        coins = {"randomness": Coins()}
+        return ask(
+            Catalogue(llm.model, corpora, ledger, embedder=BucketEmbedder(), **coins), *given
+        )
+
+
 async def read(pieces: AsyncIterator[Any]) -> list[Any]:
     return [piece async for piece in pieces]
 
@@ -141,15 +198,26 @@ DOORS: list[Callable[..., Any]] = [
     llama_index_engine,
     llama_index_engine_stream,
     llama_index_engine_astream,
+    http_chat,
+    http_chat_stream,
+    http_responses,
+    http_responses_stream,
+    tool_of_agents,
 ]
 
 
 @pytest.fixture(params=DOORS, ids=lambda door: door.__name__)
-def ask(request):
+def door(request):
+    return request.param
+
+
+@pytest.fixture
+def ask(door):
     async def ask(texts: list[str], **settings: Any) -> Answer:
         model = SyntheticModel(SIZE, speech)
         llm = PrivateContextLLM(model, max_tokens=3, randomness=Coins(), **settings)
-        found = request.param(llm, texts)
+        # Apart from this loop: a server has its own.
+        found = await asyncio.to_thread(door, llm, texts)
         return found if isinstance(found, tuple) else await found
 
     return ask
@@ -170,6 +238,13 @@ async def test_what_they_do_not_is_marked(ask):
 
 async def test_or_a_sentence_takes_its_place_and_nothing_of_it_is_shown(ask):
     assert await ask(SILENT, unsupported="refuse") == ([UNSUPPORTED], False)
+
+
+async def test_where_nobody_chose_a_text_that_is_read_alone_is_no_guess(ask, door):
+    pieces, supported = await ask(SILENT)
+    told_beside = "numbers=True" in inspect.getsource(door)
+    assert supported is False
+    assert (pieces == [UNSUPPORTED]) != told_beside
 
 
 async def test_what_is_not_asked_is_not_said(ask):

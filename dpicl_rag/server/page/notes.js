@@ -22,6 +22,7 @@ export function notesOn(privacy) {
     notes.push(["", `Put into words by a chat model. Released was: ${privacy.released}`]);
   }
   if (privacy.from_memory) return notes;
+  if (privacy.by === "public") return [["", "Small talk: no document was asked."]];
   if (privacy.agreeing !== null) {
     const about = `About ${Math.max(1, privacy.agreeing)} units say so, each by itself`;
     notes.push(["good", `${about} (give or take ${privacy.agreeing_within}).`]);

@@ -279,6 +279,18 @@ def test_a_pool_that_is_spent_leaves_tokens_or_one_clear_line(tmp_path, accounti
         assert before[0].delta_spent == 0.0
 
 
+@pytest.mark.parametrize("delta", [3e-5, 7e-6, 1e-9, 1e-10])
+def test_a_pool_that_is_full_pays_for_thresholds_of_every_delta(tmp_path, delta):
+    # As floats, what was held is less than what was asked for.
+    with Ledger(tmp_path / "l.sqlite") as ledger:
+        ledger.set_budget(corpus="default", epsilon=50.0)
+        model = SyntheticModel(SIZE, speech, frozenset({END}))
+        private = PrivateContextLLM(
+            model, delta=delta, agreement="only", ledger=ledger, max_tokens=8
+        )
+        assert private.answer("how?", documents(*["refund"] * 60)).by == "agreement"
+
+
 def test_the_first_agreement_ends_the_ladder(monkeypatch):
     drawn = []
 

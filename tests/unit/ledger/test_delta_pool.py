@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from dpicl_rag.accounting import epsilon_to_rho
+from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError, LedgerError
 from dpicl_rag.files.database import Database
-from dpicl_rag.ledger import Ledger, ledger_schema
+from dpicl_rag.ledger import Ledger, ledger_schema, open_account
 
 DAY = 86_400
 
@@ -75,6 +76,25 @@ def test_many_small_ones_fill_a_pool_exactly(ledger: Ledger) -> None:
     assert delta_of(ledger) == (5e-6, 5e-6, 0.0)
     with ledger.reserve(corpus="mail", rho=0.001, delta=1e-18) as reservation:
         assert reservation.delta == 0.0
+
+
+@pytest.mark.parametrize("exponent", range(4, 15))
+def test_a_fresh_ledger_pays_for_the_thresholds_of_every_round_delta(
+    path: Path, exponent: int
+) -> None:
+    steps = (1e-18, 3e-18, 0.3, 1 / 3)
+    with Ledger(path) as book:
+        for digit in range(1, 11):
+            config = PrivacyConfig.create(delta=float(f"{digit}e-{exponent}"))
+            book.set_budget(corpus="mail", epsilon=4.0, delta=config.delta, thresholds=0.25)
+            asked = config.threshold_delta(booked=True)
+            with open_account(book, corpus="mail", rho=0.01, delta=asked) as account:
+                assert account.pays_thresholds(asked)
+                assert not account.pays_thresholds(2 * asked)
+                # The sum is rounded, and not each of its parts.
+                for part in steps:
+                    account.pay(1e-6, delta=part * asked)
+                account.pay(1e-6, delta=asked * (1 - sum(steps)))
 
 
 def test_a_caller_has_a_pool_too(ledger: Ledger) -> None:

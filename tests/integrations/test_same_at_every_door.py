@@ -1,0 +1,459 @@
+"""Every door has the defaults of ``PrivacyConfig()``, tells what it charges, greets for free."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from llama_index.core.llms import ChatMessage
+from llama_index.core.tools import QueryEngineTool
+from typer.testing import CliRunner
+
+import langchain_dpicl_rag as langchain
+import llama_index_dpicl_rag as llama_index
+from dpicl_rag import Corpus, Document, Ledger, PrivateContextLLM
+from dpicl_rag import private_context_llm as core
+from dpicl_rag.accounting import DIRECT
+from dpicl_rag.answering.asks_units import AsksUnits
+from dpicl_rag.cli import app, data_folder, option_groups
+from dpicl_rag.cli import serve as serve_room
+from dpicl_rag.cli import serve_tools as mcp_room
+from dpicl_rag.configuration import PrivacyConfig, Settings
+from dpicl_rag.errors import DPICLError
+from dpicl_rag.ledger.fixed_point import affordable
+from dpicl_rag.retrieval import ExactRetriever, retriever_over
+from dpicl_rag.server.api_keys import Caller
+from dpicl_rag.server.catalogue import Catalogue, Served
+from dpicl_rag.server.protocol.chat_request import ChatRequest
+from dpicl_rag.server.protocol.fields import Extension
+from dpicl_rag.server.protocol.response_request import ResponseRequest
+from dpicl_rag.server.routers.survey_endpoints import SurveyRequest
+from dpicl_rag.server.settings import CorpusSettings
+from dpicl_rag.server.tool_arguments import Arguments
+from dpicl_rag.server.views import budget
+from langchain_dpicl_rag.private_model import LLMArguments
+from tests.support.bucket_embedder import BucketEmbedder
+from tests.support.scripted_model import ScriptedModel
+from tests.support.served_in_process import called, chat, posted
+
+QUESTION = "When does the depot open?"
+MARKED = PrivacyConfig().model_dump()
+"""Where ``supported`` stands beside the answer."""
+SENTENCE = {**MARKED, "unsupported": "refuse"}
+"""Where people and agents read the text alone."""
+LABELS = ("--label", "yes", "--label", "no")
+OWNERS = ("ask", "classify", "count", "tally", "survey", "audit", "serve", "mcp")
+"""Commands that ask documents."""
+
+
+class EnoughError(DPICLError):
+    """The settings are seen."""
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[PrivacyConfig]:
+    """Settings of everything that is asked; nothing is answered."""
+    found: list[PrivacyConfig] = []
+
+    def stop(self: AsksUnits, *_: Any, **__: Any) -> None:
+        found.append(self.config)
+        raise EnoughError("seen")
+
+    for verb in ("stream", "classify", "count", "tally", "survey"):
+        monkeypatch.setattr(PrivateContextLLM, verb, stop)
+    return found
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, tiny_model, monkeypatch: pytest.MonkeyPatch) -> Iterator[Corpus]:
+    """One that every door may ask, of a user without settings of any kind."""
+    for name in ("DATA", "CONFIG", "CACHE"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path))
+    monkeypatch.setattr(data_folder, "load_embedder", lambda name, device=None: BucketEmbedder())
+    monkeypatch.setattr("dpicl_rag.language_models.defaults.default_model", lambda: tiny_model)
+    with Corpus.create("notes", embedder=BucketEmbedder()) as made:
+        made.add([Document(f"The depot opens at seven, note {n}.", f"unit {n}") for n in range(3)])
+        yield made
+
+
+def command(*words: str) -> Callable[..., None]:
+    def run(model: Any, corpus: Corpus) -> None:
+        CliRunner().invoke(app, [*words, "--corpus", corpus.name, "--quiet"])
+
+    return run
+
+
+@contextmanager
+def catalogue(room: Any, *words: str) -> Iterator[Any]:
+    """What a command serves, stopped before it listens."""
+    made: list[Any] = []
+    real = room.open_catalogue
+    with pytest.MonkeyPatch.context() as patch:
+
+        def keep(*given: Any, **named: Any) -> Any:
+            made.append(real(*given, **named))
+            raise KeyboardInterrupt
+
+        patch.setattr(room, "open_catalogue", keep)
+        done = CliRunner().invoke(app, list(words))
+    assert made, done.output
+    with closing(made[0]):
+        yield made[0]
+
+
+def over_http(path: str, body: dict[str, Any]) -> Callable[..., Any]:
+    """A request that gives nothing but a question, to whatever is served."""
+    return lambda served: posted(served, path, body)
+
+
+def by_tool(name: str) -> Callable[..., Any]:
+    """A call of an agent's tool that gives nothing but a question."""
+    return lambda served: called(served, name, {"question": QUESTION})
+
+
+CHAT = over_http("/v1/chat/completions", chat(QUESTION))
+STREAM = over_http("/v1/chat/completions", chat(QUESTION, stream=True))
+RESPONSES = over_http("/v1/responses", {"input": QUESTION})
+COUNTS = over_http("/v1/surveys", {"kind": "count", "question": QUESTION})
+
+
+def served(ask: Callable[..., None], how: str = "--corpus", room: Any = serve_room) -> Any:
+    """A server's door, by each way to say what is served."""
+    name = "serve" if room is serve_room else "mcp"
+
+    def run(model: Any, corpus: Corpus) -> None:
+        file = Path(data_folder.default_ledger()).with_name("served.toml")
+        words = [name, "--corpus", "notes"]
+        if how == "--config":
+            file.write_text("[notes]\n")
+            words = [name, "--config", str(file)]
+        elif how == "settings file":
+            file.write_text("[corpora.notes]\n")
+            words = ["--config", str(file), name]
+        with catalogue(room, *words) as made:
+            ask(made)
+
+    return run
+
+
+def chain(model: Any, corpus: Corpus, **more: Any) -> Any:
+    return langchain.PrivateRetrievalChain(corpus, model=model, **more)
+
+
+def combined(model: Any, corpus: Corpus) -> Any:
+    given = {"input": QUESTION, "context": retriever_over(corpus)}
+    return langchain.PrivateCombineDocuments(model=model).invoke(given)
+
+
+def engine(model: Any, corpus: Corpus, **more: Any) -> Any:
+    return PrivateContextLLM(model).as_query_engine(corpus, **more)
+
+
+DOORS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "Python": (lambda model, corpus: PrivateContextLLM(model).answer(QUESTION, corpus), MARKED),
+    "LangChain model": (
+        lambda model, corpus: langchain.PrivateLLM(model=model).invoke(QUESTION, documents=["a"]),
+        SENTENCE,
+    ),
+    "LangChain chat": (
+        lambda model, corpus: langchain.ChatPrivateContext(model=model).invoke(
+            QUESTION, documents=["a"]
+        ),
+        SENTENCE,
+    ),
+    "LangChain chain": (lambda *given: chain(*given).invoke(QUESTION), SENTENCE),
+    "LangChain chain with numbers": (
+        lambda *given: chain(*given, numbers=True).invoke(QUESTION),
+        MARKED,
+    ),
+    "LangChain tool": (
+        lambda *given: chain(*given).as_tool().invoke({"question": QUESTION}),
+        SENTENCE,
+    ),
+    "LangChain combined documents": (combined, SENTENCE),
+    "LlamaIndex model": (
+        lambda model, corpus: llama_index.PrivateLLM(PrivateContextLLM(model)).complete(
+            QUESTION, documents=["a"]
+        ),
+        SENTENCE,
+    ),
+    "LlamaIndex messages": (
+        lambda model, corpus: llama_index.PrivateLLM(PrivateContextLLM(model)).chat(
+            [ChatMessage(QUESTION)], documents=["a"]
+        ),
+        SENTENCE,
+    ),
+    "LlamaIndex engine": (lambda *given: engine(*given).query(QUESTION), SENTENCE),
+    "LlamaIndex stream": (
+        lambda *given: list(engine(*given, streaming=True).query(QUESTION).response_gen),
+        SENTENCE,
+    ),
+    "LlamaIndex tool": (
+        lambda *given: QueryEngineTool.from_defaults(engine(*given)).call(QUESTION),
+        SENTENCE,
+    ),
+    "LlamaIndex chat engine": (
+        lambda model, corpus: PrivateContextLLM(model).as_chat_engine(corpus).chat(QUESTION),
+        SENTENCE,
+    ),
+    "LlamaIndex synthesizer": (
+        lambda model, corpus: llama_index.PrivateSynthesizer(
+            PrivateContextLLM(model), unit_field="document"
+        ).get_response(QUESTION, ["a"]),
+        SENTENCE,
+    ),
+    "ask": (command("ask", QUESTION), MARKED),
+    "classify": (command("classify", QUESTION, *LABELS), MARKED),
+    "count": (command("count", QUESTION), MARKED),
+    "tally": (command("tally", QUESTION, *LABELS), MARKED),
+    **{
+        f"serve, {how}: {name}": (served(ask, how), SENTENCE)
+        for how in ("--corpus", "--config", "settings file")
+        for name, ask in {
+            "chat": CHAT,
+            "chat stream": STREAM,
+            "responses": RESPONSES,
+            "counts": COUNTS,
+            "tools": by_tool("ask"),
+        }.items()
+    },
+    **{
+        f"mcp, {how}: {name}": (served(by_tool(name), how, mcp_room), SENTENCE)
+        for how in ("--corpus", "--config")
+        for name in ("ask", "count")
+    },
+}
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_a_door_that_is_given_nothing_asks_with_the_defaults(name, tiny_model, corpus, seen):
+    ask, expected = DOORS[name]
+    with suppress(EnoughError):
+        ask(tiny_model, corpus)
+    assert [config.model_dump() for config in seen] == [expected]
+
+
+@pytest.mark.parametrize("name", OWNERS)
+def test_an_option_has_the_default_of_its_setting_or_none(name):
+    command = typer.main.get_command(app).commands[name]
+    given = {one.name: one.default for one in command.params if one.name in MARKED}
+    if name == "audit":
+        del given["units"]  # of its sample
+    assert {"epsilon", "delta"} <= set(given)
+    assert {**MARKED, **{one: value for one, value in given.items() if value is not None}} == MARKED
+
+
+@pytest.mark.parametrize("name", ["serve", "mcp"])
+def test_who_serves_does_not_choose_for_people_who_read_the_text_alone(name):
+    command = typer.main.get_command(app).commands[name]
+    [unsupported] = [one for one in command.params if one.name == "unsupported"]
+    assert unsupported.default is None
+
+
+def test_a_group_of_options_says_nothing_of_what_nobody_set():
+    made = option_groups.AnswerSettings().made()
+    assert {**MARKED, **made} == MARKED
+    assert not {"unsupported", "agreement", "utility", "accounting"} & set(made)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [ChatRequest, ResponseRequest, Extension, SurveyRequest, *Arguments.__subclasses__()],
+    ids=lambda body: body.__name__,
+)
+def test_a_request_names_a_setting_only_where_it_leaves_it_alone(body):
+    named = {name: field.default for name, field in body.model_fields.items() if name in MARKED}
+    assert set(named.values()) <= {None}
+
+
+def test_the_keywords_of_langchain_are_those_of_the_core():
+    assert set(Settings.__annotations__) == set(MARKED)
+    taken = inspect.signature(PrivateContextLLM).parameters.keys() - {"settings", "form"}
+    assert set(LLMArguments.__annotations__) | set(MARKED) == taken | set(MARKED)
+
+
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What answers pay from; nothing is searched."""
+    found: list[Any] = []
+
+    def stop(plan: Any, open_account: Any, **_: Any) -> None:
+        found.append((plan, open_account.args[0] is not None))
+        raise EnoughError("seen")
+
+    monkeypatch.setattr(core, "gather", stop)
+    return found
+
+
+def parts(cost: dict[str, Any]) -> list[Any]:
+    """What is told of a price, as the plan of an answer has it."""
+    names = ("rho", "search_rho", "support_rho", "agreement_rho", "token_rho", "thresholds")
+    return [cost[name] for name in names]
+
+
+def charged(plan: Any) -> list[Any]:
+    steps = [] if plan.ladder is None else [step.threshold for step in plan.ladder.steps]
+    told = (plan.rho, plan.search_rho, plan.support_rho, plan.ladder_rho, plan.mechanism.rho)
+    return [*told, steps]
+
+
+AGREEMENTS = (None, "auto", "only", "off")
+SEARCHES = ({}, {"top_k": 2}, {"threshold": 0.1})
+
+
+@pytest.mark.parametrize("booked", [True, False])
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+@pytest.mark.parametrize("agreement", AGREEMENTS)
+def test_a_plan_on_the_command_line_is_what_its_answer_pays_from(
+    agreement, search, booked, corpus, plans
+):
+    words = ["ask", QUESTION, "--corpus", "notes", "--json", "--epsilon", "4"]
+    words += [] if booked else ["--no-ledger"]
+    words += [] if agreement is None else ["--agreement", agreement]
+    words += [f"--{name.replace('_', '-')}={value}" for name, value in search.items()]
+    told = json.loads(CliRunner().invoke(app, [*words, "--plan"]).stdout)
+    assert not plans
+    CliRunner().invoke(app, words)
+    [(plan, paid)] = plans
+    assert paid == booked
+    assert parts(told) == charged(plan)
+
+
+@pytest.mark.parametrize("booked", [True, False])
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+@pytest.mark.parametrize("agreement", AGREEMENTS)
+def test_a_plan_in_python_is_what_answers_of_the_frameworks_pay_from(
+    agreement, search, booked, tiny_model, corpus, plans, tmp_path
+):
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        llm = PrivateContextLLM(
+            tiny_model, ledger=ledger if booked else None, agreement=agreement, epsilon=4.0
+        )
+        retriever = retriever_over(corpus, **search)
+        cost = llm.plan(retriever).as_dict()
+        told = parts({**cost, "thresholds": list(cost["thresholds"])})
+        for ask in (
+            lambda: llm.answer(QUESTION, retriever),
+            lambda: langchain.PrivateRetrievalChain(corpus, llm=llm, **search).invoke(QUESTION),
+            lambda: llm.as_langchain().invoke(QUESTION, documents=retriever),
+            lambda: llm.as_query_engine(corpus, **search).query(QUESTION),
+        ):
+            with pytest.raises(EnoughError):
+                ask()
+    assert [charged(plan) for plan, _ in plans] == [told] * 4
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+@pytest.mark.parametrize("agreement", AGREEMENTS)
+def test_a_server_tells_the_price_that_it_charges(agreement, search, tiny_model, corpus, plans):
+    settings = {"epsilon": 4.0, **({} if agreement is None else {"agreement": agreement})}
+    file = data_folder.default_ledger()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with Ledger(file) as ledger:
+        ledger.set_budget(corpus="notes", rho=5.0)
+        served = CorpusSettings(settings, search).served(corpus)
+        made = Catalogue(tiny_model, {"notes": served}, ledger, embedder=BucketEmbedder())
+        price, told = made.price("notes"), budget(made, "notes", Caller(None))
+        assert not plans
+        CHAT(made)
+    [(plan, _)] = plans
+    assert price == plan.rho
+    assert told["answers_left"] == affordable(5.0, plan.rho)
+
+
+GREETINGS = ("Hi!", "Hello, how are you?", "Danke!", "Merci beaucoup", "Adi\u00f3s")
+"""Five of them; one question is more than the budget."""
+
+
+def greeted_over_http(llm: PrivateContextLLM, ledger: Ledger) -> list[str]:
+    served = {"notes": Served(UNREAD)}
+    catalogue = Catalogue(llm.model, served, ledger, embedder=BucketEmbedder())
+    bodies = [chat(one) for one in GREETINGS]
+    found = [one.json() for one in posted(catalogue, "/v1/chat/completions", *bodies)]
+    assert {(one["privacy"]["by"], one["privacy"]["epsilon"]) for one in found} == {("public", 0.0)}
+    return [one["choices"][0]["message"]["content"] for one in found]
+
+
+def greeted_by_tools(llm: PrivateContextLLM, ledger: Ledger) -> list[str]:
+    served = {"notes": Served(UNREAD)}
+    catalogue = Catalogue(llm.model, served, ledger, embedder=BucketEmbedder())
+    results = called(catalogue, "ask", *({"question": one} for one in GREETINGS))
+    assert {one.structuredContent["by"] for one in results} == {"public"}
+    return [one.structuredContent["text"] for one in results]
+
+
+def greeted_on_the_command_line(llm: PrivateContextLLM, ledger: Ledger) -> list[str]:
+    said = []
+    for one in GREETINGS:
+        done = CliRunner().invoke(app, ["ask", one, "--corpus", "notes"])
+        text, spent = done.stdout.splitlines()
+        said.append(text)
+        assert spent.startswith("spent: epsilon 0, delta 0, rho 0;")
+        assert "no document is asked" in done.stderr
+    return said
+
+
+def greeted_in_llama_index(llm: PrivateContextLLM, ledger: Ledger) -> list[str]:
+    responses = [llm.as_query_engine(UNREAD).query(one) for one in GREETINGS]
+    assert {one.metadata["by"] for one in responses} == {"public"}
+    return [str(one) for one in responses]
+
+
+GREETED = {
+    "Python": lambda llm, _: [llm.answer(one, UNREAD).text for one in GREETINGS],
+    "LangChain chain": lambda llm, _: [
+        langchain.PrivateRetrievalChain(UNREAD, llm=llm).invoke(one) for one in GREETINGS
+    ],
+    "LangChain chat stream": lambda llm, _: [
+        "".join(
+            part.content for part in langchain.ChatPrivateContext(llm).stream(one, documents=UNREAD)
+        )
+        for one in GREETINGS
+    ],
+    "LangChain tool": lambda llm, _: [
+        langchain.PrivateRetrievalChain(UNREAD, llm=llm).as_tool().invoke({"question": one})
+        for one in GREETINGS
+    ],
+    "LlamaIndex engine": greeted_in_llama_index,
+    "LlamaIndex chat": lambda llm, _: list(
+        map(str, map(llm.as_chat_engine(UNREAD).chat, GREETINGS))
+    ),
+    "HTTP": greeted_over_http,
+    "MCP": greeted_by_tools,
+    "ask": greeted_on_the_command_line,
+}
+
+
+class Unread(ExactRetriever):
+    """A search that nobody may begin."""
+
+    stability = DIRECT
+    corpus_name = "notes"
+
+    def retrieve(self, question: str) -> list[Document]:
+        pytest.fail("searched")
+
+
+UNREAD = Unread()
+
+
+@pytest.mark.parametrize("name", GREETED)
+def test_five_greetings_leave_a_budget_as_it_is(name, corpus, monkeypatch):
+    model = ScriptedModel({"depot": "At seven.", "": "Hello to you!"})
+    monkeypatch.setattr("dpicl_rag.language_models.defaults.default_model", lambda: model)
+    monkeypatch.setattr(data_folder, "retriever_of", lambda *_: UNREAD)
+    file = data_folder.default_ledger()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with Ledger(file) as ledger:
+        ledger.set_budget(corpus="notes", rho=1e-6, strict=True)
+        before = ledger.status()
+        llm = PrivateContextLLM(model, ledger=ledger)
+        assert GREETED[name](llm, ledger) == ["Hello to you!"] * len(GREETINGS)
+    with Ledger(file) as ledger:
+        assert ledger.status() == before

@@ -1,0 +1,56 @@
+"""A catalogue behind its endpoints and its tools, without a port: one call, and it is closed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from fastapi.testclient import TestClient
+from httpx import Response
+from mcp.types import CallToolResult
+
+from dpicl_rag.server.admission import Admission
+from dpicl_rag.server.api_keys import Caller
+from dpicl_rag.server.app import create_app
+from dpicl_rag.server.catalogue import Catalogue
+from dpicl_rag.server.limits import Limits
+from dpicl_rag.server.request_log import Exchange
+from dpicl_rag.server.tools import ToolCall, Tools
+
+
+def posted(catalogue: Catalogue, path: str, *bodies: dict[str, Any]) -> list[Response]:
+    """The responses to some bodies, one after the other, by the corpus ``notes``."""
+    app = create_app(catalogue)
+    headers = {"Authorization": f"Bearer {app.state.services.run_key.text}"}
+    with TestClient(app, headers=headers, raise_server_exceptions=False) as client:
+        return [client.post(path, json={"model": "notes", **body}) for body in bodies]
+
+
+def chat(question: str, **more: Any) -> dict[str, Any]:
+    """The body of a question to ``/v1/chat/completions``."""
+    return {"messages": [{"role": "user", "content": question}], **more}
+
+
+def events(response: Response) -> list[dict[str, Any]]:
+    """What a stream of server-sent events says."""
+    data = [line.removeprefix("data: ") for line in response.text.splitlines() if "data: " in line]
+    return [json.loads(one) for one in data if one != "[DONE]"]
+
+
+def called(catalogue: Catalogue, name: str, *given: dict[str, Any]) -> list[CallToolResult]:
+    """The results of some calls of a tool, one after the other, of the corpus ``notes``."""
+
+    async def tell(part: float) -> None:
+        """Nobody listens."""
+
+    async def call() -> list[CallToolResult]:
+        admission, found = Admission(Limits()), []
+        for arguments in given:
+            visit = ToolCall(Caller(None), Exchange(), tell)
+            tools = Tools(catalogue, admission)
+            found.append(await tools.called(visit, name, {"corpus": "notes", **arguments}))
+        await admission.end(catalogue.close)
+        return found
+
+    return asyncio.run(call())
