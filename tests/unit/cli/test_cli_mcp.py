@@ -142,6 +142,7 @@ def started(folder, *options, **more):
     return process, send
 
 
+@pytest.mark.heavy  # on a busy machine
 def test_an_agent_asks_and_counts_and_looks_at_the_budget(
     folder, as_agent, monkeypatch, tiny_model
 ):
