@@ -24,7 +24,7 @@ from dpicl_rag.loaders.file_limits import Allowance
 from dpicl_rag.loaders.framework_documents import FrameworkDocument
 from dpicl_rag.loaders.handed_over import handed_over
 from dpicl_rag.loaders.identities import Identities
-from dpicl_rag.loaders.load_report import LoadReport, LoadResult, Skipped
+from dpicl_rag.loaders.load_report import LoadReport, LoadResult, Skipped, on_one_line
 from dpicl_rag.loaders.mail import read_mail
 from dpicl_rag.loaders.mbox import read_mbox
 from dpicl_rag.loaders.named_values import name_in
@@ -81,9 +81,9 @@ def load(
     (`dpicl_rag.conversion`); each file also compressed as ``.gz``, and directories of any mix of
     them, all the way down. A record that cannot be read is skipped and reported; it never stops the
     load and changes no other record. So are links inside a directory, folders that cannot be
-    listed, damaged archives, records beyond 16 MiB and attachments that have no text. A mailbox or
-    table beyond 4 GiB, on disk, unpacked or in memory, is refused as a whole; so is an archive that
-    holds more than 1 GiB and 100 times its size.
+    listed, damaged archives, records beyond 16 MiB and attachments that have no text. Nothing is
+    loaded of a mailbox or table beyond 4 GiB, on disk, unpacked or in memory, nor of an archive
+    that holds more than 1 GiB and 100 times its size.
 
     **The unit is what is protected.** Adding or removing one unit is the change that an answer
     hides, so everything that shares a secret belongs to one unit. Messages quote each other: for
@@ -116,7 +116,8 @@ def load(
 
     Raises:
         LoaderError: A path does not exist or cannot be read, or lies in another; it is a file of no
-            supported kind, a damaged archive or a damaged JSON array; a file is too large.
+            supported kind, too large, a damaged archive or a damaged JSON array. Inside a
+            directory such a file is skipped.
         ConfigurationError: A path is a CSV table whose header lacks the ``unit``, the
             ``text_field`` or the ``key_field``, and the message names the columns; or what is given
             is no path.
@@ -210,10 +211,13 @@ def _entries_in(path: Path, options: Options) -> Iterator[Entry]:
             yield source
             continue
         try:
-            yield from _entries_of(source, options)
+            entries = _entries_of(source, options)
+            # Of what is skipped inside a folder no part is loaded.
+            yield from entries if source.folder is None else list(entries)
         except UnreadableError as error:
             if source.folder is None:  # it was asked for by its name
-                raise LoaderError(f"{shown(path)}: {error}; supported: {SUPPORTED}") from None
+                known = f"; supported: {SUPPORTED}" if source.kind is None else ""
+                raise LoaderError(f"{shown(path)}: {error}{known}") from None
             yield Skipped(source.name, str(error))
 
 
@@ -232,10 +236,9 @@ def _entries_of(source: Source, options: Options) -> Iterator[Entry]:
                 entry = replace(entry, file=file.hex(), exact={**exact, **entry.exact})
             yield entry
         return
+    prefix = f"{source.name}: " if source.folder else ""
     with _reasons():
         allowance = Allowance(source.path)
-    prefix = f"{source.name}: " if source.folder else ""
-    try:
         if source.kind == "csv" and source.folder is None:
             with open_stream(source.path) as stream:
                 _require_columns(columns_of(stream), options)
@@ -248,8 +251,6 @@ def _entries_of(source: Source, options: Options) -> Iterator[Entry]:
                 if isinstance(entry, Record):
                     entry = replace(entry, file=file.hex() + entry.file)
                 yield entry
-    except (OSError, EOFError, zlib.error):
-        raise LoaderError(f"{source.name} failed while it was read; nothing is loaded") from None
 
 
 @contextmanager
@@ -316,7 +317,8 @@ def _with_threads(entries: list[Entry]) -> tuple[list[Entry], tuple[tuple[str, s
     ]
     keys = [thread for _, thread in mail]
     threads = iter(thread_ids(keys))
-    joined = [(mail[one][0].position, mail[other][0].position) for one, other in subject_ties(keys)]
+    places = [on_one_line(entry.position) for entry, _ in mail]
+    joined = [(places[one], places[other]) for one, other in subject_ties(keys)]
     return [
         replace(entry, metadata={**entry.metadata, "thread": next(threads)})
         if isinstance(entry, Record) and entry.thread

@@ -274,6 +274,34 @@ def test_words_are_no_ids() -> None:
     assert found.references == ("7@b",)
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"<1@b> <2@b>", b"<1@b>,<2@b>", b"1@b 2@b", b"1@b,2@b", b"1@b,\n\t2@b;", b"<1@b>, 2@b",
+        b"1@b <2@b>", b"<1@b 2@b>", b"<1@b><2@b", b"<1@b>\nReferences: 2@b",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("name", [b"References", b"In-Reply-To"])
+def test_ids_may_be_bare_or_between_commas(value: bytes, name: bytes) -> None:
+    found = thread(b"From: a@b.c\n%b: %b\n\nx" % (name, value))
+    assert sorted(found.references) == ["1@b", "2@b"]
+
+
+@pytest.mark.parametrize(
+    ("value", "ids"),
+    [
+        (b"Message from ann@b.org of Monday <1@b>", ("1@b",)),
+        (b"ann@b.org wrote", ()),
+        (b"a,b", ("a,b",)),
+        (b"<a,b@c>", ("a,b@c",)),
+        (b"a b", ()),
+        (b"", ()),
+    ],
+)
+def test_words_beside_ids_are_none(value: bytes, ids: tuple[str, ...]) -> None:
+    assert thread(b"From: a@b.c\nIn-Reply-To: %b\n\nx" % value).references == ids
+
+
 def test_people() -> None:
     found = thread(
         b'From: "Lee, Ann" <Ann@B.c>\nTo: bob@b.c, "X" <Cy@b.c>;\n \'dan@b.c\'\n'
