@@ -25,7 +25,7 @@ from dpicl_rag.corpora.folder import (
 )
 from dpicl_rag.corpora.followed import Followed
 from dpicl_rag.corpora.forgetting import forget
-from dpicl_rag.corpora.holdings import Held
+from dpicl_rag.corpora.holdings import Held, Holdings
 from dpicl_rag.corpora.joins import Join, Joins, described
 from dpicl_rag.corpora.passages import named, stored_unit
 from dpicl_rag.corpora.register import Register
@@ -309,7 +309,9 @@ class Corpus:
         accounts = self._accounts(ledger, no_ledger)
         with self._storage.changing():
             finish_begun(self._storage, accounts)
-            self._storage.write(lambda c: forget(message, Contents(c), Register(c), accounts))
+            self._storage.write(
+                lambda c: forget(message, Contents(c), Register(c), Holdings(c), accounts)
+            )
             finish_begun(self._storage, accounts)
         self._storage.flush()
 

@@ -7,6 +7,7 @@ killed at, a corpus has both or neither, and what it has not is read again.
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -118,6 +119,12 @@ class Holdings:
     def replaced(self, documents: Iterable[str]) -> None:
         """Note that documents are at their places no more, for others are."""
         HELD.drop(self._connection, "document", documents)
+
+    def release_shared(self, documents: Iterable[str]) -> None:
+        """Note that documents which stand at several places stand at none; they are not deleted."""
+        held = self._among("document", documents)
+        places = Counter(one.document for one in held)
+        HELD.drop(self._connection, "id", [one.id for one in held if places[one.document] > 1])
 
     def forgotten(self, source: str) -> set[str]:
         """Places of a source whose documents the owner had forgotten, though they are there."""

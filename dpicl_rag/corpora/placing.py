@@ -99,7 +99,7 @@ def place(
     named = {*keys_of(filter(is_tied, documents)), *register.units(keys_of(documents))}
     documents = [_by_name(document, named) for document in documents]
     there = register.documents(digest_of(document) for document in documents if is_tied(document))
-    gone = {digest for digest, unit in there.items() if unit is None}
+    gone = register.forgotten(digest_of(document) for document in documents if is_tied(document))
     left = [d for d in documents if not (is_tied(d) and digest_of(d) in gone)]
     # Before it had a kind a corpus had no keys: those of its messages are read.
     is_new = kind is not None and recorded is None

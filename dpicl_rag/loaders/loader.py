@@ -353,7 +353,7 @@ def _with_unit(record: Record, unit: str | None, identities: Identities) -> Docu
     kind = THREAD_OR_DOCUMENT if name == natural else name
     # Its first key names a message where units are threads; elsewhere two may have the same words.
     said = record.said if name == "thread" else ""
-    origin = Origin(kind, keys, offers, identities.record_name(record), former, said=said)
+    origin = Origin(kind, keys, offers, identities.record_name(record, value), former, said=said)
     return Document(record.text, value, record.metadata, origin)
 
 

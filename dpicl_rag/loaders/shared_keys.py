@@ -18,6 +18,7 @@ from dpicl_rag.documents import Document
 
 _NAME = "unit "
 _PART = "part:"
+_WHOLE = "-"
 
 
 class Components:
@@ -113,11 +114,17 @@ def is_tied(document: Document) -> bool:
 def digest_of(document: Document) -> str:
     """What a corpus knows a document by that is tied: a hash of its text and its first key.
 
-    Of a message its own words: its attachments may have been read otherwise, or not at all.
+    Of a message with attachments a hash of its own words, by which it is known when they are not
+    read, or not all of them, and one of the whole: a copy may have others.
     """
     origin = document.origin
-    named = [origin.said or document.text, *origin.keys[:1]]
-    return hashlib.sha256(json.dumps(named).encode()).hexdigest()[:32]
+    own = _hash([origin.said or document.text, *origin.keys[:1]])
+    return f"{own}{_WHOLE}{_hash([document.text])}" if origin.said else own
+
+
+def own_digest(digest: str) -> str:
+    """Of what `digest_of` gives the part that is without attachments."""
+    return digest.partition(_WHOLE)[0]
 
 
 def keys_of(documents: Iterable[Document], split: Collection[str] = ()) -> list[str]:
@@ -219,6 +226,10 @@ def identified(documents: Sequence[Document], units: Sequence[str]) -> list[Docu
 def _names(document: Document, split: Collection[str]) -> tuple[str, ...]:
     """The name of a document's unit as its key, where it says anything."""
     return () if document.unit in split and is_tied(document) else (name_key(document.unit),)
+
+
+def _hash(told: list[str]) -> str:
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:32]
 
 
 def _node(place: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from dpicl_rag.corpora.storage import Storage
 from dpicl_rag.documents import Origin
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.loaders import load
+from tests.unit.conftest import units_of
 
 SECRET = "plover-39"
 
@@ -241,6 +243,23 @@ class TestForgetting:
         assert parts(corpus) == [["a", "b", "t"]]
         corpus.forget_message("<t@b.org>", no_ledger=True)
         assert parts(corpus) == [["a"], ["b"]]
+
+    def test_equal_words_of_another_unit_stay(self, corpus: Corpus) -> None:
+        corpus.add([replace(mail(name), text="The same words") for name in "ab"])
+        corpus.forget_message("<a@b.org>")
+        assert units_of(corpus) == ["thread b"]
+
+    def test_equal_words_of_units_that_were_one_are_of_each(self, corpus: Corpus) -> None:
+        """Stored once while they were one unit, they are in both when they come again."""
+        twins = [replace(mail(name, thread="t"), text="The same words") for name in "ab"]
+        tie = mail("s", "a", "b", thread="t")
+        corpus.add([*twins, tie])
+        corpus.forget_message("<s@b.org>", no_ledger=True)
+        for _ in range(2):
+            added = corpus.add([*twins, tie])
+            assert added.forgotten == 1
+            assert len(units_of(corpus)) == len(corpus.records()) == 2
+        assert added.passages == 0
 
     def test_without_the_ledger_it_is_refused_and_nothing_changes(self, corpus: Corpus) -> None:
         corpus.add([mail(name) for name in "ab"])

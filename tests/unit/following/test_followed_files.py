@@ -168,6 +168,22 @@ def test_what_was_forgotten_stays_out_until_it_is_ingested_again(
     assert texts(corpus) == ["four", "one", "three", "two"]
 
 
+def test_a_copy_is_forgotten_alone(corpus: Corpus, tmp_path: Path) -> None:
+    """A stranger answers a mail with its own words, so that both are one text of one unit."""
+    same = b"From: a@b.org\nSubject: Plans\nDate: 1 Jan 2026 10:00:00 +0000\n\nThe same words\n"
+    folder = write(tmp_path / "notes", other="other")
+    (folder / "0.eml").write_bytes(b"Message-ID: <0@b.org>\n" + same)
+    (folder / "1.eml").write_bytes(b"Message-ID: <1@b.org>\nReferences: <0@b.org>\n" + same)
+    bring(corpus, folder)
+    assert len(texts(corpus)) == 2
+    corpus.forget_message("1@b.org", no_ledger=True)
+    for _ in range(2):
+        bring(corpus, folder)
+        assert sorted(one.metadata.get("message_id", "") for one in corpus.records()) == [
+            "", "<0@b.org>",
+        ]  # fmt: skip
+
+
 def test_a_file_that_is_edited_and_edited_back_was_not_forgotten(
     corpus: Corpus, tmp_path: Path
 ) -> None:
