@@ -128,16 +128,10 @@ class Register:
         for former, (_, unit, *told) in there.items():
             self.record({}, {}, {readings[former]: (unit, _tie(*told[:3]))})
         TIES.drop(self._connection, "document", there)
-        joined = [
-            found for found in self._merged() if not there.keys().isdisjoint(found.by.split())
-        ]
-        KEY.put(
-            self._connection,
-            [
-                found._replace(by=" ".join(readings.get(one, one) for one in found.by.split()))
-                for found in joined
-            ],
-        )
+        for found in self._merged():
+            by = " ".join(readings.get(one, one) for one in found.by.split())
+            if by != found.by:
+                KEY.put(self._connection, [found._replace(by=by)])
 
     def record(
         self,
@@ -228,15 +222,11 @@ class Register:
                 for made in separation.made
             ],
         )
-        gone, own = separation.document, own_digest(separation.document)
-        less = own != gone and not self.documents([own])
-        TIES.put(
-            self._connection,
-            [
-                (gone, "", "", "", "", _FORGOTTEN),
-                *([(own, "", "", "", "", _FORGOTTEN_WITH_MORE)] if less else []),
-            ],
-        )
+        forgotten = [(separation.document, "", "", "", "", _FORGOTTEN)]
+        words = own_digest(separation.document)
+        if words != separation.document and not self.documents([words]):
+            forgotten.append((words, "", "", "", "", _FORGOTTEN_WITH_MORE))
+        TIES.put(self._connection, forgotten)
 
     def _keys(self, column: str, values: Iterable[str]) -> list[Key]:
         return [Key(*row) for row in KEY.among(self._connection, column, values)]

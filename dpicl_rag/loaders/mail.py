@@ -130,6 +130,16 @@ def _read(raw: bytes, position: str, options: Options) -> Entry:
     )
 
 
+def message_id(header: bytes) -> str:
+    """The id that its headers give a message; empty where it is known by its bytes alone."""
+    try:
+        named = message_from_bytes(header).raw_items()
+        given = [str(value) for name, value in named if name.lower() == "message-id"]
+    except Exception:  # see read_mail
+        return ""
+    return next(iter(_ids(given)), "")
+
+
 def keys_of_stored(metadata: Mapping[str, object]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Keys and offers of a message, as in ``Origin``, as far as its metadata tell.
 

@@ -122,6 +122,15 @@ def digest_of(document: Document) -> str:
     return f"{own}{_WHOLE}{_hash([document.text])}" if origin.said else own
 
 
+def standing_name(document: Document) -> str:
+    """What names a document wherever it stands: a hash of its text and of what names its unit.
+
+    It has no other name: where a row or a mail stands changes with those above it.
+    """
+    keys = document.origin.keys[:1] or (name_key(document.unit),)
+    return _hash([document.text, *keys])
+
+
 def own_digest(digest: str) -> str:
     """Of what `digest_of` gives the part that is without attachments."""
     return digest.partition(_WHOLE)[0]

@@ -108,16 +108,29 @@ def test_mailboxes(corpus: Corpus, tmp_path: Path, kind: str) -> None:
     assert len({record.unit for record in corpus.records()}) == 2
 
 
-def test_where_most_is_gone_nothing_is_changed(corpus: Corpus, tmp_path: Path) -> None:
+def test_where_most_is_gone_nothing_is_deleted_without_a_word(
+    corpus: Corpus, tmp_path: Path
+) -> None:
     folder = write(tmp_path / "notes", a="one", b="two", c="three")
     bring(corpus, folder)
     for file in folder.iterdir():
         file.unlink()
     write(folder, other="of another folder")
-    with pytest.raises(MostGoneError, match="--deletions"):
-        bring(corpus, folder)
-    assert texts(corpus) == ["one", "three", "two"]
-    assert bring(corpus, folder, deletions=True).deleted == 3
+    for _ in range(2):
+        with pytest.raises(MostGoneError, match="--deletions"):
+            bring(corpus, folder)
+        assert texts(corpus)[-4:] == ["of another folder", "one", "three", "two"]
+        # It stays so, however many come, until the owner says a word or all of it is back.
+        write(folder, **{f"more{n}": f"more {n}" for n in range(9)})
+    write(folder, a="one", b="two", c="three")
+    bring(corpus, folder)
+    (folder / "a.txt").unlink()
+    assert bring(corpus, folder).deleted == 1
+    for name in "bc":
+        (folder / f"{name}.txt").unlink()
+    for n in range(9):
+        (folder / f"more{n}.txt").unlink()
+    assert bring(corpus, folder, deletions=True).deleted == 11
     assert texts(corpus) == ["of another folder"]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from dpicl_rag.loaders import load
 from dpicl_rag.loaders.load_report import Skipped
-from dpicl_rag.loaders.mail import keys_of_stored, read_mail, sender
+from dpicl_rag.loaders.mail import keys_of_stored, message_id, read_mail, sender
 from dpicl_rag.loaders.records import Options, Record, ThreadKeys
 from dpicl_rag.loaders.threads import thread_keys, thread_offers
 
@@ -267,6 +267,25 @@ def test_every_header_of_ids_counts() -> None:
     )
     assert found.message_id == "1@b"
     assert found.references == ("3@b", "4@b", "6@b", "5@b", "7@b", "2@b")
+
+
+@pytest.mark.parametrize(
+    ("header", "found"),
+    [
+        (b"Message-ID: <1@b>\r\n\r\n", "1@b"),
+        (b"Subject: x\r\nMESSAGE-id:\r\n\t<1@b>\r\nDate: y\r\n", "1@b"),
+        (b"Message-ID: <1@\r\n b>\r\n", ""),  # the message is known by its bytes
+        (b"Subject: Message-ID: <1@b>\r\n", ""),
+        (b"Message-ID:\r\nSubject: <2@b>\r\n", ""),
+        (b"Message-ID: two words\r\n", ""),
+        (b"", ""),
+    ],
+)
+def test_the_id_of_a_message_by_its_headers(header: bytes, found: str) -> None:
+    assert message_id(header) == found
+    if header:
+        own = thread(b"From: a@b.c\r\n" + header.rstrip() + b"\r\n\r\nx").message_id
+        assert own == found or not found
 
 
 def test_words_are_no_ids() -> None:
