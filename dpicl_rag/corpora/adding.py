@@ -11,7 +11,7 @@ from dpicl_rag.corpora.contents import Contents, Embedded, StoredDocument
 from dpicl_rag.corpora.embedding_queue import EmbeddingQueue
 from dpicl_rag.corpora.forgetting import finish
 from dpicl_rag.corpora.holdings import Held, Holding, Holdings
-from dpicl_rag.corpora.joins import Join, Joins
+from dpicl_rag.corpora.joins import Join
 from dpicl_rag.corpora.passages import CutDocument, cut_up, storable
 from dpicl_rag.corpora.placing import KIND, Placed, place
 from dpicl_rag.corpora.register import Register
@@ -19,7 +19,7 @@ from dpicl_rag.corpora.storage import Storage
 from dpicl_rag.corpora.unit_accounts import Accounts
 from dpicl_rag.documents import Document
 from dpicl_rag.language_models.base import Progress
-from dpicl_rag.loaders.shared_keys import digest_of, is_tied, own_digest
+from dpicl_rag.loaders.shared_keys import Joins, digest_of, is_tied, own_digest
 from dpicl_rag.retrieval.embeddings import Embedder
 
 
@@ -35,6 +35,8 @@ class Ingested:
         forgotten: Documents that were left out, for the owner had them forgotten.
         joins: Units that were there and are one now.
         left: Units that left the corpus, which was made anew.
+        withheld: Documents that were not stored, each as what it would have made one: more than
+            three units that are there. ``joins="allow"`` stores them.
     """
 
     documents: int
@@ -44,6 +46,7 @@ class Ingested:
     forgotten: int = 0
     joins: tuple[Join, ...] = ()
     left: int = 0
+    withheld: tuple[Join, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,9 @@ class Adding:
         placed = self.storage.write(placing)
         cut, empty = cut_up(placed.documents, placed.stored, *self.chunking)
         cut, new, changed = self.storage.read(lambda c: _compared(Contents(c), cut))
-        waiting, settled = _places(cut, new, held.holdings if held else ())
+        # What is withheld is read again, until the owner accepts it or it is gone.
+        stand = [one for one in held.holdings if one.id not in placed.places] if held else []
+        waiting, settled = _places(cut, new, stand)
         if changed or settled:
 
             def update(connection: sqlite3.Connection) -> None:
@@ -128,13 +133,14 @@ class Adding:
             self.storage.write(delete)
             self.storage.flush()
         return Ingested(
-            documents=len(placed.documents) + placed.forgotten,
+            documents=len(placed.documents) + placed.forgotten + len(placed.withheld),
             empty=empty,
             passages=total - known,
             known=known,
             forgotten=placed.forgotten,
             joins=placed.joins,
             left=placed.left,
+            withheld=placed.withheld,
         )
 
 

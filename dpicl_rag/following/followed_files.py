@@ -15,7 +15,7 @@ from dpicl_rag.documents import Document
 from dpicl_rag.following.outcome import Brought, most_is_gone, passages_of, require_deletions
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.loaders import load
-from dpicl_rag.loaders.shared_keys import standing_name
+from dpicl_rag.loaders.shared_keys import Joins, standing_name
 
 KIND = "files"
 
@@ -86,6 +86,7 @@ def bring_files(
     files: FileSource,
     add: Callable[[Sequence[Document], Held], Ingested],
     *,
+    joins: Joins = "ask",
     deletions: bool = False,
     before_deleting: Callable[[], None] = lambda: None,
     on_progress: Progress | None = None,
@@ -96,6 +97,7 @@ def bring_files(
         target: The corpus.
         files: The paths.
         add: Adds documents with their places.
+        joins: As for ``load``.
         deletions: That more than half of what was there may be gone.
         before_deleting: Called before anything is deleted.
         on_progress: As for ``load``.
@@ -111,6 +113,7 @@ def bring_files(
         unit=files.unit,
         text_field=files.text_field,
         key_field=files.key_field,
+        joins=joins,
         on_progress=on_progress,
     )
     documents, held = files.held(loaded.documents)
@@ -144,4 +147,5 @@ def bring_files(
         passages=passages_of([added]),
         deleted=deleted,
         joins=added.joins,
+        withheld=added.withheld,
     )

@@ -27,8 +27,8 @@ from dpicl_rag.language_models.base import Progress
 from dpicl_rag.loaders.load_report import Skipped
 from dpicl_rag.loaders.loader import load_mails
 from dpicl_rag.loaders.mail import message_id
-from dpicl_rag.loaders.records import MAX_RECORD_BYTES, TOO_LARGE
-from dpicl_rag.loaders.shared_keys import standing_name
+from dpicl_rag.loaders.records import MAX_RECORD_BYTES, TIES_MANY, TOO_LARGE
+from dpicl_rag.loaders.shared_keys import Joins, standing_name
 
 Add = Callable[[Sequence[Document], Held], Ingested]
 """Adds documents to the corpus, with what was found at their places."""
@@ -74,6 +74,7 @@ def bring_mail(
     session: MailSession,
     add: Add,
     *,
+    joins: Joins = "ask",
     deletions: bool = False,
     before_deleting: Callable[[], None] = lambda: None,
     on_headers: Progress = lambda done, total: None,
@@ -88,6 +89,7 @@ def bring_mail(
         target: The corpus.
         session: With its server. Folders that it does not name are read too, if they are followed.
         add: Adds a batch.
+        joins: As for ``load``.
         deletions: That more than half of the mail may be gone.
         before_deleting: Called before anything is deleted.
         on_headers: Called with (messages looked at, messages at new places).
@@ -105,19 +107,20 @@ def bring_mail(
             before = MailAccount.of(source)
             folders = before.with_folders(account.folders)
             account = replace(folders, unit=account.unit or before.unit)
-    return _Bringing(target, account, session, add).run(
+    return _Bringing(target, account, session, add, joins).run(
         deletions, before_deleting, on_headers, on_progress
     )
 
 
 class _Bringing:
     def __init__(
-        self, target: Corpus, account: MailAccount, session: MailSession, add: Add
+        self, target: Corpus, account: MailAccount, session: MailSession, add: Add, joins: Joins
     ) -> None:
         self._followed = target.followed
         self._account = account
         self._session = session
         self._add = add
+        self._joins = joins
 
     def run(
         self,
@@ -169,6 +172,7 @@ class _Bringing:
             passages=passages_of(added),
             deleted=deleted,
             joins=tuple(join for one in added for join in one.joins),
+            withheld=tuple(join for one in added for join in one.withheld),
         )
 
     def _told_apart(
@@ -225,7 +229,7 @@ class _Bringing:
             mails = [(unread.places[one].position, raw[unread.places[one]]) for one in there]
             documents: list[Document] = []
             holdings: list[Holding] = []
-            entries, unread_parts = load_mails(mails, self._account.unit)
+            entries, unread_parts = load_mails(mails, self._account.unit, self._joins)
             skipped.extend(unread_parts)
             for one, entry in zip(there, entries, strict=True):
                 known_by = unread.known_by[one]
@@ -234,10 +238,13 @@ class _Bringing:
                 holding = unread.places[one].holding(
                     self._account, known_by, known.get(known_by, "")
                 )
-                holdings.append(holding)
                 if isinstance(entry, Skipped):
                     skipped.append(entry)
-                elif known_by not in known:  # what the owner had forgotten stays out
+                if not (isinstance(entry, Skipped) and entry.reason == TIES_MANY):
+                    holdings.append(holding)  # what is withheld is read again
+                if (
+                    isinstance(entry, Document) and known_by not in known
+                ):  # what the owner had forgotten stays out
                     origin = replace(entry.origin, place=holding.id)
                     documents.append(replace(entry, origin=origin))
             for one in batch:

@@ -28,6 +28,7 @@ class Brought:
         passages: Passages newly embedded and stored.
         deleted: Documents that are in no source any more, and so not in the corpus.
         joins: Units that were there and are one now.
+        withheld: What documents would have made one that were not stored; see `Ingested`.
     """
 
     source: str
@@ -38,6 +39,7 @@ class Brought:
     passages: int
     deleted: int
     joins: tuple[Join, ...] = ()
+    withheld: tuple[Join, ...] = ()
 
     def __repr__(self) -> str:
         return "Brought(<private>)"

@@ -35,18 +35,25 @@ from dpicl_rag.loaders.records import (
     NO_KEY,
     NO_TEXT_FIELD,
     NO_UNIT,
+    TIES_MANY,
     UNREADABLE_FILE,
     Entry,
     Options,
     Record,
     UnreadableError,
 )
-from dpicl_rag.loaders.shared_keys import name_key
+from dpicl_rag.loaders.shared_keys import Joins, name_key
 from dpicl_rag.loaders.sources import SUPPORTED, Source, find_sources, shown
 from dpicl_rag.loaders.streams import Stream, open_stream
 from dpicl_rag.loaders.table_files import columns_of, read_csv, read_json, read_jsonl
 from dpicl_rag.loaders.text_files import read_eml, read_html, read_text
-from dpicl_rag.loaders.threads import subject_ties, thread_ids, thread_keys, thread_offers
+from dpicl_rag.loaders.threads import (
+    subject_ties,
+    thread_ids,
+    thread_keys,
+    thread_offers,
+    tying_many,
+)
 from dpicl_rag.loaders.unit_names import unit_in_words
 
 _Reader = Callable[[Stream, str, Options], Iterator[Entry]]
@@ -71,6 +78,7 @@ def load(
     unit: str | None = None,
     text_field: str | None = None,
     key_field: str | None = None,
+    joins: Joins = "ask",
     on_progress: Progress | None = None,
 ) -> LoadResult:
     """Read documents from a mailbox, a table, a text file or a directory of these.
@@ -107,6 +115,8 @@ def load(
             are one unit, in whatever table they stand. A row without a key is known by its content:
             edited, it is a new unit beside the old one. A text file is known by where it lies and
             by its content.
+        joins: What becomes of a message that would make more than three conversations one:
+            ``"ask"`` skips it and reports it, ``"allow"`` makes them one. As for `Corpus.add`.
         on_progress: Called with the number of records seen so far, after each, and None.
 
     Returns:
@@ -138,7 +148,7 @@ def load(
         entries = _with_column(entries, text_field, NO_TEXT_FIELD)
     if key_field is not None:
         entries = _with_column(entries, key_field, NO_KEY)
-    entries, joined = _with_threads(entries)
+    entries, joined = _with_threads(entries, unit, joins)
     placed = _with_units(entries, unit)
     documents = [item for item in placed if isinstance(item, Document)]
     skipped = tuple(item for item in placed if isinstance(item, Skipped))
@@ -161,13 +171,14 @@ def load(
 
 
 def load_mails(
-    mails: Iterable[tuple[str, bytes]], unit: str | None = None
+    mails: Iterable[tuple[str, bytes]], unit: str | None = None, joins: Joins = "ask"
 ) -> tuple[list[Document | Skipped], list[Skipped]]:
     """Messages as `load` makes documents of them.
 
     Args:
         mails: Where each stands, for the report, and its bytes.
         unit: As for `load`. Threads go over all of them.
+        joins: As for `load`.
 
     Returns:
         Each as a document, or why there is none, in the order given; and the attachments that were
@@ -177,7 +188,7 @@ def load_mails(
         options = Options(unit, conversions=conversions)
         read = [read_mail(raw, where, options) for where, raw in mails]
     unread = [one for entry in read for one in _unread(entry)]
-    return _with_units(_with_threads(read)[0], unit), unread
+    return _with_units(_with_threads(read, unit, joins)[0], unit), unread
 
 
 def _entries(paths: Sequence[Path], options: Options) -> Iterator[Entry]:
@@ -310,15 +321,29 @@ def _with_column(entries: list[Entry], name: str, reason: str) -> list[Entry]:
     ]
 
 
-def _with_threads(entries: list[Entry]) -> tuple[list[Entry], tuple[tuple[str, str], ...]]:
+def _with_threads(
+    entries: list[Entry], unit: str | None, joins: Joins
+) -> tuple[list[Entry], tuple[tuple[str, str], ...]]:
     """The entries with the threads of messages, and where those stand that subjects joined."""
+    if unit in (None, "thread") and joins != "allow":
+        told = {
+            at: entry.thread
+            for at, entry in enumerate(entries)
+            if isinstance(entry, Record) and entry.thread
+        }
+        places = list(told)
+        withheld = {places[one] for one in tying_many(list(told.values()))}
+        entries = [
+            Skipped(entry.position, TIES_MANY) if at in withheld else entry
+            for at, entry in enumerate(entries)
+        ]
     mail = [
         (entry, entry.thread) for entry in entries if isinstance(entry, Record) and entry.thread
     ]
     keys = [thread for _, thread in mail]
     threads = iter(thread_ids(keys))
-    places = [on_one_line(entry.position) for entry, _ in mail]
-    joined = [(places[one], places[other]) for one, other in subject_ties(keys)]
+    shown_at = [on_one_line(entry.position) for entry, _ in mail]
+    joined = [(shown_at[one], shown_at[other]) for one, other in subject_ties(keys)]
     return [
         replace(entry, metadata={**entry.metadata, "thread": next(threads)})
         if isinstance(entry, Record) and entry.thread

@@ -13,8 +13,24 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from dpicl_rag.documents import Document
+
+MOST_UNITS = 3
+"""How many units may become one before the owner is asked. Public.
+
+A message ties two units where it comes after what it answers and after what answers it, and a third
+where it was forwarded meanwhile. One who ties conversations of others, by ids that he collected,
+needs many to do harm. What a unit took in before counts, so that he does not get there in small
+steps.
+"""
+
+Joins = Literal["ask", "allow"]
+"""What becomes of a document that ties more than `MOST_UNITS` units: it is withheld, or joins them.
+
+Those that it ties, and whatever else comes, are as if it were not there.
+"""
 
 _NAME = "unit "
 _PART = "part:"
@@ -203,7 +219,7 @@ def identify(
     nameless = {root for root, names in named.items() if not names and root not in there}
     for root, document in zip(roots, documents, strict=True):
         if root in nameless:
-            named[root].add(part_name(document.unit, digest_of(document)))
+            named[root].add(part_name(digest_of(document)))
     stays = {root: min(there.get(root) or names) for root, names in named.items()}
     units = [stays[root] for root in roots]
     offers: defaultdict[str, set[str]] = defaultdict(set)
@@ -222,6 +238,65 @@ def identify(
             if len(there[root]) > 1
         },
     )
+
+
+def tying(
+    documents: Sequence[Document],
+    known: Mapping[str, str],
+    offered: Mapping[str, Iterable[str]],
+    split: Collection[str],
+    former: Mapping[str, Sequence[str]],
+) -> dict[int, tuple[str, ...]]:
+    """Find the documents that would make more than `MOST_UNITS` known units one.
+
+    Those of fewer keys are looked at first, each with what it ties beside those before it. One that
+    ties too many ties nothing.
+
+    Args:
+        documents: What arrives.
+        known: As for `identify`.
+        offered: As for `identify`.
+        split: As for `identify`.
+        former: By unit, the units that became part of it.
+
+    Returns:
+        By the place of each such document, the units that it ties.
+    """
+    components = Components()
+    for key, unit in known.items():
+        components.join(name_key(unit), key)
+    offering = defaultdict(list, {key: list(map(name_key, u)) for key, u in offered.items()})
+    claimed = set(known)
+    units: defaultdict[str, set[str]] = defaultdict(set)
+    for unit in {*known.values(), *(unit for those in offered.values() for unit in those)}:
+        units[components.find(name_key(unit))].add(unit)
+    found: dict[int, tuple[str, ...]] = {}
+    order = sorted(
+        range(len(documents)),
+        key=lambda one: (len(documents[one].origin.keys), digest_of(documents[one])),
+    )
+    for place in order:
+        document = documents[place]
+        keys = (*_names(document, split), *document.origin.keys)
+        own = (*keys, *(key for key in document.origin.offers if key in claimed))
+        if not own:
+            continue
+        touched = {components.find(key) for key in own}
+        touched |= {components.find(node) for key in keys for node in offering[key]}
+        tied = [units[root] for root in touched if units[root]]
+        size = sum(1 + len(former.get(unit, ())) for those in tied for unit in those)
+        if len(tied) > 1 and size > MOST_UNITS:
+            found[place] = tuple(sorted(set[str]().union(*tied)))
+            continue
+        for root in touched:
+            components.join(own[0], root)
+        units[components.find(own[0])] = set[str]().union(*tied)
+        claimed.update(keys)
+        for key in keys:
+            offering.pop(key, None)
+        for key in document.origin.offers:
+            offering[key].append(own[0])
+    return found
 
 
 def identified(documents: Sequence[Document], units: Sequence[str]) -> list[Document]:

@@ -444,7 +444,7 @@ def test_a_strangers_copy_erases_no_mail_and_keeps_none_alive(dovecot, corpus, b
     assert len(copy) == len(victim)
     dovecot.deliver([copy, victim, mail(2), mail(3)])
     bring(unit=unit)
-    both = [[1, 1]] if unit in (None, "document") else [[1], [1]]  # messages of one id are one thread
+    both = [[1, 1]] if unit in (None, "document") else [[1], [1]]  # these go by the id
     assert numbers(corpus) == both + ([] if unit == "x-patient" else [[2], [3]])
     assert sum("private text" in record.text for record in corpus.records()) == 1
     client = dovecot.client()
