@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from dpicl_rag.answering.few_units import FewUnitsWarning
     from dpicl_rag.configuration import PrivacyConfig
     from dpicl_rag.corpora import Corpus
-    from dpicl_rag.corpora.joins import JoinError
     from dpicl_rag.documents import Document
     from dpicl_rag.errors import (
         BudgetExceededError,
@@ -81,7 +80,6 @@ __getattr__, __dir__ = importing(
         "corpora": "Corpus",
         "retrieval": "CountedRetriever PoissonSampledRetriever PrivateThresholdRetriever "
         "PrivateTopKRetriever ThresholdRetriever TopKRetriever",
-        "corpora.joins": "JoinError",
         "surveys.results": "PrivateCount PrivateSurvey PrivateTally",
     },
 )
@@ -103,7 +101,6 @@ __all__ = [
     "EngineUnavailableError",
     "Example",
     "FewUnitsWarning",
-    "JoinError",
     "KnowledgeError",
     "Ledger",
     "LedgerError",

@@ -10,7 +10,6 @@ The tree::
     ├── ModelError                             a model cannot be loaded
     │   └── EngineUnavailableError             what computes its rows does not answer
     ├── CorpusError                            a corpus is unknown or cannot be used
-    │   └── retrieval.joins.JoinError          documents would make many units one
     ├── LoaderError                            a path holds nothing that can be read
     ├── LedgerError                            the ledger file cannot be used
     ├── KeyFileError                           the file of API keys cannot be used

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.corpora.adding import Ingested
     from dpicl_rag.corpora.holdings import Held
-    from dpicl_rag.corpora.joins import Joins
     from dpicl_rag.documents import Document
     from dpicl_rag.following.followed_files import FileSource
     from dpicl_rag.following.mail_address import MailAccount
     from dpicl_rag.following.mail_session import MailSession
     from dpicl_rag.following.outcome import Brought
     from dpicl_rag.ledger import Ledger
+    from dpicl_rag.loaders.shared_keys import Joins
 
 _SKIPPED = 10
 
@@ -80,6 +80,7 @@ class Bringing:
                 self.target,
                 session,
                 add,
+                joins="allow" if self.how.yes else "ask",
                 deletions=self.how.deletions,
                 before_deleting=self.forget_reading,
                 on_headers=looking.update,
@@ -100,6 +101,7 @@ class Bringing:
                 self.target,
                 source,
                 add,
+                joins="allow" if self.how.yes else "ask",
                 deletions=self.how.deletions,
                 before_deleting=self.forget_reading,
                 on_progress=reading.update,
@@ -202,6 +204,7 @@ def show(
         if len(one.skipped) > len(skipped):
             out.print(f"  and {len(one.skipped) - len(skipped):,} more; --json names them all")
         show_joins.show(one.joins)
+        show_joins.show_withheld(one.withheld)
 
 
 def _view(brought: Brought) -> dict[str, Any]:
@@ -214,6 +217,7 @@ def _view(brought: Brought) -> dict[str, Any]:
         "new": brought.passages,
         "deleted": brought.deleted,
         "joins": [show_joins.view(join) for join in brought.joins],
+        "withheld": [show_joins.view(join) for join in brought.withheld],
     }
 
 

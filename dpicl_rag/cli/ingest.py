@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.corpora.adding import Ingested
-    from dpicl_rag.corpora.joins import Joins
     from dpicl_rag.loaders import LoadReport, LoadResult
+    from dpicl_rag.loaders.shared_keys import Joins
 
 _POSITIONS = 10
 
@@ -120,8 +120,8 @@ def ingest(
     A corpus keeps its privacy unit: where a column of a new one looks like a person's and no --unit
     is given, it asks, and stores nothing where nobody answers.
 
-    What arrives later and belongs to a unit that is there, such as a reply, joins it. Where many
-    units would become one by that, it asks, and stores nothing where nobody answers.
+    What arrives later and belongs to a unit that is there, such as a reply, joins it. A message
+    that would make many units one is withheld and shown, unless you say that they shall be.
 
     The corpus remembers where its documents are: `dpicl-rag sync` brings it up to date. Of mail on
     a server only what is new is read, and what was deleted there is deleted here. Its password is
@@ -169,6 +169,7 @@ def ingest(
                 unit=unit,
                 text_field=text_field,
                 key_field=key_field,
+                joins="allow" if yes else "ask",
                 on_progress=bar.update,
             )
 
@@ -213,6 +214,7 @@ def ingest(
     console.stdout().print(console.printable(loaded.report.summary), soft_wrap=True)
     _print_skipped(loaded.report, every=verbose)
     show_joins.show(added.joins)
+    show_joins.show_withheld(added.withheld)
 
 
 def _require_own_budget(corpus: str, path: str | None, ledger: Path | None) -> None:
@@ -297,6 +299,7 @@ def _summary(
         "forgotten": added.forgotten,
         "left": added.left,
         "joins": [show_joins.view(join) for join in added.joins],
+        "withheld": [show_joins.view(join) for join in added.withheld],
         **({} if read is None else {"read_ahead": read}),
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -13,7 +14,7 @@ from dpicl_rag.cli import console
 if TYPE_CHECKING:
     from dpicl_rag.corpora import Corpus, Join
     from dpicl_rag.corpora.adding import Ingested
-    from dpicl_rag.corpora.joins import Joins
+    from dpicl_rag.loaders.shared_keys import Joins
 
 _SHOWN = 10
 
@@ -58,8 +59,20 @@ def show(joins: Iterable[Join], titles: Mapping[str, str] | None = None) -> None
             out.print(console.printable(line), soft_wrap=True)
 
 
+def show_withheld(joins: Iterable[Join]) -> None:
+    """Print to stdout what was withheld."""
+    for join in joins:
+        told = [
+            f"withheld, for it would make {1 + len(join.parts):,} units one, as somebody does who "
+            "answers in conversations of others; --yes takes it:",
+            *lines(join)[1:],
+        ]
+        for line in told:
+            console.stdout().print(console.printable(line), soft_wrap=True)
+
+
 def accepted(joins: Sequence[Join], opened: Corpus) -> bool:
-    """Show joins that were refused and ask whether they shall be, where somebody can answer."""
+    """Show what was withheld and ask whether it shall be one, where somebody can answer."""
     if not sys.stdin.isatty():
         return False
     wanted = {unit for join in joins for unit in (join.unit, *join.parts)}
@@ -80,26 +93,22 @@ def asking(
     yes: bool,
     before: Callable[[], None] = lambda: None,
 ) -> Ingested:
-    """Add documents, and ask where many units would become one.
+    """Add documents, and ask about those that would make many units one.
 
     Args:
         add: Adds them, joins allowed or not.
         opened: The corpus.
         yes: Ask nobody.
         before: Called before the question.
-
-    Raises:
-        JoinError: They would, and nobody agreed.
     """
-    from dpicl_rag.corpora.joins import JoinError
-
-    try:
-        return add("allow" if yes else "ask")
-    except JoinError as error:
+    added = add("allow" if yes else "ask")
+    if added.withheld:
         before()
-        if not accepted(error.joins, opened):
-            raise
-        return add("allow")
+        if accepted(added.withheld, opened):
+            known = added.known
+            again = add("allow")
+            return replace(again, passages=added.passages + again.passages, known=known)
+    return added
 
 
 def _quoted(text: str) -> str:

@@ -49,7 +49,7 @@ def sync(
 
     A corpus remembers the files, folders and mailboxes that it was ingested from, and how. What
     units have spent stays in the ledger. Where more than half of a source is gone nothing of it is
-    changed without --deletions. A Chroma collection is asked in place and needs no sync.
+    deleted without --deletions. A Chroma collection is asked in place and needs no sync.
     """
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.stores.chroma import CollectionAddress

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from dpicl_rag.corpora.contents import Contents, Embedded, StoredDocument
 from dpicl_rag.corpora.embedding_queue import EmbeddingQueue
 from dpicl_rag.corpora.forgetting import finish
 from dpicl_rag.corpora.holdings import Held, Holding, Holdings
-from dpicl_rag.corpora.joins import Join, Joins
-from dpicl_rag.corpora.passages import CutDocument, cut_up
+from dpicl_rag.corpora.joins import Join
+from dpicl_rag.corpora.passages import CutDocument, cut_up, storable
 from dpicl_rag.corpora.placing import KIND, Placed, place
 from dpicl_rag.corpora.register import Register
 from dpicl_rag.corpora.storage import Storage
 from dpicl_rag.corpora.unit_accounts import Accounts
 from dpicl_rag.documents import Document
 from dpicl_rag.language_models.base import Progress
-from dpicl_rag.loaders.shared_keys import digest_of, is_tied
+from dpicl_rag.loaders.shared_keys import Joins, digest_of, is_tied, own_digest
 from dpicl_rag.retrieval.embeddings import Embedder
 
 
@@ -34,6 +35,8 @@ class Ingested:
         forgotten: Documents that were left out, for the owner had them forgotten.
         joins: Units that were there and are one now.
         left: Units that left the corpus, which was made anew.
+        withheld: Documents that were not stored, each as what it would have made one: more than
+            three units that are there. ``joins="allow"`` stores them.
     """
 
     documents: int
@@ -43,6 +46,7 @@ class Ingested:
     forgotten: int = 0
     joins: tuple[Join, ...] = ()
     left: int = 0
+    withheld: tuple[Join, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +92,14 @@ class Adding:
 
         placed = self.storage.write(placing)
         cut, empty = cut_up(placed.documents, placed.stored, *self.chunking)
-        new, changed, moved, there = self.storage.read(lambda c: _compared(Contents(c), cut))
-        waiting, settled = _places(cut, there, held.holdings if held else ())
-        if changed or moved or settled:
+        cut, new, changed = self.storage.read(lambda c: _compared(Contents(c), cut))
+        # What is withheld is read again, until the owner accepts it or it is gone.
+        stand = [one for one in held.holdings if one.id not in placed.places] if held else []
+        waiting, settled = _places(cut, new, stand)
+        if changed or settled:
 
             def update(connection: sqlite3.Connection) -> None:
-                _update(Contents(connection), changed, moved)
+                Contents(connection).update(changed)
                 Holdings(connection).note(settled)
 
             self.storage.write(update)
@@ -114,23 +120,27 @@ class Adding:
             self.storage.store(some, lambda c: Holdings(c).note(held_now))
 
         EmbeddingQueue(self.embedder, store, embedded).run(new)
-        records = {d.origin.record for d in placed.documents if d.origin.record}
-        kept = {digest for one in cut for digest in (one.digest, *one.former)}
-        # A message that is read with its attachments takes the place of itself without them.
-        richer = (d for d in placed.documents if d.origin.said and is_tied(d))
-        ties = set(map(digest_of, richer))
-        gone = self.storage.read(lambda c: _replaced(Contents(c), records, ties, kept))
-        if gone:
-            self.storage.write(lambda c: _delete(Contents(c), Holdings(c), gone))
+        kept = {one.digest for one in cut}
+        if replaced := self.storage.read(lambda c: _replaced(Contents(c), placed.documents, kept)):
+
+            def delete(connection: sqlite3.Connection) -> None:
+                contents = Contents(connection)
+                _delete(contents, Holdings(connection), list(replaced))
+                wholes = {one.tie: whole for one, whole in replaced.items() if whole}
+                left = {one.tie for one in contents.documents("tie", wholes)}
+                Register(connection).replace({t: d for t, d in wholes.items() if t not in left})
+
+            self.storage.write(delete)
             self.storage.flush()
         return Ingested(
-            documents=len(placed.documents) + placed.forgotten,
+            documents=len(placed.documents) + placed.forgotten + len(placed.withheld),
             empty=empty,
             passages=total - known,
             known=known,
             forgotten=placed.forgotten,
             joins=placed.joins,
             left=placed.left,
+            withheld=placed.withheld,
         )
 
 
@@ -142,56 +152,50 @@ def finish_begun(storage: Storage, accounts: Accounts) -> None:
 
 def _compared(
     contents: Contents, cut: Sequence[CutDocument]
-) -> tuple[list[CutDocument], list[StoredDocument], dict[int, str], dict[bytes, bytes]]:
-    """Documents that are not there, what others say now, and which go to another unit.
+) -> tuple[list[CutDocument], list[CutDocument], list[StoredDocument]]:
+    """All documents by the digests that they are stored under, new ones, and what others say now.
 
-    Last, by the digest of each that is there, the one that it is stored under.
+    A text that was stored in one unit may be another's since it was separated. The unit that it has
+    left is not to lose what it says as well: its own is stored beside it, under another digest.
     """
-    wanted = {digest for one in cut for digest in (one.digest, *one.former)}
+    wanted = {d for one in cut for d in (one.digest, *one.former, one.beside)}
     stored = {one.digest: one for one in contents.documents("digest", wanted)}
     names = contents.units({one.unit for one in stored.values()})
+    placed: list[CutDocument] = []
     new: list[CutDocument] = []
     changed: list[StoredDocument] = []
-    moved: dict[int, str] = {}
-    there: dict[bytes, bytes] = {}
     for one in cut:
-        found = next((stored[d] for d in (*one.former, one.digest) if d in stored), None)
+        there = (stored[d] for d in (*one.former, one.digest, one.beside) if d in stored)
+        found = next((document for document in there if names[document.unit] == one.unit), None)
         if found is None:
+            one = replace(one, digest=one.beside if one.digest in stored else one.digest)
             new.append(one)
-            continue
-        there[one.digest] = found.digest
-        now = found._replace(record=one.record, tie=one.tie, fields=one.fields)
-        if now != found:
-            changed.append(now)
-        if names[found.unit] != one.unit:
-            moved[found.number] = one.unit
-    return new, changed, moved, there
+        else:
+            one = replace(one, digest=found.digest)
+            now = found._replace(record=one.record, tie=one.tie, fields=one.fields)
+            changed += [now] if now != found else []
+        placed.append(one)
+    return placed, new, changed
 
 
 def _places(
-    cut: Sequence[CutDocument], there: Mapping[bytes, bytes], holdings: Sequence[Holding]
+    cut: Sequence[CutDocument], new: Sequence[CutDocument], holdings: Sequence[Holding]
 ) -> tuple[dict[bytes, list[Holding]], list[Holding]]:
     """By the digest of each document that is not there its places, and the other places."""
     settled = {one.id: one for one in holdings}
-    waiting: dict[bytes, list[Holding]] = {}
+    waiting: dict[bytes, list[Holding]] = {one.digest: [] for one in new}
     for one in cut:
-        document = there.get(one.digest, one.digest).hex()
-        own = [settled[id]._replace(document=document) for id in one.places if id in settled]
-        if one.digest in there:
-            settled.update((holding.id, holding) for holding in own)
-        else:
+        own = [
+            settled[id]._replace(document=one.digest.hex()) for id in one.places if id in settled
+        ]
+        if one.digest in waiting:
             waiting[one.digest] = own
+        else:
+            settled.update((holding.id, holding) for holding in own)
     for own in waiting.values():
         for holding in own:
             del settled[holding.id]
     return waiting, list(settled.values())
-
-
-def _update(
-    contents: Contents, changed: Sequence[StoredDocument], moved: Mapping[int, str]
-) -> None:
-    contents.update(changed)
-    contents.move(moved)
 
 
 def _delete(contents: Contents, holdings: Holdings, gone: Sequence[StoredDocument]) -> None:
@@ -200,12 +204,27 @@ def _delete(contents: Contents, holdings: Holdings, gone: Sequence[StoredDocumen
 
 
 def _replaced(
-    contents: Contents, records: set[str], ties: set[str], kept: set[bytes]
-) -> list[StoredDocument]:
-    """Documents that were read before from records, or known as messages, and are not there now."""
-    found = {
-        one.digest: one
-        for column, values in (("record", records), ("tie", ties))
-        for one in contents.documents(column, values)
-    }
-    return [one for digest, one in found.items() if digest not in kept]
+    contents: Contents, documents: Sequence[Document], kept: set[bytes]
+) -> dict[StoredDocument, str]:
+    """What is stored and others take the place of: of the same unit each, so nobody's but its own.
+
+    What was read of a record before goes; of a message only what says less, for a copy of it may
+    have other attachments. By each that goes the digest of the message that says all of it.
+    """
+    records = {(d.unit, d.origin.record) for d in documents if d.origin.record}
+    messages: defaultdict[str, list[Document]] = defaultdict(list)
+    for document in documents:
+        if document.origin.said and is_tied(document):
+            messages[own_digest(digest_of(document))].append(document)
+    own = f"substr(tie, 1, {len(next(iter(messages), ''))})"
+    read = contents.documents("record", {record for _, record in records})
+    less = contents.documents(own, messages) if messages else []
+    names = contents.units({one.unit for one in (*read, *less)})
+    found = {one: "" for one in read if (names[one.unit], one.record) in records}
+    texts = contents.texts(one.number for one in less)
+    for one in less:
+        for document in messages[own_digest(one.tie)]:
+            said = storable(document.text)
+            if names[one.unit] == document.unit and all(t in said for t in texts[one.number]):
+                found[one] = digest_of(document)
+    return {one: whole for one, whole in found.items() if one.digest not in kept}

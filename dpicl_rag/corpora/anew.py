@@ -21,11 +21,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dpicl_rag.corpora.contents import Contents
-from dpicl_rag.corpora.joins import Joins
 from dpicl_rag.corpora.register import Register
 from dpicl_rag.documents import THREAD_OR_DOCUMENT, Document
 from dpicl_rag.errors import CorpusError
-from dpicl_rag.loaders.shared_keys import Identity, name_key
+from dpicl_rag.loaders.shared_keys import Identity, Joins, name_key
 from dpicl_rag.retrieval.kinds import in_words
 
 

@@ -134,11 +134,11 @@ class Contents:
         """All documents."""
         return (StoredDocument(*row) for row in DOCUMENT.rows(self._connection))
 
-    def passages(self, documents: Iterable[int]) -> dict[int, set[int]]:
-        """By document, the positions of the passages that are there."""
-        found: dict[int, set[int]] = {}
-        for _, document, position, *_ in PASSAGE.among(self._connection, "document", documents):
-            found.setdefault(document, set()).add(position)
+    def texts(self, documents: Iterable[int]) -> dict[int, list[str]]:
+        """By document, the texts of its passages."""
+        found: dict[int, list[str]] = {}
+        for _, document, _, _, text in PASSAGE.among(self._connection, "document", documents):
+            found.setdefault(document, []).append(text)
         return found
 
     def store(self, documents: Sequence[Embedded], file: VectorFile, free: Sequence[int]) -> None:

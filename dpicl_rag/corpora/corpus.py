@@ -25,8 +25,8 @@ from dpicl_rag.corpora.folder import (
 )
 from dpicl_rag.corpora.followed import Followed
 from dpicl_rag.corpora.forgetting import forget, units_of
-from dpicl_rag.corpora.holdings import Held
-from dpicl_rag.corpora.joins import Join, Joins, described
+from dpicl_rag.corpora.holdings import Held, Holdings
+from dpicl_rag.corpora.joins import Join, described
 from dpicl_rag.corpora.passages import named, stored_unit
 from dpicl_rag.corpora.register import Register
 from dpicl_rag.corpora.scanning import scan, unit_vectors
@@ -37,7 +37,7 @@ from dpicl_rag.errors import CorpusError
 from dpicl_rag.files.database import Database
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.loaders.framework_documents import FrameworkDocument
-from dpicl_rag.loaders.shared_keys import name_key
+from dpicl_rag.loaders.shared_keys import Joins, name_key
 from dpicl_rag.loaders.taken_over import taken_over
 from dpicl_rag.retrieval.defects import Defect, find_defects
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
@@ -242,8 +242,9 @@ class Corpus:
                 privacy unit; ``"document"`` makes each a unit, which is right where none was split.
             ledger: What pays for answers from this corpus.
             no_ledger: That nothing does. One of the two is needed where units turn out to be one.
-            joins: What becomes of documents by which more than three units that are there turn out
-                to be one: ``"ask"`` refuses all of them, ``"allow"`` joins the units.
+            joins: What becomes of a document that would make more than three units one which are
+                there: ``"ask"`` withholds it, tells it as ``withheld`` and stores the others;
+                ``"allow"`` joins the units.
             anew: Make a corpus whose units nobody chose anew under the unit of the documents. What
                 the former units have spent goes to the units that hold their records. Give all
                 documents: what they lack leaves the corpus, if ``joins`` is ``"allow"``.
@@ -253,8 +254,6 @@ class Corpus:
         Raises:
             CorpusError: The corpus is synthetic, or has another privacy unit; or units turn out to
                 be one and no ledger was given; or another process is filling it for long.
-            JoinError: Many units would become one. The corpus is as it was; ``error.joins`` tells
-                the owner which.
             LedgerError: The ledger cannot be written. The corpus is as it was.
             ConfigurationError: A document has no text or no unit.
         """
@@ -309,7 +308,9 @@ class Corpus:
         accounts = self._accounts(ledger, no_ledger)
         with self._storage.changing():
             finish_begun(self._storage, accounts)
-            self._storage.write(lambda c: forget(message, Contents(c), Register(c), accounts))
+            self._storage.write(
+                lambda c: forget(message, Contents(c), Register(c), Holdings(c), accounts)
+            )
             finish_begun(self._storage, accounts)
         self._storage.flush()
 

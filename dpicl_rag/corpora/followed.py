@@ -33,6 +33,19 @@ class Followed:
         """What a source held when it was last read."""
         return self._storage.read(lambda c: list(Holdings(c).of_source(source)))
 
+    def is_held_up(self, source: str) -> bool:
+        """Whether what is gone of a source waits for a word of the owner."""
+        return self._storage.read(lambda c: Holdings(c).is_held_up(source))
+
+    def hold_up(self, source: str, *, on: bool) -> None:
+        """Let what is gone of a source wait for a word of the owner, or wait no more."""
+        if on != self.is_held_up(source):
+            self._storage.write(lambda c: Holdings(c).hold_up(source, on=on))
+
+    def whose(self, source: str) -> dict[str, tuple[str, str]]:
+        """By each document that a source held, its unit and its sender, which may be the unit."""
+        return self._storage.read(lambda c: Holdings(c).whose(source))
+
     def forgotten(self, source: str) -> set[str]:
         """Places of a source whose documents the owner had forgotten, though they are there."""
         return self._storage.read(lambda c: Holdings(c).forgotten(source))

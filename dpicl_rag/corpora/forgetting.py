@@ -8,6 +8,7 @@ Whoever forgets it need not know which units those were.
 from __future__ import annotations
 
 from dpicl_rag.corpora.contents import Contents
+from dpicl_rag.corpora.holdings import Holdings
 from dpicl_rag.corpora.register import Register, key_hash
 from dpicl_rag.corpora.separation import Separation, separate
 from dpicl_rag.corpora.unit_accounts import Accounts
@@ -15,7 +16,9 @@ from dpicl_rag.errors import CorpusError
 from dpicl_rag.loaders.shared_keys import name_key
 
 
-def forget(message: str, contents: Contents, register: Register, accounts: Accounts) -> None:
+def forget(
+    message: str, contents: Contents, register: Register, holdings: Holdings, accounts: Accounts
+) -> None:
     """Delete the passages of a message, and its ties; `finish` comes after the commit.
 
     No unit ever has a fresh account: a unit that the ledger does not know shares the account of the
@@ -26,6 +29,7 @@ def forget(message: str, contents: Contents, register: Register, accounts: Accou
         message: Its name among the `documents` of a `Join`, or its Message-ID.
         contents: Of the corpus.
         register: Of the corpus.
+        holdings: Of the corpus.
         accounts: Of its units.
 
     Raises:
@@ -47,6 +51,8 @@ def forget(message: str, contents: Contents, register: Register, accounts: Accou
     accounts.join(separation.fresh)
     if separation.freed:
         accounts.require()
+    # Another message of the same unit may have the same text: who reads it again finds out.
+    holdings.release_shared(one.digest.hex() for one in contents.documents("tie", [digest]))
     separate_in(contents, register, separation)
 
 

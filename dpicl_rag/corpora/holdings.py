@@ -6,7 +6,9 @@ killed at, a corpus has both or neither, and what it has not is read again.
 
 from __future__ import annotations
 
+import json
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,6 +17,8 @@ from dpicl_rag.corpora.contents import Contents
 from dpicl_rag.corpora.corpus_schema import HELD, SOURCE
 from dpicl_rag.corpora.register import Register
 from dpicl_rag.loaders.shared_keys import name_key
+
+_HELD_UP = "deletions held up of "
 
 
 class StoredSource(NamedTuple):
@@ -88,6 +92,7 @@ class Holdings:
 
     def leave(self, source: str) -> None:
         """Follow a source no more; its documents stay."""
+        self.hold_up(source, on=False)
         SOURCE.drop(self._connection, "id", [source])
         HELD.drop(self._connection, "source", [source])
 
@@ -118,6 +123,32 @@ class Holdings:
     def replaced(self, documents: Iterable[str]) -> None:
         """Note that documents are at their places no more, for others are."""
         HELD.drop(self._connection, "document", documents)
+
+    def release_shared(self, documents: Iterable[str]) -> None:
+        """Note that documents which stand at several places stand at none; they are not deleted."""
+        held = self._among("document", documents)
+        places = Counter(one.document for one in held)
+        HELD.drop(self._connection, "id", [one.id for one in held if places[one.document] > 1])
+
+    def is_held_up(self, source: str) -> bool:
+        """Whether what is gone of a source waits for a word of the owner."""
+        return _HELD_UP + source in Contents(self._connection).meta()
+
+    def hold_up(self, source: str, *, on: bool) -> None:
+        """Let what is gone of a source wait for a word of the owner, or wait no more."""
+        Contents(self._connection).set_meta({_HELD_UP + source: True if on else None})
+
+    def whose(self, source: str) -> dict[str, tuple[str, str]]:
+        """By each document that a source holds, its unit and its sender, which may be the unit."""
+        contents = Contents(self._connection)
+        held = {bytes.fromhex(one.document) for one in self.of_source(source)}
+        stored = contents.documents("digest", held)
+        names = contents.units({one.unit for one in stored})
+        found = {}
+        for one in stored:
+            unit = names[one.unit]
+            found[one.digest.hex()] = unit, json.loads(one.fields).get("sender") or unit
+        return found
 
     def forgotten(self, source: str) -> set[str]:
         """Places of a source whose documents the owner had forgotten, though they are there."""

@@ -44,6 +44,11 @@ class CutDocument:
     def __repr__(self) -> str:
         return "CutDocument(<private>)"
 
+    @property
+    def beside(self) -> bytes:
+        """The digest where the other is that of another unit's document."""
+        return _digest(self.unit, self.digest.hex())
+
 
 def cut_up(
     documents: Iterable[Document], former: Mapping[str, Sequence[str]], size: int, overlap: int
@@ -67,7 +72,7 @@ def cut_up(
     for document in documents:
         if "" in document.metadata:
             raise CorpusError("a document has a metadata field without a name; leave it out")
-        text = _storable(document.text)
+        text = storable(document.text)
         texts = split_text(text, size, overlap)
         empty += not texts
         if not texts:
@@ -102,7 +107,7 @@ def labels(metadata: Mapping[str, object]) -> dict[str, str]:
     """
     kept, left = {}, MOST_FIELDS
     for key, value in metadata.items():
-        name, text = _storable(key), _storable(str(value))
+        name, text = storable(key), storable(str(value))
         if max(len(name), len(text)) <= LONGEST_FIELD and len(name) + len(text) <= left:
             kept[name] = text
             left -= len(name) + len(text)
@@ -143,6 +148,6 @@ def _former_names(document: Document, names: Sequence[str]) -> Sequence[str]:
     return [name for name in own if name != document.unit]
 
 
-def _storable(text: str) -> str:
-    """Replace lone surrogates."""
+def storable(text: str) -> str:
+    """The text as it is stored: without lone surrogates."""
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Collection as Keys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from operator import itemgetter
 
 from dpicl_rag.corpora import anew as made_anew
 from dpicl_rag.corpora.contents import Contents
-from dpicl_rag.corpora.joins import Join, Joins, require_allowed
+from dpicl_rag.corpora.joins import Join
 from dpicl_rag.corpora.passages import labels
 from dpicl_rag.corpora.register import Register, key_hash
 from dpicl_rag.corpora.separation import Tie
@@ -22,6 +22,7 @@ from dpicl_rag.errors import CorpusError
 from dpicl_rag.loaders.mail import keys_of_stored
 from dpicl_rag.loaders.shared_keys import (
     Identity,
+    Joins,
     digest_of,
     identified,
     identify,
@@ -30,6 +31,7 @@ from dpicl_rag.loaders.shared_keys import (
     name_key,
     names_in,
     offers_of,
+    tying,
 )
 from dpicl_rag.retrieval import kinds
 from dpicl_rag.retrieval.kinds import in_words
@@ -48,6 +50,8 @@ class Placed:
         joins: Known units that turned out to be one.
         forgotten: How many documents were left out, for they were forgotten.
         left: How many units left the corpus, which was made anew.
+        withheld: What each document that was withheld would have made one.
+        places: Where these documents stand in the sources that are followed.
     """
 
     documents: Sequence[Document]
@@ -55,6 +59,8 @@ class Placed:
     joins: tuple[Join, ...]
     forgotten: int
     left: int = 0
+    withheld: tuple[Join, ...] = ()
+    places: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
         return "Placed(<private>)"
@@ -82,12 +88,11 @@ def place(
         contents: What it holds. It notes what a unit of it is, at the first document that says so.
         register: Of the corpus.
         accounts: Of its units.
-        joins: Whether more than `MOST_UNITS` units may become one.
+        joins: Whether a document may make more than `MOST_UNITS` units one, or is withheld.
         anew: Where the corpus has another kind of unit, make it anew; see ``anew.py``.
 
     Raises:
         CorpusError: The corpus has another kind of unit. Whatever ``accounts`` raises.
-        JoinError: More units would become one than are allowed to.
     """
     kind = _kind(documents)
     meta = contents.meta()
@@ -99,11 +104,13 @@ def place(
     named = {*keys_of(filter(is_tied, documents)), *register.units(keys_of(documents))}
     documents = [_by_name(document, named) for document in documents]
     there = register.documents(digest_of(document) for document in documents if is_tied(document))
-    gone = {digest for digest, unit in there.items() if unit is None}
+    gone = register.forgotten(digest_of(document) for document in documents if is_tied(document))
     left = [d for d in documents if not (is_tied(d) and digest_of(d) in gone)]
+    forgotten = len(documents) - len(left)
     # Before it had a kind a corpus had no keys: those of its messages are read.
     is_new = kind is not None and recorded is None
-    everyone = [*left, *(_messages(contents) if is_new else [])]
+    messages = _messages(contents) if is_new else []
+    everyone = [*left, *messages]
     split = register.split({document.unit for document in everyone})
     keys = keys_of(everyone, split)
     known = register.units([*keys, *offers_of(everyone)])
@@ -111,12 +118,17 @@ def place(
     strangers = names_in(key for key in tied if key not in known)
     known.update((name_key(unit), unit) for unit in contents.numbers(strangers))
     offered = register.offering(keys)
-    found = identify(everyone, known, offered, split)
+    withheld: dict[int, tuple[str, ...]] = {}
+    if joins != "allow" and not is_anew:
+        withheld = tying(left, known, offered, split, register.former_names())
+    ties = [(left[place], units) for place, units in withheld.items()]
+    left = [document for place, document in enumerate(left) if place not in withheld]
+    # Who gave others the same name did so because of a tie that is not to be.
+    split |= {document.unit for document, _ in ties}
+    found = identify([*left, *messages], known, offered, split)
     made = _joins(left, found, known, offered, there)
     leaves = made_anew.leaving(left, found, corpus, contents, joins) if is_anew else set()
     if made:
-        if not is_anew:
-            require_allowed(made, register.former_names(), joins)
         accounts.join(found.merged)
         contents.merge(found.merged)
         register.merge(made)
@@ -136,7 +148,15 @@ def place(
         contents.set_meta({KIND: kind})
     placed = identified(left, found.units[: len(left)])
     told = () if is_anew else tuple(made)  # that units become one is what was asked for
-    return Placed(placed, register.stored_names(), told, len(documents) - len(left), len(leaves))
+    return Placed(
+        placed,
+        register.stored_names(),
+        told,
+        forgotten,
+        len(leaves),
+        tuple(Join(units[0], units[1:], _named([one])) for one, units in ties),
+        frozenset(one.origin.place for one, _ in ties if one.origin.place),
+    )
 
 
 def _by_name(document: Document, named: Keys[str]) -> Document:
@@ -173,11 +193,16 @@ def _joins(
         Join(
             unit,
             parts,
-            {digest_of(d): labels(d.metadata) for _, d in sorted(by_unit[unit], key=itemgetter(0))},
+            _named(document for _, document in sorted(by_unit[unit], key=itemgetter(0))),
             today,
         )
         for unit, parts in found.joined.items()
     ]
+
+
+def _named(documents: Iterable[Document]) -> dict[str, dict[str, str]]:
+    """Documents as a `Join` names them."""
+    return {digest_of(document): labels(document.metadata) for document in documents}
 
 
 def _kind(documents: Sequence[Document]) -> str | None:

@@ -17,9 +17,13 @@ from dpicl_rag.corpora.corpus_schema import KEY, META, OFFER, PARTED
 from dpicl_rag.corpora.corpus_schema import TIE as TIES
 from dpicl_rag.corpora.joins import Join
 from dpicl_rag.corpora.separation import Separation, Tie
-from dpicl_rag.loaders.shared_keys import name_key
+from dpicl_rag.loaders.shared_keys import name_key, own_digest
 
 _PENDING = "separation"
+_FORGOTTEN = 1
+# Of a message with attachments it was forgotten, and of those own words no other was known. Another
+# that has them, and other attachments, was not.
+_FORGOTTEN_WITH_MORE = 2
 
 
 class Key(NamedTuple):
@@ -106,6 +110,28 @@ class Register:
         """The unit of each document that is known; None of one that was forgotten."""
         found = TIES.among(self._connection, "document", digests)
         return {document: None if forgotten else unit for document, unit, *_, forgotten in found}
+
+    def forgotten(self, digests: Iterable[str]) -> set[str]:
+        """Which of these were forgotten; of a message with attachments, also as it was without."""
+        wanted = list(digests)
+        found = TIES.among(self._connection, "document", {*wanted, *map(own_digest, wanted)})
+        marks = {document: forgotten for document, *_, forgotten in found}
+        return {one for one in wanted if marks.get(one) or marks.get(own_digest(one)) == _FORGOTTEN}
+
+    def replace(self, readings: Mapping[str, str]) -> None:
+        """Know messages by other readings of them: what tied a former one is tied still.
+
+        Args:
+            readings: By the digest of each that is no more, that of the one that is.
+        """
+        there = {row[0]: row for row in TIES.among(self._connection, "document", readings)}
+        for former, (_, unit, *told) in there.items():
+            self.record({}, {}, {readings[former]: (unit, _tie(*told[:3]))})
+        TIES.drop(self._connection, "document", there)
+        for found in self._merged():
+            by = " ".join(readings.get(one, one) for one in found.by.split())
+            if by != found.by:
+                KEY.put(self._connection, [found._replace(by=by)])
 
     def record(
         self,
@@ -196,7 +222,11 @@ class Register:
                 for made in separation.made
             ],
         )
-        TIES.put(self._connection, [(separation.document, "", "", "", "", 1)])
+        forgotten = [(separation.document, "", "", "", "", _FORGOTTEN)]
+        words = own_digest(separation.document)
+        if words != separation.document and not self.documents([words]):
+            forgotten.append((words, "", "", "", "", _FORGOTTEN_WITH_MORE))
+        TIES.put(self._connection, forgotten)
 
     def _keys(self, column: str, values: Iterable[str]) -> list[Key]:
         return [Key(*row) for row in KEY.among(self._connection, column, values)]

@@ -12,10 +12,10 @@ from dpicl_rag.corpora import Corpus
 from dpicl_rag.corpora.adding import Ingested
 from dpicl_rag.corpora.holdings import Held, Holding, StoredSource
 from dpicl_rag.documents import Document
-from dpicl_rag.following.outcome import Brought, passages_of, require_most
+from dpicl_rag.following.outcome import Brought, most_is_gone, passages_of, require_deletions
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.loaders import load
-from dpicl_rag.loaders.shared_keys import name_key
+from dpicl_rag.loaders.shared_keys import Joins, standing_name
 
 KIND = "files"
 
@@ -71,16 +71,11 @@ class FileSource:
         return cls(tuple(paths), *how)
 
     def held(self, documents: Sequence[Document]) -> tuple[list[Document], Held]:
-        """Documents that name their places, and these places.
-
-        A place is a text and what names its unit, for a row has no other: where it stands changes
-        with those above it.
-        """
+        """Documents that name their places, and these places: see `standing_name`."""
         placed, holdings = [], {}
         for document in documents:
             origin = document.origin
-            told = [document.text, *(origin.keys[:1] or (name_key(document.unit),))]
-            id = f"{self.id} {hashlib.sha256(json.dumps(told).encode()).hexdigest()[:32]}"
+            id = f"{self.id} {standing_name(document)}"
             holdings[id] = Holding(id, self.id, "", origin.record)
             placed.append(replace(document, origin=replace(origin, place=id)))
         return placed, Held(self.source, list(holdings.values()))
@@ -91,6 +86,7 @@ def bring_files(
     files: FileSource,
     add: Callable[[Sequence[Document], Held], Ingested],
     *,
+    joins: Joins = "ask",
     deletions: bool = False,
     before_deleting: Callable[[set[str]], None] = lambda units: None,
     on_progress: Progress | None = None,
@@ -101,13 +97,15 @@ def bring_files(
         target: The corpus.
         files: The paths.
         add: Adds documents with their places.
+        joins: As for ``load``.
         deletions: That more than half of what was there may be gone.
         before_deleting: Called before anything is deleted, with the units that lose something.
         on_progress: As for ``load``.
 
     Raises:
         LoaderError: A path cannot be read.
-        MostGoneError: More than half of what was there is gone; nothing was changed.
+        MostGoneError: More than half of what was there is gone. What is new was added, and
+            nothing deleted.
         CorpusError: See `Corpus.add`.
     """
     loaded = load(
@@ -115,6 +113,7 @@ def bring_files(
         unit=files.unit,
         text_field=files.text_field,
         key_field=files.key_field,
+        joins=joins,
         on_progress=on_progress,
     )
     documents, held = files.held(loaded.documents)
@@ -122,18 +121,17 @@ def bring_files(
     now = {one.id for one in held.holdings}
     records = {one.known_by for one in held.holdings if one.known_by}
     gone = [one for one in before if one.id not in now]
-    require_most(
-        sum(one.known_by not in records for one in gone),  # an edited record is there
-        len(before),
-        source=files.name,
-        allowed=deletions,
-        kept="nothing was changed",
-    )
+    # An edited record is there.
+    left = {one.document for one in before if one.id in now or one.known_by in records}
+    is_most = most_is_gone(target.followed.whose(files.id), left)
     # `ingest` brings back what was forgotten; what may run by a timer does not.
     out = target.followed.forgotten(files.id)
     added = add(
         [document for document in documents if document.origin.place not in out],
         replace(held, holdings=[one for one in held.holdings if one.id not in out]),
+    )
+    require_deletions(
+        target.followed, files.id, files.name, most=is_most, gone=bool(gone), allowed=deletions
     )
     deleted = 0
     if gone:
@@ -150,4 +148,5 @@ def bring_files(
         passages=passages_of([added]),
         deleted=deleted,
         joins=added.joins,
+        withheld=added.withheld,
     )

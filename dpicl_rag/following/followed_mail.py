@@ -1,16 +1,17 @@
 """Mail on a server, followed: a corpus is brought up to date with the folders of an account.
 
 A message is known at its place (folder, UIDVALIDITY, UID). At a new place its headers are read
-first: one of the same Message-ID and size is the same message, moved, copied, or in a folder that
-was numbered anew, and is not read again. The others are read in batches and noted with their
-documents. A message that stands nowhere any more is deleted last.
+first: one of the same headers and size is the same message, moved, copied, or in a folder that was
+numbered anew, and is not read again. Its sender chose all of them, so that holds only where they
+give the unit, which is so of threads. The others are read in batches, known by their texts and
+units, and noted with their documents. A message that stands nowhere any more is deleted last.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dpicl_rag.corpora import Corpus
@@ -20,12 +21,14 @@ from dpicl_rag.documents import Document
 from dpicl_rag.files.checked_table import pages
 from dpicl_rag.following.mail_address import MailAccount
 from dpicl_rag.following.mail_groups import MailGroups, batches
-from dpicl_rag.following.mail_session import MailSession, message_id_of
-from dpicl_rag.following.outcome import Brought, passages_of, require_most
+from dpicl_rag.following.mail_session import Header, MailSession
+from dpicl_rag.following.outcome import Brought, most_is_gone, passages_of, require_deletions
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.loaders.load_report import Skipped
 from dpicl_rag.loaders.loader import load_mails
-from dpicl_rag.loaders.records import MAX_RECORD_BYTES, TOO_LARGE
+from dpicl_rag.loaders.mail import message_id
+from dpicl_rag.loaders.records import MAX_RECORD_BYTES, TIES_MANY, TOO_LARGE
+from dpicl_rag.loaders.shared_keys import Joins, standing_name
 
 Add = Callable[[Sequence[Document], Held], Ingested]
 """Adds documents to the corpus, with what was found at their places."""
@@ -71,6 +74,7 @@ def bring_mail(
     session: MailSession,
     add: Add,
     *,
+    joins: Joins = "ask",
     deletions: bool = False,
     before_deleting: Callable[[set[str]], None] = lambda units: None,
     on_headers: Progress = lambda done, total: None,
@@ -85,6 +89,7 @@ def bring_mail(
         target: The corpus.
         session: With its server. Folders that it does not name are read too, if they are followed.
         add: Adds a batch.
+        joins: As for ``load``.
         deletions: That more than half of the mail may be gone.
         before_deleting: Called before anything is deleted, with the units that lose something.
         on_headers: Called with (messages looked at, messages at new places).
@@ -92,7 +97,8 @@ def bring_mail(
 
     Raises:
         LoaderError: The server cannot be reached or read.
-        MostGoneError: More than half of the mail is gone; what is new was not added either.
+        MostGoneError: More than half of the mail is gone. What is new was added, and nothing
+            deleted.
         CorpusError: See `Corpus.add`.
     """
     account = session.account
@@ -101,19 +107,20 @@ def bring_mail(
             before = MailAccount.of(source)
             folders = before.with_folders(account.folders)
             account = replace(folders, unit=account.unit or before.unit)
-    return _Bringing(target, account, session, add).run(
+    return _Bringing(target, account, session, add, joins).run(
         deletions, before_deleting, on_headers, on_progress
     )
 
 
 class _Bringing:
     def __init__(
-        self, target: Corpus, account: MailAccount, session: MailSession, add: Add
+        self, target: Corpus, account: MailAccount, session: MailSession, add: Add, joins: Joins
     ) -> None:
         self._followed = target.followed
         self._account = account
         self._session = session
         self._add = add
+        self._joins = joins
 
     def run(
         self,
@@ -137,19 +144,21 @@ class _Bringing:
                     new[id] = place
         known = {one.known_by: one.document for one in held.values() if one.known_by}
         moved, unread = self._told_apart(list(new.values()), known, on_headers)
-        left = {one.document for one in (*held.values(), *moved) if one.id not in gone}
-        every = {one.document for one in held.values() if one.document}
-        require_most(
-            len(every - left),
-            len(every),
-            source=self._account.name,
-            allowed=deletions,
-            kept="nothing was read or deleted",
-        )
+        whose = self._followed.whose(self._account.id) if gone else {}
         for page in pages(moved, BATCH):
             self._followed.note(page)
-        added, skipped = self._read(unread, on_progress)
+        added, skipped = self._read(unread, known, on_progress)
         self._note_others(unread.others)
+        there = self._followed.held(self._account.id)
+        left = {one.document for one in there if one.id not in gone}
+        require_deletions(
+            self._followed,
+            self._account.id,
+            self._account.name,
+            most=most_is_gone(whose, left),
+            gone=bool(gone),
+            allowed=deletions,
+        )
         deleted = 0
         if gone:
             before_deleting(self._followed.units_at(gone))
@@ -163,6 +172,7 @@ class _Bringing:
             passages=passages_of(added),
             deleted=deleted,
             joins=tuple(join for one in added for join in one.joins),
+            withheld=tuple(join for one in added for join in one.withheld),
         )
 
     def _told_apart(
@@ -180,7 +190,7 @@ class _Bringing:
                     header = headers.get(place.uid)
                     if header is None:
                         continue  # gone since it was listed
-                    known_by = _known_by(header.raw, header.size)
+                    known_by = self._known_by(header)
                     if known_by in known:
                         moved.append(place.holding(self._account, known_by, known[known_by]))
                     elif known_by in coming:
@@ -195,7 +205,19 @@ class _Bringing:
                 on_headers(done, len(places))
         return moved, unread
 
-    def _read(self, unread: _Unread, on_progress: Progress) -> tuple[list[Ingested], list[Skipped]]:
+    def _known_by(self, header: Header) -> str:
+        """What a message is known by at whatever place, unread; empty where that does not tell.
+
+        Messages of one id are of one thread, so that none stands for another unit's.
+        """
+        if self._account.unit not in (None, "thread") or not message_id(header.raw):
+            return ""
+        told = json.dumps([header.raw.decode("latin-1"), header.size])
+        return hashlib.sha256(told.encode()).hexdigest()[:32]
+
+    def _read(
+        self, unread: _Unread, known: Mapping[str, str], on_progress: Progress
+    ) -> tuple[list[Ingested], list[Skipped]]:
         added: list[Ingested] = []
         skipped: list[Skipped] = []
         done, total = 0, len(unread.places)
@@ -207,14 +229,22 @@ class _Bringing:
             mails = [(unread.places[one].position, raw[unread.places[one]]) for one in there]
             documents: list[Document] = []
             holdings: list[Holding] = []
-            entries, unread_parts = load_mails(mails, self._account.unit)
+            entries, unread_parts = load_mails(mails, self._account.unit, self._joins)
             skipped.extend(unread_parts)
             for one, entry in zip(there, entries, strict=True):
-                holding = unread.places[one].holding(self._account, unread.known_by[one])
-                holdings.append(holding)
+                known_by = unread.known_by[one]
+                if isinstance(entry, Document) and not known_by:
+                    known_by = standing_name(entry)
+                holding = unread.places[one].holding(
+                    self._account, known_by, known.get(known_by, "")
+                )
                 if isinstance(entry, Skipped):
                     skipped.append(entry)
-                else:
+                if not (isinstance(entry, Skipped) and entry.reason == TIES_MANY):
+                    holdings.append(holding)  # what is withheld is read again
+                if (
+                    isinstance(entry, Document) and known_by not in known
+                ):  # what the owner had forgotten stays out
                     origin = replace(entry.origin, place=holding.id)
                     documents.append(replace(entry, origin=origin))
             for one in batch:
@@ -257,10 +287,3 @@ def _by_folder(places: Iterable[_Place]) -> Iterator[tuple[tuple[str, int], list
     for place in places:
         found.setdefault((place.folder, place.validity), []).append(place)
     yield from found.items()
-
-
-def _known_by(header: bytes, size: int) -> str:
-    """What a message is known by at whatever place; empty where its headers do not tell."""
-    message_id = message_id_of(header)
-    told = json.dumps([message_id.decode("latin-1"), size])
-    return hashlib.sha256(told.encode()).hexdigest()[:32] if message_id else ""

@@ -5,7 +5,6 @@ Nothing that a server says is repeated in an error: it may quote a mail or a pas
 
 from __future__ import annotations
 
-import re
 import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -238,9 +237,3 @@ def _context(ca_file: Path | None) -> ssl.SSLContext:
         raise ConfigurationError(
             f"{ca_file} holds no certificates that can be read; --ca-file is a file in PEM form"
         ) from None
-
-
-def message_id_of(header: bytes) -> bytes:
-    """The Message-ID in headers, as it is written; empty where there is none."""
-    found = re.search(rb"(?im)^message-id:[ \t]*((?:[^\r\n]|\r?\n[ \t])*)", header)
-    return b"".join(found[1].split()) if found else b""

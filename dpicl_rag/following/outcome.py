@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from dpicl_rag.corpora.adding import Ingested
+from dpicl_rag.corpora.followed import Followed
 from dpicl_rag.corpora.joins import Join
 from dpicl_rag.errors import LoaderError
 from dpicl_rag.loaders.load_report import Skipped
@@ -25,6 +28,7 @@ class Brought:
         passages: Passages newly embedded and stored.
         deleted: Documents that are in no source any more, and so not in the corpus.
         joins: Units that were there and are one now.
+        withheld: What documents would have made one that were not stored; see `Ingested`.
     """
 
     source: str
@@ -35,34 +39,70 @@ class Brought:
     passages: int
     deleted: int
     joins: tuple[Join, ...] = ()
+    withheld: tuple[Join, ...] = ()
 
     def __repr__(self) -> str:
         return "Brought(<private>)"
 
 
 class MostGoneError(LoaderError):
-    """More than half of what a source held is not there; nothing was deleted.
+    """More than half of what a source held is not there; what is new was read, nothing deleted.
 
     Args:
         source: What the owner calls it.
-        kept: What was done nevertheless.
     """
 
-    def __init__(self, source: str, kept: str) -> None:
+    def __init__(self, source: str) -> None:
         super().__init__(
             f"{source}: more than half of what was there is gone, as if this were another place or "
-            f"one that is not mounted; {kept}. If it is right, add --deletions"
+            "one that is not mounted; what is new was read, and nothing was deleted. If it is "
+            "right, add --deletions"
         )
 
 
-def require_most(gone: int, total: int, *, source: str, allowed: bool, kept: str) -> None:
-    """See that a source has not lost more than half of its documents, or may have.
+def require_deletions(
+    followed: Followed, source: str, name: str, *, most: bool, gone: bool, allowed: bool
+) -> None:
+    """See that what is gone may be deleted; once it may not be, that holds until it is allowed.
+
+    Args:
+        followed: Sources of the corpus.
+        source: Which of them.
+        name: What the owner calls it.
+        most: Whether most of it is gone.
+        gone: Whether anything is.
+        allowed: Whether the owner said that it may be.
 
     Raises:
-        MostGoneError: It has.
+        MostGoneError: It may not be.
     """
-    if 2 * gone > total and not allowed:
-        raise MostGoneError(source, kept)
+    held_up = gone and not allowed and (most or followed.is_held_up(source))
+    followed.hold_up(source, on=held_up)
+    if held_up:
+        raise MostGoneError(name)
+
+
+def most_is_gone(whose: Mapping[str, tuple[str, str]], left: Collection[str]) -> bool:
+    """Whether a source has lost more than half of its units, and of its senders.
+
+    Each counts once, by the share of its documents that is gone: so no unit decides by how much it
+    is, and no sender by how many units he has made.
+
+    Args:
+        whose: By each document that the source held, its unit and its sender.
+        left: Documents that it holds still.
+    """
+    return all(
+        _are_most((owners[which], document not in left) for document, owners in whose.items())
+        for which in (0, 1)
+    )
+
+
+def _are_most(gone: Iterable[tuple[str, bool]]) -> bool:
+    owned: defaultdict[str, list[bool]] = defaultdict(list)
+    for owner, is_gone in gone:
+        owned[owner].append(is_gone)
+    return 2 * sum(Fraction(sum(one), len(one)) for one in owned.values()) > len(owned)
 
 
 def passages_of(added: Sequence[Ingested]) -> int:

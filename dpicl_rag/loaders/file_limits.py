@@ -1,4 +1,4 @@
-"""Size limits of files. A larger file is refused as a whole: a part is never loaded.
+"""Size limits of files. Nothing is loaded of a larger file: a part of one never is.
 
 Packed with gzip, a file holds up to a thousand times its size, and a row of one character takes a
 thousand times its own as a record. So there are two public limits: on the bytes of a file when it
@@ -7,16 +7,13 @@ is unpacked, and on what its records take in memory. Both are lower for a small 
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-from dpicl_rag.errors import LoaderError
-from dpicl_rag.loaders.characters import characters
-from dpicl_rag.loaders.records import Entry, Record
+from dpicl_rag.loaders.records import Entry, Record, UnreadableError
 from dpicl_rag.loaders.streams import is_packed, size_of
 
 MAX_FILE_BYTES = 4 * 2**30
-"""A file of more bytes is refused, and so is one whose records take more in memory, about."""
+"""A file of more bytes is not loaded, nor is one whose records take more in memory, about."""
 MAX_PACKED_BYTES = 2**30
 """An archive may hold so many bytes, or `PACKED_RATIO` times its size if that is more."""
 PACKED_RATIO = 100
@@ -33,7 +30,7 @@ class Allowance:
             or too large.
 
     Raises:
-        LoaderError: It is too large.
+        UnreadableError: It is too large.
         OSError, EOFError, zlib.error: It cannot be read, or is damaged.
     """
 
@@ -54,16 +51,15 @@ class Allowance:
         """Take what an entry needs in memory.
 
         Raises:
-            LoaderError: The file's records take too much.
+            UnreadableError: The file's records take too much.
         """
         self._left -= _weight(entry)
         if self._left < 0:
             raise self._refusal("takes in memory")
 
-    def _refusal(self, does: str) -> LoaderError:
-        name = characters(os.fsencode(self._path))[0]
-        return LoaderError(
-            f"{name} {does} more than {self._most // 2**20:,} MiB, so nothing of it is loaded; "
+    def _refusal(self, does: str) -> UnreadableError:
+        return UnreadableError(
+            f"it {does} more than {self._most // 2**20:,} MiB, so nothing of it is loaded; "
             f"{self._remedy}"
         )
 

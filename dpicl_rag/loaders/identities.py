@@ -44,19 +44,20 @@ class Identities:
         by_content = f"{content}-{self._next(content)}"
         return [*_names_by_key(record), by_content]
 
-    def record_name(self, record: Record) -> str:
+    def record_name(self, record: Record, unit: str) -> str:
         """A name for what takes the place of what was read before; empty where nothing does.
 
-        That is a text file, or a row with a key, of the very same file: two tables may use the same
-        keys for different things. Messages do not change.
+        That is a text file, or a row with a key, of the very same file and the same unit: two
+        tables may use the same keys for different things, and nobody's row takes the place of
+        another's. Messages do not change.
         """
         if record.content:
-            named = record.file
+            named = [record.file, unit]
         elif record.key:
-            named = f"{record.file}\n{record.key.lower()} {name_in(record, record.key)}"
+            named = [record.file, unit, record.key.lower(), name_in(record, record.key)]
         else:
             return ""
-        name = _digest(named)
+        name = _digest(json.dumps(named))
         return f"{name}-{self._next(name)}"
 
     def _next(self, name: str) -> int:

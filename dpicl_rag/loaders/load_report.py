@@ -7,18 +7,27 @@ from dataclasses import dataclass
 from dpicl_rag.documents import Document
 
 
+def on_one_line(text: str) -> str:
+    """The text, in which what does not print is escaped: no file's name forges a line."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 @dataclass(frozen=True, slots=True)
 class Skipped:
     """A record that was seen but did not become a document.
 
     Attributes:
         position: Where it stands, for example ``"message 17 (byte 10482)"``, ``"row 3 (line 4)"``,
-            ``"a.eml, attachment 2"`` or a file's name inside the directory.
+            ``"a.eml, attachment 2"`` or a file's name inside the directory. It is one line: what
+            does not print is escaped.
         reason: One of a few fixed phrases. It never carries content.
     """
 
     position: str
     reason: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "position", on_one_line(self.position))
 
 
 @dataclass(frozen=True, slots=True)

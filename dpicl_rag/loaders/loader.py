@@ -24,7 +24,7 @@ from dpicl_rag.loaders.file_limits import Allowance
 from dpicl_rag.loaders.framework_documents import FrameworkDocument
 from dpicl_rag.loaders.handed_over import handed_over
 from dpicl_rag.loaders.identities import Identities
-from dpicl_rag.loaders.load_report import LoadReport, LoadResult, Skipped
+from dpicl_rag.loaders.load_report import LoadReport, LoadResult, Skipped, on_one_line
 from dpicl_rag.loaders.mail import read_mail
 from dpicl_rag.loaders.mbox import read_mbox
 from dpicl_rag.loaders.named_values import name_in
@@ -35,18 +35,25 @@ from dpicl_rag.loaders.records import (
     NO_KEY,
     NO_TEXT_FIELD,
     NO_UNIT,
+    TIES_MANY,
     UNREADABLE_FILE,
     Entry,
     Options,
     Record,
     UnreadableError,
 )
-from dpicl_rag.loaders.shared_keys import name_key
+from dpicl_rag.loaders.shared_keys import Joins, name_key
 from dpicl_rag.loaders.sources import SUPPORTED, Source, find_sources, shown
 from dpicl_rag.loaders.streams import Stream, open_stream
 from dpicl_rag.loaders.table_files import columns_of, read_csv, read_json, read_jsonl
 from dpicl_rag.loaders.text_files import read_eml, read_html, read_text
-from dpicl_rag.loaders.threads import subject_ties, thread_ids, thread_keys, thread_offers
+from dpicl_rag.loaders.threads import (
+    subject_ties,
+    thread_ids,
+    thread_keys,
+    thread_offers,
+    tying_many,
+)
 from dpicl_rag.loaders.unit_names import unit_in_words
 
 _Reader = Callable[[Stream, str, Options], Iterator[Entry]]
@@ -71,6 +78,7 @@ def load(
     unit: str | None = None,
     text_field: str | None = None,
     key_field: str | None = None,
+    joins: Joins = "ask",
     on_progress: Progress | None = None,
 ) -> LoadResult:
     """Read documents from a mailbox, a table, a text file or a directory of these.
@@ -81,9 +89,9 @@ def load(
     (`dpicl_rag.conversion`); each file also compressed as ``.gz``, and directories of any mix of
     them, all the way down. A record that cannot be read is skipped and reported; it never stops the
     load and changes no other record. So are links inside a directory, folders that cannot be
-    listed, damaged archives, records beyond 16 MiB and attachments that have no text. A mailbox or
-    table beyond 4 GiB, on disk, unpacked or in memory, is refused as a whole; so is an archive that
-    holds more than 1 GiB and 100 times its size.
+    listed, damaged archives, records beyond 16 MiB and attachments that have no text. Nothing is
+    loaded of a mailbox or table beyond 4 GiB, on disk, unpacked or in memory, nor of an archive
+    that holds more than 1 GiB and 100 times its size.
 
     **The unit is what is protected.** Adding or removing one unit is the change that an answer
     hides, so everything that shares a secret belongs to one unit. Messages quote each other: for
@@ -107,6 +115,8 @@ def load(
             are one unit, in whatever table they stand. A row without a key is known by its content:
             edited, it is a new unit beside the old one. A text file is known by where it lies and
             by its content.
+        joins: What becomes of a message that would make more than three conversations one:
+            ``"ask"`` skips it and reports it, ``"allow"`` makes them one. As for `Corpus.add`.
         on_progress: Called with the number of records seen so far, after each, and None.
 
     Returns:
@@ -116,7 +126,8 @@ def load(
 
     Raises:
         LoaderError: A path does not exist or cannot be read, or lies in another; it is a file of no
-            supported kind, a damaged archive or a damaged JSON array; a file is too large.
+            supported kind, too large, a damaged archive or a damaged JSON array. Inside a
+            directory such a file is skipped.
         ConfigurationError: A path is a CSV table whose header lacks the ``unit``, the
             ``text_field`` or the ``key_field``, and the message names the columns; or what is given
             is no path.
@@ -137,7 +148,7 @@ def load(
         entries = _with_column(entries, text_field, NO_TEXT_FIELD)
     if key_field is not None:
         entries = _with_column(entries, key_field, NO_KEY)
-    entries, joined = _with_threads(entries)
+    entries, joined = _with_threads(entries, unit, joins)
     placed = _with_units(entries, unit)
     documents = [item for item in placed if isinstance(item, Document)]
     skipped = tuple(item for item in placed if isinstance(item, Skipped))
@@ -160,13 +171,14 @@ def load(
 
 
 def load_mails(
-    mails: Iterable[tuple[str, bytes]], unit: str | None = None
+    mails: Iterable[tuple[str, bytes]], unit: str | None = None, joins: Joins = "ask"
 ) -> tuple[list[Document | Skipped], list[Skipped]]:
     """Messages as `load` makes documents of them.
 
     Args:
         mails: Where each stands, for the report, and its bytes.
         unit: As for `load`. Threads go over all of them.
+        joins: As for `load`.
 
     Returns:
         Each as a document, or why there is none, in the order given; and the attachments that were
@@ -176,7 +188,7 @@ def load_mails(
         options = Options(unit, conversions=conversions)
         read = [read_mail(raw, where, options) for where, raw in mails]
     unread = [one for entry in read for one in _unread(entry)]
-    return _with_units(_with_threads(read)[0], unit), unread
+    return _with_units(_with_threads(read, unit, joins)[0], unit), unread
 
 
 def _entries(paths: Sequence[Path], options: Options) -> Iterator[Entry]:
@@ -210,10 +222,13 @@ def _entries_in(path: Path, options: Options) -> Iterator[Entry]:
             yield source
             continue
         try:
-            yield from _entries_of(source, options)
+            entries = _entries_of(source, options)
+            # Of what is skipped inside a folder no part is loaded.
+            yield from entries if source.folder is None else list(entries)
         except UnreadableError as error:
             if source.folder is None:  # it was asked for by its name
-                raise LoaderError(f"{shown(path)}: {error}; supported: {SUPPORTED}") from None
+                known = f"; supported: {SUPPORTED}" if source.kind is None else ""
+                raise LoaderError(f"{shown(path)}: {error}{known}") from None
             yield Skipped(source.name, str(error))
 
 
@@ -232,10 +247,9 @@ def _entries_of(source: Source, options: Options) -> Iterator[Entry]:
                 entry = replace(entry, file=file.hex(), exact={**exact, **entry.exact})
             yield entry
         return
+    prefix = f"{source.name}: " if source.folder else ""
     with _reasons():
         allowance = Allowance(source.path)
-    prefix = f"{source.name}: " if source.folder else ""
-    try:
         if source.kind == "csv" and source.folder is None:
             with open_stream(source.path) as stream:
                 _require_columns(columns_of(stream), options)
@@ -248,8 +262,6 @@ def _entries_of(source: Source, options: Options) -> Iterator[Entry]:
                 if isinstance(entry, Record):
                     entry = replace(entry, file=file.hex() + entry.file)
                 yield entry
-    except (OSError, EOFError, zlib.error):
-        raise LoaderError(f"{source.name} failed while it was read; nothing is loaded") from None
 
 
 @contextmanager
@@ -309,14 +321,29 @@ def _with_column(entries: list[Entry], name: str, reason: str) -> list[Entry]:
     ]
 
 
-def _with_threads(entries: list[Entry]) -> tuple[list[Entry], tuple[tuple[str, str], ...]]:
+def _with_threads(
+    entries: list[Entry], unit: str | None, joins: Joins
+) -> tuple[list[Entry], tuple[tuple[str, str], ...]]:
     """The entries with the threads of messages, and where those stand that subjects joined."""
+    if unit in (None, "thread") and joins != "allow":
+        told = {
+            at: entry.thread
+            for at, entry in enumerate(entries)
+            if isinstance(entry, Record) and entry.thread
+        }
+        places = list(told)
+        withheld = {places[one] for one in tying_many(list(told.values()))}
+        entries = [
+            Skipped(entry.position, TIES_MANY) if at in withheld else entry
+            for at, entry in enumerate(entries)
+        ]
     mail = [
         (entry, entry.thread) for entry in entries if isinstance(entry, Record) and entry.thread
     ]
     keys = [thread for _, thread in mail]
     threads = iter(thread_ids(keys))
-    joined = [(mail[one][0].position, mail[other][0].position) for one, other in subject_ties(keys)]
+    shown_at = [on_one_line(entry.position) for entry, _ in mail]
+    joined = [(shown_at[one], shown_at[other]) for one, other in subject_ties(keys)]
     return [
         replace(entry, metadata={**entry.metadata, "thread": next(threads)})
         if isinstance(entry, Record) and entry.thread
@@ -351,7 +378,7 @@ def _with_unit(record: Record, unit: str | None, identities: Identities) -> Docu
     kind = THREAD_OR_DOCUMENT if name == natural else name
     # Its first key names a message where units are threads; elsewhere two may have the same words.
     said = record.said if name == "thread" else ""
-    origin = Origin(kind, keys, offers, identities.record_name(record), former, said=said)
+    origin = Origin(kind, keys, offers, identities.record_name(record, value), former, said=said)
     return Document(record.text, value, record.metadata, origin)
 
 

@@ -38,6 +38,7 @@ _KNOWN_HEADERS = frozenset(
 )
 _BETWEEN_ADDRESSES = re.compile(r"[\s<>,;:\"()\[\]]+")
 _ID = re.compile(r"<([^<>\s]{1,998})>")
+_BETWEEN_IDS = re.compile(r"[\s,;<>]+")
 # The header parser's time grows faster than a value's length; longer values are left as they are.
 _LONGEST_VALUE = 4_000
 _DEEPEST_PART = 20
@@ -129,6 +130,16 @@ def _read(raw: bytes, position: str, options: Options) -> Entry:
     )
 
 
+def message_id(header: bytes) -> str:
+    """The id that its headers give a message; empty where it is known by its bytes alone."""
+    try:
+        named = message_from_bytes(header).raw_items()
+        given = [str(value) for name, value in named if name.lower() == "message-id"]
+    except Exception:  # see read_mail
+        return ""
+    return next(iter(_ids(given)), "")
+
+
 def keys_of_stored(metadata: Mapping[str, object]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Keys and offers of a message, as in ``Origin``, as far as its metadata tell.
 
@@ -189,11 +200,15 @@ def _exact(
 
 
 def _ids(values: Iterable[str]) -> tuple[str, ...]:
-    """The ids in headers. A word that stands alone is one; of a sentence none is."""
+    """The ids in headers. Bare words are ids where all have an @, or one stands alone."""
     found: list[str] = []
     for value in values:
-        words = value.split(maxsplit=1)
-        found += _ID.findall(value) or (words if len(words) == 1 else [])
+        bare = _ID.sub(" ", value)
+        words = [word for word in _BETWEEN_IDS.split(bare) if word]
+        alone = value.split(maxsplit=1)
+        if not all("@" in word for word in words):  # a sentence, or an id of another form
+            words = alone if len(alone) == 1 and "<" not in value else []
+        found += [*_ID.findall(value), *words]
     return tuple(dict.fromkeys(found))
 
 

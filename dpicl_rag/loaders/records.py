@@ -43,6 +43,10 @@ NOT_CONVERTED = "not read without the extra `files`: pip install 'dpicl-rag[file
 NOT_CSV = "not valid CSV: a quote or a line end in the wrong place"
 NOT_JSON = "not valid JSON"
 NOT_HERE = "read on Linux and macOS only; save it as text"
+TIES_MANY = (
+    "it would make more than 3 conversations one, as somebody does who answers in those of others; "
+    "--yes, or joins='allow', reads it"
+)
 TOO_LARGE = "larger than 16 MiB"
 FILE_TOO_LARGE = "larger than 100 MiB"
 TOO_MANY_ATTACHMENTS = f"more than {MOST_ATTACHMENTS} attachments"

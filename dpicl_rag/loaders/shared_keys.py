@@ -13,11 +13,28 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from dpicl_rag.documents import Document
 
+MOST_UNITS = 3
+"""How many units may become one before the owner is asked. Public.
+
+A message ties two units where it comes after what it answers and after what answers it, and a third
+where it was forwarded meanwhile. One who ties conversations of others, by ids that he collected,
+needs many to do harm. What a unit took in before counts, so that he does not get there in small
+steps.
+"""
+
+Joins = Literal["ask", "allow"]
+"""What becomes of a document that ties more than `MOST_UNITS` units: it is withheld, or joins them.
+
+Those that it ties, and whatever else comes, are as if it were not there.
+"""
+
 _NAME = "unit "
 _PART = "part:"
+_WHOLE = "-"
 
 
 class Components:
@@ -113,11 +130,26 @@ def is_tied(document: Document) -> bool:
 def digest_of(document: Document) -> str:
     """What a corpus knows a document by that is tied: a hash of its text and its first key.
 
-    Of a message its own words: its attachments may have been read otherwise, or not at all.
+    Of a message with attachments a hash of its own words, by which it is known when they are not
+    read, or not all of them, and one of the whole: a copy may have others.
     """
     origin = document.origin
-    named = [origin.said or document.text, *origin.keys[:1]]
-    return hashlib.sha256(json.dumps(named).encode()).hexdigest()[:32]
+    own = _hash([origin.said or document.text, *origin.keys[:1]])
+    return f"{own}{_WHOLE}{_hash([document.text])}" if origin.said else own
+
+
+def standing_name(document: Document) -> str:
+    """What names a document wherever it stands: a hash of its text and of what names its unit.
+
+    It has no other name: where a row or a mail stands changes with those above it.
+    """
+    keys = document.origin.keys[:1] or (name_key(document.unit),)
+    return _hash([document.text, *keys])
+
+
+def own_digest(digest: str) -> str:
+    """Of what `digest_of` gives the part that is without attachments."""
+    return digest.partition(_WHOLE)[0]
 
 
 def keys_of(documents: Iterable[Document], split: Collection[str] = ()) -> list[str]:
@@ -187,7 +219,7 @@ def identify(
     nameless = {root for root, names in named.items() if not names and root not in there}
     for root, document in zip(roots, documents, strict=True):
         if root in nameless:
-            named[root].add(part_name(document.unit, digest_of(document)))
+            named[root].add(part_name(digest_of(document)))
     stays = {root: min(there.get(root) or names) for root, names in named.items()}
     units = [stays[root] for root in roots]
     offers: defaultdict[str, set[str]] = defaultdict(set)
@@ -208,6 +240,65 @@ def identify(
     )
 
 
+def tying(
+    documents: Sequence[Document],
+    known: Mapping[str, str],
+    offered: Mapping[str, Iterable[str]],
+    split: Collection[str],
+    former: Mapping[str, Sequence[str]],
+) -> dict[int, tuple[str, ...]]:
+    """Find the documents that would make more than `MOST_UNITS` known units one.
+
+    Those of fewer keys are looked at first, each with what it ties beside those before it. One that
+    ties too many ties nothing.
+
+    Args:
+        documents: What arrives.
+        known: As for `identify`.
+        offered: As for `identify`.
+        split: As for `identify`.
+        former: By unit, the units that became part of it.
+
+    Returns:
+        By the place of each such document, the units that it ties.
+    """
+    components = Components()
+    for key, unit in known.items():
+        components.join(name_key(unit), key)
+    offering = defaultdict(list, {key: list(map(name_key, u)) for key, u in offered.items()})
+    claimed = set(known)
+    units: defaultdict[str, set[str]] = defaultdict(set)
+    for unit in {*known.values(), *(unit for those in offered.values() for unit in those)}:
+        units[components.find(name_key(unit))].add(unit)
+    found: dict[int, tuple[str, ...]] = {}
+    order = sorted(
+        range(len(documents)),
+        key=lambda one: (len(documents[one].origin.keys), digest_of(documents[one])),
+    )
+    for place in order:
+        document = documents[place]
+        keys = (*_names(document, split), *document.origin.keys)
+        own = (*keys, *(key for key in document.origin.offers if key in claimed))
+        if not own:
+            continue
+        touched = {components.find(key) for key in own}
+        touched |= {components.find(node) for key in keys for node in offering[key]}
+        tied = [units[root] for root in touched if units[root]]
+        size = sum(1 + len(former.get(unit, ())) for those in tied for unit in those)
+        if len(tied) > 1 and size > MOST_UNITS:
+            found[place] = tuple(sorted(set[str]().union(*tied)))
+            continue
+        for root in touched:
+            components.join(own[0], root)
+        units[components.find(own[0])] = set[str]().union(*tied)
+        claimed.update(keys)
+        for key in keys:
+            offering.pop(key, None)
+        for key in document.origin.offers:
+            offering[key].append(own[0])
+    return found
+
+
 def identified(documents: Sequence[Document], units: Sequence[str]) -> list[Document]:
     """The documents under the units that they belong to."""
     return [
@@ -219,6 +310,10 @@ def identified(documents: Sequence[Document], units: Sequence[str]) -> list[Docu
 def _names(document: Document, split: Collection[str]) -> tuple[str, ...]:
     """The name of a document's unit as its key, where it says anything."""
     return () if document.unit in split and is_tied(document) else (name_key(document.unit),)
+
+
+def _hash(told: list[str]) -> str:
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:32]
 
 
 def _node(place: int) -> str:

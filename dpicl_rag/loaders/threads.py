@@ -23,6 +23,9 @@ those between these two.
 Messages that come in a later load are connected by the same keys: they go into a corpus with their
 documents (`thread_keys`, `thread_offers`), and the corpus joins what they tie together.
 
+A message that would make more than `MOST_UNITS` conversations one is withheld (`tying_many`), and
+the others are as if it were not there: who has collected ids could else make one unit of a mailbox.
+
 Both rules err towards joining. Two conversations in one unit cost some utility; one conversation in
 two units would break the promise for what is said in both.
 """
@@ -31,10 +34,12 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
 
 from dpicl_rag.loaders.records import ThreadKeys
-from dpicl_rag.loaders.shared_keys import Components, connect
+from dpicl_rag.loaders.shared_keys import MOST_UNITS, Components, connect
 from dpicl_rag.loaders.subjects import is_marked, normalise
 
 PERIOD = 90 * 24 * 3600
@@ -55,6 +60,99 @@ def thread_keys(message: ThreadKeys) -> tuple[str, ...]:
 def thread_offers(message: ThreadKeys) -> tuple[str, ...]:
     """Keys that tie a message to its answers and forwards; see ``Origin.offers``."""
     return () if is_marked(message.subject) else _subject_keys(message)
+
+
+def tying_many(messages: Sequence[ThreadKeys]) -> set[int]:
+    """Places of messages that would make more than `MOST_UNITS` conversations one.
+
+    A message is looked at after all that it refers to, and else after those that have fewer keys.
+    So a conversation grows by one message after the other, and who ties several is the one who
+    refers to them. What two people write under one subject counts as one conversation.
+
+    Args:
+        messages: All messages of a source, in any order.
+    """
+    tying: set[int] = set()
+    growing = _Conversations()
+    for place, keys, offers in _in_order(messages):
+        if not growing.add(keys, offers):
+            tying.add(place)
+    return tying
+
+
+class _Conversations:
+    """Conversations that messages have made, and of how many others each was made."""
+
+    def __init__(self) -> None:
+        self._components = Components()
+        self._sizes: dict[str, int] = {}
+        self._claimed: set[str] = set()
+        self._offering: defaultdict[str, list[str]] = defaultdict(list)
+
+    def add(self, keys: Sequence[str], offers: Sequence[str]) -> bool:
+        """Let a message join what it ties, unless that is too much; whether it did."""
+        find = self._components.find
+        ties = [{find(key)} for key in (*keys, *offers) if key in self._claimed]
+        ties += [set(map(find, self._offering[key])) for key in keys if key in self._offering]
+        groups = Components()  # conversations that one key ties count once
+        for tied in ties:
+            for root in tied:
+                groups.join(min(tied), root)
+        sizes: dict[str, int] = {}
+        roots = set[str]().union(*ties)
+        for root in roots:
+            group = groups.find(root)
+            sizes[group] = max(sizes.get(group, 1), self._sizes[root])
+        size = sum(sizes.values())
+        if len(sizes) > 1 and size > MOST_UNITS:
+            return False
+        for root in (*keys, *roots):
+            self._components.join(keys[0], root)
+        self._sizes[find(keys[0])] = max(size, 1)
+        self._claimed.update(keys)
+        for key in keys:
+            self._offering.pop(key, None)
+        for key in offers:
+            if key not in self._claimed:
+                self._offering[key].append(keys[0])
+        return True
+
+
+def _in_order(
+    messages: Sequence[ThreadKeys],
+) -> Iterator[tuple[int, tuple[str, ...], tuple[str, ...]]]:
+    """Each message by its place with its keys and offers, after those that it refers to.
+
+    Of those that refer to each other in a ring, the one with the fewest keys is first.
+    """
+    ties = [(thread_keys(message), thread_offers(message)) for message in messages]
+    ranks = sorted(range(len(ties)), key=lambda place: (len(ties[place][0]), ties[place]))
+    # By key, how many are known by it or offer it and did not come yet.
+    missing = Counter(key for keys, offers in ties for key in (keys[0], *offers))
+    waiting: defaultdict[str, list[int]] = defaultdict(list)
+    awaited = []
+    for rank, place in enumerate(ranks):
+        wanted = [key for key in ties[place][0][1:] if missing[key]]
+        awaited.append(len(wanted))
+        for key in wanted:
+            waiting[key].append(rank)
+    ready = [rank for rank, count in enumerate(awaited) if not count]
+    came = bytearray(len(ranks))
+    first = 0
+    while first < len(ranks):
+        rank = heappop(ready) if ready else first
+        first += came[first]
+        if came[rank]:
+            continue
+        came[rank] = True
+        keys, offers = ties[ranks[rank]]
+        yield ranks[rank], keys, offers
+        for key in (keys[0], *offers):
+            missing[key] -= 1
+            for one in waiting.pop(key) if not missing[key] and key in waiting else ():
+                awaited[one] -= 1
+                if not awaited[one]:
+                    heappush(ready, one)
 
 
 def thread_ids(messages: Sequence[ThreadKeys]) -> list[str]:

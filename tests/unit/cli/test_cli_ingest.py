@@ -175,15 +175,29 @@ def many_threads(cli, home):
     return str(box)
 
 
-def test_many_joins_stop_without_a_terminal(cli, many_threads):
+def test_what_ties_many_units_is_withheld_without_a_terminal(cli, many_threads):
     result = cli("ingest", many_threads, "--corpus", "mail", "--no-ledger")
-    assert result.exit_code == 1
-    assert result.stdout == ""
-    assert result.stderr.count("\n") == 1
-    assert "more than 3 units" in result.stderr
-    assert "--yes" in result.stderr
+    assert result.exit_code == 0, result.output
+    assert "withheld" in result.stdout
+    assert "5 units" in result.stdout
+    assert "--yes" in result.stdout
+    assert "(Number 9)" in result.stdout
     assert "Number" not in result.stderr
     assert units() == 5
+
+
+def test_what_ties_many_conversations_of_one_load_is_withheld(cli, home):
+    box = home / "first.mbox"
+    references = " ".join(f"<{number}@b>" for number in range(1, 6))
+    last = message("9").replace("From: a@b", f"References: {references}\nFrom: a@b")
+    box.write_text(last + "".join(message(str(number)) for number in range(1, 6)))
+    words = ("ingest", str(box), "--corpus", "mail", "--no-ledger")
+    (skipped,) = json.loads(cli(*words, "--json").stdout)["skipped"]
+    assert skipped["position"] == "message 1 (byte 0)"
+    assert "--yes" in skipped["reason"]
+    assert units() == 5
+    assert cli(*words, "--yes").exit_code == 0
+    assert units() == 1
 
 
 @pytest.mark.parametrize("answer", ["y", "n"])
@@ -196,11 +210,11 @@ def test_many_joins_are_asked_about(cli, many_threads, monkeypatch, answer):
     assert "5 units are one" in result.stderr
     for title in ("(Number 1)", "(Number 5)", "(Number 9)"):
         assert title in result.stderr
-    assert result.exit_code == (answer == "n")
+    assert result.exit_code == 0
     assert units() == (1 if answer == "y" else 5)
-    if answer == "y":
-        (join,) = json.loads(result.stdout.splitlines()[-1])["joins"]  # after the echo
-        assert len(join["parts"]) == 4
+    told = json.loads(result.stdout.splitlines()[-1])  # after the echo
+    (join,) = told["joins" if answer == "y" else "withheld"]
+    assert len(join["parts"]) == 4
 
 
 def test_many_joins_are_accepted_listed_and_undone(cli, many_threads):

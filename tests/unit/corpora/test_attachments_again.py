@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from email.message import EmailMessage
 from pathlib import Path
 
 import pytest
 
 from dpicl_rag.corpora import Corpus
+from dpicl_rag.errors import CorpusError
 from dpicl_rag.loaders import load, mail
+from dpicl_rag.loaders.shared_keys import digest_of
 from tests.unit.conftest import HashingEmbedder
 
 
@@ -51,9 +54,43 @@ def test_it_takes_its_own_place(corpus, read):
     corpus.add(read("ann", attached="It is blue."))
     assert held(corpus) == ["It is blue.", "It is blue."]
     assert {record.unit for record in corpus.records()} == before
-    corpus.add(read("ann", attached="It is green."))  # by another version of what reads it
+    corpus.add(read("ann", attached="It is blue.\n\nIt is green."))  # one more of them is read
     assert held(corpus) == ["It is green."] * 2
-    assert corpus.add(read("ann", attached="It is green.")).passages == 0
+    assert corpus.add(read("ann", attached="It is blue.\n\nIt is green.")).passages == 0
+    assert len(corpus.records()) == 2
+
+
+def test_a_copy_with_another_attachment_takes_nobodys_place_and_is_forgotten_alone(corpus, read):
+    mail, copy = (read("ann", attached=text) for text in ("It is blue.", "It is forged."))
+    for documents in (mail, copy, mail):
+        corpus.add(documents)
+    assert held(corpus) == ["It is blue.", "It is forged."]
+    with pytest.raises(CorpusError, match="several messages have that id"):
+        corpus.forget_message("ann@b.org", no_ledger=True)
+    corpus.forget_message(digest_of(copy[0]), no_ledger=True)
+    assert held(corpus) == ["It is blue."]
+    assert corpus.add([*copy, *mail]).forgotten == 1
+    assert held(corpus) == ["It is blue."]
+    assert corpus.add(read("ann", attached=None)).forgotten == 1  # as either was, it says no more
+    assert held(corpus) == ["It is blue."]
+
+
+def test_a_join_names_a_mail_that_is_read_again(corpus, read):
+    ann, tie, bob = (read(name, attached=None)[-1:] for name in ("ann", "tie", "zoe"))
+    corpus.add([*ann, *bob])
+    keys = (*tie[0].origin.keys, *ann[0].origin.keys, *bob[0].origin.keys)
+    bare, whole = (
+        replace(one, origin=replace(one.origin, keys=keys))
+        for one in (*tie, *read("tie", attached="It is blue.")[1:2])
+    )
+    corpus.add([bare], no_ledger=True)
+    corpus.add([whole], no_ledger=True)
+    (join,) = corpus.joins()
+    ((name, fields),) = join.documents.items()
+    assert fields["message_id"] == "<tie@b.org>"
+    corpus.forget_message(name, no_ledger=True)
+    assert held(corpus) == ["Dear all, ann has a plan.", "Dear all, zoe has a plan."]
+    assert len({record.unit for record in corpus.records()}) == 2
 
 
 def test_one_that_was_forgotten_stays_out(corpus, read):

@@ -5,18 +5,21 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from dpicl_rag import CorpusError, Document, JoinError
+from dpicl_rag import CorpusError, Document
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.corpora.contents import Contents
+from dpicl_rag.corpora.holdings import Held, Holding, StoredSource
 from dpicl_rag.corpora.register import Register
 from dpicl_rag.corpora.storage import Storage
 from dpicl_rag.documents import Origin
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.loaders import load
+from tests.unit.conftest import units_of
 
 SECRET = "plover-39"
 
@@ -83,23 +86,58 @@ def kept(corpus: Corpus) -> tuple[object, ...]:
 
 
 class TestAsking:
-    def test_many_units_are_not_joined_unasked(self, corpus: Corpus, book: Book) -> None:
+    def test_what_ties_many_units_is_withheld_and_the_rest_is_stored(
+        self, corpus: Corpus, book: Book
+    ) -> None:
         names = [f"n{number}" for number in range(6)]
         corpus.add([mail(name) for name in names])
-        before = kept(corpus)
-        with pytest.raises(JoinError) as caught:
-            corpus.add([mail("stranger", *names), mail("other")], ledger=book)  # type: ignore[arg-type]
-        assert kept(corpus) == before
+        coming = [mail("stranger", *names), mail("other"), mail("late", "n1")]
+        added = corpus.add(coming, ledger=book)  # type: ignore[arg-type]
+        assert parts(corpus) == [
+            ["late", "n1"],
+            ["n0"],
+            *([f"n{n}"] for n in range(2, 6)),
+            ["other"],
+        ]
         assert book.told == []
-        said = f"{caught.value} {caught.value!r} {caught.value.joins}"
-        assert not any(word in said for word in (SECRET, "About", "thread n", "b.org", "6"))
-        (join,) = caught.value.joins
+        (join,) = added.withheld
         assert sorted((join.unit, *join.parts)) == [f"thread {name}" for name in names]
         assert [fields["subject"] for fields in join.documents.values()] == ["About stranger"]
-        corpus.add([mail("stranger", *names), mail("other")], ledger=book, joins="allow")  # type: ignore[arg-type]
-        assert parts(corpus) == [sorted([*names, "stranger"]), ["other"]]
+        assert (added.documents, added.passages, added.joins) == (3, 2, ())
+        assert not any(word in repr(join) for word in (SECRET, "About", "thread n", "b.org", "6"))
+        corpus.add(coming, ledger=book, joins="allow")  # type: ignore[arg-type]
+        assert parts(corpus) == [sorted([*names, "late", "stranger"]), ["other"]]
 
-    def test_a_late_reply_is_not_asked_about(self, corpus: Corpus) -> None:
+    @pytest.mark.parametrize("copies", [1, 3])
+    def test_the_corpus_is_as_if_it_had_not_come(
+        self, corpus: Corpus, tmp_path: Path, copies: int
+    ) -> None:
+        """Whatever comes with it, and under the name that it gave to all that it is tied to."""
+        without = Corpus.create("without", tmp_path / "chroma", embedder=corpus.embedder)
+        tying = [mail(f"s{n}", *"abcde", thread="thread a") for n in range(copies)]
+        for target, more in ((corpus, tying), (without, [])):
+            target.add([mail(name) for name in "abcd"])
+            name = "thread a" if more else "thread e"
+            added = target.add([mail("e", thread=name), *more, mail("f", "e", thread=name)])
+            assert len(added.withheld) == len(more)
+        assert parts(corpus) == parts(without) == [["a"], ["b"], ["c"], ["d"], ["e", "f"]]
+        late = [mail("z", "e"), mail("y", "a")]
+        for target in (corpus, without):
+            target.add(late)
+        assert parts(corpus) == parts(without)
+
+    def test_what_is_withheld_stands_nowhere(self, corpus: Corpus) -> None:
+        """So it is looked at again, and stored when its owner accepts it or others are gone."""
+        corpus.add([mail(name) for name in "abcd"])
+        tie = mail("s", *"abcd")
+        tie = replace(tie, origin=replace(tie.origin, place="p"))
+        held = Held(StoredSource("s", "imap", "{}"), [Holding("p", "s", "", "")])
+        assert corpus.add([tie], held=held).withheld
+        assert corpus.followed.held("s") == []
+        assert not corpus.add([tie], held=held, no_ledger=True, joins="allow").withheld
+        assert [one.id for one in corpus.followed.held("s")] == ["p"]
+
+    def test_a_late_reply_is_not_withheld(self, corpus: Corpus) -> None:
         corpus.add([mail("a"), mail("b"), mail("c")])
         added = corpus.add([mail("d", "a", "b", "c")], no_ledger=True)
         assert parts(corpus) == [["a", "b", "c", "d"]]
@@ -109,20 +147,31 @@ class TestAsking:
     def test_small_steps_are_counted(self, corpus: Corpus) -> None:
         corpus.add([mail(name) for name in "abcd"])
         corpus.add([mail("x", "a", "b", "c")], no_ledger=True)
-        with pytest.raises(JoinError):
-            corpus.add([mail("y", "x", "d")], no_ledger=True)
+        assert corpus.add([mail("y", "x", "d")]).withheld
+        assert corpus.add([mail("z", "x")]).withheld == ()
+        assert parts(corpus) == [["a", "b", "c", "x", "z"], ["d"]]
 
-    def test_many_small_joins_are_not_asked_about(self, corpus: Corpus) -> None:
+    def test_small_steps_of_one_call_are_counted(self, corpus: Corpus) -> None:
+        names = [f"n{number}" for number in range(8)]
+        corpus.add([mail(name) for name in names])
+        steps = [mail(f"s{n}", f"n{n}", f"n{n + 1}") for n in range(7)]
+        added = corpus.add(steps, no_ledger=True)
+        assert added.withheld
+        assert max(sum(name in names for name in part) for part in parts(corpus)) <= 3
+
+    def test_many_small_joins_are_not_withheld(self, corpus: Corpus) -> None:
         corpus.add([mail(f"{side}{n}") for n in range(8) for side in "ab"])
-        corpus.add([mail(f"c{n}", f"a{n}", f"b{n}") for n in range(8)], no_ledger=True)
+        added = corpus.add([mail(f"c{n}", f"a{n}", f"b{n}") for n in range(8)], no_ledger=True)
         assert len(parts(corpus)) == 8
+        assert added.withheld == ()
 
-    def test_of_what_came_the_one_that_ties_most_is_named_first(self, corpus: Corpus) -> None:
-        corpus.add([mail(name) for name in "abcd"])
-        with pytest.raises(JoinError) as caught:
-            corpus.add([mail("r", "a"), mail("s", *"abcd"), mail("a")], no_ledger=True)
-        (join,) = caught.value.joins
-        assert [fields["subject"][-1] for fields in join.documents.values()] == ["s", "r"]
+    def test_who_offers_what_a_reply_claims_counts(self, corpus: Corpus) -> None:
+        for name in "abcd":
+            corpus.add([mail(name, offers=["subject plans"])])
+        claims = mail("r")
+        claims = replace(claims, origin=replace(claims.origin, keys=("id r", "subject plans")))
+        assert len(corpus.add([claims]).withheld) == 1
+        assert parts(corpus) == [["a"], ["b"], ["c"], ["d"]]
 
 
 class TestOffers:
@@ -241,6 +290,23 @@ class TestForgetting:
         assert parts(corpus) == [["a", "b", "t"]]
         corpus.forget_message("<t@b.org>", no_ledger=True)
         assert parts(corpus) == [["a"], ["b"]]
+
+    def test_equal_words_of_another_unit_stay(self, corpus: Corpus) -> None:
+        corpus.add([replace(mail(name), text="The same words") for name in "ab"])
+        corpus.forget_message("<a@b.org>")
+        assert units_of(corpus) == ["thread b"]
+
+    def test_equal_words_of_units_that_were_one_are_of_each(self, corpus: Corpus) -> None:
+        """Stored once while they were one unit, they are in both when they come again."""
+        twins = [replace(mail(name, thread="t"), text="The same words") for name in "ab"]
+        tie = mail("s", "a", "b", thread="t")
+        corpus.add([*twins, tie])
+        corpus.forget_message("<s@b.org>", no_ledger=True)
+        for _ in range(2):
+            added = corpus.add([*twins, tie])
+            assert added.forgotten == 1
+            assert len(units_of(corpus)) == len(corpus.records()) == 2
+        assert added.passages == 0
 
     def test_without_the_ledger_it_is_refused_and_nothing_changes(self, corpus: Corpus) -> None:
         corpus.add([mail(name) for name in "ab"])

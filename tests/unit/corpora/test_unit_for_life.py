@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import chromadb
@@ -363,6 +364,21 @@ class TestRows:
         assert found[unit] == ["has the flu"]
         assert sorted(found.values()) == [["has the flu"], ["is well"]]
         assert left(ledger, unit) == 1.5
+
+    @pytest.mark.parametrize("origin", ["file", "hand"])
+    def test_a_row_takes_no_place_of_another_unit(self, corpus: Corpus, rows, origin: str) -> None:
+        """A stranger's row of the same file's name and key, and one that stands above."""
+        head, options = "id,customer,text", {"unit": "customer"}
+        of_ann = rows(head, "1,Ann,has a cough", **options)
+        of_bo = rows(head, "1,Bo,is well", **options)
+        if origin == "hand":
+            of_bo = [replace(of_bo[0], origin=of_ann[0].origin)]
+        for documents in (of_ann, of_bo, of_ann):
+            corpus.add(documents)
+        assert self.texts(corpus) == {"Ann": ["has a cough"], "Bo": ["is well"]}
+        if origin == "file":
+            corpus.add(rows(head, "1,Bo,is well", "1,Ann,has the flu", **options))
+            assert self.texts(corpus) == {"Ann": ["has the flu"], "Bo": ["is well"]}
 
     def test_the_same_key_in_another_file_is_the_same_unit_and_both_texts_stay(
         self, corpus: Corpus, rows

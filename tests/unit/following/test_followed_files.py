@@ -108,16 +108,29 @@ def test_mailboxes(corpus: Corpus, tmp_path: Path, kind: str) -> None:
     assert len({record.unit for record in corpus.records()}) == 2
 
 
-def test_where_most_is_gone_nothing_is_changed(corpus: Corpus, tmp_path: Path) -> None:
+def test_where_most_is_gone_nothing_is_deleted_without_a_word(
+    corpus: Corpus, tmp_path: Path
+) -> None:
     folder = write(tmp_path / "notes", a="one", b="two", c="three")
     bring(corpus, folder)
     for file in folder.iterdir():
         file.unlink()
     write(folder, other="of another folder")
-    with pytest.raises(MostGoneError, match="--deletions"):
-        bring(corpus, folder)
-    assert texts(corpus) == ["one", "three", "two"]
-    assert bring(corpus, folder, deletions=True).deleted == 3
+    for _ in range(2):
+        with pytest.raises(MostGoneError, match="--deletions"):
+            bring(corpus, folder)
+        assert texts(corpus)[-4:] == ["of another folder", "one", "three", "two"]
+        # It stays so, however many come, until the owner says a word or all of it is back.
+        write(folder, **{f"more{n}": f"more {n}" for n in range(9)})
+    write(folder, a="one", b="two", c="three")
+    bring(corpus, folder)
+    (folder / "a.txt").unlink()
+    assert bring(corpus, folder).deleted == 1
+    for name in "bc":
+        (folder / f"{name}.txt").unlink()
+    for n in range(9):
+        (folder / f"more{n}.txt").unlink()
+    assert bring(corpus, folder, deletions=True).deleted == 11
     assert texts(corpus) == ["of another folder"]
 
 
@@ -166,6 +179,22 @@ def test_what_was_forgotten_stays_out_until_it_is_ingested_again(
     assert texts(corpus) == ["four", "one", "three", "two"]
     bring(corpus, folder)
     assert texts(corpus) == ["four", "one", "three", "two"]
+
+
+def test_a_copy_is_forgotten_alone(corpus: Corpus, tmp_path: Path) -> None:
+    """A stranger answers a mail with its own words, so that both are one text of one unit."""
+    same = b"From: a@b.org\nSubject: Plans\nDate: 1 Jan 2026 10:00:00 +0000\n\nThe same words\n"
+    folder = write(tmp_path / "notes", other="other")
+    (folder / "0.eml").write_bytes(b"Message-ID: <0@b.org>\n" + same)
+    (folder / "1.eml").write_bytes(b"Message-ID: <1@b.org>\nReferences: <0@b.org>\n" + same)
+    bring(corpus, folder)
+    assert len(texts(corpus)) == 2
+    corpus.forget_message("1@b.org", no_ledger=True)
+    for _ in range(2):
+        bring(corpus, folder)
+        assert sorted(one.metadata.get("message_id", "") for one in corpus.records()) == [
+            "", "<0@b.org>",
+        ]  # fmt: skip
 
 
 def test_a_file_that_is_edited_and_edited_back_was_not_forgotten(

@@ -1,14 +1,18 @@
 """No file takes much more than its size allows, however it is packed or nested."""
 
+import errno
 import gzip
+import io
 import json
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
 from dpicl_rag.errors import LoaderError
-from dpicl_rag.loaders import Skipped, file_limits, load
+from dpicl_rag.loaders import Skipped, file_limits, load, loader
+from dpicl_rag.loaders.file_kinds import KINDS
 from tests.support.fresh_python import run_python
 
 TOO_LARGE = "larger than 16 MiB"
@@ -53,26 +57,73 @@ def test_many_short_rows_are_all_loaded(
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.mbox"])
-def test_a_file_that_is_too_large_is_refused_as_a_whole(
+def test_nothing_is_loaded_of_a_file_that_is_too_large_and_no_other_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, packed: bool
 ) -> None:
     monkeypatch.setattr("dpicl_rag.loaders.file_limits.MAX_FILE_BYTES", 2 * MIB)
-    (tmp_path / "z.txt").write_text("another file")
     raw = b"From x Mon Dec 13 07:05:00 2000\nSubject: a\n\n" + b"b\n" * MIB
     path = write(tmp_path / name, raw, packed)
-    for loaded in (path, tmp_path):
-        with pytest.raises(LoaderError, match=r"holds more than 2 MiB, so nothing.*split it"):
-            load(loaded)
+    is_alone_in_what_is_skipped(path, r"it holds more than 2 MiB, so nothing.*split it")
 
 
-def test_records_that_take_too_much_are_refused_as_a_whole(
+def is_alone_in_what_is_skipped(path: Path, reason: str) -> None:
+    """By its name it is refused; inside a folder it is skipped, and another is read."""
+    with pytest.raises(LoaderError, match=reason):
+        load(path)
+    (path.parent / "z.txt").write_text("another file")
+    found = load(path.parent)
+    assert [document.text for document in found.documents] == ["another file"]
+    ((position, told),) = [(one.position, one.reason) for one in found.report.skipped]
+    assert position == path.name
+    assert re.search(reason, told)
+
+
+def test_nothing_is_loaded_where_records_take_too_much(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Found while it is read, when some of its rows are records already."""
     monkeypatch.setattr("dpicl_rag.loaders.file_limits.MAX_FILE_BYTES", 64 * MIB)
     header = ",".join(f"column {number}" for number in range(1_000))
     (tmp_path / "a.csv").write_text(header + "\n" + "a\n" * 2_000)
-    with pytest.raises(LoaderError, match=r"takes in memory more than 64 MiB.*split it"):
-        load(tmp_path)
+    is_alone_in_what_is_skipped(
+        tmp_path / "a.csv", r"it takes in memory more than 64 MiB.*split it"
+    )
+
+
+@pytest.mark.parametrize("ending", {kind: ending for ending, kind in KINDS.items()}.values())
+def test_no_archive_of_any_kind_stops_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    monkeypatch.setattr("dpicl_rag.loaders.file_limits.MAX_PACKED_BYTES", MIB)
+    (tmp_path / "z.txt").write_text("another file")
+    (tmp_path / f"bomb{ending}.gz").write_bytes(gzip.compress(bytes(20 * MIB)))
+    (tmp_path / f"cut{ending}.gz").write_bytes(gzip.compress(b"text\n" * 999)[:-9])
+    found = load(tmp_path)
+    assert [document.text for document in found.documents] == ["another file"]
+    assert {one.position for one in found.report.skipped} == {f"bomb{ending}.gz", f"cut{ending}.gz"}
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.json", "a.mbox", "a.txt", "a.eml"])
+def test_a_file_that_fails_while_it_is_read_costs_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """As a share does whose server went away: the first bytes are there, and then no more."""
+    (tmp_path / name).write_text("text\n" * 9)
+    (tmp_path / "z.md").write_text("another file")
+
+    class Failing(io.BytesIO):
+        def readinto(self, buffer: object) -> int:
+            raise OSError(errno.EIO, "gone")
+
+    opened = loader.open_stream
+    monkeypatch.setattr(
+        loader,
+        "open_stream",
+        lambda path: io.BufferedReader(Failing()) if path.name == name else opened(path),
+    )
+    found = load(tmp_path)
+    assert [document.text for document in found.documents] == ["another file"]
+    assert found.report.skipped == (Skipped(name, "the file cannot be read"),)
 
 
 def test_a_small_archive_may_hold_less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

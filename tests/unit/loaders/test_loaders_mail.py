@@ -9,7 +9,7 @@ import pytest
 
 from dpicl_rag.loaders import load
 from dpicl_rag.loaders.load_report import Skipped
-from dpicl_rag.loaders.mail import keys_of_stored, read_mail, sender
+from dpicl_rag.loaders.mail import keys_of_stored, message_id, read_mail, sender
 from dpicl_rag.loaders.records import Options, Record, ThreadKeys
 from dpicl_rag.loaders.threads import thread_keys, thread_offers
 
@@ -269,9 +269,56 @@ def test_every_header_of_ids_counts() -> None:
     assert found.references == ("3@b", "4@b", "6@b", "5@b", "7@b", "2@b")
 
 
+@pytest.mark.parametrize(
+    ("header", "found"),
+    [
+        (b"Message-ID: <1@b>\r\n\r\n", "1@b"),
+        (b"Subject: x\r\nMESSAGE-id:\r\n\t<1@b>\r\nDate: y\r\n", "1@b"),
+        (b"Message-ID: <1@\r\n b>\r\n", ""),  # the message is known by its bytes
+        (b"Subject: Message-ID: <1@b>\r\n", ""),
+        (b"Message-ID:\r\nSubject: <2@b>\r\n", ""),
+        (b"Message-ID: two words\r\n", ""),
+        (b"", ""),
+    ],
+)
+def test_the_id_of_a_message_by_its_headers(header: bytes, found: str) -> None:
+    assert message_id(header) == found
+    if header:
+        own = thread(b"From: a@b.c\r\n" + header.rstrip() + b"\r\n\r\nx").message_id
+        assert own == found or not found
+
+
 def test_words_are_no_ids() -> None:
     found = thread(b"From: a@b.c\nIn-Reply-To: Your message of Monday\nReferences: 7@b\n\nx")
     assert found.references == ("7@b",)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"<1@b> <2@b>", b"<1@b>,<2@b>", b"1@b 2@b", b"1@b,2@b", b"1@b,\n\t2@b;", b"<1@b>, 2@b",
+        b"1@b <2@b>", b"<1@b 2@b>", b"<1@b><2@b", b"<1@b>\nReferences: 2@b",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("name", [b"References", b"In-Reply-To"])
+def test_ids_may_be_bare_or_between_commas(value: bytes, name: bytes) -> None:
+    found = thread(b"From: a@b.c\n%b: %b\n\nx" % (name, value))
+    assert sorted(found.references) == ["1@b", "2@b"]
+
+
+@pytest.mark.parametrize(
+    ("value", "ids"),
+    [
+        (b"Message from ann@b.org of Monday <1@b>", ("1@b",)),
+        (b"ann@b.org wrote", ()),
+        (b"a,b", ("a,b",)),
+        (b"<a,b@c>", ("a,b@c",)),
+        (b"a b", ()),
+        (b"", ()),
+    ],
+)
+def test_words_beside_ids_are_none(value: bytes, ids: tuple[str, ...]) -> None:
+    assert thread(b"From: a@b.c\nIn-Reply-To: %b\n\nx" % value).references == ids
 
 
 def test_people() -> None:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from dpicl_rag.loaders import LoadReport, load
+from dpicl_rag.loaders import LoadReport, load, load_images
 from dpicl_rag.loaders.columns import MOST, is_person
 
 TICKETS = "id,customer,subject,queue,body\n1,Ann,Hi,a,It broke\n2,Bo,Yo,b,It works\n"
 MAIL = b"Message-ID: <1@b>\nFrom: ann@b.org\nSubject: Plans\n\nwords\n"
+DATED = b"Date: 1 Jan 2026 10:00:00 +0000\n"
 
 
 @pytest.fixture
@@ -80,3 +81,19 @@ def test_names_of_persons(name: str) -> None:
 )
 def test_other_names(name: str) -> None:
     assert not is_person(name)
+
+
+def test_a_name_with_line_ends_is_one_line(tmp_path: Path) -> None:
+    name = "a.csv\n  b.csv: damaged\r\u2028\x1b[2J"
+    (tmp_path / name).write_bytes(b"\x00\x01")
+    for mail in ("c\nd.eml", "e.eml"):
+        (tmp_path / mail).write_bytes(b"From: ann@b.org\nSubject: Re: Plans\n" + DATED + b"\nwords")
+    (tmp_path / "label").mkdir()
+    (tmp_path / "label" / name).write_bytes(b"\x00\x01")
+    report = load(tmp_path).report
+    told = [one.position for one in (*report.skipped, *load_images(tmp_path).report.skipped)]
+    told += [place for pair in report.joined for place in pair]
+    assert len(told) > 5
+    assert all(one.isprintable() for one in told)
+    assert r"a.csv\n  b.csv: damaged\r\u2028\x1b[2J" in told
+    assert r"c\nd.eml" in told

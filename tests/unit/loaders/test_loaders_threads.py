@@ -1,5 +1,7 @@
 """Threads are connected components, so no privacy unit depends on another."""
 
+import random
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 
 from dpicl_rag.loaders.records import ThreadKeys
 from dpicl_rag.loaders.subjects import is_forward, is_marked, is_reply, normalise
-from dpicl_rag.loaders.threads import PERIOD, subject_ties, thread_ids, thread_keys
+from dpicl_rag.loaders.threads import PERIOD, subject_ties, thread_ids, thread_keys, tying_many
 
 
 def mail(
@@ -101,6 +103,72 @@ def test_a_strangers_guesses_join_nothing() -> None:
     assert len(subject_ties([*theirs, *guessed])) == 30
 
 
+def withheld(messages: list[ThreadKeys]) -> set[str]:
+    return {messages[place].message_id for place in tying_many(messages)}
+
+
+def test_whoever_ties_many_conversations_is_withheld() -> None:
+    """Four with 99 references each, which would weld 300; copies do not help."""
+    theirs = [mail(f"{n}", *([f"{n - 1}"] if n % 3 else [])) for n in range(900)]
+    tying = [mail(f"h{n}", *(f"{3 * one}" for one in range(75 * n, 75 * n + 99))) for n in range(4)]
+    for more in (
+        tying,
+        [*tying, *(mail(f"copy {one.message_id}", *one.references) for one in tying)],
+    ):
+        assert withheld([*theirs, *more]) == {one.message_id for one in more}
+
+
+@pytest.mark.parametrize("count", [3, 4])
+def test_three_conversations_may_become_one(count: int) -> None:
+    theirs = [mail(str(n)) for n in range(count)]
+    tie = mail("tie", *map(str, range(count)))
+    assert withheld([*theirs, tie]) == ({"tie"} if count > 3 else set())
+
+
+def test_small_steps_are_counted_within_a_load() -> None:
+    theirs = [mail(str(n)) for n in range(60)]
+    steps = [mail(f"h{n}", str(n), str(n + 1)) for n in range(59)]
+    kept = [one for one in (*theirs, *steps) if one.message_id not in withheld([*theirs, *steps])]
+    threads = Counter(thread_ids(kept)[: len(theirs)])
+    assert max(threads.values()) == 3
+
+
+def test_ids_of_messages_that_are_not_there_count() -> None:
+    """Conversations whose first mail is not in the mailbox, and of which each has more ids."""
+    theirs = [mail(f"{n}.{m}", *(f"{n}-{k}" for k in range(9))) for n in range(5) for m in "ab"]
+    assert withheld([*theirs, mail("h", *(f"{n}-0" for n in range(5)), *map(str, range(9)))]) == {
+        "h"
+    }
+    assert withheld([*theirs, mail("h", *(f"{n}.a" for n in range(5)))]) == {"h"}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_message_of_a_conversation_is_withheld(seed: int) -> None:
+    """However it branches, in whatever order it comes, and where programs name parents alone."""
+    coins = random.Random(seed)
+    paths: list[tuple[str, ...]] = [()]
+    messages = [mail("0", subject="Plans")]
+    for n in range(1, 150):
+        place = coins.randrange(len(messages))
+        paths.append((*paths[place], messages[place].message_id))
+        named = paths[n] if seed % 2 or coins.random() < 0.3 else paths[n][-1:]
+        messages.append(mail(str(n), *named, subject="Re: Plans" if n % 3 else ""))
+    coins.shuffle(messages)
+    assert withheld(messages) == set()
+    assert len(set(thread_ids(messages))) == 1
+
+
+def test_what_two_people_write_under_one_subject_counts_once() -> None:
+    """A weekly report is answered at last; who answers thirty people under theirs ties them."""
+    reports = [mail(str(n), subject="Report", people="ann bob") for n in range(9)]
+    answer = mail("answer", "8", subject="Re: Report", people="bob ann")
+    assert withheld([answer, *reports]) == set()
+    people = [f"p{n}" for n in range(30)]
+    theirs = [mail(one, subject="Salary", people=f"ann {one}") for one in people]
+    forged = mail("forged", subject="Re: Salary", people=" ".join(["ann", *people]))
+    assert withheld([forged, *theirs]) == {"forged"}
+
+
 def test_very_many_references_are_cut() -> None:
     ids = [str(number) for number in range(60_000)]
     long = mail("own", *ids)
@@ -167,6 +235,20 @@ def test_order_does_not_matter(found: list[ThreadKeys], random: object) -> None:
     random.shuffle(order)  # type: ignore[attr-defined]
     shuffled = thread_ids([found[index] for index in order])
     assert shuffled == [thread_ids(found)[index] for index in order]
+
+
+@settings(max_examples=300, derandomize=True, deadline=None)
+@given(messages, st.randoms(use_true_random=False))
+def test_the_others_are_as_if_the_withheld_were_not_there(
+    found: list[ThreadKeys], random: object
+) -> None:
+    gone = tying_many(found)
+    kept = [one for place, one in enumerate(found) if place not in gone]
+    assert tying_many(kept) == set()
+    order = list(range(len(found)))
+    random.shuffle(order)  # type: ignore[attr-defined]
+    told = Counter(found[place] for place in gone)
+    assert Counter(found[order[at]] for at in tying_many([found[o] for o in order])) == told
 
 
 @settings(max_examples=200, derandomize=True, deadline=None)

@@ -1,0 +1,28 @@
+"""A hostile unit changes nothing of others where sources are followed: a few of many histories."""
+
+from pathlib import Path
+
+import pytest
+
+from dpicl_rag.loaders import file_limits
+from tests.unit.following.neighbouring_sources import (
+    FILES,
+    MAILS,
+    file_differences,
+    mail_differences,
+)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kind", MAILS)
+def test_hostile_mails_move_no_other(tmp_path: Path, kind: str, seed: int) -> None:
+    assert mail_differences(tmp_path, seed, kind) == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kind", FILES)
+def test_hostile_files_move_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, seed: int
+) -> None:
+    monkeypatch.setattr(file_limits, "MAX_PACKED_BYTES", 2**20)
+    assert file_differences(tmp_path, seed, kind) == []
