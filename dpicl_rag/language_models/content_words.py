@@ -7,9 +7,10 @@ count as content, and words are compared as they are written.
 from __future__ import annotations
 
 import re
-import unicodedata
 from functools import lru_cache
 from typing import Any
+
+from dpicl_rag.normal_forms import normal_form
 
 _WORD = re.compile(r"\w+")
 _TWO = re.compile(r"\btwo\b", re.IGNORECASE)
@@ -42,6 +43,6 @@ def digits_for_words(text: str) -> str:
 
 def content_words(text: str) -> frozenset[str]:
     """Stems of the words of a text that are no function words."""
-    plain = digits_for_words(unicodedata.normalize("NFKC", text)).casefold()
+    plain = digits_for_words(normal_form("NFKC", text)).casefold()
     words = frozenset(_WORD.findall(plain)) - FUNCTION_WORDS
     return frozenset(_stemmer().stemWords(sorted(words)))
