@@ -171,7 +171,9 @@ def _ended(process: int, deadline: float, limits: Limits) -> Outcome | None:
     while time.monotonic() < deadline:
         found, status, used = os.wait4(process, os.WNOHANG)
         if found:
-            return _outcome(os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, limits)
+            return _outcome(
+                os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, limits
+            )
         time.sleep(_POLL)
     return None
 
@@ -239,9 +241,7 @@ def _read_file(reader: Reader, content: bytes, limits: Limits) -> tuple[Outcome,
     except NotConvertedError as error:
         return error.outcome, b""
     return (
-        (Outcome.MUCH_TEXT, b"")
-        if len(converted) > limits.text
-        else (Outcome.CONVERTED, converted)
+        (Outcome.MUCH_TEXT, b"") if len(converted) > limits.text else (Outcome.CONVERTED, converted)
     )
 
 

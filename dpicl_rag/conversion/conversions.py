@@ -92,7 +92,7 @@ class Conversions:
                 child = self._started()
                 _ask(child, kind, contents)
                 for _ in contents:
-                    found.append(self._answer(child))
+                    found.append(self._answer(child))  # noqa: PERF401 - those before it stay
                 answered = True
         finally:
             if not answered:

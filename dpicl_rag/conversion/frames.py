@@ -9,4 +9,4 @@ QUESTION = Struct("=BI")
 SIZE = Struct("=Q")
 """Bytes of a file, which follow."""
 ANSWER = Struct("=BQ")
-"""An `Outcome`, and bytes of what was converted, which follow. One for each file, in their order."""
+"""An `Outcome`, and bytes of what was converted, which follow; for each file, in their order."""

@@ -26,6 +26,8 @@ def text_of_html(markup: str) -> str:
         return ""
     try:
         text = str(get_text(f"{markup}<p>{_END}</p>"))
+    except MemoryError:  # how much there is follows from what else this process has read
+        raise
     except Exception:  # whatever a stranger's markup does to the parser, the text is there
         text = ""
     if _END in text:
