@@ -8,6 +8,7 @@ process of its own decides what becomes of it.
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import shutil
@@ -60,6 +61,7 @@ def serve(given: Mapping[str, Any]) -> None:
     for place in (0, 1, 2):  # what a library prints goes nowhere
         os.dup2(null, place)
     readers: Mapping[str, Reader] = import_module(given["readers"]).READERS
+    gc.freeze()  # what was imported is looked at, and copied, in no process that forks from here
     while len(head := questions.read(QUESTION.size)) == QUESTION.size:
         named, count = QUESTION.unpack(head)
         reader = readers[questions.read(named).decode()]
