@@ -20,7 +20,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
-from typing import IO, Any, NoReturn
+from typing import IO, Any, NamedTuple, NoReturn
 
 from dpicl_rag.conversion.confinement import confine
 from dpicl_rag.conversion.frames import ANSWER, QUESTION, SIZE
@@ -67,7 +67,8 @@ def serve(given: Mapping[str, Any]) -> None:
         reader = readers[questions.read(named).decode()]
         with tempfile.TemporaryFile(dir=given["folder"], buffering=0) as content:
             sizes = [_keep(questions, content) for _ in range(count)]
-            for outcome, converted in _convert(reader, content, sizes, given["folder"], limits):
+            work = _Work(reader, content.fileno(), questions.fileno(), given["folder"], limits)
+            for outcome, converted in _convert(work, sizes):
                 answers.write(ANSWER.pack(outcome, len(converted)) + converted)
                 answers.flush()
 
@@ -86,29 +87,39 @@ def _keep(questions: IO[bytes], content: IO[bytes]) -> int:
     return int(size)
 
 
-def _convert(
-    reader: Reader, content: IO[bytes], sizes: Sequence[int], folder: str, limits: Limits
-) -> Iterator[tuple[Outcome, bytes]]:
+class _Work(NamedTuple):
+    """What a process is forked for: a reader, numbers of the files and of the questions."""
+
+    reader: Reader
+    content: int
+    questions: int
+    folder: str
+    limits: Limits
+
+
+def _convert(work: _Work, sizes: Sequence[int]) -> Iterator[tuple[Outcome, bytes]]:
     """What became of each file."""
     done = 0
     while done < len(sizes):
-        os.lseek(content.fileno(), sum(sizes[:done]), os.SEEK_SET)
-        left = sizes[done : done + 1] if reader.program else sizes[done:]
-        ended, count = yield from _in_one_process(reader, content, left, folder, limits)
+        os.lseek(work.content, sum(sizes[:done]), os.SEEK_SET)
+        left = sizes[done : done + 1] if work.reader.program else sizes[done:]
+        ended, count = yield from _in_one_process(work, left)
         if not count:
             yield Outcome.DAMAGED if ended is Outcome.CONVERTED else ended, b""
         done += count or 1
 
 
 def _in_one_process(
-    reader: Reader, content: IO[bytes], sizes: Sequence[int], folder: str, limits: Limits
+    work: _Work, sizes: Sequence[int]
 ) -> Generator[tuple[Outcome, bytes], None, tuple[Outcome, int]]:
     """Convert files until the process breaks off; how it ended, and after how many of them."""
+    reader, content, _, folder, limits = work
     own = tempfile.mkdtemp(dir=folder)
     answer, writing = os.pipe()
+    pipe = _Pipe(answer, work.questions)
     process = os.fork()
     if not process:
-        _read_files(reader, content.fileno(), sizes, writing, own, limits)
+        _read_files(reader, content, sizes, writing, own, limits)
     os.close(writing)
     with suppress(OSError):  # both do it, whoever is first
         os.setpgid(process, process)
@@ -118,13 +129,13 @@ def _in_one_process(
     deadline = time.monotonic() + limits.seconds
     try:
         if reader.program:  # it knows no frames
-            held, count = (Outcome.CONVERTED, _listen(answer, limits.text, deadline)), 1
-        while count < len(sizes) and (frame := _frame(answer, limits.text, deadline)):
+            held, count = (Outcome.CONVERTED, pipe.listen(limits.text, deadline)), 1
+        while count < len(sizes) and (frame := pipe.frame(limits.text, deadline)):
             if held is not None:
                 yield held
             held, count = frame, count + 1
             deadline = time.monotonic() + limits.seconds
-        if _listen(answer, 1, deadline):
+        if pipe.listen(1, deadline):
             ended = Outcome.MUCH_TEXT
         else:
             status = _ended(process, deadline, limits)
@@ -144,28 +155,34 @@ def _in_one_process(
     return ended, count
 
 
-def _frame(answer: int, most: int, deadline: float) -> tuple[Outcome, bytes] | None:
-    """The answer for one file; None where the process breaks off within it."""
-    head = _listen(answer, ANSWER.size, deadline)
-    if len(head) < ANSWER.size:
-        return None
-    outcome, size = ANSWER.unpack(head)
-    converted = _listen(answer, min(size, most), deadline)
-    return (Outcome(outcome), converted) if len(converted) == size else None
+class _Pipe(NamedTuple):
+    """What a process writes to, and where questions come from: none does while it writes."""
 
+    answer: int
+    questions: int
 
-def _listen(answer: int, size: int, deadline: float) -> bytes:
-    """So many bytes of what a process writes; fewer where it is silent until then, or for good."""
-    pieces: list[bytes] = []
-    while size > 0 and (seconds := deadline - time.monotonic()) > 0:
-        if not select.select([answer], [], [], seconds)[0]:
-            break
-        piece = os.read(answer, min(size, _PIECE))
-        if not piece:
-            break
-        pieces.append(piece)
-        size -= len(piece)
-    return b"".join(pieces)
+    def frame(self, most: int, deadline: float) -> tuple[Outcome, bytes] | None:
+        """The answer for one file; None where the process breaks off within it."""
+        head = self.listen(ANSWER.size, deadline)
+        if len(head) < ANSWER.size:
+            return None
+        outcome, size = ANSWER.unpack(head)
+        converted = self.listen(min(size, most), deadline)
+        return (Outcome(outcome), converted) if len(converted) == size else None
+
+    def listen(self, size: int, deadline: float) -> bytes:
+        """So many bytes; fewer where the process is silent until then, or for good."""
+        pieces: list[bytes] = []
+        while size > 0 and (seconds := deadline - time.monotonic()) > 0:
+            ready = select.select(self, [], [], seconds)[0]
+            if self.questions in ready:  # whoever asked is gone
+                sys.exit(0)
+            piece = os.read(self.answer, min(size, _PIECE)) if ready else b""
+            if not piece:
+                break
+            pieces.append(piece)
+            size -= len(piece)
+        return b"".join(pieces)
 
 
 def _ended(process: int, deadline: float, limits: Limits) -> Outcome | None:

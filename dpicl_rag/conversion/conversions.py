@@ -149,6 +149,8 @@ class Conversions:
         return b"".join(pieces)
 
     def _started(self) -> subprocess.Popen[bytes]:
+        if self._child is not None and self._child.poll() is not None:
+            self.close()  # it ended while it had nothing to do
         if self._child is None:
             self._folder = tempfile.mkdtemp(prefix="dpicl-rag-")
             given = {
