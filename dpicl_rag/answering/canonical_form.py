@@ -6,10 +6,10 @@ It is what is released, so nothing that only one expert said can be in it.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable
 
 from dpicl_rag.language_models.content_words import digits_for_words
+from dpicl_rag.normal_forms import normal_form
 
 CanonicalForm = Callable[[str], str | None]
 """From an expert's words to the words that stand for them; None, or no text, for no vote. Public:
@@ -43,7 +43,7 @@ def first_sentence(text: str) -> str:
 
 def canonical_form(text: str) -> str | None:
     """NFKC, single spaces, no marks around, no articles; numbers, dates and times in one form."""
-    form = unicodedata.normalize("NFKC", text).translate(_QUOTES)
+    form = normal_form("NFKC", text).translate(_QUOTES)
     if not all(character.isprintable() or character.isspace() for character in form):
         return None
     plain = _ARTICLES.sub("", _numbers(" ".join(form.split())))

@@ -1,11 +1,14 @@
-"""The child process: it forks once for each file, so that no file meets what another left.
+"""The child process: it forks for each batch of files, so that none meets what others left.
 
-What is imported is imported before, so a fork is cheap. It has the same state for every file:
-whether one came before, and what became of it, cannot be told.
+What is imported is imported before, so a fork is cheap. It has the same state for every batch:
+whether one came before, and what became of it, cannot be told. A process that breaks off within a
+batch is followed by one that begins with the file at which it did. So only what a file does to a
+process of its own decides what becomes of it.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import shutil
@@ -13,14 +16,14 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
-from typing import IO, Any, NoReturn
+from typing import IO, Any, NamedTuple, NoReturn
 
 from dpicl_rag.conversion.confinement import confine
-from dpicl_rag.conversion.frames import ANSWER, QUESTION
+from dpicl_rag.conversion.frames import ANSWER, QUESTION, SIZE
 from dpicl_rag.conversion.outcomes import NotConvertedError, Outcome
 from dpicl_rag.conversion.process_limits import Limits
 
@@ -35,8 +38,9 @@ class Reader:
     """A reader of one kind of file.
 
     Attributes:
-        read: From a file's bytes to what is returned. Raises NotConvertedError.
-        program: A command that reads the file from its standard input in ``read``'s place, which
+        read: From a file's bytes to what is returned: a function of them alone, also where it has
+            read others before. Raises NotConvertedError.
+        program: A command that reads one file from its standard input in ``read``'s place, which
             then looks at the file before.
     """
 
@@ -57,39 +61,89 @@ def serve(given: Mapping[str, Any]) -> None:
     for place in (0, 1, 2):  # what a library prints goes nowhere
         os.dup2(null, place)
     readers: Mapping[str, Reader] = import_module(given["readers"]).READERS
+    gc.freeze()  # what was imported is looked at, and copied, in no process that forks from here
     while len(head := questions.read(QUESTION.size)) == QUESTION.size:
-        named, size = QUESTION.unpack(head)
+        named, count = QUESTION.unpack(head)
         reader = readers[questions.read(named).decode()]
-        with tempfile.TemporaryFile(dir=given["folder"]) as content:
-            while size:
-                piece = questions.read(min(size, _PIECE))
-                if not piece:
-                    return
-                content.write(piece)
-                size -= len(piece)
-            content.seek(0)
-            outcome, converted = _convert(reader, content, given["folder"], limits)
-        answers.write(ANSWER.pack(outcome, len(converted)) + converted)
-        answers.flush()
+        with tempfile.TemporaryFile(dir=given["folder"], buffering=0) as content:
+            sizes = [_keep(questions, content) for _ in range(count)]
+            work = _Work(reader, content.fileno(), questions.fileno(), given["folder"], limits)
+            for outcome, converted in _convert(work, sizes):
+                answers.write(ANSWER.pack(outcome, len(converted)) + converted)
+                answers.flush()
 
 
-def _convert(
-    reader: Reader, content: IO[bytes], folder: str, limits: Limits
-) -> tuple[Outcome, bytes]:
+def _keep(questions: IO[bytes], content: IO[bytes]) -> int:
+    """Copy one file, and tell its bytes."""
+    (size,) = SIZE.unpack(questions.read(SIZE.size))
+    left = int(size)
+    while left:
+        piece = questions.read(min(left, _PIECE))
+        if not piece:
+            sys.exit(0)
+        left -= len(piece)
+        while piece:  # a raw file may take a part
+            piece = piece[content.write(piece) :]
+    return int(size)
+
+
+class _Work(NamedTuple):
+    """What a process is forked for: a reader, numbers of the files and of the questions."""
+
+    reader: Reader
+    content: int
+    questions: int
+    folder: str
+    limits: Limits
+
+
+def _convert(work: _Work, sizes: Sequence[int]) -> Iterator[tuple[Outcome, bytes]]:
+    """What became of each file."""
+    done = 0
+    while done < len(sizes):
+        os.lseek(work.content, sum(sizes[:done]), os.SEEK_SET)
+        left = sizes[done : done + 1] if work.reader.program else sizes[done:]
+        ended, count = yield from _in_one_process(work, left)
+        if not count:
+            yield Outcome.DAMAGED if ended is Outcome.CONVERTED else ended, b""
+        done += count or 1
+
+
+def _in_one_process(
+    work: _Work, sizes: Sequence[int]
+) -> Generator[tuple[Outcome, bytes], None, tuple[Outcome, int]]:
+    """Convert files until the process breaks off; how it ended, and after how many of them."""
+    reader, content, _, folder, limits = work
     own = tempfile.mkdtemp(dir=folder)
     answer, writing = os.pipe()
+    pipe = _Pipe(answer, work.questions)
     process = os.fork()
     if not process:
-        _read_file(reader, content.fileno(), writing, own, limits)
+        _read_files(reader, content, sizes, writing, own, limits)
     os.close(writing)
     with suppress(OSError):  # both do it, whoever is first
         os.setpgid(process, process)
+    status: Outcome | None = None
+    count = 0
+    held: tuple[Outcome, bytes] | None = None  # until the process goes on, or has ended well
     deadline = time.monotonic() + limits.seconds
-    status: int | None = None
     try:
-        converted, is_whole = _listen(answer, limits.text, deadline)
-        if is_whole:
-            status = _ended(process, deadline)
+        if reader.program:  # it knows no frames
+            held, count = (Outcome.CONVERTED, pipe.listen(limits.text, deadline)), 1
+        while count < len(sizes) and (frame := pipe.frame(limits.text, deadline)):
+            if held is not None:
+                yield held
+            held, count = frame, count + 1
+            deadline = time.monotonic() + limits.seconds
+        if pipe.listen(1, deadline):
+            ended = Outcome.MUCH_TEXT
+        else:
+            status = _ended(process, deadline, limits)
+            ended = Outcome.TIME if status is None else status
+        if count == len(sizes) and ended is not Outcome.CONVERTED:
+            count -= 1
+        elif held is not None:
+            yield held
     finally:
         os.close(answer)
         if status is None:
@@ -98,39 +152,53 @@ def _convert(
             with suppress(ChildProcessError):
                 os.waitpid(process, 0)
         shutil.rmtree(own, ignore_errors=True)
-    if len(converted) > limits.text:
-        return Outcome.MUCH_TEXT, b""
-    outcome = Outcome.TIME if status is None else _outcome(os.waitstatus_to_exitcode(status))
-    return outcome, converted if outcome is Outcome.CONVERTED else b""
+    return ended, count
 
 
-def _listen(answer: int, most: int, deadline: float) -> tuple[bytes, bool]:
-    """What a process writes until it is silent for good, and whether it is."""
-    pieces: list[bytes] = []
-    left = most + 1
-    while left > 0 and (seconds := deadline - time.monotonic()) > 0:
-        if not select.select([answer], [], [], seconds)[0]:
-            break
-        piece = os.read(answer, min(left, _PIECE))
-        if not piece:
-            return b"".join(pieces), True
-        pieces.append(piece)
-        left -= len(piece)
-    return b"".join(pieces), False
+class _Pipe(NamedTuple):
+    """What a process writes to, and where questions come from: none does while it writes."""
+
+    answer: int
+    questions: int
+
+    def frame(self, most: int, deadline: float) -> tuple[Outcome, bytes] | None:
+        """The answer for one file; None where the process breaks off within it."""
+        head = self.listen(ANSWER.size, deadline)
+        if len(head) < ANSWER.size:
+            return None
+        outcome, size = ANSWER.unpack(head)
+        converted = self.listen(min(size, most), deadline)
+        return (Outcome(outcome), converted) if len(converted) == size else None
+
+    def listen(self, size: int, deadline: float) -> bytes:
+        """So many bytes; fewer where the process is silent until then, or for good."""
+        pieces: list[bytes] = []
+        while size > 0 and (seconds := deadline - time.monotonic()) > 0:
+            ready = select.select(self, [], [], seconds)[0]
+            if self.questions in ready:  # whoever asked is gone
+                sys.exit(0)
+            piece = os.read(self.answer, min(size, _PIECE)) if ready else b""
+            if not piece:
+                break
+            pieces.append(piece)
+            size -= len(piece)
+        return b"".join(pieces)
 
 
-def _ended(process: int, deadline: float) -> int | None:
-    """The status with which a process ends before a time."""
+def _ended(process: int, deadline: float, limits: Limits) -> Outcome | None:
+    """How a process ends before a time."""
     while time.monotonic() < deadline:
-        found, status = os.waitpid(process, os.WNOHANG)
+        found, status, used = os.wait4(process, os.WNOHANG)
         if found:
-            return status
+            return _outcome(
+                os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, limits
+            )
         time.sleep(_POLL)
     return None
 
 
-def _outcome(code: int) -> Outcome:
-    if code == -signal.SIGXCPU:
+def _outcome(code: int, seconds: float, limits: Limits) -> Outcome:
+    if code == -signal.SIGXCPU or (code == -signal.SIGKILL and seconds >= limits.cpu_seconds):
         return Outcome.TIME
     if code == _HEAP_EXHAUSTED:
         return Outcome.MEMORY
@@ -139,8 +207,10 @@ def _outcome(code: int) -> Outcome:
     return Outcome(code) if code in list(Outcome) else Outcome.DAMAGED
 
 
-def _read_file(reader: Reader, content: int, answer: int, folder: str, limits: Limits) -> NoReturn:
-    """Read one file in this process, and end it."""
+def _read_files(
+    reader: Reader, content: int, sizes: Sequence[int], answer: int, folder: str, limits: Limits
+) -> NoReturn:
+    """Read files in this process, and end it: after the last, or at one that does not end well."""
     outcome = Outcome.DAMAGED
     try:
         os.setpgid(0, 0)
@@ -150,15 +220,21 @@ def _read_file(reader: Reader, content: int, answer: int, folder: str, limits: L
         is_program = bool(reader.program)
         confine(runs_program=is_program)
         limits.apply(threads=is_program)
-        with os.fdopen(0, "rb", closefd=False) as file:
-            converted = reader.read(file.read())
-        if is_program:
-            os.lseek(0, 0, os.SEEK_SET)
-            os.dup2(_ANSWER, 1)
-            os.close(_ANSWER)
-            os.execve(reader.program[0], reader.program, {})  # noqa: S606 - no shell is wanted
-        with os.fdopen(_ANSWER, "wb", closefd=False) as pipe:
-            pipe.write(converted)
+        with (
+            os.fdopen(0, "rb", closefd=False, buffering=0) as file,
+            os.fdopen(_ANSWER, "wb", closefd=False) as pipe,
+        ):
+            if is_program:
+                start = os.lseek(0, 0, os.SEEK_CUR)
+                reader.read(_whole(file, sizes[0]))
+                os.lseek(0, start, os.SEEK_SET)
+                os.dup2(_ANSWER, 1)
+                os.close(_ANSWER)
+                os.execve(reader.program[0], reader.program, {})  # noqa: S606 - no shell is wanted
+            for size in sizes:
+                told, converted = _read_file(reader, _whole(file, size), limits)
+                pipe.write(ANSWER.pack(told, len(converted)) + converted)
+                pipe.flush()
         outcome = Outcome.CONVERTED
     except NotConvertedError as error:
         outcome = error.outcome
@@ -168,6 +244,24 @@ def _read_file(reader: Reader, content: int, answer: int, folder: str, limits: L
         outcome = Outcome.DAMAGED
     finally:
         os._exit(outcome)
+
+
+def _whole(file: IO[bytes], size: int) -> bytes:
+    pieces = []
+    while size and (piece := file.read(min(size, 2**30))):
+        pieces.append(piece)
+        size -= len(piece)
+    return b"".join(pieces)
+
+
+def _read_file(reader: Reader, content: bytes, limits: Limits) -> tuple[Outcome, bytes]:
+    try:
+        converted = reader.read(content)
+    except NotConvertedError as error:
+        return error.outcome, b""
+    return (
+        (Outcome.MUCH_TEXT, b"") if len(converted) > limits.text else (Outcome.CONVERTED, converted)
+    )
 
 
 def _leave_open(content: int, answer: int) -> None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from threading import Timer
 from typing import IO, Self
 
-from dpicl_rag.conversion.frames import ANSWER, QUESTION
+from dpicl_rag.conversion.frames import ANSWER, QUESTION, SIZE
 from dpicl_rag.conversion.outcomes import NotConvertedError, Outcome
 from dpicl_rag.conversion.process_limits import Limits
 
@@ -25,17 +27,22 @@ from dpicl_rag.conversion.child import serve
 serve(given)
 """
 _GRACE = 30.0  # seconds that the child has beyond a file's own limit
+_PIECE = 2**20
+_LOOK = 0.2  # seconds between two looks at whether to go on
 
 
 class Conversions:
     """Converts files, each as if it were alone.
 
     The child process has no environment, a temporary folder that is gone afterwards, and limits. It
-    reads every file in a process of that file's own. A child that ends is started again.
+    reads every batch of files in a process of that batch's own. A child that ends is started again.
 
     Args:
         limits: On each file.
         readers: The module whose ``READERS`` read the kinds.
+
+    Attributes:
+        while_waiting: Called now and then while the child works; what it raises ends the child.
     """
 
     def __init__(
@@ -45,6 +52,7 @@ class Conversions:
         self._readers = readers
         self._child: subprocess.Popen[bytes] | None = None
         self._folder: str | None = None
+        self.while_waiting: Callable[[], None] = lambda: None
 
     def __enter__(self) -> Self:
         return self
@@ -65,22 +73,35 @@ class Conversions:
         Raises:
             NotConvertedError: Nothing, or it takes too much.
         """
-        outcome, converted, answered = Outcome.BROKE_OFF, b"", False
-        # The child has its own clock; this one is for a child that hangs itself.
-        with suppress(OSError, EOFError):
-            child = self._started()
-            timer = Timer(self._limits.seconds + _GRACE, child.kill)
-            timer.start()
-            try:
-                outcome, converted = _ask(child, kind, content)
-                answered = True
-            finally:
-                timer.cancel()
-                if not answered:
-                    self.close()
-        if outcome is not Outcome.CONVERTED:
-            raise NotConvertedError(outcome)
+        (converted,) = self.convert_all(kind, [content])
+        if isinstance(converted, Outcome):
+            raise NotConvertedError(converted)
         return converted
+
+    def convert_all(self, kind: str, contents: Sequence[bytes]) -> list[bytes | Outcome]:
+        """`convert` of several files in one process, or why there is nothing of one.
+
+        Args:
+            kind: A name in ``READERS``.
+            contents: The bytes of each file. All are held by the child until the last is read.
+        """
+        found: list[bytes | Outcome] = []
+        answered = False
+        try:
+            with suppress(OSError, EOFError):
+                child = self._started()
+                _ask(child, kind, contents)
+                for _ in contents:
+                    found.append(self._answer(child))  # noqa: PERF401 - those before it stay
+                answered = True
+        finally:
+            if not answered:
+                self.close()
+        left = contents[len(found) :]
+        if len(contents) == 1 and left:
+            return [Outcome.BROKE_OFF]
+        # The child itself has ended: whose doing that was shows when each has one of its own.
+        return found + [one for content in left for one in self.convert_all(kind, [content])]
 
     def close(self) -> None:
         """End the child."""
@@ -99,7 +120,37 @@ class Conversions:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
+    def _answer(self, child: subprocess.Popen[bytes]) -> bytes | Outcome:
+        outcome, size = ANSWER.unpack(self._read(child, ANSWER.size))
+        converted = self._read(child, size)
+        return converted if outcome == Outcome.CONVERTED else Outcome(outcome)
+
+    def _read(self, child: subprocess.Popen[bytes], size: int) -> bytes:
+        """So many bytes of what the child says. It has its own clock; this is for one that hangs.
+
+        Raises:
+            EOFError: It says no more.
+        """
+        pipe = _there(child.stdout).fileno()
+        waiting = select.poll()  # select(2) takes no number from 1,024 on, as a server has
+        waiting.register(pipe, select.POLLIN)
+        pieces: list[bytes] = []
+        deadline = time.monotonic() + self._limits.seconds + _GRACE
+        while size:
+            self.while_waiting()
+            if waiting.poll(1_000 * _LOOK):
+                piece = os.read(pipe, min(size, _PIECE))
+                if not piece:
+                    raise EOFError
+                pieces.append(piece)
+                size -= len(piece)
+            elif time.monotonic() > deadline:
+                raise EOFError
+        return b"".join(pieces)
+
     def _started(self) -> subprocess.Popen[bytes]:
+        if self._child is not None and self._child.poll() is not None:
+            self.close()  # it ended while it had nothing to do
         if self._child is None:
             self._folder = tempfile.mkdtemp(prefix="dpicl-rag-")
             given = {
@@ -121,21 +172,14 @@ class Conversions:
         return self._child
 
 
-def _ask(child: subprocess.Popen[bytes], kind: str, content: bytes) -> tuple[Outcome, bytes]:
-    questions, answers = _there(child.stdin), _there(child.stdout)
+def _ask(child: subprocess.Popen[bytes], kind: str, contents: Sequence[bytes]) -> None:
+    questions = _there(child.stdin)
     name = kind.encode()
-    questions.write(QUESTION.pack(len(name), len(content)) + name)
-    questions.write(content)
+    questions.write(QUESTION.pack(len(name), len(contents)) + name)
+    for content in contents:
+        questions.write(SIZE.pack(len(content)))
+        questions.write(content)
     questions.flush()
-    outcome, size = ANSWER.unpack(_read(answers, ANSWER.size))
-    return Outcome(outcome), _read(answers, size)
-
-
-def _read(pipe: IO[bytes], size: int) -> bytes:
-    found = pipe.read(size)
-    if len(found) < size:
-        raise EOFError
-    return found
 
 
 def _there(pipe: IO[bytes] | None) -> IO[bytes]:

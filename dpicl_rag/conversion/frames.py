@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from struct import Struct
 
-QUESTION = Struct("=BQ")
-"""Bytes of the name of the kind, and of the file; both follow."""
+QUESTION = Struct("=BI")
+"""Bytes of the name of the kind, and how many files; the name and the files follow."""
+SIZE = Struct("=Q")
+"""Bytes of a file, which follow."""
 ANSWER = Struct("=BQ")
-"""An `Outcome`, and bytes of what was converted, which follow."""
+"""An `Outcome`, and bytes of what was converted, which follow; for each file, in their order."""

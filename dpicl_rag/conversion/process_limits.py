@@ -17,13 +17,13 @@ class Limits:
 
     Attributes:
         cpu_seconds: Of processor time.
-        seconds: By the clock, for a reader that waits.
+        seconds: By the clock, for a reader that waits: so much that a busy machine changes nothing.
         memory: Bytes of address space. macOS does not hold a process to it.
         text: Bytes of what comes back.
     """
 
     cpu_seconds: int = 120
-    seconds: float = 300
+    seconds: float = 1_200
     memory: int = 2 * 2**30
     text: int = 16 * 2**20
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from dpicl_rag.loaders.load_report import Skipped
-from dpicl_rag.loaders.mail import read_mail
-from dpicl_rag.loaders.records import Options
+from dpicl_rag.loaders.mail import parse_mail
+from dpicl_rag.loaders.records import UnreadableError
 from dpicl_rag.loaders.threads import thread_keys, thread_offers
 
 
@@ -36,10 +36,10 @@ class MailGroups:
         # It may have headers that were not asked for, and has a text. The number tells messages
         # without a Message-ID apart.
         whole = b"Return-Path: %d\r\n%b\r\n\r\n." % (self._count, header.strip())
-        entry = read_mail(whole, "", Options())
-        if not isinstance(entry, Skipped) and entry.thread is not None:
-            _note(self._keys, self._count, thread_keys(entry.thread))
-            _note(self._offers, self._count, thread_offers(entry.thread))
+        with suppress(UnreadableError):
+            thread = parse_mail(whole, None).thread
+            _note(self._keys, self._count, thread_keys(thread))
+            _note(self._offers, self._count, thread_offers(thread))
         self._count += 1
 
     def groups(self) -> Iterator[list[int]]:

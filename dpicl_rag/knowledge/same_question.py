@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import unicodedata
+from dpicl_rag.normal_forms import normal_form
 
 _ENDING = " .?!\u061f\u3002"  # the Arabic question mark and the ideographic full stop have no NFKC
 
@@ -13,6 +13,6 @@ def same_words(question: str) -> str:
     Width and other compatible forms (NFKC), case, white space and the mark at the end make no
     difference. Nothing else is taken away: ``C`` and ``C#`` are two questions.
     """
-    folded = unicodedata.normalize("NFKC", question).casefold()
-    spaced = " ".join(unicodedata.normalize("NFKC", folded).split())
+    folded = normal_form("NFKC", question).casefold()
+    spaced = " ".join(normal_form("NFKC", folded).split())
     return spaced.rstrip(_ENDING) or spaced

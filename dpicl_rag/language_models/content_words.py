@@ -7,7 +7,8 @@ count as content, and words are compared as they are written.
 from __future__ import annotations
 
 import re
-import unicodedata
+
+from dpicl_rag.normal_forms import normal_form
 
 _WORD = re.compile(r"\w+")
 _TWO = re.compile(r"\btwo\b", re.IGNORECASE)
@@ -35,7 +36,7 @@ def content_words(text: str) -> frozenset[str]:
     """Stems of the words of a text that are no function words."""
     import snowballstemmer
 
-    plain = digits_for_words(unicodedata.normalize("NFKC", text)).casefold()
+    plain = digits_for_words(normal_form("NFKC", text)).casefold()
     words = frozenset(_WORD.findall(plain)) - FUNCTION_WORDS
     # A stemmer holds the word that it is at: threads that shared one would stem each other's.
     return frozenset(snowballstemmer.stemmer("english").stemWords(sorted(words)))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import cast
 
 from dpicl_rag.loaders.characters import decode_as
 from dpicl_rag.loaders.converted_text import converted_text, require_conversions
@@ -57,10 +58,40 @@ class Attachment:
     charset: str | None
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class Attached:
+    """What an attachment says, or how that is found out. Private.
+
+    Attributes:
+        name: Its file's name; empty where it has none.
+        text: Its text, where it was read.
+        reason: Why it cannot be.
+        kind: The kind of a file that is to be converted.
+        raw: The bytes of such a file.
+    """
+
+    name: str
+    text: str = ""
+    reason: str = ""
+    kind: str = ""
+    raw: bytes = b""
+
+
+def parse_attachments(attachments: Iterable[Attachment]) -> Iterator[Attached]:
+    """Read attachments of a message, in their order, but for files that are converted."""
+    for number, one in enumerate(attachments, 1):
+        try:
+            if number > MOST_ATTACHMENTS:
+                raise UnreadableError(TOO_MANY_ATTACHMENTS)
+            yield _parsed(one)
+        except UnreadableError as error:
+            yield Attached(one.name, reason=str(error))
+
+
 def read_attachments(
-    attachments: Iterable[Attachment], options: Options
+    attachments: Iterable[Attached], options: Options
 ) -> tuple[list[str], tuple[Skipped, ...]]:
-    """Read the attachments of a message.
+    """The texts of the attachments of a message.
 
     Args:
         attachments: In their order.
@@ -75,8 +106,6 @@ def read_attachments(
     left = MAX_RECORD_BYTES
     for number, one in enumerate(attachments, 1):
         try:
-            if number > MOST_ATTACHMENTS:
-                raise UnreadableError(TOO_MANY_ATTACHMENTS)
             text = _text(one, options)
             left -= len(text)
             if left < 0:
@@ -88,7 +117,7 @@ def read_attachments(
     return texts, tuple(skipped)
 
 
-def _text(one: Attachment, options: Options) -> str:
+def _parsed(one: Attachment) -> Attached:
     kind = KINDS.get(suffix_of(one.name)) or _KINDS.get(one.content_type)
     if kind is None and one.content_type.startswith("text/"):
         kind = "text"
@@ -99,11 +128,20 @@ def _text(one: Attachment, options: Options) -> str:
     if not one.raw.strip():
         raise UnreadableError(EMPTY)
     if kind in CONVERTED:
-        return converted_text(kind, one.raw, require_conversions(kind, options))
+        return Attached(one.name, kind=kind, raw=one.raw)
     if is_binary(one.raw):
         raise UnreadableError(BINARY)
     told = decode_as(one.raw, one.charset)
     text = tidy(text_of_html(told) if kind == "html" else told)
     if not text:
         raise UnreadableError(EMPTY)
-    return text
+    return Attached(one.name, text)
+
+
+def _text(one: Attached, options: Options) -> str:
+    if one.reason:
+        raise UnreadableError(one.reason)
+    if not one.kind:
+        return one.text
+    kind = cast(Kind, one.kind)
+    return converted_text(kind, one.raw, require_conversions(kind, options))

@@ -4,11 +4,41 @@ from __future__ import annotations
 
 import codecs
 import hashlib
+from contextlib import suppress
 
 from dpicl_rag.loaders.records import clean
 
 UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 """The marks by which a file is known to be UTF-16."""
+
+
+CHARSETS = frozenset(
+    """
+    ascii utf-8 utf-8-sig utf-7 utf-16 utf-16-be utf-16-le utf-32 utf-32-be utf-32-le
+    iso8859-1 iso8859-2 iso8859-3 iso8859-4 iso8859-5 iso8859-6 iso8859-7 iso8859-8 iso8859-9
+    iso8859-10 iso8859-11 iso8859-13 iso8859-14 iso8859-15 iso8859-16
+    cp1250 cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 cp1257 cp1258
+    cp437 cp720 cp737 cp775 cp850 cp852 cp855 cp856 cp857 cp858 cp860 cp861 cp862 cp863 cp864 cp865
+    cp866 cp869 cp874 cp932 cp949 cp950 cp1006 cp1125
+    big5 big5hkscs gb2312 gbk gb18030 hz iso2022_kr euc_kr johab
+    euc_jp euc_jis_2004 euc_jisx0213 shift_jis shift_jis_2004 shift_jisx0213
+    iso2022_jp iso2022_jp_1 iso2022_jp_2 iso2022_jp_2004 iso2022_jp_3 iso2022_jp_ext
+    koi8-r koi8-t koi8-u kz1048 ptcp154 tis-620
+    mac-arabic mac-croatian mac-cyrillic mac-farsi mac-greek mac-iceland mac-latin2 mac-roman
+    mac-romanian mac-turkish
+    """.split()  # noqa: SIM905
+)
+"""Charsets that are read, by Python's names: those in which people write, in linear time."""
+
+_LONGEST_CHARSET = 40
+
+
+def is_charset(name: str) -> bool:
+    """Whether a charset is one of `CHARSETS`, by any of its names."""
+    try:
+        return len(name) <= _LONGEST_CHARSET and codecs.lookup(name).name in CHARSETS
+    except (LookupError, ValueError):  # unknown, or no name at all
+        return False
 
 
 def decode(raw: bytes) -> str:
@@ -23,11 +53,9 @@ def decode(raw: bytes) -> str:
 
 def decode_as(raw: bytes, charset: str | None) -> str:
     """The characters of bytes by what they are said to be in, else as `decode`."""
-    if charset:
-        try:
+    if charset and is_charset(charset):
+        with suppress(ValueError):
             return raw.decode(charset)
-        except (LookupError, ValueError):
-            pass
     return decode(raw)
 
 

@@ -6,24 +6,25 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dpicl_rag.loaders.characters import fingerprint
 from dpicl_rag.loaders.converted_text import converted, converted_text, require_conversions
 from dpicl_rag.loaders.file_kinds import Kind
 from dpicl_rag.loaders.load_report import Skipped
-from dpicl_rag.loaders.mail import read_mail
 from dpicl_rag.loaders.records import (
     BAD_HEADER,
     MAX_CONVERTED_BYTES,
     Entry,
+    Found,
     Options,
     Record,
+    Unparsed,
     UnreadableError,
 )
 from dpicl_rag.loaders.streams import Stream
 from dpicl_rag.loaders.table_files import columns_in, row_of
+from dpicl_rag.loaders.text_files import record_of_text
 
 
-def read_converted(kind: Kind, stream: Stream, name: str, options: Options) -> Iterator[Entry]:
+def read_converted(kind: Kind, stream: Stream, name: str, options: Options) -> Iterator[Found]:
     """Read a file that is one record. What cannot be read of it is skipped with its reason.
 
     Raises:
@@ -33,10 +34,9 @@ def read_converted(kind: Kind, stream: Stream, name: str, options: Options) -> I
     raw = stream.read(MAX_CONVERTED_BYTES + 1)
     try:
         if kind == "msg":
-            yield read_mail(converted(kind, raw, conversions), name, options)
+            yield Unparsed(name, "mail", converted(kind, raw, conversions))
         else:
-            text = converted_text(kind, raw, conversions)
-            yield Record(name, text, {"file": name}, content=fingerprint(raw))
+            yield record_of_text(converted_text(kind, raw, conversions), raw, name)
     except UnreadableError as error:
         yield Skipped(name, str(error))
 

@@ -17,6 +17,7 @@ from dpicl_rag.conversion import Conversions
 from dpicl_rag.documents import THREAD_OR_DOCUMENT, Document, Origin
 from dpicl_rag.errors import ConfigurationError, LoaderError
 from dpicl_rag.language_models.base import Progress
+from dpicl_rag.loaders import parsing
 from dpicl_rag.loaders.columns import Columns, few, judge
 from dpicl_rag.loaders.converted_files import read_converted, read_rows
 from dpicl_rag.loaders.file_kinds import CONVERTED, Kind, is_signed, unsupported
@@ -25,7 +26,6 @@ from dpicl_rag.loaders.framework_documents import FrameworkDocument
 from dpicl_rag.loaders.handed_over import handed_over
 from dpicl_rag.loaders.identities import Identities
 from dpicl_rag.loaders.load_report import LoadReport, LoadResult, Skipped, on_one_line
-from dpicl_rag.loaders.mail import read_mail
 from dpicl_rag.loaders.mbox import read_mbox
 from dpicl_rag.loaders.named_values import name_in
 from dpicl_rag.loaders.paths import existing_paths
@@ -38,8 +38,10 @@ from dpicl_rag.loaders.records import (
     TIES_MANY,
     UNREADABLE_FILE,
     Entry,
+    Found,
     Options,
     Record,
+    Unparsed,
     UnreadableError,
 )
 from dpicl_rag.loaders.shared_keys import Joins, name_key
@@ -56,7 +58,7 @@ from dpicl_rag.loaders.threads import (
 )
 from dpicl_rag.loaders.unit_names import unit_in_words
 
-_Reader = Callable[[Stream, str, Options], Iterator[Entry]]
+_Reader = Callable[[Stream, str, Options], Iterator[Found]]
 # Files that hold many records put their name before each record's position; the others are one.
 _MANY: dict[Kind, _Reader] = {
     "mbox": read_mbox,
@@ -117,7 +119,8 @@ def load(
             by its content.
         joins: What becomes of a message that would make more than three conversations one:
             ``"ask"`` skips it and reports it, ``"allow"`` makes them one. As for `Corpus.add`.
-        on_progress: Called with the number of records seen so far, after each, and None.
+        on_progress: Called with the number of records seen so far, and None: after each, and now
+            and then while one is parsed. What it raises ends the load.
 
     Returns:
         Documents and the report. Metadata of mail: subject, from, to, date, message_id, sender,
@@ -133,14 +136,18 @@ def load(
             is no path.
     """
     entries: list[Entry] = []
-    with Conversions() as conversions:
-        options = Options(unit, text_field, key_field, conversions)
+
+    def tell() -> None:
+        if on_progress is not None:
+            on_progress(len(entries), None)
+
+    with _children(tell) as (conversions, parser):
+        options = Options(unit, text_field, key_field, conversions, parser)
         given, handed = handed_over(path, options)
-        found = _entries(existing_paths(given), options) if handed is None else handed
-        for entry in _with_attachments(found):
+        found = _found(existing_paths(given), options) if handed is None else handed
+        for entry in _with_attachments(parsing.parsed(found, options)):
             entries.append(entry)
-            if on_progress is not None:
-                on_progress(len(entries), None)
+            tell()
     records = [entry for entry in entries if isinstance(entry, Record)]
     columns = _columns_instead(records, options)
     told = _told(records, options)
@@ -184,18 +191,29 @@ def load_mails(
         Each as a document, or why there is none, in the order given; and the attachments that were
         not read.
     """
-    with Conversions() as conversions:
-        options = Options(unit, conversions=conversions)
-        read = [read_mail(raw, where, options) for where, raw in mails]
+    with _children(lambda: None) as (conversions, parser):
+        options = Options(unit, conversions=conversions, parser=parser)
+        found = [Unparsed(where, "mail", raw) for where, raw in mails]
+        read = list(parsing.parsed(found, options))
     unread = [one for entry in read for one in _unread(entry)]
     return _with_units(_with_threads(read, unit, joins)[0], unit), unread
 
 
-def _entries(paths: Sequence[Path], options: Options) -> Iterator[Entry]:
+@contextmanager
+def _children(
+    while_waiting: Callable[[], None],
+) -> Iterator[tuple[Conversions, Conversions | None]]:
+    """What converts files, and what parses mail and HTML."""
+    with Conversions() as conversions, parsing.parser(while_waiting) as parser:
+        conversions.while_waiting = while_waiting
+        yield conversions, parser
+
+
+def _found(paths: Sequence[Path], options: Options) -> Iterator[Found]:
     for path in paths:
-        for entry in _entries_in(path, options):
+        for one in _found_in(path, options):
             # Of several paths a position names its own.
-            yield entry if len(paths) == 1 else replace(entry, position=_within(path, entry))
+            yield one if len(paths) == 1 else replace(one, position=_within(path, one))
 
 
 def _with_attachments(entries: Iterable[Entry]) -> Iterator[Entry]:
@@ -211,20 +229,20 @@ def _unread(entry: Entry) -> Iterator[Skipped]:
             yield replace(one, position=f"{entry.position}, {one.position}")
 
 
-def _within(path: Path, entry: Entry) -> str:
+def _within(path: Path, entry: Found) -> str:
     whole = not path.is_dir() and entry.position == shown(Path(path.name))
     return shown(path) if whole else f"{shown(path)}: {entry.position}"
 
 
-def _entries_in(path: Path, options: Options) -> Iterator[Entry]:
+def _found_in(path: Path, options: Options) -> Iterator[Found]:
     for source in find_sources(path):
         if isinstance(source, Skipped):
             yield source
             continue
         try:
-            entries = _entries_of(source, options)
+            found = _found_of(source, options)
             # Of what is skipped inside a folder no part is loaded.
-            yield from entries if source.folder is None else list(entries)
+            yield from found if source.folder is None else list(found)
         except UnreadableError as error:
             if source.folder is None:  # it was asked for by its name
                 known = f"; supported: {SUPPORTED}" if source.kind is None else ""
@@ -232,7 +250,7 @@ def _entries_in(path: Path, options: Options) -> Iterator[Entry]:
             yield Skipped(source.name, str(error))
 
 
-def _entries_of(source: Source, options: Options) -> Iterator[Entry]:
+def _found_of(source: Source, options: Options) -> Iterator[Found]:
     if source.kind is None:
         raise UnreadableError(unsupported(source.path.name))
     file = os.fsencode(source.path.resolve())
@@ -241,11 +259,11 @@ def _entries_of(source: Source, options: Options) -> Iterator[Entry]:
         exact = {"file": source.exact} if source.exact else {}
         file = re.sub(rb"(?i)\.gz$", b"", file)  # packed or not it is the same text
         with _reasons(), open_stream(source.path) as stream:
-            entries = list(_ONE[source.kind](stream, source.name, options))
-        for entry in entries:
-            if isinstance(entry, Record):
-                entry = replace(entry, file=file.hex(), exact={**exact, **entry.exact})
-            yield entry
+            found = list(_ONE[source.kind](stream, source.name, options))
+        for one in found:
+            if not isinstance(one, Skipped):
+                one = replace(one, file=file.hex(), exact={**exact, **one.exact})
+            yield one
         return
     prefix = f"{source.name}: " if source.folder else ""
     with _reasons():
@@ -257,7 +275,8 @@ def _entries_of(source: Source, options: Options) -> Iterator[Entry]:
             # The first row of a table is public, so it may decide; a line of JSON may not.
             if source.kind == "csv" and is_signed(stream.peek()):
                 raise UnreadableError(BINARY)
-            for entry in (read_rows if as_rows else _MANY[source.kind])(stream, prefix, options):
+            read = read_rows if as_rows else _MANY[source.kind]
+            for entry in parsing.parsed(read(stream, prefix, options), options):
                 allowance.take(entry)
                 if isinstance(entry, Record):
                     entry = replace(entry, file=file.hex() + entry.file)

@@ -6,27 +6,29 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC
-from email import message_from_bytes
-from email.message import Message
 from email.policy import default as modern
 from email.utils import parseaddr, parsedate_to_datetime
 
-from dpicl_rag.loaders.attachments import Attachment, read_attachments
+from dpicl_rag.loaders.attachments import (
+    Attached,
+    Attachment,
+    parse_attachments,
+    read_attachments,
+)
 from dpicl_rag.loaders.characters import characters_of, decode, decode_as, fingerprint
-from dpicl_rag.loaders.load_report import Skipped
+from dpicl_rag.loaders.mail_parts import Part, parsed_message
 from dpicl_rag.loaders.markup import text_of_html
 from dpicl_rag.loaders.quotes import own_words
 from dpicl_rag.loaders.records import (
     BROKEN_MESSAGE,
     EMPTY,
-    MAX_RECORD_BYTES,
     NO_HEADERS,
-    TOO_LARGE,
-    Entry,
     Options,
     Record,
     ThreadKeys,
+    UnreadableError,
     clean,
     tidy,
 )
@@ -41,7 +43,6 @@ _ID = re.compile(r"<([^<>\s]{1,998})>")
 _BETWEEN_IDS = re.compile(r"[\s,;<>]+")
 # The header parser's time grows faster than a value's length; longer values are left as they are.
 _LONGEST_VALUE = 4_000
-_DEEPEST_PART = 20
 _SIGNATURES = (
     "application/pgp-signature",
     "application/pkcs7-signature",
@@ -49,54 +50,97 @@ _SIGNATURES = (
 )
 
 
-def read_mail(raw: bytes, position: str, options: Options) -> Entry:
-    """Make a record of one message.
+@dataclass(frozen=True, slots=True, repr=False)
+class ParsedMail:
+    """A message without what is to be converted of it. Private.
 
-    The texts of its attachments stand behind its own. Quoted mail and the signature are cut, unless
-    nothing else is there. Under the unit "thread" they are cut from answers only: what an answer
-    quotes stands elsewhere in its thread, whereas the point of a forward is what it quotes.
+    Attributes:
+        top: The lines of its headers that are shown.
+        body: Its text.
+        metadata: As that of its record.
+        thread: As that of its record.
+        attachments: In their order.
+        fields: As those of its record.
+        exact: As that of its record.
+    """
+
+    top: str
+    body: str
+    metadata: Mapping[str, str]
+    thread: ThreadKeys
+    attachments: Sequence[Attached]
+    fields: Sequence[str] = ()
+    exact: Mapping[str, str] = field(default_factory=dict)
+
+
+def parse_mail(raw: bytes, unit: str | None) -> ParsedMail:
+    """Parse one message: a function of its bytes, public lengths of which are read.
+
+    Quoted mail and the signature are cut, unless nothing else is there. Under the unit "thread"
+    they are cut from answers only: what an answer quotes stands elsewhere in its thread, whereas
+    the point of a forward is what it quotes.
 
     Args:
         raw: The message as it is stored.
-        position: Where it stands, for the report.
-        options: A ``unit`` that names a header adds that header to the metadata.
+        unit: One that names a header adds that header to the metadata.
 
-    Returns:
-        A record, or why there is none. Whatever the bytes are, nothing is raised.
+    Raises:
+        UnreadableError: There is no record of it. Whatever the bytes are, nothing else is raised
+            but MemoryError.
     """
-    if len(raw) > MAX_RECORD_BYTES:
-        return Skipped(position, TOO_LARGE)
     if not raw.strip():
-        return Skipped(position, EMPTY)
+        raise UnreadableError(EMPTY)
     try:
-        return _read(raw, position, options)
+        return _parse(raw, unit)
+    except (UnreadableError, MemoryError):
+        raise
     except Exception:  # the parsers of the standard library fail in many ways on broken mail
-        return Skipped(position, BROKEN_MESSAGE)
+        raise UnreadableError(BROKEN_MESSAGE) from None
 
 
-def _read(raw: bytes, position: str, options: Options) -> Entry:
-    # The tree of parts is read by the old policy: under the new one a malformed Content-Type
-    # raises in the middle. The headers that matter are read by the new one, in _value.
-    message = message_from_bytes(raw)
+def record_of_mail(parsed: ParsedMail, position: str, options: Options) -> Record:
+    """A record of a message; the texts of its attachments stand behind its own.
+
+    Args:
+        parsed: The message.
+        position: Where it stands, for the report.
+        options: With what converts attachments.
+    """
+    attached, unread = read_attachments(parsed.attachments, options)
+    if not parsed.body and not parsed.metadata["subject"] and not attached:
+        raise UnreadableError(EMPTY)
+    return Record(
+        position=position,
+        text=tidy("\n\n".join([parsed.top, parsed.body, *attached])),
+        metadata=parsed.metadata,
+        identity=f"message {parsed.thread.message_id}",
+        thread=parsed.thread,
+        fields=parsed.fields,
+        exact=parsed.exact,
+        unread=unread,
+        said=tidy(f"{parsed.top}\n\n{parsed.body}") if attached else "",
+    )
+
+
+def _parse(raw: bytes, unit: str | None) -> ParsedMail:
+    # The headers that matter are read by the new policy, in _value.
+    message = parsed_message(raw)
     given: defaultdict[str, list[str]] = defaultdict(list)
     for name, value in message.raw_items():
         given[name.lower()].append(str(value))
-    headers = {name: _value(name, values[0]) for name, values in given.items()}
-    if not _KNOWN_HEADERS & headers.keys():
-        return Skipped(position, NO_HEADERS)
+    names = tuple(given)
+    if _KNOWN_HEADERS.isdisjoint(names):
+        raise UnreadableError(NO_HEADERS)
+    asked = {"subject", "from", "to", "date", "message-id", *([unit.lower()] if unit else [])}
+    headers = {name: _value(name, given[name][0]) for name in asked if name in given}
     subject = " ".join(headers.get("subject", "").split())
     body = tidy("\n\n".join(_texts(message)))
     # Headers may come twice, and ids are bytes: characters that were guessed could be another's.
     own, answered = _ids(given["message-id"]), _ids(given["references"] + given["in-reply-to"])
     is_answer = is_reply(subject) or (answered and not is_forward(subject))
-    if body and (is_answer or options.unit not in (None, "thread")):
+    if body and (is_answer or unit not in (None, "thread")):
         body = own_words(body) or body
-    attached, unread = read_attachments(_attached(message), options)
-    if not body and not subject and not attached:
-        return Skipped(position, EMPTY)
     shown = {"Subject": subject, "From": headers.get("from", ""), "Date": headers.get("date", "")}
-    top = "\n".join(f"{name}: {value}" for name, value in shown.items() if value)
-    own_id = own[0] if own else hashlib.sha256(raw).hexdigest()
     metadata = {
         "subject": subject,
         "from": headers.get("from", ""),
@@ -106,36 +150,34 @@ def _read(raw: bytes, position: str, options: Options) -> Entry:
         "sender": sender(headers.get("from", "")),
     }
     fields: tuple[str, ...] = ()
-    if options.unit and options.unit not in (*metadata, "thread", "document"):
-        metadata[options.unit] = headers.get(options.unit.lower(), "")
+    if unit and unit not in (*metadata, "thread", "document"):
+        metadata[unit] = headers.get(unit.lower(), "")
         # The names serve the report only, so they are kept only where it may show them.
-        fields = () if metadata[options.unit] else (*list(metadata)[:-1], "thread", *headers)
-    return Record(
-        position=position,
-        text=tidy("\n\n".join([top, body, *attached])),
+        fields = () if metadata[unit] else (*list(metadata)[:-1], "thread", *names)
+    return ParsedMail(
+        top="\n".join(f"{name}: {value}" for name, value in shown.items() if value),
+        body=body,
         metadata=metadata,
-        identity=f"message {own_id}",
         thread=ThreadKeys(
-            own_id,
+            own[0] if own else hashlib.sha256(raw).hexdigest(),
             (*answered, *own[1:]),
             subject,
             _timestamp(metadata["date"]),
-            sender(given["from"][0]) if "from" in headers else "",
+            sender(given["from"][0]) if given["from"] else "",
             _addresses(given["to"] + given["cc"]),
         ),
+        attachments=tuple(parse_attachments(_attached(message))),
         fields=fields,
-        exact=_exact(options.unit, given, metadata),
-        unread=unread,
-        said=tidy(f"{top}\n\n{body}") if attached else "",
+        exact=_exact(unit, given, metadata),
     )
 
 
 def message_id(header: bytes) -> str:
     """The id that its headers give a message; empty where it is known by its bytes alone."""
     try:
-        named = message_from_bytes(header).raw_items()
+        named = parsed_message(header).raw_items()
         given = [str(value) for name, value in named if name.lower() == "message-id"]
-    except Exception:  # see read_mail
+    except Exception:  # see parse_mail
         return ""
     return next(iter(_ids(given)), "")
 
@@ -227,21 +269,17 @@ def _timestamp(date: str) -> float | None:
         return None
 
 
-def _texts(part: Message, depth: int = 0) -> list[str]:
+def _texts(part: Part) -> list[str]:
     """The texts of a message in order; of alternatives the plain one, else the last, the best."""
     kind = part.get_content_type()
-    payload = part.get_payload()
-    if isinstance(payload, list):
-        if part.get_content_maintype() != "multipart" or depth >= _DEEPEST_PART:
-            return []
-        children = [child for child in payload if isinstance(child, Message)]
-        found = [(child.get_content_type(), _texts(child, depth + 1)) for child in children]
+    if part.is_multipart():
+        found = [(child.get_content_type(), _texts(child)) for child in _within(part)]
         filled = [(kind, texts) for kind, texts in found if any(text.strip() for text in texts)]
         if kind == "multipart/alternative" and filled:
             plain = [texts for kind, texts in filled if kind == "text/plain"]
             return plain[0] if plain else filled[-1][1]
         return [text for _, texts in filled for text in texts]
-    if depth and _is_attached(part):
+    if part.depth and _is_attached(part):
         return []
     # A multipart without parts lost its boundary; its text is there all the same.
     if kind not in ("text/plain", "text/html") and part.get_content_maintype() != "multipart":
@@ -250,28 +288,24 @@ def _texts(part: Message, depth: int = 0) -> list[str]:
     return [text_of_html(text) if kind == "text/html" else text]
 
 
-def _decoded(part: Message) -> str:
+def _decoded(part: Part) -> str:
     raw = part.get_payload(decode=True)
-    if not isinstance(raw, bytes):
-        return str(part.get_payload())
-    return decode_as(raw, part.get_content_charset())
+    return decode_as(raw if isinstance(raw, bytes) else b"", part.get_content_charset())
 
 
-def _is_attached(part: Message) -> bool:
+def _is_attached(part: Part) -> bool:
     return part.get_content_disposition() == "attachment" or bool(part.get_filename())
 
 
-def _attached(part: Message, depth: int = 0) -> Iterator[Attachment]:
+def _attached(part: Part) -> Iterator[Attachment]:
     """The attachments of a message in order, but for pictures within its text and signatures."""
     kind = part.get_content_type()
-    payload = part.get_payload()
-    if isinstance(payload, list) and part.get_content_maintype() == "multipart":
-        for child in payload if depth < _DEEPEST_PART else ():
-            if isinstance(child, Message):
-                yield from _attached(child, depth + 1)
+    if part.is_multipart() and part.get_content_maintype() == "multipart":
+        for child in _within(part):
+            yield from _attached(child)
         return
     is_message = kind == "message/rfc822"
-    if not depth or not (is_message or _is_attached(part)) or kind in _SIGNATURES:
+    if not part.depth or not (is_message or _is_attached(part)) or kind in _SIGNATURES:
         return
     is_within = part.get_content_disposition() != "attachment" or "content-id" in part
     if part.get_content_maintype() == "image" and is_within:
@@ -280,3 +314,9 @@ def _attached(part: Message, depth: int = 0) -> Iterator[Attachment]:
     name = " ".join(_value("subject", part.get_filename() or "").split())
     charset = part.get_content_charset()
     yield Attachment(name, kind, raw if isinstance(raw, bytes) else None, charset)
+
+
+def _within(part: Part) -> list[Part]:
+    """The parts of a multipart."""
+    children = part.get_payload() if part.get_content_maintype() == "multipart" else ()
+    return [child for child in children if isinstance(child, Part)]

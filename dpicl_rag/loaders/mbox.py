@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from dpicl_rag.loaders.mail import read_mail
-from dpicl_rag.loaders.records import MAX_RECORD_BYTES, Entry, Options
+from dpicl_rag.loaders.records import MAX_RECORD_BYTES, Options, Unparsed
 from dpicl_rag.loaders.streams import Stream, lines_of
 
 # "From someone@example.org Mon Dec 13 07:05:00 2000", with a zone or the year before the time.
@@ -30,7 +29,7 @@ def begins_mailbox(head: bytes) -> bool:
     return bool(_POSTMARK.match(line) or _UNDATED_ADDRESS.match(line))
 
 
-def read_mbox(stream: Stream, prefix: str, options: Options) -> Iterator[Entry]:
+def read_mbox(stream: Stream, prefix: str, options: Options) -> Iterator[Unparsed]:
     """Read a mailbox, holding one message at a time.
 
     A line "From ..." with a date begins a message if an empty line precedes it or a mail header
@@ -45,11 +44,11 @@ def read_mbox(stream: Stream, prefix: str, options: Options) -> Iterator[Entry]:
         options: As in ``load``.
 
     Yields:
-        A record for each message, or why there is none.
+        Each message.
     """
     for number, (start, raw) in enumerate(_messages(stream), start=1):
         position = f"{prefix}message {number} (byte {start})"
-        yield read_mail(_ESCAPED.sub(rb"\1", raw), position, options)
+        yield Unparsed(position, "mail", _ESCAPED.sub(rb"\1", raw))
 
 
 def _messages(stream: Stream) -> Iterator[tuple[int, bytes]]:

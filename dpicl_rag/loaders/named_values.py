@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from decimal import Decimal
 
 from dpicl_rag.loaders.records import Record
+from dpicl_rag.normal_forms import normal_form
 
 # How programs write a whole number once its column has become one of floats. Nothing else is taken
 # for a number: 007 and 1e3 are names.
@@ -19,7 +19,7 @@ def key_form(value: str) -> str:
 
     Letters are composed (NFC), any blanks are one plain blank, and a whole number has no fraction.
     """
-    form = " ".join(unicodedata.normalize("NFC", value).split())
+    form = " ".join(normal_form("NFC", value).split())
     if "." not in form and "+" not in form:
         return form
     if _WHOLE.fullmatch(form):

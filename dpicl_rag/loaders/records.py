@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from dpicl_rag.conversion import Conversions
 from dpicl_rag.loaders.load_report import Skipped
@@ -51,6 +52,7 @@ TOO_LARGE = "larger than 16 MiB"
 FILE_TOO_LARGE = "larger than 100 MiB"
 TOO_MANY_ATTACHMENTS = f"more than {MOST_ATTACHMENTS} attachments"
 TOO_MANY_COLUMNS = "more than 1,000 fields"
+TOO_MANY_PARTS = "more than 1,000 parts"
 TOO_MANY_FIELDS = "more fields than the header has columns"
 UNCLOSED_QUOTE = "a quote that is not closed"
 UNREADABLE_FILE = "the file cannot be read"
@@ -137,6 +139,25 @@ class Record:
         return not (self.identity or self.content)
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class Unparsed:
+    """A message or an HTML file before it is parsed; see `dpicl_rag.loaders.parsing`.
+
+    Attributes:
+        position: As that of its record.
+        kind: What it is.
+        raw: Its bytes.
+        file: As that of its record.
+        exact: As that of its record.
+    """
+
+    position: str
+    kind: Literal["mail", "html"]
+    raw: bytes
+    file: str = ""
+    exact: Mapping[str, str] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """Options of the caller, as in ``load``, and what converts files.
@@ -146,12 +167,14 @@ class Options:
         text_field: As there.
         key_field: As there.
         conversions: Those of this load; where there are none, such files are skipped.
+        parser: What parses mail and HTML; where there is none, this process does.
     """
 
     unit: str | None = None
     text_field: str | None = None
     key_field: str | None = None
     conversions: Conversions | None = None
+    parser: Conversions | None = None
 
     @property
     def names_column(self) -> bool:
@@ -160,6 +183,7 @@ class Options:
 
 
 Entry = Record | Skipped
+Found = Entry | Unparsed
 
 
 class UnreadableError(Exception):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-import unicodedata
+
+from dpicl_rag.normal_forms import normal_form
 
 # "Re:" and its like in the languages of common mail programs, also "Re[2]:" and "RE (3) :".
 _REPLY = (
@@ -62,7 +63,7 @@ def is_marked(subject: str) -> bool:
 
 def _unmarked(subject: str) -> tuple[str, list[str]]:
     """A subject without what was put before it, and the marks that were, the outermost first."""
-    rest = " ".join(unicodedata.normalize("NFC", subject[:_LONGEST]).split()).casefold()
+    rest = " ".join(normal_form("NFC", subject[:_LONGEST]).split()).casefold()
     marks: list[str] = []
     while True:
         if found := _MARK.match(rest):

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from dpicl_rag.loaders.characters import decode, fingerprint
 from dpicl_rag.loaders.file_kinds import is_binary
 from dpicl_rag.loaders.load_report import Skipped
-from dpicl_rag.loaders.mail import read_mail
-from dpicl_rag.loaders.markup import text_of_html
 from dpicl_rag.loaders.records import (
     BINARY,
     EMPTY,
     MAX_RECORD_BYTES,
     TOO_LARGE,
     Entry,
+    Found,
     Options,
     Record,
+    Unparsed,
     tidy,
 )
 from dpicl_rag.loaders.streams import Stream
@@ -24,30 +24,33 @@ from dpicl_rag.loaders.streams import Stream
 
 def read_text(stream: Stream, name: str, options: Options) -> Iterator[Entry]:
     """Read a text file, which is one record."""
-    return _read_file(stream, name, is_html=False)
-
-
-def read_html(stream: Stream, name: str, options: Options) -> Iterator[Entry]:
-    """Read an HTML file as ``read_text`` does, as the text that a reader sees."""
-    return _read_file(stream, name, is_html=True)
-
-
-def read_eml(stream: Stream, name: str, options: Options) -> Iterator[Entry]:
-    """Read a file that holds one message."""
-    yield read_mail(stream.read(MAX_RECORD_BYTES + 1), name, options)
-
-
-def _read_file(stream: Stream, name: str, *, is_html: bool) -> Iterator[Entry]:
     raw = stream.read(MAX_RECORD_BYTES + 1)
-    if len(raw) > MAX_RECORD_BYTES:
-        yield Skipped(name, TOO_LARGE)
-        return
-    if is_binary(raw):
-        yield Skipped(name, BINARY)
-        return
-    text = decode(raw)
-    text = tidy(text_of_html(text) if is_html else text)
-    if text:
-        yield Record(name, text, {"file": name}, content=fingerprint(raw))
+    if reason := _refused(raw):
+        yield Skipped(name, reason)
     else:
-        yield Skipped(name, EMPTY)
+        yield record_of_text(tidy(decode(raw)), raw, name)
+
+
+def read_html(stream: Stream, name: str, options: Options) -> Iterator[Found]:
+    """Read an HTML file as ``read_text`` does, as the text that a reader sees."""
+    raw = stream.read(MAX_RECORD_BYTES + 1)
+    reason = _refused(raw)
+    yield Skipped(name, reason) if reason else Unparsed(name, "html", raw)
+
+
+def read_eml(stream: Stream, name: str, options: Options) -> Iterator[Found]:
+    """Read a file that holds one message."""
+    yield Unparsed(name, "mail", stream.read(MAX_RECORD_BYTES + 1))
+
+
+def record_of_text(text: str, raw: bytes, name: str) -> Entry:
+    """A record of a file that is one text, or why there is none."""
+    if not text:
+        return Skipped(name, EMPTY)
+    return Record(name, text, {"file": name}, content=fingerprint(raw))
+
+
+def _refused(raw: bytes) -> str:
+    if len(raw) > MAX_RECORD_BYTES:
+        return TOO_LARGE
+    return BINARY if is_binary(raw) else ""

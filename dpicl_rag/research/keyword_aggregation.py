@@ -45,7 +45,6 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -57,6 +56,7 @@ from dpicl_rag import _validate
 from dpicl_rag.language_models.content_words import FUNCTION_WORDS, digits_for_words
 from dpicl_rag.mechanisms import permute_and_flip
 from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.normal_forms import normal_form
 
 MOST = 30
 """Keywords at most, as in DP-ICL's code."""
@@ -76,7 +76,7 @@ _ASKED = (
 
 def words_of(text: str) -> frozenset[str]:
     """The words of a text, each once, without case and without English function words."""
-    plain = unicodedata.normalize("NFKC", digits_for_words(text)).translate(_APOSTROPHES)
+    plain = normal_form("NFKC", digits_for_words(text)).translate(_APOSTROPHES)
     words = (word.removesuffix("'s") for word in _WORD.findall(plain.casefold()))
     return frozenset(words) - FUNCTION_WORDS
 

@@ -21,6 +21,7 @@ State = Literal["running", "done", "failed", "stopped"]
 T = TypeVar("T")
 
 _POLL = 0.2  # seconds
+_PATIENCE_S = 2.0  # for a job that was asked to end
 _SHOWN = (
     *("id", "kind", "corpus", "state", "stage"),
     *("done", "total", "seconds_left", "result", "error"),
@@ -167,7 +168,7 @@ class Jobs:
             self.latest.stopping = True
 
     async def close(self) -> None:
-        """Stop the job and wait for its end."""
+        """Stop the job and wait for its end, but not for ever."""
         self.stop()
         if self._task is not None:
-            await asyncio.wait([self._task])
+            await asyncio.wait([self._task], timeout=_PATIENCE_S)

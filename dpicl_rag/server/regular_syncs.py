@@ -25,22 +25,31 @@ Command = Callable[[str], Sequence[str]]
 
 _OWN = ("error: ", "internal error (")  # lines that a command says on purpose
 _NICE = 10  # answers come first
-_PATIENCE_S = 10.0  # for a sync that was asked to end
+_PATIENCE_S = 2.0  # for a sync that was asked to end
+
+MOST_SECONDS = 6 * 3600.0
+"""A sync that takes longer is ended, and goes on in the next round."""
+LEADS_BY = 60.0
+"""Seconds that a sync has to itself; the next corpus's begins then, whether it has ended or not."""
 
 
 @dataclass(frozen=True)
 class RegularSyncs:
-    """Syncs one corpus after the other, then waits.
+    """Syncs one corpus after the other, then waits. One that hangs holds up no other.
 
     Attributes:
         every: Seconds between the end of a round and the next.
         command: What is run.
         tell: Takes a line for whoever runs the server.
+        most_seconds: That a sync may take.
+        leads_by: Seconds after which the next begins beside it.
     """
 
     every: float
     command: Command
     tell: Callable[[str], None]
+    most_seconds: float = MOST_SECONDS
+    leads_by: float = LEADS_BY
     _failing: set[str] = field(default_factory=set)
 
     async def run(self, catalogue: Catalogue) -> None:
@@ -49,17 +58,29 @@ class RegularSyncs:
         Args:
             catalogue: What is served, also what is offered later.
         """
-        while True:
-            for name in list(catalogue.corpora):
-                self._note(name, await self._failures(name, catalogue))
-            await asyncio.sleep(self.every)
+        under_way: dict[str, asyncio.Task[None]] = {}
+        try:
+            while True:
+                for name in list(catalogue.corpora):
+                    if name not in under_way or under_way[name].done():
+                        under_way[name] = asyncio.create_task(self._sync(name, catalogue))
+                        await asyncio.wait([under_way[name]], timeout=self.leads_by)
+                await asyncio.sleep(self.every)
+        finally:
+            for task in under_way.values():
+                task.cancel()
+            if under_way:
+                await asyncio.wait(under_way.values())
+
+    async def _sync(self, name: str, catalogue: Catalogue) -> None:
+        self._note(name, await self._failures(name, catalogue))
 
     async def _failures(self, name: str, catalogue: Catalogue) -> list[str]:
         """What a sync has failed by, a line for each source. It raises nothing."""
         try:
             if not await in_thread(_is_following, catalogue.corpora[name].counted):
                 return []
-            return await _failures_of(self.command(name))
+            return await _failures_of(self.command(name), self.most_seconds)
         except DPICLError as error:
             return [f"error: {error}"]
         except Exception as error:  # its message may quote a text
@@ -91,7 +112,7 @@ def _is_following(source: object) -> bool:
     return isinstance(source, Corpus) and bool(source.followed.sources())
 
 
-async def _failures_of(command: Sequence[str]) -> list[str]:
+async def _failures_of(command: Sequence[str], most_seconds: float) -> list[str]:
     process = await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.DEVNULL,  # nobody answers what it may ask
@@ -102,7 +123,9 @@ async def _failures_of(command: Sequence[str]) -> list[str]:
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, process.pid, _NICE)
     try:
-        _, said = await process.communicate()
+        _, said = await asyncio.wait_for(process.communicate(), most_seconds)
+    except TimeoutError:
+        return [f"it took more than {most_seconds:,.0f} seconds, and goes on next time"]
     finally:
         await _ended(process)
     if process.returncode == 0:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
 import signal
 import socket
 import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from threading import Timer
 from types import FrameType
 
 import uvicorn
@@ -24,8 +26,13 @@ if sys.platform != "win32":
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 """Names of this machine that nobody else can give to another."""
 
-GRACE = 60
-"""Seconds that answers have to end: more than a token takes."""
+GRACE = 5
+"""Seconds that answers have to end at their next token."""
+CLOSING = 1
+"""Seconds that connections have then."""
+LAST = 9.0
+"""Seconds after a signal in which the process has ended, whatever a thread still does. Nothing that
+was released goes unpaid: what a token may cost stands in the ledger before it is drawn."""
 
 
 class DrainingServer(uvicorn.Server):
@@ -35,6 +42,7 @@ class DrainingServer(uvicorn.Server):
         super().__init__(config)
         self._admission = admission
         self._patient_until = math.inf
+        self._is_process = False
         self._on_start: Callable[[], None] = lambda: None
 
     def run_until_stopped(self, on_start: Callable[[str], None]) -> None:
@@ -53,6 +61,7 @@ class DrainingServer(uvicorn.Server):
                 f"port {self.config.port} of {self.config.host} cannot be listened on "
                 f"({error.strerror}); choose another with --port"
             ) from None
+        self._is_process = True
         self._on_start = partial(
             on_start, f"http://{self.config.host}:{listening.getsockname()[1]}/"
         )
@@ -74,6 +83,8 @@ class DrainingServer(uvicorn.Server):
         """See uvicorn."""
         if not self._admission.draining:
             self._patient_until = time.monotonic() + GRACE
+            if self._is_process:
+                _end_after(LAST)
         self._admission.drain()
         if sig == signal.SIGTERM:
             # Asked to end, and ended: not killed, as uvicorn would have its status say.
@@ -110,10 +121,17 @@ def make_server(app: FastAPI, *, host: str, port: int) -> DrainingServer:
         log_config=None,
         log_level="error",  # what is no HTTP is answered, and no news
         server_header=False,
-        timeout_graceful_shutdown=GRACE,
+        timeout_graceful_shutdown=CLOSING,
         timeout_keep_alive=int(SECONDS),
     )
     return DrainingServer(config, app.state.services.admission)
+
+
+def _end_after(seconds: float) -> None:
+    """End this process, also where a thread does not let it: those of a pool are waited for."""
+    wall = Timer(seconds, os._exit, [0])
+    wall.daemon = True
+    wall.start()
 
 
 def _allow_connections(files: int) -> None:

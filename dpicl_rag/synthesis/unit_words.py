@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from dpicl_rag.language_models.tokenizer import Tokenizer
+from dpicl_rag.normal_forms import normal_form
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
 """Letters of words; capitals and accents are taken off."""
@@ -21,7 +22,7 @@ _BEGINS = ("\u0120", "\u2581", " ")  # how vocabularies write the space before a
 
 def words_in(text: str) -> set[str]:
     """The words of a text, in letters of `ALPHABET`; numbers are none."""
-    plain = unicodedata.normalize("NFKD", text).casefold()
+    plain = normal_form("NFKD", text).casefold()
     bare = "".join(letter for letter in plain if not unicodedata.combining(letter))
     return {word for word in _WORD.findall(bare) if not word.isdigit()}
 

@@ -19,7 +19,7 @@ from dpicl_rag.conversion.process_limits import Limits
 from tests.support import planted_readers
 
 PLANTED = "tests.support.planted_readers"
-SMALL = Limits(cpu_seconds=1, seconds=2, memory=2**29, text=2**20)
+SMALL = Limits(cpu_seconds=1, seconds=60, memory=2**29, text=2**20)
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="Linux alone refuses system calls")
 
 

@@ -252,7 +252,7 @@ def file_differences(folder: Path, seed: int, kind: str) -> list[str]:
             files = FileSource.at([place], "customer", "note")
             told.append(
                 _outcome(
-                    lambda: bring_files(
+                    lambda files=files: bring_files(
                         corpus,
                         files,
                         lambda some, held: corpus.add(some, held=held, no_ledger=True),

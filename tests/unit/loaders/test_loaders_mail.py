@@ -9,11 +9,18 @@ import pytest
 
 from dpicl_rag.loaders import load
 from dpicl_rag.loaders.load_report import Skipped
-from dpicl_rag.loaders.mail import keys_of_stored, message_id, read_mail, sender
-from dpicl_rag.loaders.records import Options, Record, ThreadKeys
+from dpicl_rag.loaders.mail import keys_of_stored, message_id, sender
+from dpicl_rag.loaders.parsing import parsed
+from dpicl_rag.loaders.records import Entry, Options, Record, ThreadKeys, Unparsed
 from dpicl_rag.loaders.threads import thread_keys, thread_offers
 
 GREETING = "Grüße aus Málaga, naïve café"
+
+
+def read_mail(raw: bytes, position: str, options: Options) -> Entry:
+    """A message, parsed in this process."""
+    (entry,) = parsed([Unparsed(position, "mail", raw)], options)
+    return entry
 
 
 def record(raw: bytes, unit: str | None = None) -> Record:
@@ -190,10 +197,10 @@ def test_a_message_beyond_the_limit_is_skipped() -> None:
 
 
 def test_what_the_parser_cannot_do_is_a_skipped_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(raw: bytes) -> None:
+    def fail(raw: bytes, _: object) -> None:
         raise RecursionError(raw)
 
-    monkeypatch.setattr("dpicl_rag.loaders.mail.message_from_bytes", fail)
+    monkeypatch.setattr("dpicl_rag.loaders.mail_parts.message_from_bytes", fail)
     skipped = read_mail(b"From: a@b.c\n\nx", "here", Options())
     assert skipped == Skipped("here", "the message cannot be parsed")
 

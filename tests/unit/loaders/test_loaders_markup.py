@@ -35,8 +35,27 @@ def test_deep_markup_loses_nothing() -> None:
 
 
 def test_a_failing_parser_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(markup: str) -> str:
+    def fail(markup: str, _: object) -> str:
         raise ValueError(markup)
 
     monkeypatch.setattr("dpicl_rag.loaders.markup.get_text", fail)
     assert words("<style>p {}</style><p>one</p><p>two") == "one two"
+
+
+def test_tables_are_laid_out_within_a_public_size() -> None:
+    """Every cell is padded to the widest of its column: 60 KB would take 300 MB."""
+    for markup, many in (
+        ("<table><tr><td>" + "z" * 30_000 + "<tr><td>a" * 10_000 + "</table><p>end", "a"),
+        ("<table><tr>" + "<td>b" * 30_000 + "<tr><td>c" * 30_000 + "</table><p>end", "c"),
+    ):
+        found = text_of_html(markup)
+        assert len(found) < 10 * len(markup)
+        assert found.split()[-3:] == [many, many, "end"]
+    rows = "".join(f"<tr><td>{'z' * 100}<td>{number}" for number in range(3))
+    assert text_of_html(f"<table>{rows}<tr><td>a</table>").split("\n")[0] == "z" * 100 + "  0"
+
+
+def test_what_is_laid_out_counts_for_all_tables_together() -> None:
+    one = "<table><tr><td>" + "z" * 10_000 + "<tr><td>a" * 1_000 + "</table>"
+    assert len(text_of_html(one)) > 10_000_000
+    assert len(text_of_html(2 * one)) < 100_000

@@ -9,13 +9,14 @@ import pytest
 from dpicl_rag.loaders import load
 from dpicl_rag.loaders.load_report import Skipped
 from dpicl_rag.loaders.mbox import read_mbox
+from dpicl_rag.loaders.parsing import parsed
 from dpicl_rag.loaders.records import Entry, Options, Record
 
 POSTMARK = b"From a@example.org Mon Dec 13 07:05:00 2000\n"
 
 
 def read(raw: bytes) -> list[Entry]:
-    return list(read_mbox(io.BufferedReader(io.BytesIO(raw)), "", Options()))
+    return list(parsed(read_mbox(io.BufferedReader(io.BytesIO(raw)), "", Options()), Options()))
 
 
 def bodies(raw: bytes) -> list[str]:
@@ -102,7 +103,7 @@ def test_a_message_beyond_the_limit_is_skipped_and_the_next_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("dpicl_rag.loaders.mbox.MAX_RECORD_BYTES", 100)
-    monkeypatch.setattr("dpicl_rag.loaders.mail.MAX_RECORD_BYTES", 100)
+    monkeypatch.setattr("dpicl_rag.loaders.parsing.MAX_RECORD_BYTES", 100)
     long = POSTMARK + b"Subject: one\n\n" + b"x\n" * 500 + b"\n"
     entries = read(long + POSTMARK + b"Subject: two\n\nx\n")
     assert entries[0] == Skipped("message 1 (byte 0)", "larger than 16 MiB")

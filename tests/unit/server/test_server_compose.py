@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dpicl_rag.server.run import GRACE
+from dpicl_rag.server.run import LAST
 from tests.support.command_line import run_command
 from tests.support.containers import commands, compose, dockerfile, health_check, last
 
@@ -74,7 +74,7 @@ def test_only_this_machine_reaches_the_server():
 def test_answers_have_time_to_end():
     grace = SERVICES["server"]["stop_grace_period"]
     assert re.fullmatch(r"\d+s", grace)
-    assert int(grace[:-1]) > GRACE
+    assert int(grace[:-1]) > LAST
 
 
 @pytest.mark.parametrize("command", [*commands(), json.loads(last("CMD"))], ids=" ".join)

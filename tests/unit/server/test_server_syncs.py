@@ -191,6 +191,29 @@ def test_a_corpus_that_fails_holds_up_no_other_and_is_tried_again(tmp_path, tiny
     assert said.count(said[-1]) == 1
 
 
+HANGS = "import time; time.sleep(600)"
+
+
+@pytest.mark.parametrize("programs", [{"bad": HANGS}, {"good": HANGS, "bad": HANGS}])
+def test_a_sync_that_hangs_holds_up_no_other(tmp_path, tiny_model, programs):
+    commands = Recorded(**programs)
+    catalogue = catalogue_of(tmp_path, tiny_model, following(tmp_path, "bad", "good", "last"))
+    said: list[str] = []
+    syncs = RegularSyncs(0.01, commands, said.append, leads_by=0)
+    rounds(syncs, catalogue, lambda: commands.run.count("last") > 1)
+    assert all(commands.run.count(name) == 1 for name in programs)  # none beside itself
+    assert said == []
+
+
+def test_a_sync_has_a_limit_of_time(tmp_path, tiny_model):
+    commands = Recorded(bad=HANGS)
+    catalogue = catalogue_of(tmp_path, tiny_model, following(tmp_path, "bad", "good"))
+    said: list[str] = []
+    syncs = RegularSyncs(0.01, commands, said.append, most_seconds=0)
+    rounds(syncs, catalogue, lambda: commands.run.count("bad") > 1)
+    assert "sync of bad: it took more than 0 seconds, and goes on next time" in said
+
+
 def test_only_lines_of_the_command_itself_are_told(tmp_path, tiny_model):
     program = f"""
 import sys

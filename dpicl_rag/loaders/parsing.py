@@ -1,0 +1,136 @@
+"""Mail and HTML, parsed in a child process, many at a time.
+
+A batch is a matter of speed alone: one at which its process breaks off is parsed once more in a
+process that begins with it (`dpicl_rag.conversion.child`), and what becomes of it there is its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from threading import Lock
+
+from dpicl_rag.conversion import Conversions
+from dpicl_rag.conversion.outcomes import REASONS, Outcome
+from dpicl_rag.conversion.process_limits import Limits
+from dpicl_rag.loaders.load_report import Skipped
+from dpicl_rag.loaders.mail import record_of_mail
+from dpicl_rag.loaders.parsers import READERS, mail_in, question_of_mail
+from dpicl_rag.loaders.records import (
+    MAX_RECORD_BYTES,
+    TOO_LARGE,
+    Entry,
+    Found,
+    Options,
+    Unparsed,
+    UnreadableError,
+)
+from dpicl_rag.loaders.text_files import record_of_text
+
+LIMITS = Limits(cpu_seconds=60, text=64 * 2**20)
+"""On one message, and on one HTML file."""
+
+BATCH = 200
+"""What is parsed in one process."""
+BATCH_BYTES = 4 * 2**20
+
+_idle: list[tuple[int, Conversions]] = []  # of this process: a load that follows need not wait
+_lock = Lock()
+
+
+@contextmanager
+def parser(while_waiting: Callable[[], None]) -> Iterator[Conversions | None]:
+    """A child that parses, for one load; None where processes cannot fork.
+
+    Args:
+        while_waiting: See `Conversions`.
+    """
+    if not hasattr(os, "fork"):
+        yield None
+        return
+    one = _taken() or Conversions(LIMITS, "dpicl_rag.loaders.parsers")
+    one.while_waiting = while_waiting
+    try:
+        yield one
+    finally:  # what it was asked it has answered, or it was closed
+        one.while_waiting = lambda: None
+        with _lock:
+            if is_kept := not _idle:
+                _idle.append((os.getpid(), one))
+        if not is_kept:
+            one.close()
+
+
+def parsed(found: Iterable[Found], options: Options) -> Iterator[Entry]:
+    """Records of what was found, in its order, or why there are none."""
+    batch: list[Found] = []
+    size = 0
+    for one in found:
+        if isinstance(one, Unparsed) and len(one.raw) > MAX_RECORD_BYTES:
+            one = Skipped(one.position, TOO_LARGE)
+        if not batch and not isinstance(one, Unparsed):
+            yield one
+            continue
+        batch.append(one)
+        size += len(one.raw) if isinstance(one, Unparsed) else 0
+        if len(batch) >= BATCH or size >= BATCH_BYTES:
+            yield from _parsed(batch, options)
+            batch, size = [], 0
+    yield from _parsed(batch, options)
+
+
+def _parsed(batch: Sequence[Found], options: Options) -> Iterator[Entry]:
+    answers = {
+        kind: iter(_answers(kind, [one for one in batch if _kind(one) == kind], options))
+        for kind in READERS
+    }
+    for one in batch:
+        yield _entry(one, next(answers[one.kind]), options) if isinstance(one, Unparsed) else one
+
+
+def _kind(one: Found) -> str:
+    return one.kind if isinstance(one, Unparsed) else ""
+
+
+def _answers(kind: str, those: Sequence[Found], options: Options) -> Sequence[bytes | Outcome]:
+    contents = [
+        question_of_mail(one.raw, options.unit) if kind == "mail" else one.raw
+        for one in those
+        if isinstance(one, Unparsed)
+    ]
+    if options.parser is None:
+        return [READERS[kind].read(content) for content in contents]
+    return options.parser.convert_all(kind, contents) if contents else []
+
+
+def _entry(one: Unparsed, answer: bytes | Outcome, options: Options) -> Entry:
+    try:
+        if isinstance(answer, Outcome):
+            raise UnreadableError(REASONS[answer])
+        if one.kind == "mail":
+            entry: Entry = record_of_mail(mail_in(answer), one.position, options)
+        else:
+            entry = record_of_text(answer.decode(), one.raw, one.position)
+    except UnreadableError as error:
+        return Skipped(one.position, str(error))
+    if isinstance(entry, Skipped):
+        return entry
+    return replace(entry, file=one.file, exact={**one.exact, **entry.exact})
+
+
+def _taken() -> Conversions | None:
+    with _lock:
+        for kept in _idle:
+            if kept[0] == os.getpid():  # of a process that forked it is the parent's
+                _idle.remove(kept)
+                return kept[1]
+    return None
+
+
+@atexit.register
+def _close() -> None:
+    while (one := _taken()) is not None:
+        one.close()
