@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 
 from dpicl_rag import auditing
+from dpicl_rag.accounting import calibration
 from dpicl_rag.accounting.stability import Stability
 from dpicl_rag.auditing.extraction import QUESTIONS
 from tests.support.tiny_model import build_tiny_model
@@ -124,7 +125,19 @@ def test_an_audit_of_another_question_begins_anew(cli, mail, home, monkeypatch):
     assert json.loads((home / "report" / "summary.json").read_bytes())["whole"]
 
 
+@pytest.fixture
+def own_calibrations():
+    """What is calibrated by a fault is kept for no other test, nor the other way round."""
+    kept = [one for one in vars(calibration).values() if hasattr(one, "cache_clear")]
+    for one in kept:
+        one.cache_clear()
+    yield
+    for one in kept:
+        one.cache_clear()
+
+
 @pytest.mark.heavy
+@pytest.mark.usefixtures("own_calibrations")
 def test_a_claim_that_does_not_hold_is_an_exit_status(cli, mail, monkeypatch):
     honest = Stability.factor
     monkeypatch.setattr(Stability, "factor", lambda self, adjacency: honest(self, adjacency) / 2)
