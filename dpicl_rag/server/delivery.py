@@ -62,7 +62,7 @@ async def whole(
                 pass
             return await answering.ended()
 
-    answer = await _unless_gone(request, drawn())
+    answer = await unless_gone(request, drawn())
     if answer is None:
         return Response(status_code=GONE)
     return JSONResponse(body(answering, answer), headers={**headers, **spent(answer)})
@@ -89,13 +89,13 @@ async def streamed(
         await stack.enter_async_context(answering.begun())
         return True
 
-    if await _unless_gone(request, begin()) is None:
+    if await unless_gone(request, begin()) is None:
         await stack.aclose()
         return Response(status_code=GONE)
     return _Streamed(events, stack.aclose, headers={**headers, "Cache-Control": "no-store"})
 
 
-async def _unless_gone(request: Request, work: Awaitable[T]) -> T | None:
+async def unless_gone(request: Request, work: Awaitable[T]) -> T | None:
     """The result of the work; None if the client hangs up before, which ends the work."""
     async with one_task(work) as working, one_task(_hung_up(request)) as leaving:
         await asyncio.wait([working, leaving], return_when=asyncio.FIRST_COMPLETED)

@@ -14,6 +14,7 @@ from dpicl_rag.errors import (
     BudgetExceededError,
     ConfigurationError,
     ContextLengthError,
+    DeltaSpentError,
     DPICLError,
 )
 
@@ -85,7 +86,7 @@ def refusal(error: BaseException) -> Refusal:
     """
     if isinstance(error, Refusal):
         return error
-    if isinstance(error, BudgetExceededError):
+    if isinstance(error, (BudgetExceededError, DeltaSpentError)):
         return Refusal(
             429,
             str(error),

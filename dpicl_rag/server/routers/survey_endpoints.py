@@ -4,10 +4,12 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from dpicl_rag.accounting import DIRECT
 from dpicl_rag.server.catalogue import NumbersAsked
+from dpicl_rag.server.delivery import GONE, unless_gone
 from dpicl_rag.server.failures import Refusal
 from dpicl_rag.server.request_log import Exchange
 from dpicl_rag.server.services import Asking, Using
@@ -40,17 +42,23 @@ class SurveyRequest(BaseModel):
 @router.post("/v1/surveys")
 async def surveys(
     body: SurveyRequest, request: Request, services: Using, caller: Asking
-) -> dict[str, Any]:
+) -> Response:
     """Count the units of a corpus that say yes, or each label; or survey what they are about."""
     exchange = request.state.exchange = Exchange(caller=caller.name)
     services.catalogue.served(body.model, caller)
     exchange.corpus, exchange.question = body.model, body.question or ""
     given = body.model_dump(exclude={"model", "labels"})
     asked = NumbersAsked(labels=tuple(body.labels), **given)
-    async with services.admission.place(caller):
-        counting = partial(services.catalogue.numbers, body.model, caller, asked)
-        found = await services.admission.take(counting)
-    return {"model": body.model, "kind": body.kind, **found.as_dict()}
+    counting = partial(services.catalogue.numbers, body.model, caller, asked)
+
+    async def counted() -> dict[str, Any]:
+        async with services.admission.place(caller):
+            return (await services.admission.take_whole(counting)).as_dict()
+
+    found = await unless_gone(request, counted())
+    if found is None:
+        return Response(status_code=GONE)
+    return JSONResponse({"model": body.model, "kind": body.kind, **found})
 
 
 @router.get("/v1/surveys")
