@@ -15,6 +15,7 @@ The tree::
     ├── KeyFileError                           the file of API keys cannot be used
     ├── KnowledgeError                         public knowledge cannot be read or kept
     ├── StoppedError                           work was ended before its release
+    ├── DeltaSpentError                        a budget has no delta left for thresholds
     └── BudgetExceededError                    a budget cannot pay for the request
 
 Messages name the remedy. They never carry private text, scores, probabilities, numbers of experts

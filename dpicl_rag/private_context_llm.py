@@ -45,7 +45,7 @@ from dpicl_rag.ledger.account import open_account
 from dpicl_rag.ledger.status import least_remaining
 from dpicl_rag.loaders.framework_documents import FrameworkDocument
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.prompts import Prompt, PromptTemplate
+from dpicl_rag.prompts import Prompt, PromptTemplate, plain
 from dpicl_rag.retrieval.base import Retriever, filter_of
 from dpicl_rag.retrieval.given import Documents, GivenDocuments, as_retriever
 from dpicl_rag.retrieval.number_of_units import limited
@@ -238,7 +238,7 @@ class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
             has ended.
         """
         retriever = self._retriever(documents)
-        corpus = self._booked_under(retriever.corpus_name)
+        corpus, question = self._booked_under(retriever.corpus_name), plain(question)
         if is_small_talk(question):
             return public_reply(question, self.model, self.reader, self.config, corpus)
         able = self.reader is not None or speaks(self.model)

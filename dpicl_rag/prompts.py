@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from dpicl_rag.errors import ConfigurationError, ContextLengthError
 from dpicl_rag.language_models.base import LanguageModel
@@ -17,6 +18,20 @@ _DOCUMENT = "{document}"
 _QUESTION = "{question}"
 
 
+def plain(text: str) -> str:
+    """Public text as every door takes it: without control characters and half characters.
+
+    Control characters mark places of a prompt; but for line ends and tabs none is left.
+    """
+    return "".join(c for c in text if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cs"))
+
+
+def _make_plain(template: PromptTemplate | Example) -> None:
+    for field in fields(template):
+        if isinstance(text := getattr(template, field.name), str):
+            object.__setattr__(template, field.name, plain(text))
+
+
 @dataclass(frozen=True, slots=True)
 class Example:
     """A public worked example. It must not come from the private corpus."""
@@ -24,6 +39,9 @@ class Example:
     document: str
     question: str
     answer: str
+
+    def __post_init__(self) -> None:
+        _make_plain(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +81,7 @@ class PromptTemplate:
     note: str = NOTE
 
     def __post_init__(self) -> None:
+        _make_plain(self)
         for name, text in (("user turn", self.user), ("note", self.note)):
             document, question = text.find(_DOCUMENT), text.find(_QUESTION)
             once = text.count(_DOCUMENT) == 1 and text.count(_QUESTION) == 1
@@ -78,7 +97,7 @@ class PromptTemplate:
 
     def cut(self, tokenizer: Tokenizer, question: str) -> Prompt:
         """Tokens around the document, for one question."""
-        # Control characters mark the two cuts: no template contains them.
+        # Control characters mark the two cuts: no template contains them, see `plain`.
         head, tail = self._render(tokenizer, "\x01", "\x02").split("\x01")
         middle, end = tail.split("\x02")
         ending = end + self.answer_prefix

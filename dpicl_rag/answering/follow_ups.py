@@ -18,7 +18,7 @@ from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.language_models.content_words import content_words
 from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.notes import notes
-from dpicl_rag.prompts import Example, PromptTemplate
+from dpicl_rag.prompts import Example, PromptTemplate, plain
 
 Turn = tuple[str, str]
 """Who speaks, such as ``"user"``, and what was said. No name where the words say who speaks."""
@@ -87,7 +87,8 @@ def whole_question(
         raise ConfigurationError(
             "turns are pairs of speaker and words, such as ('user', 'When does it open?')"
         )
-    spoken = [(speaker, text.strip()) for speaker, text in turns]
+    question = plain(question)
+    spoken = [(speaker, plain(text).strip()) for speaker, text in turns]
     said = [turn for turn in spoken if turn[1] not in ("", UNSUPPORTED)][-_TURNS:]
     if not said or not question.strip() or is_small_talk(question):
         return question

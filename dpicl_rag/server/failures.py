@@ -14,6 +14,7 @@ from dpicl_rag.errors import (
     BudgetExceededError,
     ConfigurationError,
     ContextLengthError,
+    DeltaSpentError,
     DPICLError,
     StoppedError,
 )
@@ -88,7 +89,7 @@ def refusal(error: BaseException) -> Refusal:
     """
     if isinstance(error, Refusal):
         return error
-    if isinstance(error, BudgetExceededError):
+    if isinstance(error, (BudgetExceededError, DeltaSpentError)):
         return Refusal(
             429,
             str(error),

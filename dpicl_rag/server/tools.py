@@ -14,13 +14,13 @@ from typing import Any, Literal
 
 from mcp.types import CallToolResult, TextContent, Tool, ToolAnnotations
 
+from dpicl_rag.prompts import plain
 from dpicl_rag.server import views
 from dpicl_rag.server.admission import Admission
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.catalogue import Ask, Catalogue, NumbersAsked
 from dpicl_rag.server.failures import Refusal, refusal
 from dpicl_rag.server.protocol import guarantee
-from dpicl_rag.server.protocol.conversation import plain
 from dpicl_rag.server.request_log import Exchange
 from dpicl_rag.server.served_answer import ServedAnswer, news
 from dpicl_rag.server.tool_arguments import (

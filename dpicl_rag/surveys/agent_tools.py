@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import ParamSpec
 
-from dpicl_rag.errors import BudgetExceededError, ConfigurationError
+from dpicl_rag.errors import DPICLError
 from dpicl_rag.retrieval.given import Documents
 from dpicl_rag.surveys.counts_units import CountsUnits
 
@@ -38,8 +38,8 @@ class AgentTool:
 def counting_tools(llm: CountsUnits, documents: Documents) -> list[AgentTool]:
     """Functions that count private documents.
 
-    Each returns the text of a result. What is wrong with a call, or a budget that is used up, is
-    said in its place.
+    Each returns the text of a result. An error of this library is said in its place: what is wrong
+    with a call, a budget that is used up, an engine that does not answer.
 
     Args:
         llm: Counts, and pays from its ledger.
@@ -94,7 +94,7 @@ def _told(function: Callable[P, str]) -> Callable[P, str]:
     def call(*args: P.args, **kwargs: P.kwargs) -> str:
         try:
             return function(*args, **kwargs)
-        except (BudgetExceededError, ConfigurationError) as error:
+        except DPICLError as error:
             return str(error)
 
     return call
@@ -105,7 +105,7 @@ def _told_later(function: Callable[P, Awaitable[str]]) -> Callable[P, Awaitable[
     async def call(*args: P.args, **kwargs: P.kwargs) -> str:
         try:
             return await function(*args, **kwargs)
-        except (BudgetExceededError, ConfigurationError) as error:
+        except DPICLError as error:
             return str(error)
 
     return call

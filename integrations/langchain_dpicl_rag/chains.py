@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from dpicl_rag.accounting import Stability
 from dpicl_rag.answering.answers import PrivateAnswer, PrivateStream
 from dpicl_rag.answering.async_stream import AsyncPrivateStream
-from dpicl_rag.errors import BudgetExceededError, ConfigurationError
+from dpicl_rag.errors import ConfigurationError, DPICLError
 from dpicl_rag.loaders.framework_documents import own
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import Documents, GivenDocuments, Retriever, stability_of_list
@@ -265,7 +265,8 @@ class PrivateRetrievalChain(_PrivateChain):
     ) -> BaseTool:
         """A tool for agents, with one argument, ``question``.
 
-        When the budget is used up the tool says so to the agent in place of an answer.
+        An error of this library is said to the agent in place of an answer: a budget that is used
+        up, say.
 
         Args:
             args_schema: None; the argument is fixed.
@@ -279,13 +280,13 @@ class PrivateRetrievalChain(_PrivateChain):
         def ask(question: str, config: RunnableConfig) -> Answered:
             try:
                 return self.invoke(question, config)
-            except BudgetExceededError as error:
+            except DPICLError as error:
                 raise ToolException(str(error)) from None
 
         async def aask(question: str, config: RunnableConfig) -> Answered:
             try:
                 return await self.ainvoke(question, config)
-            except BudgetExceededError as error:
+            except DPICLError as error:
                 raise ToolException(str(error)) from None
 
         return StructuredTool.from_function(

@@ -12,8 +12,8 @@ from dpicl_rag.surveys import agent_tools
 def counting_tools(llm: PrivateContextLLM, documents: Documents) -> list[FunctionTool]:
     """Tools for agents that count private documents: ``count``, ``tally`` and ``survey``.
 
-    Give them to a public model beside a ``QueryEngineTool`` of ``llm.as_query_engine(index)``,
-    which answers one fact. A tool says to the agent when the budget is used up.
+    Give them to a public model beside ``llm.as_query_engine(index).as_tool()``, which answers one
+    fact. A tool says to the agent when the budget is used up.
 
     Args:
         llm: Counts, and pays from its ledger.

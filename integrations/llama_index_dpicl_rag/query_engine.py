@@ -10,7 +10,9 @@ from llama_index.core.base.response.schema import RESPONSE_TYPE
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.schema import QueryBundle
+from llama_index.core.tools import QueryEngineTool, ToolMetadata, ToolOutput
 
+from dpicl_rag.errors import DPICLError
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import Retriever
 from dpicl_rag.retrieval.vectors import VectorSource, Where
@@ -29,8 +31,8 @@ class PrivateQueryEngine(BaseQueryEngine):
     """Answers queries about private documents; nodes never cross a LlamaIndex edge.
 
     Retrieval scans the vectors exactly, inside the guarantee. Responses have no source nodes, and
-    an index without a match is asked like any other, so the answer does not tell. Put it in a
-    ``QueryEngineTool`` or call it in a Workflow step. ``retrieve`` raises NotImplementedError.
+    an index without a match is asked like any other, so the answer does not tell. Give agents
+    ``as_tool()``, or call it in a Workflow step. ``retrieve`` raises NotImplementedError.
 
     An answer that the documents do not support is replaced by a fixed sentence, as people print a
     response and its text does not say it; ``unsupported="mark"`` in the llm's settings keeps the
@@ -95,6 +97,18 @@ class PrivateQueryEngine(BaseQueryEngine):
             units=self._llm.config.units,
         )
 
+    def as_tool(
+        self, *, name: str = "ask_private_documents", description: str | None = None
+    ) -> QueryEngineTool:
+        """A tool for agents. An error of this library is said to the agent in place of an answer.
+
+        Args:
+            name: Name of the tool.
+            description: For the agent. Public.
+        """
+        said = description or "Answers one self-contained question from private documents."
+        return _PrivateTool(self, ToolMetadata(name=name, description=said))
+
     @property
     def llm(self) -> PrivateContextLLM:
         """The private language model, as this engine asks it."""
@@ -113,4 +127,29 @@ class PrivateQueryEngine(BaseQueryEngine):
         question = query_bundle.query_str
         return await arespond(
             self._llm, question, self._retriever, streaming=self._streaming, fresh=self._fresh
+        )
+
+
+class _PrivateTool(QueryEngineTool):
+    """A query engine as a tool whose errors are sentences."""
+
+    def call(self, *args: Any, **kwargs: Any) -> ToolOutput:
+        try:
+            return super().call(*args, **kwargs)
+        except DPICLError as error:
+            return self._told(error, *args, **kwargs)
+
+    async def acall(self, *args: Any, **kwargs: Any) -> ToolOutput:
+        try:
+            return await super().acall(*args, **kwargs)
+        except DPICLError as error:
+            return self._told(error, *args, **kwargs)
+
+    def _told(self, error: DPICLError, *args: Any, **kwargs: Any) -> ToolOutput:
+        return ToolOutput(
+            content=str(error),
+            tool_name=self.metadata.get_name(),
+            raw_input={"input": self._get_query_str(*args, **kwargs)},
+            raw_output=str(error),
+            is_error=True,
         )

@@ -75,7 +75,7 @@ def refuse_tools(*args: Any, **kwargs: Any) -> NoReturn:
     raise ConfigurationError(
         "a private model calls no tools, as each call would be drawn token by token from private "
         "scores; give a public model the tool "
-        "QueryEngineTool.from_defaults(llm.as_query_engine(index))"
+        "llm.as_query_engine(index).as_tool()"
     )
 
 

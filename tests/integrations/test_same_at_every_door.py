@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -20,13 +22,16 @@ import llama_index_dpicl_rag as llama_index
 from dpicl_rag import Corpus, Document, Ledger, PrivateContextLLM
 from dpicl_rag import private_context_llm as core
 from dpicl_rag.accounting import DIRECT
+from dpicl_rag.answering import follow_ups
 from dpicl_rag.answering.asks_units import AsksUnits
+from dpicl_rag.answering.settlement import UNSUPPORTED
 from dpicl_rag.cli import app, data_folder, option_groups
 from dpicl_rag.cli import serve as serve_room
 from dpicl_rag.cli import serve_tools as mcp_room
 from dpicl_rag.configuration import PrivacyConfig, Settings
-from dpicl_rag.errors import DPICLError
+from dpicl_rag.errors import BudgetExceededError, DeltaSpentError, DPICLError
 from dpicl_rag.ledger.fixed_point import affordable
+from dpicl_rag.prompts import PromptTemplate
 from dpicl_rag.retrieval import ExactRetriever, retriever_over
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.catalogue import Catalogue, Served
@@ -457,3 +462,150 @@ def test_five_greetings_leave_a_budget_as_it_is(name, corpus, monkeypatch):
         assert GREETED[name](llm, ledger) == ["Hello to you!"] * len(GREETINGS)
     with Ledger(file) as ledger:
         assert ledger.status() == before
+
+
+CONTROLLED = "Be\x01 brief.\x00"
+TURNS = (("user", "Who?\x02"), ("assistant", "Ann.\x1b"))
+LAST = "When does the depot open?\x01\ud800"
+
+
+def conversed_over_http(path: str, name: str) -> Callable[..., Any]:
+    def run(llm: PrivateContextLLM, ledger: Ledger) -> None:
+        catalogue = Catalogue(llm.model, {"notes": Served(UNREAD)}, ledger)
+        said = [("system", CONTROLLED), *TURNS, ("user", LAST)]
+        posted(catalogue, path, {name: [{"role": who, "content": text} for who, text in said]})
+
+    return run
+
+
+CONVERSED: dict[str, Callable[..., Any]] = {
+    "Python": lambda llm, _: llm.with_settings(template=PromptTemplate(system=CONTROLLED)).answer(
+        LAST, UNREAD, turns=TURNS
+    ),
+    "LangChain chat": lambda llm, _: langchain.ChatPrivateContext(llm).invoke(
+        [("system", CONTROLLED), *TURNS, ("user", LAST)], documents=UNREAD
+    ),
+    "LlamaIndex chat": lambda llm, _: llama_index.PrivateLLM(llm).chat(
+        [ChatMessage(text, role=who) for who, text in (("system", CONTROLLED), *TURNS)]
+        + [ChatMessage(LAST)],
+        documents=UNREAD,
+    ),
+    "HTTP chat": conversed_over_http("/v1/chat/completions", "messages"),
+    "HTTP responses": conversed_over_http("/v1/responses", "input"),
+}
+
+
+@pytest.mark.parametrize("name", CONVERSED)
+def test_control_characters_are_left_out_at_every_door(name, corpus, tmp_path, monkeypatch):
+    cut: list[tuple[str, str]] = []
+
+    def stop(self: PromptTemplate, tokenizer: Any, question: str) -> None:
+        cut.append((self.system, question))
+        raise EnoughError("seen")
+
+    said: list[list[str]] = []
+
+    def written(model: Any, lines: list[str], question: str) -> str:
+        said.append(lines)
+        return ""
+
+    monkeypatch.setattr(PromptTemplate, "cut", stop)
+    monkeypatch.setattr(follow_ups, "_written", written)
+    with Ledger(tmp_path / "ledger.sqlite") as ledger, suppress(EnoughError):
+        llm = PrivateContextLLM(ScriptedModel({"": "Hello."}), agreement="off")
+        CONVERSED[name](llm, ledger)
+    assert cut == [("Be brief.", "When does the depot open?")]
+    assert said == [["User: Who?", "Assistant: Ann."]]
+
+
+def every_error(kind: type[DPICLError] = DPICLError) -> Iterator[DPICLError]:
+    """One of each of this library's own."""
+    for one in kind.__subclasses__():
+        yield from every_error(one)
+    if kind is not EnoughError:
+        yield kind.__new__(kind, f"{kind.__name__}: it is not there; look elsewhere")
+
+
+def langchain_tools(llm: PrivateContextLLM) -> Iterator[tuple[Any, Any]]:
+    asking = langchain.PrivateRetrievalChain(UNREAD, llm=llm).as_tool()
+    for tool in (asking, *langchain.counting_tools(llm, UNREAD)):
+        given = {"question": QUESTION}
+        if "labels" in tool.args:
+            given["labels"] = ["yes", "no"]
+        yield tool.invoke(given), asyncio.run(tool.ainvoke(given))
+
+
+def llama_index_tools(llm: PrivateContextLLM) -> Iterator[tuple[Any, Any]]:
+    asking = llm.as_query_engine(UNREAD).as_tool()
+    assert {asking.call(QUESTION).is_error, asyncio.run(asking.acall(QUESTION)).is_error} == {True}
+    yield asking.call(QUESTION).content, asyncio.run(asking.acall(input=QUESTION)).content
+    for tool in llama_index.counting_tools(llm, UNREAD):
+        given = {"question": QUESTION}
+        if "tally" in tool.metadata.name:
+            given["labels"] = ["yes", "no"]
+        yield tool.call(**given).content, asyncio.run(tool.acall(**given)).content
+
+
+@pytest.mark.parametrize("tools", [langchain_tools, llama_index_tools])
+@pytest.mark.parametrize("error", [*every_error()], ids=lambda error: type(error).__name__)
+def test_an_error_of_ours_is_a_sentence_for_agents(error, tools, monkeypatch):
+    def fail(self: AsksUnits, *_: Any, **__: Any) -> None:
+        raise error
+
+    for verb in ("stream", "count", "tally", "survey"):
+        monkeypatch.setattr(PrivateContextLLM, verb, fail)
+    llm = PrivateContextLLM(ScriptedModel({"": "Hello."}))
+    assert set(tools(llm)) == {(str(error), str(error))}
+
+
+@pytest.mark.parametrize("error", [DeltaSpentError(), next(every_error(BudgetExceededError))])
+def test_a_budget_that_is_spent_is_a_sentence_of_a_server_too(error, tmp_path, monkeypatch):
+    def fail(self: AsksUnits, *_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(PrivateContextLLM, "stream", fail)
+    for at, ask in enumerate((CHAT, RESPONSES, by_tool("ask"))):
+        ledger = Ledger(tmp_path / f"{at}.sqlite")
+        model = ScriptedModel({"": "Hello."})
+        [found] = ask(Catalogue(model, {"notes": Served(UNREAD)}, ledger))
+        if at == 2:
+            assert (found.isError, found.content[0].text) == (True, str(error))
+        else:
+            assert (found.status_code, found.json()["error"]["message"]) == (429, str(error))
+
+
+README = " ".join((Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8").split())
+
+
+@pytest.mark.parametrize("booked", [True, False])
+@pytest.mark.parametrize("place", range(4))
+def test_the_readme_says_how_many_units_an_answer_needs(
+    place, booked, corpus, tiny_model, tmp_path
+):
+    said = re.search(
+        r"about (\d+) at epsilon 8, (\d+) at 4, (\d+) at 2, (\d+) at 1 with a budget, "
+        r"and (\d+), (\d+), (\d+), (\d+) without",
+        README,
+    )
+    needed = int(said[1 + place + (0 if booked else 4)])
+    epsilon = (8.0, 4.0, 2.0, 1.0)[place]
+    words = ["ask", QUESTION, "--corpus", "notes", "--plan", "--json", "--epsilon", str(epsilon)]
+    told = json.loads(
+        CliRunner().invoke(app, [*words, *([] if booked else ["--no-ledger"])]).stdout
+    )
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        llm = PrivateContextLLM(tiny_model, ledger=ledger if booked else None, epsilon=epsilon)
+        assert told["units_to_agree"] == llm.plan(corpus).units_to_agree == needed
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        # What is read at the doors stands in: test_support, test_five_greetings, the prices above.
+        f'"{UNSUPPORTED}" takes its place',
+        "Greetings and thanks are answered without the documents, for free.",
+        "`ask --plan` says what one may cost",
+    ],
+)
+def test_the_readme_promises_what_doors_are_tested_for(sentence):
+    assert sentence in README

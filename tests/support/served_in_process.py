@@ -23,8 +23,10 @@ def posted(catalogue: Catalogue, path: str, *bodies: dict[str, Any]) -> list[Res
     """The responses to some bodies, one after the other, by the corpus ``notes``."""
     app = create_app(catalogue)
     headers = {"Authorization": f"Bearer {app.state.services.run_key.text}"}
+    headers["Content-Type"] = "application/json"
     with TestClient(app, headers=headers, raise_server_exceptions=False) as client:
-        return [client.post(path, json={"model": "notes", **body}) for body in bodies]
+        asked = [json.dumps({"model": "notes", **body}) for body in bodies]
+        return [client.post(path, content=one) for one in asked]
 
 
 def chat(question: str, **more: Any) -> dict[str, Any]:

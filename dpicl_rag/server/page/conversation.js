@@ -112,7 +112,7 @@ async function ask(question, corpus, { alone = false, fresh = false } = {}) {
     const answer = turn.answer.textContent;
     if (answer) said.push({ corpus, question: put, answer });
     else turn.write("(no words)");
-    turn.ended(notesOn(privacy), costOf(privacy));
+    turn.ended(notesOn(privacy, answer), costOf(privacy));
     turn.compare((write, stops) => compare(put, write, stops));
     if (privacy.from_memory) {
       const anew = () => ask(put, corpus, { alone: true, fresh: true });

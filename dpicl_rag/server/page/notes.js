@@ -15,8 +15,10 @@ export const STOPPED = [["", "You stopped it, so this is no answer. What was dra
 
 export const REFUSED = "Nothing was spent. What was answered before still comes from memory, at no cost.";
 
-/** What is said of an answer, by the fields that travelled with it. */
-export function notesOn(privacy) {
+const NOTHING_SAID = "The documents do not say.";
+
+/** What is said of an answer, by its words and the fields that travelled with it. */
+export function notesOn(privacy, answer) {
   const notes = [];
   if (privacy.released !== null) {
     notes.push(["", `Put into words by a chat model. Released was: ${privacy.released}`]);
@@ -29,7 +31,7 @@ export function notesOn(privacy) {
   } else if (privacy.supported === true) {
     notes.push(["good", "The documents support this answer."]);
   }
-  if (privacy.supported === false) {
+  if (privacy.supported === false && answer !== NOTHING_SAID) {
     notes.push(["bad", "The documents do not support this answer. Take it for a guess."]);
   }
   if (ENDS[privacy.stopped_by]) notes.push(["", ENDS[privacy.stopped_by]]);

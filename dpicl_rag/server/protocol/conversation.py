@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from dpicl_rag.answering.follow_ups import Turn
+from dpicl_rag.prompts import plain
 from dpicl_rag.server.failures import Refusal
 
 _SPEAKERS = {"user": "User", "assistant": "Assistant", "tool": "Tool", "function": "Tool"}
@@ -58,8 +58,3 @@ def conversation(
         raise Refusal(400, "the last message must be a user's question", param=param)
     before = [(_SPEAKERS[m.role], plain(m.text)) for m in turns[:-1] if m.text.strip()]
     return "\n".join(system) or None, tuple(before), question
-
-
-def plain(text: str) -> str:
-    """Text without control characters, which mark places of a prompt, and without half ones."""
-    return "".join(c for c in text if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cs"))

@@ -6,10 +6,11 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from dpicl_rag.prompts import plain
 from dpicl_rag.server.catalogue import Ask
 from dpicl_rag.server.failures import Refusal
 from dpicl_rag.server.protocol import fields
-from dpicl_rag.server.protocol.conversation import Message, conversation, plain
+from dpicl_rag.server.protocol.conversation import Message, conversation
 
 _REFUSED = {
     **fields.REFUSED,

@@ -128,7 +128,9 @@ def serve(tmp_path, tiny_model):
     ):
         ledger = Ledger(tmp_path / "ledger.sqlite")
         ledger.set_budget(corpus="notes", rho=budget)
-        corpora = {"notes": Served(GivenDocuments(documents), {"max_tokens": 8, **settings})}
+        # Made-up models guess, and their words show what comes through.
+        settings = {"max_tokens": 8, "unsupported": "mark", **settings}
+        corpora = {"notes": Served(GivenDocuments(documents), settings)}
         memory = tmp_path / "memory.sqlite"
         catalogue = Catalogue(
             model or tiny_model,

@@ -1,12 +1,20 @@
 """`/v1/surveys`: counts, tallies and surveys of a corpus, and what is refused."""
 
+import asyncio
+import threading
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
+from fastapi import Request
 
 from dpicl_rag import Document
 from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.corpora import Corpus
+from dpicl_rag.server.admission import Admission
+from dpicl_rag.server.api_keys import Caller
+from dpicl_rag.server.limits import Limits
+from dpicl_rag.server.routers.survey_endpoints import SurveyRequest, surveys
 from dpicl_rag.server.settings import CorpusSettings
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.unit.server.conftest import SECRET
@@ -105,3 +113,26 @@ def test_a_corpus_is_counted_whole_though_it_is_searched_for_answers(server, sto
         assert found.status_code == 200, found.text
         total = found.json()["total"]
         assert 150 < total["low"] <= 200 <= total["high"]
+
+
+async def test_a_client_that_left_while_it_waited_is_not_counted_for():
+    def count(*_):
+        pytest.fail("counted")
+
+    async def gone():
+        return {"type": "http.disconnect"}
+
+    admission, free = Admission(Limits()), threading.Event()
+    catalogue = SimpleNamespace(served=lambda *_: None, numbers=count)
+    services = SimpleNamespace(admission=admission, catalogue=catalogue)
+    before = asyncio.create_task(admission.take(free.wait))
+    body = SurveyRequest(model="notes", kind="count", question="Is it about an office?")
+    asking = surveys(body, Request({"type": "http"}, gone), services, Caller(None))
+    waiting = asyncio.create_task(asking)
+    for _ in range(20):  # until the news has come
+        await asyncio.sleep(0)
+    free.set()
+    assert (await waiting).status_code == 499
+    assert await before
+    assert admission.inside == 0
+    await admission.end(lambda: None)
