@@ -26,7 +26,7 @@ class GrowingRows(Protocol):
     """The public row and the experts; all grow by the same tokens.
 
     Where rows are computed elsewhere, every method may raise ``EngineUnavailableError`` after a
-    public deadline: never is a row left out.
+    public deadline: never is a row left out for what is not its own.
     """
 
     def extend(self, token_ids: Sequence[int]) -> Step:

@@ -80,5 +80,5 @@ def test_no_expert_and_no_charge_is_lost_and_no_answer_hangs(tmp_path, capsys):
     assert reader.outcomes["other"] == 0
     assert reader.outcomes["whole"] > ANSWERS / 4
     assert set(reader.read) == {UNITS}
-    # The deadline begins anew with each reply.
+    # The deadline is each prompt's own.
     assert longest < DEADLINE * (UNITS + 1) + PATIENCE

@@ -52,6 +52,7 @@ class FakeServer:
         model: The model.
         fault: What goes wrong with a request for completions, by its number; a name of ``FAULTS``.
         most: Log-probabilities that it shows at most.
+        hostile: What goes wrong with a request that has such a prompt.
         kind: ``vllm``, ``llama``, or ``hosted``, which names tokens by text and refuses fields
             that it does not know.
         moves: How far its log-probabilities move with the number of prompts of a request.
@@ -65,13 +66,14 @@ class FakeServer:
         model: TransformersModel,
         *,
         fault: Fault = lambda number: None,
+        hostile: Callable[[Any], str | None] = lambda prompt: None,
         most: int = 1000,
         kind: str = "vllm",
         moves: float = 0.0,
         tokenizes: bool = True,
     ) -> None:
         self.model, self.fault, self.most, self.kind = model, fault, most, kind
-        self.moves, self.tokenizes = moves, tokenizes
+        self.moves, self.tokenizes, self.hostile = moves, tokenizes, hostile
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.faults: list[str] = []
@@ -239,7 +241,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.fake.bodies.append(body)
             self.fake.headers.append(dict(self.headers))
             number = len(self.fake.bodies)
-        fault = self.fake.fault(number)
+        each = [self.fake.fault(number), *map(self.fake.hostile, body["prompt"])]
+        fault = next((one for one in each if one is not None), None)
         longest = max(map(len, body["prompt"]))
         if fault is not None:
             self.fake.faults.append(fault)

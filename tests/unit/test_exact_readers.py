@@ -8,9 +8,13 @@ from dataclasses import replace
 
 import pytest
 
+from dpicl_rag.language_models.readers import concurrent_reader
+from dpicl_rag.language_models.readers.concurrent_reader import ConcurrentReader
+from dpicl_rag.language_models.readers.notes import notes
 from dpicl_rag.mechanisms.histogram import Histogram
 from dpicl_rag.retrieval import CountedRetriever, GivenDocuments, Search
 from tests.support.scripted_reader import ScriptedReader, document_of
+from tests.support.swift_clock import SwiftClock
 from tests.unit import test_exact_agreement as agreement
 from tests.unit import test_exact_tallies as tallies
 from tests.unit.test_exact_agreement import BOTH, OTHERS, WAYS, counts, shares, trace, worst
@@ -62,6 +66,63 @@ def test_and_for_tokens_that_are_drawn_from_notes(trace, accounting, unit):
 def test_tokens_are_reached(trace):
     found, _ = agreement.views(trace, ("a", "a", "b"), "a", reader=HONEST)
     assert {view[1][1] for view, _ in found} == {"agreement", "tokens"}
+
+
+class BusyError(Exception):
+    """Of a provider that answers 503."""
+
+    status_code = 503
+
+
+def fails(error):
+    raise error
+
+
+HOSTILE = {
+    "refused": lambda: fails(ValueError()),
+    "busy": lambda: fails(BusyError()),
+    "limited": lambda: fails(type("RateLimitError", (Exception,), {})()),
+    "time-out": lambda: fails(TimeoutError()),
+    "no memory": lambda: fails(MemoryError()),
+    "endless": lambda: "a " * 10**6,
+}
+
+
+def reader_of(how):
+    """A reader whose provider does this over a document that ends with "hostile!", and for ever."""
+
+    def call(prompt):
+        if "Document:" not in prompt:
+            return "OK"
+        return how() if said(prompt) == "hostile!" else said(prompt)
+
+    return ConcurrentReader(call, "hostile", backoff=0.001)
+
+
+@pytest.fixture
+def swift(monkeypatch):
+    """No test waits for a deadline."""
+    monkeypatch.setattr(concurrent_reader, "time", SwiftClock())
+
+
+@pytest.mark.usefixtures("swift")
+@pytest.mark.parametrize("how", HOSTILE)
+def test_a_unit_that_makes_a_provider_fail_moves_no_other(how):
+    units = [(f"I say {word}",) for word in ("a", "b", "nothing!", "a")]
+    without = notes(reader_of(HOSTILE[how]), "What?")(units)
+    found = notes(reader_of(HOSTILE[how]), "What?")([*units[:2], ("I say hostile!",), *units[2:]])
+    assert [*found[:2], *found[3:]] == without
+    assert found[2] == () or how == "endless"
+
+
+@BOTH
+@pytest.mark.usefixtures("swift")
+@pytest.mark.parametrize("how", ["busy", "endless"])
+def test_and_pays_for_what_it_shows(trace, accounting, how):
+    settings = {"accounting": accounting, "agreement": "only", "reader": reader_of(HOSTILE[how])}
+    short, beyond = worst(trace, OTHERS, "hostile!", **settings)
+    assert short <= 1e-9
+    assert beyond <= 1e-12
 
 
 # Planted faults.

@@ -95,7 +95,7 @@ def connect(server: Server, model: str, vocabulary: int) -> tuple[Completions, b
         options = dict(found.options)
         if _SALT in options:
             options[_SALT] += name
-        return replace(found, options=options).experts(prompts)
+        return replace(found, options=options).public(prompts, {"logprobs": min(20, found.shown)})
 
     return found, bits.rows_are_their_own(ask, vocabulary)  # type: ignore[arg-type]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from dpicl_rag.language_models.openai_compatible.http_client import Body, Server
@@ -21,6 +22,7 @@ Said = tuple[Sequence[Shown], bool]
 said, and whether it ended by itself. Nothing where the server says nothing of use."""
 
 T = TypeVar("T")
+_PUBLIC: tuple[int, ...] = (1, 2, 3)  # a prompt that tells whether anybody is answered
 Tokens = tuple[int, ...]
 _TOKEN = "token_id:"  # noqa: S105 - what vLLM writes before a token's number
 
@@ -47,45 +49,50 @@ class Completions:
     _EXPERT = 20
     _NAMED = 128
 
-    def public(self, prompts: Sequence[Tokens]) -> list[Shown]:
-        """Tokens of public rows: as many as the server gives.
+    def public(self, prompts: Sequence[Tokens], fields: Body | None = None) -> list[Shown]:
+        """Tokens of public rows.
+
+        Args:
+            prompts: Public.
+            fields: Of the request, see `named`; by default as many tokens as the server gives.
 
         Raises:
             EngineUnavailableError: See `Server.ask`.
         """
-        return self._ask(prompts, {"logprobs": self.shown}, understood)
+        bodies = self._bodies(prompts, fields or {"logprobs": self.shown})
+        return [row for rows in self.server.ask(PATH, bodies, understood) for row in rows]
 
-    def experts(self, prompts: Sequence[Tokens]) -> list[Shown]:
-        """Tokens of experts' rows: a public number.
+    def experts(self, prompts: Sequence[Tokens], fields: Body | None = None) -> list[Shown | None]:
+        """Tokens of experts' rows; None of a prompt that by itself gets no answer.
 
-        Raises:
-            EngineUnavailableError: See `Server.ask`.
-        """
-        return self._ask(prompts, {"logprobs": min(self._EXPERT, self.shown)}, understood)
-
-    def named(self, prompts: Sequence[Tokens], tokens: Sequence[int]) -> list[Shown]:
-        """Rows with some named tokens; where the server cannot name them, as many as it gives.
+        Args:
+            prompts: Private.
+            fields: As for `public`; by default a public number of tokens.
 
         Raises:
-            EngineUnavailableError: See `Server.ask`.
+            EngineUnavailableError: See `Server.ask_each`.
         """
+        few = {"logprobs": min(self._EXPERT, self.shown)}
+        return self._each(prompts, fields or few, understood)
+
+    def named(self, tokens: Sequence[int]) -> Body:
+        """Fields that ask for some tokens; for as many as there are, where those have no names."""
         if not self.names or len(tokens) > self._NAMED:
-            return self.public(prompts)
-        named = {"logprobs": 1, "logprob_token_ids": list(tokens)}
-        return self._ask(prompts, named, understood)
+            return {"logprobs": self.shown}
+        return {"logprobs": 1, "logprob_token_ids": list(tokens)}
 
-    def continued(self, prompts: Sequence[Tokens], most: int) -> list[Said]:
-        """The likeliest continuation of each prompt, in one request for each.
+    def continued(self, prompts: Sequence[Tokens], most: int) -> list[Said | None]:
+        """The likeliest continuation of each prompt of an expert, see `experts`.
 
         Args:
             prompts: Of experts.
             most: Tokens of a continuation. Public.
 
         Raises:
-            EngineUnavailableError: See `Server.ask`.
+            EngineUnavailableError: See `Server.ask_each`.
         """
         shown = min(self._EXPERT, self.shown)
-        return self._ask(prompts, {"max_tokens": most, "logprobs": shown}, continuations)
+        return self._each(prompts, {"max_tokens": most, "logprobs": shown}, continuations)
 
     def body(self, prompts: Sequence[Tokens], **more: Any) -> Body:
         """A request for the next token of some prompts."""
@@ -99,12 +106,25 @@ class Completions:
             **more,
         }
 
-    def _ask(
-        self, prompts: Sequence[Tokens], more: Body, read: Callable[[Any, Body], list[T]]
-    ) -> list[T]:
-        chunks = [prompts[first : first + ROWS] for first in range(0, len(prompts), ROWS)]
-        bodies = [self.body(chunk, **more) for chunk in chunks]
-        return [row for rows in self.server.ask(PATH, bodies, read) for row in rows]
+    def _each(
+        self, prompts: Sequence[Tokens], fields: Body, read: Callable[[Any, Body], list[T]]
+    ) -> list[T | None]:
+        ask = partial(self.server.ask_each, PATH, understand=read)
+        (public,) = self._bodies([_PUBLIC], fields)
+        bodies = self._bodies(prompts, fields)
+        found: list[T | None] = []
+        for body, rows in zip(bodies, ask(bodies, public=public, at_once=True), strict=True):
+            if rows is None:  # a prompt of many may be why: each by itself then
+                alone = self._bodies(body["prompt"], fields, 1)
+                found += [None if own is None else own[0] for own in ask(alone, public=public)]
+            else:
+                found += rows
+        return found
+
+    def _bodies(self, prompts: Sequence[Tokens], fields: Body, most: int = ROWS) -> list[Body]:
+        """Requests with a public number of prompts each."""
+        chunks = [prompts[first : first + most] for first in range(0, len(prompts), most)]
+        return [self.body(chunk, **fields) for chunk in chunks]
 
 
 def understood(answer: Any, body: Body) -> list[Shown]:

@@ -9,8 +9,9 @@ import asyncio
 import json
 import os
 import ssl
+import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 import httpx
@@ -21,10 +22,12 @@ from dpicl_rag.errors import EngineUnavailableError, ModelError
 from dpicl_rag.language_models.openai_compatible import event_loop
 
 T = TypeVar("T")
+R = TypeVar("R")
 Body = Mapping[str, Any]
 
 _IN_FLIGHT = 4  # requests of one step at once
-_WAIT = wait_random_exponential(multiplier=0.1, max=5.0)
+_CALLS = 4  # that fit into the deadline: one that hangs by accident is made again
+_PAUSES = 60  # of the longest kind
 _PASSING = {408, 425, 429}  # of the answers below 500, those that a later try may change
 
 
@@ -42,12 +45,17 @@ class Server:
         url: Of the interface, such as ``http://127.0.0.1:8000/v1``.
         key: Sent as a bearer key, if any.
         deadline: Seconds until a question is given up. Public, and the same for all.
+        backoff: Most seconds between two tries; the first pauses are shorter. By default a sixtieth
+            of the deadline.
     """
 
-    def __init__(self, url: str, key: str | None, deadline: float) -> None:
+    def __init__(
+        self, url: str, key: str | None, deadline: float, backoff: float | None = None
+    ) -> None:
         self.url = url
         self._headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         self._deadline = deadline
+        self._backoff = deadline / _PAUSES if backoff is None else backoff
         self._process = 0
         self._client: httpx.AsyncClient | None = None
 
@@ -91,16 +99,88 @@ class Server:
 
         Args:
             path: Below the address.
-            bodies: Private.
+            bodies: What they say is public.
             understand: Reads an answer; any error means that it is none.
 
         Raises:
             EngineUnavailableError: They did not come until the deadline, or were refused.
         """
-        answers: list[T] | None = None
+
+        async def work(free: asyncio.Semaphore) -> list[T]:
+            async def one(body: Body) -> T:
+                return await self._again()(self._try, path, body, understand, free)
+
+            async with asyncio.timeout(self._deadline), asyncio.TaskGroup() as group:
+                tasks = [group.create_task(one(body)) for body in bodies]
+            return [task.result() for task in tasks]
+
+        return self._whole(work)
+
+    def ask_each(
+        self,
+        path: str,
+        bodies: Sequence[Body],
+        understand: Callable[[Any, Body], T],
+        public: Body,
+        *,
+        at_once: bool = False,
+    ) -> list[T | None]:
+        """Answers to several bodies, in their order; None to one that gets none by itself.
+
+        A server may fail over one prompt alone, and for ever. So after each failure the public body
+        is asked. Where it is answered, the body was refused by itself, or is asked again, until it
+        has failed beside it for so long as the deadline says: its own time, which others do not
+        move, and which stands still while the public body is not answered either.
+
+        Args:
+            path: Below the address.
+            bodies: Private.
+            understand: Reads an answer; any error means that it is none.
+            public: Tells whether anybody is answered.
+            at_once: Give a body up after one failure beside an answered public one.
+
+        Raises:
+            EngineUnavailableError: The public body was not answered until the deadline, or refused.
+        """
+
+        async def work(free: asyncio.Semaphore) -> list[T | None]:
+            async def one(body: Body) -> T | None:
+                failing, begun = 0.0, time.monotonic()
+
+                async def beside_public() -> T | None:
+                    nonlocal failing, begun
+                    refused = False
+                    try:
+                        return await self._try(path, body, understand, free)
+                    except _TroubleError:
+                        pass
+                    except httpx.HTTPStatusError:
+                        refused = True
+                    counts = await self._answers(path, public, understand, free)
+                    now = time.monotonic()
+                    failing, begun = failing + (now - begun if counts else 0.0), now
+                    if (counts and at_once) or refused or failing >= self._deadline:
+                        return None
+                    raise _TroubleError
+
+                return await self._again()(beside_public)
+
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(one(body)) for body in bodies]
+            return [task.result() for task in tasks]
+
+        return self._whole(work)
+
+    def _whole(self, work: Callable[[asyncio.Semaphore], Coroutine[Any, Any, list[R]]]) -> list[R]:
+        """What work comes to.
+
+        Raises:
+            EngineUnavailableError: In the place of any error.
+        """
+        answers: list[R] | None = None
         try:
             with unobserved():
-                answers = event_loop.run(self._all(path, bodies, understand))
+                answers = event_loop.run(work(asyncio.Semaphore(_IN_FLIGHT)))
         except MemoryError:
             raise
         except Exception:  # noqa: S110 - whatever it says may quote a prompt
@@ -109,6 +189,32 @@ class Server:
         if answers is None:
             raise EngineUnavailableError
         return answers
+
+    async def _answers(
+        self,
+        path: str,
+        public: Body,
+        understand: Callable[[Any, Body], object],
+        free: asyncio.Semaphore,
+    ) -> bool:
+        """Wait until a public body is answered; whether it was at the first try.
+
+        Raises:
+            TimeoutError: It was not until the deadline.
+            HTTPStatusError: It was refused.
+        """
+        try:
+            await self._try(path, public, understand, free)
+        except _TroubleError:
+            async with asyncio.timeout(self._deadline):
+                await self._again()(self._try, path, public, understand, free)
+            return False
+        return True
+
+    def _again(self) -> AsyncRetrying:
+        """Tries after trouble, without end."""
+        wait = wait_random_exponential(multiplier=self._backoff / 50, max=self._backoff)
+        return AsyncRetrying(retry=retry_if_exception_type(_TroubleError), wait=wait)
 
     def _once(self, method: str, url: str, body: Body | None) -> tuple[int, Any]:
         """Status and contents; 0 where nothing came, or nothing that can be read."""
@@ -123,19 +229,6 @@ class Server:
             response = await self._send(method, url, body)
         return response.status_code, response.json()
 
-    async def _all(
-        self, path: str, bodies: Sequence[Body], understand: Callable[[Any, Body], T]
-    ) -> list[T]:
-        free = asyncio.Semaphore(_IN_FLIGHT)
-
-        async def one(body: Body) -> T:
-            tries = AsyncRetrying(retry=retry_if_exception_type(_TroubleError), wait=_WAIT)
-            return await tries(self._try, path, body, understand, free)
-
-        async with asyncio.timeout(self._deadline), asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(body)) for body in bodies]
-        return [task.result() for task in tasks]
-
     async def _try(
         self,
         path: str,
@@ -145,8 +238,9 @@ class Server:
     ) -> T:
         async with free:
             try:
-                response = await self._send("POST", f"{self.url}{path}", body)
-            except (httpx.HTTPError, OSError):
+                async with asyncio.timeout(self._deadline / _CALLS):
+                    response = await self._send("POST", f"{self.url}{path}", body)
+            except (httpx.HTTPError, OSError):  # a time-out is one of these
                 raise _TroubleError from None
         if response.status_code >= 500 or response.status_code in _PASSING:
             raise _TroubleError

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TypeVar
 
 import torch
 
@@ -16,10 +18,11 @@ from dpicl_rag.language_models.openai_compatible.completions import (
     Tokens,
 )
 from dpicl_rag.language_models.openai_compatible.distributions import expert_rows, public_row
+from dpicl_rag.language_models.openai_compatible.http_client import Body
 from dpicl_rag.language_models.sentence_end import Continuation, SentenceEnd
 from dpicl_rag.mechanisms.step import DenseStep, Step
 
-Ask = Callable[[Sequence[Tokens]], list[Shown]]
+T = TypeVar("T")
 
 
 class ServerRows:
@@ -53,6 +56,7 @@ class ServerRows:
         self._sentence_end = sentence_end
         self._end = end
         self._appended: Tokens = ()
+        self._silent: set[int] = set()  # experts that the server does not answer, by themselves
 
     def __repr__(self) -> str:
         return "ServerRows(<private>)"
@@ -70,7 +74,7 @@ class ServerRows:
         if len(appended) > self._room:
             raise ContextLengthError("more tokens were appended than room was made for")
         ends = [appended[: len(appended) - left] for left in reversed(range(keep))]
-        found = list(self._places(ends, self._completions.public, self._completions.experts))
+        found = list(self._places(ends, None))
         self._appended = appended
         return [DenseStep(rows[0], rows[1:]) for rows in found]
 
@@ -88,10 +92,11 @@ class ServerRows:
         appended = (*self._appended, *token_ids)
         if len(appended) + most > self._room + 1:
             raise ContextLengthError("more tokens were appended than room was made for")
-        each = zip(self._experts, asked, strict=True)
-        prompts = [(*prompt, *appended) for prompt, one in each if one]
-        said = map(self._continuation, self._completions.continued(prompts, most))
-        return [next(said) if one else Continuation((), ()) for one in asked]
+        speaking = [at for at, one in enumerate(asked) if one]
+        ask = partial(self._completions.continued, most=most)
+        nothing: Said = (), False
+        said = iter(self._heard(speaking, [appended], ask, nothing))
+        return [self._continuation(next(said)) if one else Continuation((), ()) for one in asked]
 
     def _continuation(self, said: Said) -> Continuation:
         """What a row said; nothing where a token is none of the vocabulary."""
@@ -124,13 +129,10 @@ class ServerRows:
         asked = sorted({token for ids in labels for token in ids})
         starts = sorted({ids[:at] for ids in labels for at in range(len(ids))})
 
-        def ask(prompts: Sequence[Tokens]) -> list[Shown]:
-            # A row that favours its own words is normalised over all of them.
-            if self._copy_bias is not None:
-                return self._completions.public(prompts)
-            return self._completions.named(prompts, asked)
-
-        found = self._places([(*self._appended, *start) for start in starts], ask, ask)
+        # A row that favours its own words is normalised over all of them.
+        named = self._completions.named(asked)
+        fields = named if self._copy_bias is None else {"logprobs": self._completions.shown}
+        found = self._places([(*self._appended, *start) for start in starts], fields)
         total = torch.zeros(1 + len(self._experts), len(labels), dtype=torch.float64)
         for start, rows in zip(starts, found, strict=True):
             for at, ids in enumerate(labels):
@@ -139,16 +141,38 @@ class ServerRows:
         scores = torch.log_softmax(total, dim=-1)
         return DenseStep(scores[0], scores[1:])
 
-    def _places(self, ends: Sequence[Tokens], public: Ask, experts: Ask) -> Iterator[torch.Tensor]:
+    def _places(self, ends: Sequence[Tokens], fields: Body | None) -> Iterator[torch.Tensor]:
         """Log-probabilities after each end of every row, float32 [rows, size].
 
         The public row is asked by itself and first, so that no expert is at work beside it.
         """
-        bare = public([(*self._public, *end) for end in ends])
-        own = experts([(*prompt, *end) for prompt in self._experts for end in ends])
+        bare = self._completions.public([(*self._public, *end) for end in ends], fields)
+        ask = partial(self._completions.experts, fields=fields)
+        nothing: Shown = {}
+        own = self._heard(range(len(self._experts)), ends, ask, nothing)
         for at in range(len(ends)):
             row = public_row(bare[at], self._size)
             rows = torch.cat([row[None], expert_rows(own[at :: len(ends)], row)])
             if self._copy_bias is not None:
                 self._copy_bias.apply(rows[:, None])
             yield rows
+
+    def _heard(
+        self,
+        experts: Sequence[int],
+        ends: Sequence[Tokens],
+        ask: Callable[[Sequence[Tokens]], list[T | None]],
+        nothing: T,
+    ) -> list[T]:
+        """What the server says of each expert after each end.
+
+        One that it does not answer by itself is not asked again: it would fail for so long again.
+        """
+        heard = [expert for expert in experts if expert not in self._silent]
+        prompts = [(*self._experts[expert], *end) for expert in heard for end in ends]
+        found = iter(ask(prompts))
+        own = {expert: [next(found) for _ in ends] for expert in heard}
+        self._silent |= {expert for expert, said in own.items() if None in said}
+        nobody: list[T | None] = [None] * len(ends)
+        each = [one for expert in experts for one in own.get(expert, nobody)]
+        return [nothing if one is None else one for one in each]

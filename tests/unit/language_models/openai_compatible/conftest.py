@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from tenacity import wait_random
 
-from dpicl_rag.language_models.openai_compatible import http_client
 from dpicl_rag.language_models.openai_compatible import openai_model as room
 from dpicl_rag.language_models.openai_compatible.http_client import Server
 from dpicl_rag.language_models.openai_compatible.openai_model import OpenAICompatibleModel
@@ -12,9 +10,8 @@ from tests.support.tiny_model import build_tiny_tokenizer
 
 
 @pytest.fixture(autouse=True)
-def at_once(monkeypatch):
-    """Tries follow each other at once, and the tokenizer that servers name is the tiny one."""
-    monkeypatch.setattr(http_client, "_WAIT", wait_random(0.0, 0.01))
+def tiny_tokenizer(monkeypatch):
+    """The tokenizer that servers name is the tiny one."""
     monkeypatch.delenv(room.KEY, raising=False)
 
     def load(name: str):
@@ -41,6 +38,7 @@ class Hasty(Server):
         next_one = len(self.fake.bodies) + 1
         fault, later = self.fake.fault(next_one), self.fake.fault(next_one + 1000)
         failing = fault in ("silent", "dripping") or None not in (fault, later)
+        failing = failing and fault not in ("redirected", "refused: a prompt is too long")
         return 0.1 if failing else self.patience
 
 
@@ -57,6 +55,7 @@ def serve(tiny_model):
         connected.tokenizer.stop_tokens = model.tokenizer.stop_tokens
         client = connected._completions.server
         del client._deadline
+        client._backoff = 0.01
         client.__class__, client.fake = type("Hasty", (Hasty,), {}), fake
         fake.bodies.clear()
         fake.fault = fault

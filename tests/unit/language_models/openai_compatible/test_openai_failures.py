@@ -17,8 +17,12 @@ from collections import Counter
 import pytest
 
 from dpicl_rag import Document, EngineUnavailableError, Ledger, PrivateContextLLM
+from dpicl_rag.language_models.openai_compatible import http_client
+from dpicl_rag.language_models.sentence_end import Continuation
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
+from dpicl_rag.mechanisms.utilities import Surplus
 from tests.support.fake_server import FAULTS, SECRET
+from tests.support.swift_clock import SwiftClock
 
 # What another try cannot change.
 FOR_GOOD = {"refused: a prompt is too long", "redirected"}
@@ -78,7 +82,7 @@ def test_what_is_refused_is_not_asked_again(serve, fault):
     fake, model = serve(fault=lambda number: fault)
     with pytest.raises(EngineUnavailableError):
         rows(model).extend((7,))
-    assert len(fake.bodies) == 1
+    assert len(fake.bodies) == 1  # of the public row
 
 
 @pytest.mark.parametrize("fault", PASSING)
@@ -87,6 +91,40 @@ def test_what_does_not_pass_ends_at_the_deadline(serve, fault):
     with pytest.raises(EngineUnavailableError) as caught:
         rows(model).extend((7,))
     assert_silent(caught.value)
+
+
+HOSTILE = 77
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_befalls_one_row_alone_is_its_own_silence(serve, monkeypatch, fault):
+    """A document may make a server fail over its prompt, and for ever."""
+    monkeypatch.setattr(http_client, "time", SwiftClock())
+    fake, model = serve()
+    type(model._completions.server).patience = 2.0 if fault in STUCK else 60.0
+    others = [(3,), (4, 5)]
+    without = model.read((9, 9), [(1, 2), *others], room=9)
+    fake.hostile = lambda prompt: fault if HOSTILE in prompt else None
+    among = model.read((9, 9), [(1, 2), others[0], (HOSTILE, 8), others[1]], room=9)
+    for ask in (lambda rows: rows.extend((7,)), lambda rows: rows.score([(5,), (6, 7)])):
+        found, expected = ask(among), ask(without)
+        assert found.rows[[0, 1, 3]].equal(expected.rows)  # the public row is the first
+        assert found.ranges(Surplus(), 1.0).tolist()[1] == 0.0
+    asked = len(fake.faults)
+    found = among.continue_each((6,), 3, [True] * 3)
+    assert found[::2] == without.continue_each((6,), 3, [True] * 2)
+    assert found[1] == Continuation((), ())
+    assert len(fake.faults) == asked  # once for the whole answer
+
+
+def test_a_row_that_a_server_fails_over_says_nothing_by_itself_either(serve, monkeypatch):
+    monkeypatch.setattr(http_client, "time", SwiftClock())
+    fake, model = serve()
+    fake.hostile = lambda prompt: "busy" if HOSTILE in prompt else None
+    rows = model.read((9, 9), [(1, 2), (3,), (HOSTILE, 8)], room=9)
+    said = rows.continue_each((6,), 3, [True] * 2)
+    assert said[0].tokens
+    assert said[1] == Continuation((), ())
 
 
 def assert_silent(error):
