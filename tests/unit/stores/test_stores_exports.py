@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
+import pytest
+
 from dpicl_rag import stores
+from dpicl_rag.stores import cached_vectors
 
 
 def test_every_name_is_there():
@@ -18,3 +22,11 @@ def test_importing_the_room_loads_no_store_and_no_torch():
     heavy = "{'chromadb', 'faiss', 'qdrant_client', 'sqlalchemy', 'torch'} & {*sys.modules}"
     code = f"import sys, dpicl_rag.stores; sys.exit(len({heavy}))"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are others there")
+def test_the_folder_of_cached_vectors_is_its_owners_alone(tmp_path, monkeypatch):
+    """Also one that was made before, for all to see."""
+    monkeypatch.setattr(cached_vectors, "user_cache_dir", lambda *_, **__: str(tmp_path))
+    (tmp_path / "collections").mkdir(mode=0o755)
+    assert cached_vectors.cache_folder().stat().st_mode & 0o777 == 0o700
