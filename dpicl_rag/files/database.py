@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import stat
 import threading
 import time
 import weakref
@@ -237,6 +238,7 @@ class Database:
         else:  # after a fork
             self._beside = {}
             self._require_in_place()
+        self._require_guarded()
         connection = sqlite3.connect(
             self.path,
             timeout=self._busy_timeout,
@@ -258,6 +260,13 @@ class Database:
         for path, opened in {self.path: self._file, **self._beside}.items():
             if _identity(path) != opened:
                 raise self._failure(_MOVED)
+
+    def _require_guarded(self) -> None:
+        if os.name == "posix" and self.path.stat().st_mode & stat.S_IWOTH:
+            raise self._failure(
+                "can be written by anybody; take that right away with chmod 600, and see what has "
+                "been written"
+            )
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         if self._kind.is_foreign(connection):

@@ -98,15 +98,15 @@ class Admission:
         """Run something in the engine, whatever is cancelled."""
         await asyncio.shield(asyncio.wrap_future(self._thread.submit(work, of=of)))
 
-    async def take_steps(self, work: Callable[[], T]) -> T:
-        """Run something in the engine that goes in steps: it has ended, however this ends.
+    def wanted(self, until: float, left: Event) -> Callable[[], None]:
+        """Ends work between two of its steps (`turns`) when nobody waits for the rest of it.
 
-        Raises:
-            StoppedError: It was ended between two of them, as answers are between two tokens.
+        Args:
+            until: When its time is over, by the clock.
+            left: Set when whoever asked has gone.
         """
-        own, until, left = secrets.token_hex(12), self.clock() + self.limits.seconds, Event()
 
-        def wanted() -> None:
+        def check() -> None:
             if left.is_set():
                 raise StoppedError("whoever asked has gone")
             if self.draining:
@@ -114,9 +114,20 @@ class Admission:
             if self.clock() >= until:
                 raise StoppedError(
                     f"it was not read in the {self.limits.seconds:g} seconds that this server "
-                    "gives; ask fewer units with sample, give fewer or shorter labels, or count by "
+                    "gives; ask for less, of a count with sample, fewer or shorter labels, or by "
                     "vectors"
                 )
+
+        return check
+
+    async def take_steps(self, work: Callable[[], T]) -> T:
+        """Run something in the engine that goes in steps: it has ended, however this ends.
+
+        Raises:
+            StoppedError: It was ended between two of them, as answers are between two tokens.
+        """
+        own, left = secrets.token_hex(12), Event()
+        wanted = self.wanted(self.clock() + self.limits.seconds, left)
 
         def run() -> T:
             with taking_turns(wanted):

@@ -9,9 +9,11 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from threading import Event
 
 from dpicl_rag.answering.answers import PrivateAnswer, PrivateStream
 from dpicl_rag.errors import DPICLError
+from dpicl_rag.language_models.turns import taking_turns
 from dpicl_rag.server.admission import Admission
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.catalogue import Ask, Catalogue
@@ -49,6 +51,7 @@ class ServedAnswer:
     created: int = field(default_factory=lambda: int(time.time()))
     _stream: PrivateStream | None = None
     _until: float = 0.0
+    _left: Event = field(default_factory=Event)
     _read: float = 0.0
 
     @property
@@ -78,6 +81,7 @@ class ServedAnswer:
                 await self.admission.take(self._begin, of=self.id, more=True)
                 yield
             finally:
+                self._left.set()
                 # In the answer's order it comes after a beginning that nobody waited for.
                 await self.admission.settle(self._close, of=self.id)
 
@@ -102,7 +106,9 @@ class ServedAnswer:
         return await self.admission.take(end, of=self.id)
 
     def _begin(self) -> None:
-        self._stream = self.catalogue.stream(self.name, self.caller, self.asked, self._reading)
+        # A reader is waited for here.
+        with taking_turns(self.admission.wanted(self._until, self._left)):
+            self._stream = self.catalogue.stream(self.name, self.caller, self.asked, self._reading)
         self.asked_tokens = len(self.catalogue.tokenizer.encode(self.asked.question))
 
     def _reading(self, part: float, _: float | None) -> None:

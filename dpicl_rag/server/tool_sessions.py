@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import Request
@@ -32,7 +33,23 @@ OF_A_KEY = 64
 
 _AT_ONCE = 1024  # of all keys
 
-_opening: ContextVar[str] = ContextVar("_opening")
+
+@dataclass(eq=False, slots=True)
+class _Opening:
+    """A request that may open a session, and counts as one until then.
+
+    Attributes:
+        key: Who asks.
+        opened: Whether a session has begun.
+        ended: Whether the request has been answered.
+    """
+
+    key: str
+    opened: bool = False
+    ended: bool = False
+
+
+_opening: ContextVar[_Opening] = ContextVar("_opening")
 
 
 class ToolSessions:
@@ -66,25 +83,32 @@ class ToolSessions:
             Refusal: The key has too many sessions.
         """
         key = visit.caller.id or "run"
-        if MCP_SESSION_ID_HEADER not in Headers(scope=scope) and self._of[key] >= OF_A_KEY:
-            raise limited(f"this key has {OF_A_KEY} sessions; close one, or wait", seconds=60)
-        _opening.set(key)
+        opening = _Opening(key, opened=MCP_SESSION_ID_HEADER in Headers(scope=scope))
+        if not opening.opened:
+            # Counted before anything is waited for: whoever asks at the same time sees it.
+            if self._of[key] >= OF_A_KEY:
+                raise limited(f"this key has {OF_A_KEY} sessions; close one, or wait", seconds=60)
+            self._of[key] += 1
+        _opening.set(opening)
         # The SDK lets nobody else into a session.
         scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=key, scopes=[]))
         try:
             await self._manager.handle_request(scope, receive, send)
         finally:
+            opening.ended = True
+            self._of[key] -= not opening.opened
             await visit.left()
 
     @asynccontextmanager
     async def _counted(self, _: Any) -> AsyncIterator[None]:
         """A session's life: it runs in the context of the request that opened it."""
-        key = _opening.get()
-        self._of[key] += 1
+        opening = _opening.get()
+        self._of[opening.key] += opening.ended
+        opening.opened = True
         try:
             yield
         finally:
-            self._of[key] -= 1
+            self._of[opening.key] -= 1
 
 
 class _Visited(Response):

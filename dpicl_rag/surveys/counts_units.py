@@ -72,6 +72,7 @@ class CountsUnits(AsksUnits):
             BudgetExceededError: A budget of the ledger cannot pay.
             EngineUnavailableError: The engine does not answer. No count is paid for.
             MissingDocumentsError: ``documents`` is None.
+            StoppedError: It was ended between two steps; where `turns` are taken.
         """
 
         def release() -> PrivateCount:

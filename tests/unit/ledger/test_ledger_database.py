@@ -94,6 +94,16 @@ def test_a_file_that_cannot_be_written_is_refused() -> None:
 
 
 @posix
+def test_a_file_that_anybody_may_write_is_refused(path: Path) -> None:
+    Ledger(path).close()
+    path.chmod(0o606)
+    with pytest.raises(LedgerError, match=r"can be written by anybody; .* chmod 600"):
+        Ledger(path)
+    path.chmod(0o660)
+    Ledger(path).close()
+
+
+@posix
 def test_a_full_disk_fails_the_commit_and_forgets_nothing(path: Path) -> None:
     script = """
         import resource, sys

@@ -184,3 +184,16 @@ def test_a_finer_precision_halves_more_often():
     for precision in (0.0, 0.0009, math.inf, math.nan):
         with pytest.raises(ConfigurationError, match="precision"):
             halvings(precision)
+
+
+@pytest.mark.parametrize("size", [3, 7, 100])
+def test_a_point_is_cut_and_never_longer_than_its_row(size):
+    """Rounded up or to the nearest, numbers of a row would add up to more than 1."""
+    generator = torch.Generator().manual_seed(size)
+    alike = torch.full((1, size), -math.log(size))
+    experts = torch.cat([alike, torch.log_softmax(torch.randn(50, size, generator=generator), -1)])
+    found = points(DenseStep(alike[0], experts), torch.arange(size))
+    exact = torch.softmax(experts.double(), dim=-1) * GRID
+    assert (found <= exact).all()
+    assert (found > exact - 1).all()
+    assert (found.sum(dim=1) <= GRID).all()

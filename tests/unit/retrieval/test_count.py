@@ -79,3 +79,13 @@ def test_a_corpus_handed_over_is_searched_for_about_so_many_units():
     assert 0 < len(found.units) < 20
     assert found.count is not None
     assert found.count.value == pytest.approx(5)
+
+
+def test_the_rate_of_coins_follows_from_the_released_count(monkeypatch):
+    """By the true one, whoever sees the rate would know how many were found."""
+    monkeypatch.setattr(DiscreteGaussian, "draw", lambda self, randomness: 7)
+    source = ScoredUnits({f"u{n}": [0.9] for n in range(20)})
+    found = CountedRetriever(ThresholdRetriever(source, 0.5), sigma=2.0, thin_to=9).search("q")
+    chosen = found.choose()
+    assert chosen.rate == 9 / 27
+    assert chosen.count == NoisyCount(27, 2.0).thinned(9 / 27)

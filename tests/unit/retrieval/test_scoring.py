@@ -13,6 +13,7 @@ from dpicl_rag.retrieval.base import unit_key
 from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.retrieval.vector_rows import VectorRows
 from dpicl_rag.retrieval.vectors import Snapshot, on_grid
+from dpicl_rag.stores import exact_store
 
 Vectors = npt.NDArray[np.float64]
 
@@ -109,3 +110,17 @@ def test_blocks_and_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 def test_units_come_in_the_order_of_their_keys() -> None:
     whole = Snapshot([Record(str(n), f"unit {n}", "") for n in range(30)], np.ones((30, 2)))
     assert list(whole.scan(np.ones(2)).units) == sorted(whole.units, key=unit_key)
+
+
+def test_scores_are_exact_sums_in_every_bit():
+    """Products of numbers on the grid have 48 bits, which float32 does not hold."""
+    generator = np.random.default_rng(1)
+    gridded = on_grid(generator.normal(size=(40, 24)))
+    question = on_grid(generator.normal(size=(1, 24)))[0]
+    rows = np.arange(40)
+    exact = [
+        math.fsum(map(math.prod, zip(row, question.tolist(), strict=True)))
+        for row in gridded.tolist()
+    ]
+    assert scoring.exact_scores(gridded, question, rows).tolist() == exact
+    assert exact_store.exact_scores(list(gridded), question).tolist() == exact

@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -281,6 +282,37 @@ def test_a_key_has_so_many_sessions_and_ended_ones_do_not_count(serve, keys, mon
     session = {"mcp-session-id": first.headers["mcp-session-id"]}
     running.client.request("DELETE", "/mcp", headers={**bearer(ann), **session})
     until(lambda: opened(ann).status_code == 200)
+
+
+def test_sessions_that_are_opened_at_once_are_counted_before_they_begin(serve, keys, monkeypatch):
+    monkeypatch.setattr(tool_sessions, "OF_A_KEY", 2)
+    running = serve(keys, model=PacedModel(open=True))
+    headers = {**bearer(keys.add("ann")), **ACCEPT}
+    manager = running.server.config.app.state.services.tool_sessions._manager
+    honest, inside, go_on = manager.handle_request, [], threading.Event()
+
+    async def slow(*request):
+        inside.append(1)
+        await asyncio.to_thread(go_on.wait, 30)
+        await honest(*request)
+
+    monkeypatch.setattr(manager, "handle_request", slow)
+
+    def opened(**more):
+        return running.client.post("/mcp", json=OPEN, headers=headers, **more)
+
+    with ThreadPoolExecutor(2) as pool:
+        try:
+            first = [pool.submit(opened) for _ in range(2)]
+            until(lambda: len(inside) == 2)
+            assert opened(timeout=5).status_code == 429
+        finally:
+            go_on.set()
+        assert [one.result().status_code for one in first] == [200, 200]
+    assert opened().status_code == 429
+    session = {"mcp-session-id": first[0].result().headers["mcp-session-id"]}
+    running.client.request("DELETE", "/mcp", headers={**headers, **session})
+    until(lambda: opened().status_code == 200)
 
 
 def test_limits_of_a_key_hold_for_tools(serve, keys):

@@ -86,6 +86,16 @@ def test_what_cannot_be_counted_is_refused_and_costs_nothing(server, body, statu
     assert server.catalogue.ledger.status()[0].spent == 0
 
 
+def test_the_plan_says_how_long_labels_may_be_and_longer_ones_are_refused(server):
+    plan = server.client.get("/v1/surveys", params={"model": "notes"}).json()
+    assert plan["label_tokens"] == 1024
+    long = [f"{n} " + "word " * 60 for n in range(40)]
+    refused = ask(server, kind="tally", question="what?", labels=long)
+    assert refused.status_code == 400
+    assert "each unit can be asked 1,024; give fewer or shorter labels" in refused.text
+    assert server.catalogue.ledger.status()[0].spent == 0
+
+
 def test_nobody_without_a_key_counts(serve, keys):
     server = serve(keys)
     assert ask(server, kind="survey").status_code == 401

@@ -34,7 +34,7 @@ def small_steps(monkeypatch):
         monkeypatch.setattr(f"dpicl_rag.surveys.{room}.SentenceTransformerEmbedder", Letters)
 
 
-def documents(units=7):
+def documents(units=4):
     return [Document(f"a dog {n}", f"u{n}") for n in range(units)]
 
 
@@ -63,10 +63,10 @@ KINDS = {
         {"reader": ScriptedReader(lambda prompt: "refund"), "max_calls": 5, "accounting": "fixed"},
     ),
     "by vectors": (lambda llm: llm.tally("what?", LABELS, documents(), by="vectors"), {}),
-    "survey": (lambda llm: llm.survey(None, documents(40), vocabulary=WORDS, votes=1), {}),
+    "survey": (lambda llm: llm.survey(None, documents(6), vocabulary=WORDS, votes=1), {}),
     "survey of a reader": (
-        lambda llm: llm.survey("what?", documents(40), vocabulary=WORDS, votes=1, by="model"),
-        {"reader": ScriptedReader(lambda prompt: "dog"), "max_calls": 30},
+        lambda llm: llm.survey("what?", documents(6), vocabulary=WORDS, votes=1, by="model"),
+        {"reader": ScriptedReader(lambda prompt: "dog"), "max_calls": 5},
     ),
     "classify": (lambda llm: llm.classify("what?", documents(), LABELS), {}),
 }

@@ -157,3 +157,15 @@ def test_a_file_of_the_third_version_has_no_counts(memory, tmp_path):
     opened = AnswerFile(tmp_path / "memory")
     assert [entry.numbers for entry in opened.entries()] == [""]
     opened.close()
+
+
+def test_a_count_is_no_answer_and_an_answer_no_count(memory):
+    """Whatever their forms: what is released by one is not what the other was paid for."""
+    for number, (question, kept) in enumerate({"a?": "same_count", "b?": "same"}.items()):
+        numbers = "" if number else "{}"
+        memory.remember(
+            question, "about 3", epsilon=1.0, delta=0.0, form="f", numbers=numbers, whole=True
+        )
+        for find in ("same", "same_count"):
+            found = getattr(memory, find)(question, "f")
+            assert (found is not None) == (find == kept)

@@ -195,3 +195,10 @@ def test_an_image_that_cannot_be_read_is_no_image_at_all(method, wrong):
     # Beside a good one of the same unit it changes nothing either.
     mixed = [*others, replace(broken, unit="1")]
     assert torch.equal(released(mixed, method), released(others, method))
+
+
+def test_a_unit_joins_its_group_by_a_coin():
+    """By its rank, whoever comes would move others from group to group."""
+    units = {name: [Document("dax", name), Document("blicket", name)] for name in "abc"}
+    found = classify.grouped(units, 2, Enumerated([1, 1, 0]))
+    assert [[one.unit for one in own] for own in found] == [["c"] * 2, ["a", "a", "b", "b"]]

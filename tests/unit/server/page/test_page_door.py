@@ -59,9 +59,29 @@ def test_another_key_does_not_see_what_was_asked(start, keys, visit):
     page.press("#key", "Enter")
     page.wait_for_selector("#owner-link")
     settled(ask(page))
+    page.once("dialog", lambda dialog: dialog.accept())
     page.goto(f"{running.url}/#{keys.add('ann')}")
     expect(page.locator("#who")).to_have_text("ann")
     expect(page.locator(".turn")).to_have_count(0)
     expect(page.locator("#owner-link")).to_be_hidden()
     expect(page.locator("#memory")).to_have_text("None yet.")
+    assert "#" not in page.url
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_link_brings_no_key_that_nobody_agreed_to(start, keys, visit, inside):
+    running = start(keys)
+    page = visit(running.page)
+    page.wait_for_selector("#door")
+    if inside:
+        page.fill("#key", keys.add("ann"))
+        page.press("#key", "Enter")
+        page.wait_for_selector("#room")
+    said = []
+    page.once("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
+    with page.expect_event("dialog"):
+        page.goto(f"{running.url}/#{keys.add('mallory')}")
+    expect(page.locator("#who")).to_have_text("ann" if inside else "")
+    page.wait_for_selector("#room" if inside else "#door")
+    assert ["that of mallory" in one for one in said] == [True]
     assert "#" not in page.url
