@@ -195,9 +195,7 @@ def test_a_wrong_password_makes_no_corpus_and_is_not_shown(cli, dovecot, monkeyp
     assert Corpus.names() == []
 
 
-def test_mail_that_joins_many_units_is_withheld_and_holds_up_no_other(
-    cli, dovecot, monkeypatch
-) -> None:
+def test_mail_that_joins_many_units_is_withheld_alone(cli, dovecot, monkeypatch) -> None:
     monkeypatch.setenv(VARIABLE, PASSWORD)
     monkeypatch.setenv("DPICL_RAG_IMAP_CA", str(dovecot.certificate))
     dovecot.deliver([mail(n) for n in range(5)])

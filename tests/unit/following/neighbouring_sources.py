@@ -15,11 +15,15 @@ from email.policy import SMTP
 from pathlib import Path
 
 from dpicl_rag.corpora import Corpus
+from dpicl_rag.corpora.adding import Ingested
+from dpicl_rag.corpora.holdings import Held
+from dpicl_rag.documents import Document
 from dpicl_rag.errors import DPICLError
 from dpicl_rag.following.followed_files import FileSource, bring_files
 from dpicl_rag.following.followed_mail import bring_mail
 from dpicl_rag.following.mail_address import MailAccount
 from dpicl_rag.following.mail_session import _HEADERS, Header, Listing
+from dpicl_rag.loaders import load
 from dpicl_rag.loaders.file_kinds import KINDS
 from tests.unit.conftest import TextEmbedder
 
@@ -27,6 +31,8 @@ HOSTILE = "hostile"
 UNITS = [None, "sender", "document", "x-desk"]
 FOLDERS = ("INBOX", "Archive")
 ROUNDS = 3
+HEAD = "id,customer,note"
+ANOTHER_TABLE = "a table of the same name"
 
 
 @dataclass
@@ -143,6 +149,8 @@ def mail_differences(folder: Path, seed: int, kind: str) -> list[str]:
     """What a hostile unit's mails changed of the others, in some history made up from a number."""
     coins = random.Random(seed)
     unit = coins.choice(UNITS)
+    if kind in ("ties many", "same words") and coins.random() < 0.8:
+        unit = None
     if kind == "same headers and size":
         unit = coins.choice(["document", "x-desk"])
     ends = {"between": coins.choice([" ", ",", ", "])}
@@ -175,15 +183,7 @@ def mail_differences(folder: Path, seed: int, kind: str) -> list[str]:
                 box.deliver(other, where)
             elif moves[step] == "renumber":
                 box.renumber(where)
-            told.append(
-                _outcome(
-                    lambda: bring_mail(
-                        corpus,
-                        box,  # type: ignore[arg-type]
-                        lambda some, held: corpus.add(some, held=held, no_ledger=True),
-                    )
-                )
-            )
+            told.append(_outcome(lambda: bring_mail(corpus, box, _adding(corpus))))  # type: ignore[arg-type]
             told.append(_others(corpus))
         corpus.close()
         return told
@@ -205,6 +205,10 @@ def _row_that_breaks(place: Path, table: list[str], coins: random.Random) -> Non
     )
 
 
+def _nothing(place: Path, table: list[str], coins: random.Random) -> None:
+    return
+
+
 def _file_that_is_too_much(place: Path, table: list[str], coins: random.Random) -> None:
     raw = bytes(3 * 2**20) if coins.random() < 0.5 else b"\xff{<" * 99
     packed = gzip.compress(raw) if coins.random() < 0.7 else raw
@@ -216,6 +220,7 @@ def _file_that_is_too_much(place: Path, table: list[str], coins: random.Random) 
 FILES: dict[str, Callable[[Path, list[str], random.Random], None]] = {
     "rows of others' keys": _row_of_their_keys,
     "rows that break": _row_that_breaks,
+    ANOTHER_TABLE: _nothing,
     "files that are too much": _file_that_is_too_much,
 }
 
@@ -223,7 +228,7 @@ FILES: dict[str, Callable[[Path, list[str], random.Random], None]] = {
 def file_differences(folder: Path, seed: int, kind: str) -> list[str]:
     """What a hostile unit's rows or files changed of the others, as `mail_differences`."""
     coins = random.Random(seed)
-    comes, is_sync = coins.randrange(ROUNDS), coins.random() < 0.5
+    comes = coins.randrange(ROUNDS)
     rows = {n: f"{n % 6},p{n % 4},words {n}" for n in range(8)}
     edits = [(coins.randrange(8), coins.choice(["edit", "delete", "add"])) for _ in "123"]
 
@@ -248,24 +253,26 @@ def file_differences(folder: Path, seed: int, kind: str) -> list[str]:
             table = list(now.values())
             if more and step >= comes:
                 FILES[kind](place, table, own)
-            (place / "t.csv").write_text("\n".join(["id,customer,note", *table]) + "\n")
-            files = FileSource.at([place], "customer", "note")
-            told.append(
-                _outcome(
-                    lambda files=files: bring_files(
-                        corpus,
-                        files,
-                        lambda some, held: corpus.add(some, held=held, no_ledger=True),
-                    )
-                )
-            )
-            if is_sync:
-                told.append(_others(corpus))
-        told.append(_others(corpus))
+            (place / "t.csv").write_text("\n".join([HEAD, *table]) + "\n")
+            told.append(_outcome(lambda: bring_files(corpus, _source(place), _adding(corpus))))
+            told.append(_others(corpus))
+            if more and kind == ANOTHER_TABLE:
+                table = [f"{key},{HOSTILE},{HOSTILE}" for key in range(6)]
+                (place / "t.csv").write_text("\n".join([HEAD, *table]) + "\n")
+                corpus.add(load(place, unit="customer", text_field="note").documents)
+            told.append(_others(corpus))
         corpus.close()
         return told
 
     return _compared(history("without", more=False), history("together", more=True), kind)
+
+
+def _source(place: Path) -> FileSource:
+    return FileSource.at([place], "customer", "note")
+
+
+def _adding(corpus: Corpus) -> Callable[[Sequence[Document], Held], Ingested]:
+    return lambda documents, held: corpus.add(documents, held=held, no_ledger=True)
 
 
 def _outcome(bring: Callable[[], object]) -> str:

@@ -13,13 +13,13 @@ from tests.unit.following.neighbouring_sources import (
 )
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", MAILS)
 def test_hostile_mails_move_no_other(tmp_path: Path, kind: str, seed: int) -> None:
     assert mail_differences(tmp_path, seed, kind) == []
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", FILES)
 def test_hostile_files_move_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, seed: int

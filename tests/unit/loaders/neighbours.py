@@ -103,7 +103,7 @@ class Files:
 def corpus(seed: int) -> Files:
     """A corpus of some kind, made up from a number."""
     coins = random.Random(seed)
-    return coins.choice([_table, _table, _lines, _mailbox, _mailbox, _texts])(coins)
+    return coins.choice([_table, _table, _lines, _mailbox, _mailbox, _texts, _collected])(coins)
 
 
 def _cell(value: bytes, delimiter: bytes, coins: random.Random) -> bytes:
@@ -226,6 +226,39 @@ def _mailbox(coins: random.Random) -> Files:
     return made
 
 
+def _collected(coins: random.Random) -> Files:
+    """Conversations, and mails of a stranger who has collected their ids: each ties many."""
+    made = Files("mailbox", keyed=True)
+    ids: list[list[str]] = []
+
+    def mail(own: str, answers: list[str], subject: str, between: str = " ") -> bytes:
+        head = [f"Message-ID: <{own}>", f"From: {own}", f"Subject: {subject}"]
+        head += [f"References: {between.join(answers)}"] if answers else []
+        mark = "From x Mon Dec 13 07:05:00 2000"
+        return "\n".join([mark, *head, "", f"Words of {own}", "", ""]).encode()
+
+    box: list[bytes] = []
+    for number in range(coins.randint(5, 8)):
+        own = [f"p{number}.{place}@x.org" for place in range(coins.randint(1, 4))]
+        ids.append(own)
+        is_bare = coins.random() < 0.5
+        told = own if is_bare else [f"<{one}>" for one in own]
+        for place, one in enumerate(own):
+            answers = told[:place] if coins.random() < 0.7 else told[max(place - 1, 0) : place]
+            box.append(mail(one, answers, f"p{number}", coins.choice([" ", ",", ", "])))
+    if coins.random() < 0.5:
+        del box[0]  # the first of a conversation, whose id its answers know
+    coins.shuffle(box)
+    made.units[b"box.mbox"] = box
+    for number in range(coins.randint(1, 3)):
+        # Of each conversation the ids that its mails share, whichever of them are there.
+        some = coins.sample(ids, coins.randint(5, 8)) if len(ids) > 7 else ids
+        tied = [f"<{one}>" for own in some for one in own]
+        place = coins.randint(0, len(box))
+        made.more.append((b"box.mbox", place, mail(f"{number}@stranger.org", tied, "Hello")))
+    return made
+
+
 def _texts(coins: random.Random) -> Files:
     made = Files("texts", options=coins.choice([{}, {}, {"unit": "file"}]))
     made.keyed = True
@@ -329,8 +362,8 @@ def _mixed(found: LoadResult) -> list[str]:
     units: defaultdict[str, set[str]] = defaultdict(set)
     for root, document in zip(roots(found.documents), found.documents, strict=True):
         told = document.metadata.get("mark", document.text)
-        if person := re.match(r"p\d+", told):
-            units[person[0]].add(root)
+        if person := re.match(r"(?:Subject: )?(p\d+)", told):
+            units[person[1]].add(root)
     several = [person for person, those in units.items() if len(those) > 1]
     shared = [root for root, n in Counter(r for s in units.values() for r in s).items() if n > 1]
     return [f"{len(several)} people are several units"] * bool(several) + [

@@ -13,6 +13,7 @@ from dpicl_rag.loaders import (
     delimited,
     identities,
     loader,
+    mail,
     named_values,
     sources,
     table_files,
@@ -94,6 +95,14 @@ def _names_as_they_are_written(patch: Patch) -> None:
     patch(named_values, "key_form", lambda value: value)
 
 
+def _mail_that_ties_whatever_it_refers_to(patch: Patch) -> None:
+    patch(loader, "tying_many", lambda messages: set())
+
+
+def _ids_between_angles_alone(patch: Patch) -> None:
+    patch(mail, "_ids", lambda values: tuple(one for v in values for one in mail._ID.findall(v)))
+
+
 def _texts_known_by_the_folder_that_is_loaded(patch: Patch) -> None:
     def names(self: object, record: Record) -> list[str]:
         return [record.metadata["file"]] if record.content else original(self, record)
@@ -113,6 +122,8 @@ def _texts_known_by_the_folder_that_is_loaded(patch: Patch) -> None:
         _names_of_files_that_lose_bytes,
         _names_as_they_are_written,
         _texts_known_by_the_folder_that_is_loaded,
+        _mail_that_ties_whatever_it_refers_to,
+        _ids_between_angles_alone,
     ],
 )
 def test_what_broke_it_is_found(
