@@ -31,6 +31,10 @@ _PIECE = 2**20
 _LOOK = 0.2  # seconds between two looks at whether to go on
 
 
+class _ChildEndedError(Exception):
+    """The child has ended, or hangs, or could not be started."""
+
+
 class Conversions:
     """Converts files, each as if it were alone.
 
@@ -88,9 +92,8 @@ class Conversions:
         found: list[bytes | Outcome] = []
         answered = False
         try:
-            with suppress(OSError, EOFError):
-                child = self._started()
-                _ask(child, kind, contents)
+            with suppress(_ChildEndedError):
+                child = self._asked(kind, contents)
                 for _ in contents:
                     found.append(self._answer(child))  # noqa: PERF401 - those before it stay
                 answered = True
@@ -120,6 +123,14 @@ class Conversions:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
+    def _asked(self, kind: str, contents: Sequence[bytes]) -> subprocess.Popen[bytes]:
+        try:
+            child = self._started()
+            _ask(child, kind, contents)
+        except OSError:
+            raise _ChildEndedError from None
+        return child
+
     def _answer(self, child: subprocess.Popen[bytes]) -> bytes | Outcome:
         outcome, size = ANSWER.unpack(self._read(child, ANSWER.size))
         converted = self._read(child, size)
@@ -129,7 +140,7 @@ class Conversions:
         """So many bytes of what the child says. It has its own clock; this is for one that hangs.
 
         Raises:
-            EOFError: It says no more.
+            _ChildEndedError: It says no more.
         """
         pipe = _there(child.stdout).fileno()
         waiting = select.poll()  # select(2) takes no number from 1,024 on, as a server has
@@ -141,11 +152,11 @@ class Conversions:
             if waiting.poll(1_000 * _LOOK):
                 piece = os.read(pipe, min(size, _PIECE))
                 if not piece:
-                    raise EOFError
+                    raise _ChildEndedError
                 pieces.append(piece)
                 size -= len(piece)
             elif time.monotonic() > deadline:
-                raise EOFError
+                raise _ChildEndedError
         return b"".join(pieces)
 
     def _started(self) -> subprocess.Popen[bytes]:
@@ -184,5 +195,5 @@ def _ask(child: subprocess.Popen[bytes], kind: str, contents: Sequence[bytes]) -
 
 def _there(pipe: IO[bytes] | None) -> IO[bytes]:
     if pipe is None:
-        raise EOFError
+        raise OSError
     return pipe

@@ -16,6 +16,7 @@ from threading import Lock
 from dpicl_rag.conversion import Conversions
 from dpicl_rag.conversion.outcomes import REASONS, Outcome
 from dpicl_rag.conversion.process_limits import Limits
+from dpicl_rag.errors import LoaderError
 from dpicl_rag.loaders.load_report import Skipped
 from dpicl_rag.loaders.mail import record_of_mail
 from dpicl_rag.loaders.parsers import READERS, mail_in, question_of_mail
@@ -103,7 +104,16 @@ def _answers(kind: str, those: Sequence[Found], options: Options) -> Sequence[by
     ]
     if options.parser is None:
         return [READERS[kind].read(content) for content in contents]
-    return options.parser.convert_all(kind, contents) if contents else []
+    if not contents:
+        return []
+    answers = options.parser.convert_all(kind, contents)
+    # Where a public text breaks off as well, no process can be had: that is nobody's message.
+    if Outcome.BROKE_OFF in answers and options.parser.convert_all("html", [b"."]) != [b"."]:
+        raise LoaderError(
+            "no process can be started to parse mail and HTML; see that there is memory and room "
+            "for temporary files, and run the same command again"
+        )
+    return answers
 
 
 def _entry(one: Unparsed, answer: bytes | Outcome, options: Options) -> Entry:

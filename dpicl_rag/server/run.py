@@ -26,11 +26,11 @@ if sys.platform != "win32":
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 """Names of this machine that nobody else can give to another."""
 
-GRACE = 5
+GRACE = 4
 """Seconds that answers have to end at their next token."""
 CLOSING = 1
 """Seconds that connections have then."""
-LAST = 9.0
+LAST = 7.0
 """Seconds after a signal in which the process has ended, whatever a thread still does. Nothing that
 was released goes unpaid: what a token may cost stands in the ledger before it is drawn."""
 

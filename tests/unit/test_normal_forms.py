@@ -27,7 +27,8 @@ MARKS = "\u0315\u0300"  # in the other order in every normal form
 )
 def test_a_run_of_marks_is_cut_wherever_a_text_is_normalised(reads):
     cut = "word" + MARKS * (MOST_MARKS // 2)
-    assert reads(f"{cut}{MARKS * 50_000} more words") == reads(f"{cut} more words")
+    is_equal = reads(f"{cut}{MARKS * 20_000} more words") == reads(f"{cut} more words")
+    assert is_equal  # no difference is shown of texts so long
 
 
 @pytest.mark.parametrize("form", FORMS)

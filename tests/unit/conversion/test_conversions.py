@@ -125,6 +125,61 @@ def test_a_file_is_read_as_if_it_were_alone(conversions: Conversions) -> None:
         assert fresh.convert("remember", b"mine") == b"mine mine"
 
 
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        ("crash", Outcome.BROKE_OFF),
+        ("raise", Outcome.DAMAGED),
+        ("exit", Outcome.DAMAGED),
+        ("eat", Outcome.MEMORY),
+        pytest.param("spin", Outcome.TIME, marks=pytest.mark.heavy),
+    ],
+)
+def test_one_of_a_batch_costs_itself(conversions: Conversions, fault: str, why: Outcome) -> None:
+    others = [b"first", b"second", b"", b"last"]
+    assert conversions.convert_all("does", others) == others
+    for place in (0, 2, 4):
+        batch = [*others[:place], fault.encode(), *others[place:]]
+        answers = conversions.convert_all("does", batch)
+        assert answers == [*others[:place], why, *others[place:]]
+    assert conversions.convert_all("does", [fault.encode()] * 2) == [why] * 2
+
+
+def test_what_has_its_share_of_time_in_a_batch_has_it_all(conversions: Conversions) -> None:
+    """Together they take more than one may: the process ends, and each is read all the same."""
+    batch = [b"work"] * 4
+    assert conversions.convert_all("does", batch) == batch
+
+
+def test_a_child_that_is_killed_in_a_batch_costs_none_of_it() -> None:
+    with Conversions(SMALL, PLANTED) as conversions:
+        calls: list[int] = []
+
+        def kill() -> None:
+            calls.append(1)
+            if len(calls) == 3 and conversions._child is not None:
+                conversions._child.kill()
+                conversions._child.wait()
+
+        conversions.while_waiting = kill
+        batch = [b"a", b"b", b"c"]
+        assert conversions.convert_all("does", batch) == batch
+
+
+def test_who_stops_waiting_ends_the_child() -> None:
+    def stop() -> None:
+        raise InterruptedError
+
+    with Conversions(SMALL, PLANTED) as stopped:
+        stopped.convert("echo", b"")
+        child = stopped._child
+        assert child is not None
+        stopped.while_waiting = stop
+        with pytest.raises(InterruptedError):
+            stopped.convert("sleep", b"")
+        assert child.returncode is not None
+
+
 @pytest.mark.heavy
 def test_surroundings_are_empty_and_the_same_for_all(
     conversions: Conversions, monkeypatch: pytest.MonkeyPatch

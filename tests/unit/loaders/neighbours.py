@@ -57,6 +57,16 @@ DAMAGED = [
     b"a,b,c,d,e", b"\xff\xfe", b"\x00", b"{", b'{"a": "', b"[[[[", b"[" * 5_000, b'{"id": 1',
     b'{"other": "x"}', b'{"\\ud800": "\\ud800"}', b"9" * 5_000, b'{"text": "' + b"z" * 9_000,
 ]  # fmt: skip
+# Headers of mail that takes time or memory to parse, and how such a text begins.
+HOSTILE = [
+    b'Content-Type: text/plain; a="' + b";" * 20_000 + b'"\n\n',
+    b"Content-Type: text/plain; charset=punycode\n\n" + b"9a" * 5_000,
+    b"Content-Type: text/html\n\n<table><tr><td>" + b"z" * 20_000 + b"<tr><td>a" * 1_000,
+    b"".join(b"Content-Type: multipart/x; boundary=b%d\n\n--b%d\n" % (n, n) for n in range(90)),
+    b"Content-Type: multipart/x; boundary=b\n\n" + b"--b\n\n" * 1_001,
+    b"X-Marks: a\n\n" + "\u0315\u0300".encode() * 5_000,
+]
+STRANGER = "stranger@y.org"
 SUBJECTS = ["Invoice", "Salary", "Plans", "Hello"]
 MARKS = ["", "", "Re: ", "AW: ", "Fwd: ", "EXTERNAL: Re: ", "[EXT] Automatic reply: "]
 
@@ -211,7 +221,9 @@ def _mailbox(coins: random.Random) -> Files:
             mark
             + b"\n"
             + "\n".join(head).encode()
-            + b"\n\nWords of "
+            + b"\n"
+            + (coins.choice(HOSTILE) if sender == STRANGER and coins.random() < 0.5 else b"\n")
+            + b"Words of "
             + own.encode()
             + body
             + b"\n\n"
@@ -222,7 +234,7 @@ def _mailbox(coins: random.Random) -> Files:
     own: list[str] = []
     for _ in range(coins.randint(1, 4)):
         place = coins.randint(0, len(made.units[name]))
-        made.more.append((name, place, mail("stranger@y.org", own)))
+        made.more.append((name, place, mail(STRANGER, own)))
     return made
 
 

@@ -10,6 +10,7 @@ import pytest
 from dpicl_rag.conversion import Conversions
 from dpicl_rag.conversion.outcomes import REASONS, Outcome
 from dpicl_rag.conversion.process_limits import Limits
+from dpicl_rag.errors import LoaderError
 from dpicl_rag.loaders import LoadResult, characters, load, parsing
 from dpicl_rag.loaders.mail_parts import LONGEST_HEADER, MOST_PARTS
 
@@ -171,6 +172,16 @@ def test_a_load_is_stopped_while_one_record_is_parsed(
         load(tmp_path, on_progress=progress)
     assert calls == [0, 0, 0]
     assert made[0]._child is None  # it has ended
+
+
+def test_where_no_process_starts_nothing_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else mail that is followed would be gone."""
+    monkeypatch.setattr(parsing, "_idle", [])
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+    with pytest.raises(LoaderError, match="no process can be started"):
+        mailbox(tmp_path / "a.mbox")
 
 
 def test_a_child_that_another_process_has_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,9 @@ from contextlib import closing
 import pytest
 
 from dpicl_rag import Document
+from dpicl_rag.conversion import Conversions
 from dpicl_rag.corpora import Corpus
+from dpicl_rag.loaders import parsing
 from dpicl_rag.server.uploads import Uploads, file_name
 from tests.support import made_files
 from tests.support.bucket_embedder import BucketEmbedder
@@ -252,6 +254,17 @@ class Held(BucketEmbedder):
         self.inside.set()
         assert self.go.wait(30)
         return super().embed(texts, query=query)
+
+
+def test_an_upload_is_stopped_while_a_mail_is_parsed(owned, monkeypatch):
+    monkeypatch.setattr(parsing, "_idle", [])
+    planted = "tests.support.planted_parsers"
+    monkeypatch.setattr(parsing, "Conversions", lambda limits, _: Conversions(limits, planted))
+    upload(owned, b"From: eve@b.c\n\nspin\n", "mail.eml")
+    until(lambda: owned.client.get("/v1/owner/job").json()["stage"])
+    owned.client.post("/v1/owner/job/stop")
+    assert ended(owned)["state"] == "stopped"
+    assert "house-mail" not in [m["id"] for m in owned.client.get("/v1/models").json()["data"]]
 
 
 def test_one_job_at_a_time_and_a_stopped_one_keeps_what_it_stored(serve, tmp_path):
