@@ -14,7 +14,8 @@ from dpicl_rag.errors import KeyFileError, KnowledgeError, LedgerError
 from dpicl_rag.knowledge.answer_file import AnswerFile
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.server.api_keys import KeyFile
-from tests.unit.ledger.test_ledger_database import _in_child, posix, run
+from tests.support.fresh_python import run_python
+from tests.unit.ledger.test_ledger_database import _in_child, posix
 from tests.unit.ledger.test_ledger_individual import charge, limits
 
 pytestmark = posix
@@ -148,7 +149,7 @@ def test_a_check_fails_where_the_disk_is_full(path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
         ledger.check()
     """
-    assert "the disk" in run(script, path)
+    assert "the disk" in run_python(script, path).stdout
 
 
 def test_a_check_fails_where_the_file_may_not_grow(ledger: Ledger) -> None:
