@@ -111,9 +111,7 @@ class StoppedError(DPICLError):
             documents are read. Public.
     """
 
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
-        self.rho = 0.0
+    rho = 0.0
 
     def __str__(self) -> str:
         cost = f"it cost rho {self.rho:.4g}" if self.rho else "it cost nothing"

@@ -204,7 +204,7 @@ WRONG: dict[str, tuple[Callable[[Scene], Any], str]] = {
         "complete",
     ),
     "LlamaIndex structured model": (lambda s: s.adapter.as_structured_llm(Form), "classify"),
-    "LlamaIndex tools": (lambda s: s.adapter.predict_and_call([], QUESTION), "QueryEngineTool"),
+    "LlamaIndex tools": (lambda s: s.adapter.predict_and_call([], QUESTION), "as_tool"),
     "LlamaIndex an index as documents": (lambda s: s.core.answer(QUESTION, s.index), ENGINE),
     "LlamaIndex a retriever as documents": (
         lambda s: s.core.answer(QUESTION, s.index.as_retriever()),
@@ -237,7 +237,7 @@ async def test_async_calls_too(scene) -> None:
         await scene.chain.ainvoke("Why?", temperature=0)
     with pytest.raises(ConfigurationError, match="temperature"):
         _ = [piece async for piece in scene.chain.astream("Why?", temperature=0)]
-    with pytest.raises(DPICLError, match="QueryEngineTool"):
+    with pytest.raises(DPICLError, match="as_tool"):
         await scene.adapter.apredict_and_call([], QUESTION)
 
 
