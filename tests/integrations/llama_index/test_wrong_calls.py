@@ -99,7 +99,7 @@ WRONG: dict[str, tuple[Callable[[Scene], Any], str]] = {
     "prompt of the adapter": (lambda s: PrivateLLM(s.core, system_prompt="x"), "template="),
     "a question as messages": (lambda s: s.llm.chat(QUESTION, documents=[]), "complete"),
     "structured model": (lambda s: s.llm.as_structured_llm(Form), "classify"),
-    "tools": (lambda s: s.llm.predict_and_call([], QUESTION), "QueryEngineTool"),
+    "tools": (lambda s: s.llm.predict_and_call([], QUESTION), "as_tool"),
     "an index as documents": (lambda s: s.core.answer(QUESTION, s.index), ENGINE),
     "a retriever as documents": (
         lambda s: s.core.answer(QUESTION, s.index.as_retriever()),
@@ -118,7 +118,7 @@ def test_a_wrong_call_is_told_the_right_one(name: str, tiny_model) -> None:
 
 
 async def test_tools_of_async_calls(tiny_model) -> None:
-    with pytest.raises(DPICLError, match="QueryEngineTool"):
+    with pytest.raises(DPICLError, match="as_tool"):
         await Scene(tiny_model).llm.apredict_and_call([], QUESTION)
 
 
