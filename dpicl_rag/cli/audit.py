@@ -111,8 +111,10 @@ def audit(
         whole = load_language_model(model, PrefixCache(memory=0))
         remembering = auditing.RememberingModel(whole)
         stored = data_folder.load_embedder(embedder)
-    subject = auditing.Subject(remembering, question, settings.made())
-    reading_anew = replace(subject, model=whole)
+    reading_anew = auditing.Subject(whole, question, settings.made())
+    # Draws are compared; answers by agreement have an attack of their own.
+    drawn = {**settings.made(), "agreement": "off"}
+    subject = replace(reading_anew, model=remembering, settings=drawn)
 
     lengths = {"tokens": tokens, "runs": runs, "canary_tokens": canary_tokens}
     parts = _parts(subject, reading_anew, sample, around, stored, **lengths)

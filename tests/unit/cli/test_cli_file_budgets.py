@@ -23,7 +23,7 @@ from dpicl_rag.ledger.period import Period
 BUDGET = '[corpora.mail]\nbudget = 20.0\nperiod = "month"\nstrict = true\n'
 SET = ("budget", "set", "--corpus", "mail")
 ASKING = {
-    "ask": ("ask", "q?", "--corpus", "mail"),
+    "ask": ("ask", "q?", "--corpus", "mail", "--max-tokens", "2"),
     "ask --plan": ("ask", "q?", "--corpus", "mail", "--plan"),
     "classify": (
         "classify",

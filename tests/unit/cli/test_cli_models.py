@@ -6,13 +6,14 @@ from importlib.metadata import version
 
 
 def test_a_toy_is_said_once_and_not_in_the_json(cli, mail, monkeypatch, tiny_model):
-    assert "toy" not in cli("ask", "What is the code?", "--corpus", mail).output
+    words = ("ask", "What is the code?", "--corpus", mail, "--max-tokens", "2")
+    assert "toy" not in cli(*words).output
     monkeypatch.setattr(
         "dpicl_rag.language_models.defaults._toys", {tiny_model.fingerprint}, raising=False
     )
-    plain = cli("ask", "What is the code?", "--corpus", mail, "--fresh")
+    plain = cli(*words, "--fresh")
     assert plain.stderr.count("toy model: the default is for trying the library") == 1
-    found = cli("ask", "What is the code?", "--corpus", mail, "--fresh", "--json")
+    found = cli(*words, "--fresh", "--json")
     assert "toy" not in found.stdout
     assert found.stderr.count("toy model") == 1
 

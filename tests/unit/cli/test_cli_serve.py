@@ -19,6 +19,7 @@ from dpicl_rag.corpora import Corpus
 from tests.support.bucket_embedder import BucketEmbedder
 
 ROOT = Path(__file__).parents[3]
+PER_TOKEN = ("--unsupported", "ignore", "--agreement", "off")
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
 
 
@@ -52,7 +53,7 @@ def served(folder: Path, *options: str):
 @pytest.mark.heavy
 def test_sigterm_lets_an_answer_end_at_its_next_token(tmp_path):
     body = {"model": "notes", "messages": [{"role": "user", "content": "Where?"}], "stream": True}
-    options = ("--max-tokens", "500", "--log", "stderr", "--unsupported", "ignore")
+    options = ("--max-tokens", "500", "--log", "stderr", *PER_TOKEN)
     with served(tmp_path, *options) as (process, url, headers):
         events = []
         with httpx.stream(
