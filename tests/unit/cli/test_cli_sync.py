@@ -106,14 +106,18 @@ def test_a_source_may_be_dropped(cli, notes: Path, home: Path) -> None:
     assert f"there are: {more}" in result.stderr
 
 
-def test_what_was_read_of_a_corpus_is_deleted_before_texts_are(cli, notes, monkeypatch) -> None:
+def test_what_was_read_of_a_unit_is_deleted_before_its_texts_are(cli, notes, monkeypatch) -> None:
     calls = []
-    monkeypatch.setattr(data_folder, "forget_reading", lambda *names: calls.append(names))
+
+    def noted(corpus, path, units):
+        calls.append((corpus.name, path, len(units), units <= corpus.unit_names()))
+
+    monkeypatch.setattr(data_folder, "forget_units_read", noted)
     cli("sync", "notes")
     assert calls == []
     (notes / "0.txt").unlink()
     cli("sync", "notes")
-    assert calls == [("notes", None)]
+    assert calls == [("notes", None, 1, True)]
 
 
 def test_what_has_no_source_is_told_so(cli, home: Path) -> None:

@@ -49,8 +49,8 @@ def test_a_public_row_that_hears_of_the_documents_is_seen(serve, monkeypatch):
     """Planted: what is not shown in public is asked afterwards, where an expert names it."""
     places = ServerRows._places
 
-    def curious(self, ends, public, experts):
-        for rows in places(self, ends, public, experts):
+    def curious(self, ends, fields):
+        for rows in places(self, ends, fields):
             rows[0, rows[1:].topk(5).indices.unique()] += 1.0
             yield rows
 
