@@ -36,6 +36,8 @@ class Origin:
         place: Where it stands in a source that a corpus follows; empty where none does.
         said: The part of the text that the document is known by, where the rest may be read
             otherwise another time: a message without its attachments. Empty where that is all.
+        alone: Of a message its time, the first id of its conversation, and the thread that it would
+            be by itself; of several the least names their unit. None where the unit is no thread.
     """
 
     privacy_unit: str = ""
@@ -45,6 +47,7 @@ class Origin:
     former: tuple[str, ...] = ()
     place: str = ""
     said: str = ""
+    alone: tuple[float, str, str] | None = None
 
     def __repr__(self) -> str:
         return "Origin(<private>)"

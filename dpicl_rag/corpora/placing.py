@@ -21,8 +21,10 @@ from dpicl_rag.documents import Document, Origin
 from dpicl_rag.errors import CorpusError
 from dpicl_rag.loaders.mail import keys_of_stored
 from dpicl_rag.loaders.shared_keys import (
+    Components,
     Identity,
     Joins,
+    connect,
     digest_of,
     identified,
     identify,
@@ -110,21 +112,15 @@ def place(
     # Before it had a kind a corpus had no keys: those of its messages are read.
     is_new = kind is not None and recorded is None
     messages = _messages(contents) if is_new else []
-    everyone = [*left, *messages]
-    split = register.split({document.unit for document in everyone})
-    keys = keys_of(everyone, split)
-    known = register.units([*keys, *offers_of(everyone)])
-    tied = keys_of(filter(is_tied, everyone), split)
-    strangers = names_in(key for key in tied if key not in known)
-    known.update((name_key(unit), unit) for unit in contents.numbers(strangers))
-    offered = register.offering(keys)
+    known, offered, split = _looked_up([*left, *messages], contents, register)
     withheld: dict[int, tuple[str, ...]] = {}
     if joins != "allow" and not is_anew:
         withheld = tying(left, known, offered, split, register.former_names())
     ties = [(left[place], units) for place, units in withheld.items()]
-    left = [document for place, document in enumerate(left) if place not in withheld]
-    # Who gave others the same name did so because of a tie that is not to be.
-    split |= {document.unit for document, _ in ties}
+    if ties:
+        left = [document for place, document in enumerate(left) if place not in withheld]
+        left = _renamed(left, {document.unit for document, _ in ties})
+        known, offered, split = _looked_up([*left, *messages], contents, register)
     found = identify([*left, *messages], known, offered, split)
     made = _joins(left, found, known, offered, there)
     leaves = made_anew.leaving(left, found, corpus, contents, joins) if is_anew else set()
@@ -157,6 +153,41 @@ def place(
         tuple(Join(units[0], units[1:], _named([one])) for one, units in ties),
         frozenset(one.origin.place for one, _ in ties if one.origin.place),
     )
+
+
+def _looked_up(
+    documents: Sequence[Document], contents: Contents, register: Register
+) -> tuple[dict[str, str], dict[str, list[str]], set[str]]:
+    """What is known of the keys and names of documents; see `identify`."""
+    split = register.split({document.unit for document in documents})
+    keys = keys_of(documents, split)
+    known = register.units([*keys, *offers_of(documents)])
+    tied = keys_of(filter(is_tied, documents), split)
+    strangers = names_in(key for key in tied if key not in known)
+    known.update((name_key(unit), unit) for unit in contents.numbers(strangers))
+    return known, register.offering(keys), split
+
+
+def _renamed(documents: Sequence[Document], names: Keys[str]) -> list[Document]:
+    """The documents; messages of some names have those that they have without what was withheld.
+
+    Their load gave them one name, because of ties that are not to be.
+    """
+    components = Components()
+    told = {
+        f"\0{at}": (one.origin, one.origin.alone)
+        for at, one in enumerate(documents)
+        if one.unit in names and one.origin.alone
+    }
+    connect(components, [(node, o.keys, o.offers) for node, (o, _) in told.items()])
+    earliest: dict[str, tuple[float, str, str]] = {}
+    for node, (_, alone) in told.items():
+        root = components.find(node)
+        earliest[root] = min(earliest.get(root, alone), alone)
+    return [
+        replace(one, unit=earliest[components.find(f"\0{at}")][2]) if f"\0{at}" in told else one
+        for at, one in enumerate(documents)
+    ]
 
 
 def _by_name(document: Document, named: Keys[str]) -> Document:

@@ -51,6 +51,7 @@ from dpicl_rag.loaders.table_files import columns_of, read_csv, read_json, read_
 from dpicl_rag.loaders.text_files import read_eml, read_html, read_text
 from dpicl_rag.loaders.threads import (
     subject_ties,
+    thread_alone,
     thread_ids,
     thread_keys,
     thread_offers,
@@ -397,7 +398,9 @@ def _with_unit(record: Record, unit: str | None, identities: Identities) -> Docu
     kind = THREAD_OR_DOCUMENT if name == natural else name
     # Its first key names a message where units are threads; elsewhere two may have the same words.
     said = record.said if name == "thread" else ""
-    origin = Origin(kind, keys, offers, identities.record_name(record, value), former, said=said)
+    alone = thread_alone(record.thread) if name == "thread" and record.thread else None
+    named = identities.record_name(record, value)
+    origin = Origin(kind, keys, offers, named, former, said=said, alone=alone)
     return Document(record.text, value, record.metadata, origin)
 
 

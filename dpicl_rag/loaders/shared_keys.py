@@ -219,7 +219,7 @@ def identify(
     nameless = {root for root, names in named.items() if not names and root not in there}
     for root, document in zip(roots, documents, strict=True):
         if root in nameless:
-            named[root].add(part_name(digest_of(document)))
+            named[root].add(part_name(document.unit, digest_of(document)))
     stays = {root: min(there.get(root) or names) for root, names in named.items()}
     units = [stays[root] for root in roots]
     offers: defaultdict[str, set[str]] = defaultdict(set)

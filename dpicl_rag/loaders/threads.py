@@ -176,12 +176,18 @@ def thread_ids(messages: Sequence[ThreadKeys]) -> list[str]:
         ),
     )
     roots = [components.find(name) for name in names]
-    earliest: dict[str, tuple[float, str]] = {}
+    earliest: dict[str, tuple[float, str, str]] = {}
     for root, message in zip(roots, messages, strict=True):
-        when = math.inf if message.timestamp is None else message.timestamp
-        first = message.references[0] if message.references else message.message_id
-        earliest[root] = min(earliest.get(root, (when, first)), (when, first))
-    return [_digest(earliest[root][1]) for root in roots]
+        alone = thread_alone(message)
+        earliest[root] = min(earliest.get(root, alone), alone)
+    return [earliest[root][2] for root in roots]
+
+
+def thread_alone(message: ThreadKeys) -> tuple[float, str, str]:
+    """The time of a message, the first id of its thread, and the thread that it would be alone."""
+    when = math.inf if message.timestamp is None else message.timestamp
+    first = message.references[0] if message.references else message.message_id
+    return when, first, _digest(first)
 
 
 def subject_ties(messages: Sequence[ThreadKeys]) -> list[tuple[int, int]]:

@@ -30,7 +30,12 @@ def mail(name: str, *ties: str, offers: Sequence[str] = (), thread: str = "") ->
         f"Mail {name} says {SECRET}.",
         thread or f"thread {name}",
         {"subject": f"About {name}", "message_id": f"<{name}@b.org>"},
-        Origin("thread or document", (f"id {name}", *(f"id {t}" for t in ties)), tuple(offers)),
+        Origin(
+            "thread or document",
+            (f"id {name}", *(f"id {t}" for t in ties)),
+            tuple(offers),
+            alone=(0.0, name, f"thread {name}"),
+        ),
     )
 
 
@@ -121,6 +126,7 @@ class TestAsking:
             added = target.add([mail("e", thread=name), *more, mail("f", "e", thread=name)])
             assert len(added.withheld) == len(more)
         assert parts(corpus) == parts(without) == [["a"], ["b"], ["c"], ["d"], ["e", "f"]]
+        assert units_of(corpus) == units_of(without)
         late = [mail("z", "e"), mail("y", "a")]
         for target in (corpus, without):
             target.add(late)

@@ -108,9 +108,7 @@ def test_mailboxes(corpus: Corpus, tmp_path: Path, kind: str) -> None:
     assert len({record.unit for record in corpus.records()}) == 2
 
 
-def test_where_most_is_gone_nothing_is_deleted_without_a_word(
-    corpus: Corpus, tmp_path: Path
-) -> None:
+def test_where_most_is_gone_nothing_is_deleted_unasked(corpus: Corpus, tmp_path: Path) -> None:
     folder = write(tmp_path / "notes", a="one", b="two", c="three")
     bring(corpus, folder)
     for file in folder.iterdir():
