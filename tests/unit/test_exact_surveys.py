@@ -318,6 +318,12 @@ def test_a_threshold_from_the_data_is_seen(monkeypatch):
 
 
 @pytest.mark.usefixtures("words_alone")
+def test_a_unit_hides_no_word_that_others_say():
+    both = ("dog", "cat")
+    assert deficit(views(both, "dog"), views(both)) <= 1e-9
+
+
+@pytest.mark.usefixtures("words_alone")
 def test_an_error_that_one_unit_decides_is_seen(monkeypatch):
     honest = surveying.nearest_words
 

@@ -20,7 +20,7 @@ from tests.support.scored_units import ScoredUnits
 from tests.support.scripted_reader import ScriptedReader
 from tests.unit.surveys.test_surveying import Letters
 
-LABELS = ["refund", "praise"]
+LABELS = ["a", "b"]  # a made-up model has labels of one letter
 PRICE = epsilon_to_rho(4.0, 1e-5)
 WORDS = ("dog", "cat", "sun", "rain")
 
@@ -29,6 +29,7 @@ WORDS = ("dog", "cat", "sun", "rain")
 def small_steps(monkeypatch):
     """Three units a step by the model, and two by vectors."""
     monkeypatch.setattr("dpicl_rag.surveys.counts_units.units_of_a_step", lambda tokens: 3)
+    monkeypatch.setattr("dpicl_rag.surveys.counts_units.YES_OR_NO", LABELS)
     monkeypatch.setattr("dpicl_rag.retrieval.unit_vectors._ROWS", 2)
     for room in ("surveying", "vector_tally"):
         monkeypatch.setattr(f"dpicl_rag.surveys.{room}.SentenceTransformerEmbedder", Letters)
@@ -60,7 +61,7 @@ KINDS = {
     "tally": (lambda llm: llm.tally("what?", LABELS, documents(), most=2), {}),
     "of a reader": (
         lambda llm: llm.tally("what?", LABELS, documents()),
-        {"reader": ScriptedReader(lambda prompt: "refund"), "max_calls": 5, "accounting": "fixed"},
+        {"reader": ScriptedReader(lambda prompt: "a"), "max_calls": 5, "accounting": "fixed"},
     ),
     "by vectors": (lambda llm: llm.tally("what?", LABELS, documents(), by="vectors"), {}),
     "survey": (lambda llm: llm.survey(None, documents(6), vocabulary=WORDS, votes=1), {}),
@@ -76,12 +77,13 @@ KINDS = {
 def test_what_is_stopped_costs_what_was_paid_and_releases_nothing(kind, tiny_model, tmp_path):
     """After every step: told is charged, nothing is held, and the last stop is before the draw."""
     work, settings = KINDS[kind]
+    model = tiny_model if kind == "classify" else Batches()  # it gives way after each label
     costs = []
     for steps in count():
         path = tmp_path / f"{steps}.sqlite"
         with Ledger(path) as ledger:
             ledger.set_budget(corpus="default", rho=20 * PRICE)
-            llm = PrivateContextLLM(tiny_model, epsilon=4.0, ledger=ledger, **settings)
+            llm = PrivateContextLLM(model, epsilon=4.0, ledger=ledger, **settings)
             error = stopped(lambda llm=llm: work(llm), steps)
             [status] = ledger.status()
             assert status.reserved == 0
