@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import signal
@@ -66,6 +67,7 @@ class DrainingServer(uvicorn.Server):
             on_start, f"http://{self.config.host}:{listening.getsockname()[1]}/"
         )
         self.run(sockets=[listening])
+        gc.freeze()  # what a process holds that ends is not looked through once more
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """See uvicorn."""
