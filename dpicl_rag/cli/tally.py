@@ -56,7 +56,7 @@ def count(
     what the model misreads.
     """
     if plan:
-        _print_plan(settings, labels=1, most=1, sample=units.sample, as_json=as_json)
+        _print_plan(settings, answering, 1, 1, units.sample, as_json=as_json)
         return
     with ExitStack() as stack:
         opened = stack.enter_context(opened_corpus(units, quiet))
@@ -114,7 +114,8 @@ def tally(
     from dpicl_rag.surveys.vector_tally import tally_by_vectors
 
     if plan:
-        _print_plan(settings, len(label), most, units.sample, as_json=as_json)
+        read = option_groups.Answering() if by == "vectors" else answering
+        _print_plan(settings, read, len(label), most, units.sample, as_json=as_json)
         return
     with ExitStack() as stack:
         opened = stack.enter_context(opened_corpus(units, quiet))
@@ -275,17 +276,24 @@ def _print_bars(counts: Mapping[str, Estimate]) -> None:
 
 
 def _print_plan(
-    settings: option_groups.Settings, labels: int, most: int, sample: float, *, as_json: bool
+    settings: option_groups.Settings,
+    answering: option_groups.Answering,
+    labels: int,
+    most: int,
+    sample: float,
+    *,
+    as_json: bool,
 ) -> None:
     """How wide an interval will be. No model is loaded, nothing is searched, nothing is paid."""
-    from dpicl_rag.accounting import DIRECT
     from dpicl_rag.answering.label_reading import most_label_tokens
     from dpicl_rag.surveys.estimate import within
-    from dpicl_rag.surveys.tally_plan import tally_plan
+    from dpicl_rag.surveys.tally_plan import tally_plan, tally_search
 
-    _validate.rate("sample", sample)
-    config = PrivacyConfig.create(**settings.made())
-    planned = tally_plan(config, DIRECT, 0.0, labels, most)
+    config = PrivacyConfig.create(**settings.made(), max_calls=answering.max_calls)
+    config.require_reader(answering.reader)
+    search = tally_search((), config, sample, read=answering.reader is not None)
+    price = search.rho(config.adjacency)
+    planned = tally_plan(config, search.stability, price, labels, most)
     near = within(planned.mechanism.noise)
     if as_json:
         numbers = {"within": near, "sample": sample, "rho": planned.rho}

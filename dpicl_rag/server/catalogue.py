@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from dpicl_rag.answering.answers import PrivateAnswer, PrivateStream
 from dpicl_rag.answering.follow_ups import Turn
+from dpicl_rag.answering.plan import Plan
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.knowledge import AnswerMemory, Entry
@@ -19,6 +20,7 @@ from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.language_models.defaults import is_toy
 from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.ledger import Ledger, ScopeStatus
+from dpicl_rag.mechanisms.histogram import Histogram
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.prompts import PromptTemplate
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
@@ -27,6 +29,7 @@ from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.failures import Refusal
 from dpicl_rag.surveys.counts_units import Reader
 from dpicl_rag.surveys.results import PrivateCount, PrivateSurvey, PrivateTally
+from dpicl_rag.surveys.tally_plan import tally_plan, tally_search
 
 PUBLIC = "public"
 """The model that reads no documents and costs nothing."""
@@ -328,6 +331,13 @@ class Catalogue:
         served = self.corpora[name]
         own = {**self._options, **served.settings, "ledger": self.ledger, "corpus": name}
         return PrivateContextLLM(self._model, **own).plan(served.documents).rho
+
+    def count_plan(self, name: str) -> Plan[Histogram]:
+        """The plan of a count of a corpus. Public."""
+        most = (self.calls(name) or {}).get("count")
+        config = replace(self.config(name), max_calls=most)
+        search = tally_search((), config, 1.0, read=most is not None)
+        return tally_plan(config, search.stability, search.rho(config.adjacency), 1)
 
     def _llm(
         self, name: str, served: Served | None, caller: Caller, asked: Ask

@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from dpicl_rag import _validate
-from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.answering.answers import in_worker
 from dpicl_rag.answering.asks_units import AsksUnits
 from dpicl_rag.answering.experts import gather
@@ -18,11 +17,9 @@ from dpicl_rag.language_models.base import Progress
 from dpicl_rag.ledger.account import open_account
 from dpicl_rag.ledger.status import least_unit_remaining
 from dpicl_rag.prompts import label_tokens
-from dpicl_rag.retrieval.base import Retriever, affordable
+from dpicl_rag.retrieval.base import Retriever
 from dpicl_rag.retrieval.exact import ThresholdRetriever
 from dpicl_rag.retrieval.given import Documents, GivenDocuments, all_units
-from dpicl_rag.retrieval.number_of_units import limited
-from dpicl_rag.retrieval.poisson import PoissonSampledRetriever
 from dpicl_rag.surveys.counting import Counting
 from dpicl_rag.surveys.opinions import YES_OR_NO, opinions_in_steps
 from dpicl_rag.surveys.released_counts import Counted
@@ -30,7 +27,7 @@ from dpicl_rag.surveys.remembered_counts import Remembered
 from dpicl_rag.surveys.results import PrivateCount, PrivateSurvey, PrivateTally
 from dpicl_rag.surveys.survey_plan import VOTES
 from dpicl_rag.surveys.surveying import survey_documents
-from dpicl_rag.surveys.tally_plan import tally_plan, units_of_a_step
+from dpicl_rag.surveys.tally_plan import tally_plan, tally_search, units_of_a_step
 from dpicl_rag.surveys.tallying import noisy_counts
 from dpicl_rag.surveys.vector_tally import tally_by_vectors
 
@@ -205,14 +202,8 @@ class CountsUnits(AsksUnits):
         tokens = label_tokens(model.tokenizer, labels, prompt.lead)
         if _validate.count("most", most) > len(labels):
             raise ConfigurationError(f"a unit cannot say {most} of {len(labels)} labels")
-        retriever = all_units(documents, config.privacy_unit)
-        if self.reader is not None and config.max_calls is not None:
-            retriever = limited(retriever, config.max_calls)
-        if _validate.rate("sample", sample) < 1:
-            retriever = PoissonSampledRetriever(retriever, sample)
+        retriever = tally_search(documents, config, sample, read=self.reader is not None)
         require_few_tokens(tokens, retriever, "or count by vectors (by='vectors')")
-        whole = epsilon_to_rho(config.epsilon, config.delta)
-        retriever = affordable(retriever, whole, config.adjacency)
         price, bins = retriever.rho(config.adjacency), told or len(labels)
         plan = tally_plan(config, retriever.stability, price, bins, most)
         allowance = prompt.allowance(model, config.unit_tokens, max(map(len, tokens)))

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dpicl_rag import _validate
 from dpicl_rag.accounting import Stability, epsilon_to_rho
 from dpicl_rag.answering.plan import Plan, accounts_individually
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.histogram import Histogram
+from dpicl_rag.retrieval.base import Retriever, affordable
+from dpicl_rag.retrieval.given import Documents, all_units
+from dpicl_rag.retrieval.number_of_units import limited
+from dpicl_rag.retrieval.poisson import PoissonSampledRetriever
 
 _STEP_TOKENS = 8192  # a few seconds of the default model on a CPU
 
@@ -18,6 +23,28 @@ def units_of_a_step(tokens: int) -> int:
         tokens: Most tokens of a unit's row.
     """
     return max(1, _STEP_TOKENS // tokens)
+
+
+def tally_search(
+    documents: Documents, config: PrivacyConfig, sample: float, *, read: bool
+) -> Retriever:
+    """The search for the units that are counted, with the noise that the budget pays for.
+
+    Args:
+        documents: That hold them; for its price any, such as none.
+        config: Public settings.
+        sample: The part of the units that is read, by a coin for each.
+        read: Whether a reader reads them.
+
+    Raises:
+        ConfigurationError: The settings do not fit the documents.
+    """
+    retriever = all_units(documents, config.privacy_unit)
+    if read and config.max_calls is not None:
+        retriever = limited(retriever, config.max_calls)
+    if _validate.rate("sample", sample) < 1:
+        retriever = PoissonSampledRetriever(retriever, sample)
+    return affordable(retriever, epsilon_to_rho(config.epsilon, config.delta), config.adjacency)
 
 
 def tally_plan(

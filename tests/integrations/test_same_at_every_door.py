@@ -603,7 +603,7 @@ def test_the_readme_says_how_many_units_an_answer_needs(
     [
         # What is read at the doors stands in: test_support, test_five_greetings, the prices above.
         f'"{UNSUPPORTED}" takes its place',
-        "Greetings and thanks are answered without the documents, for free.",
+        "Greetings and thanks are free: no document is asked.",
         "`ask --plan` says what one may cost",
     ],
 )

@@ -7,7 +7,6 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from dpicl_rag.accounting import DIRECT
 from dpicl_rag.answering.label_reading import most_label_tokens
 from dpicl_rag.server.catalogue import NumbersAsked
 from dpicl_rag.server.delivery import GONE, unless_gone
@@ -17,7 +16,6 @@ from dpicl_rag.server.services import Asking, Using
 from dpicl_rag.surveys.counts_units import Reader
 from dpicl_rag.surveys.estimate import within
 from dpicl_rag.surveys.survey_plan import VOTES, survey_plan
-from dpicl_rag.surveys.tally_plan import tally_plan
 from dpicl_rag.surveys.vocabulary import packaged_words
 
 router = APIRouter()
@@ -70,7 +68,7 @@ async def plan(model: Text, services: Using, caller: Asking) -> dict[str, Any]:
     return {
         "smallest": words.least,
         "label_tokens": most_label_tokens(),
-        "within": within(tally_plan(config, DIRECT, 0.0, 1).mechanism.noise),
+        "within": within(services.catalogue.count_plan(model).mechanism.noise),
         "epsilon": config.epsilon,
         "delta": config.delta,
         "rho": words.rho,
