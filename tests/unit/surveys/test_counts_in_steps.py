@@ -73,7 +73,10 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(one, marks=pytest.mark.heavy if one == "classify" else ()) for one in KINDS],
+)
 def test_what_is_stopped_costs_what_was_paid_and_releases_nothing(kind, tiny_model, tmp_path):
     """After every step: told is charged, nothing is held, and the last stop is before the draw."""
     work, settings = KINDS[kind]
