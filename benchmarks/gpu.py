@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Figures = dict[str, Any]
 # What this file and those that it loads import when they are loaded; nothing else need be there.
-NEEDED = ("torch", "transformers", "tokenizers", "safetensors", "platformdirs", "xxhash")
+NEEDED = ("torch", "transformers", "tokenizers", "safetensors", "platformdirs", "regex", "xxhash")
 CONTENDERS = ("engine", "bare", "generate")
 SHAPES = ("tiny", "small", "large")
 

@@ -335,7 +335,7 @@ class Catalogue:
     def count_plan(self, name: str) -> Plan[Histogram]:
         """The plan of a count of a corpus. Public."""
         most = (self.calls(name) or {}).get("count")
-        config = replace(self.config(name), max_calls=most)
+        config = PrivacyConfig.create(**{**self.corpora[name].settings, "max_calls": most})
         search = tally_search((), config, 1.0, read=most is not None)
         return tally_plan(config, search.stability, search.rho(config.adjacency), 1)
 
