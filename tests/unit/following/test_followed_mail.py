@@ -77,13 +77,12 @@ def test_what_is_new_is_read_and_nothing_twice(dovecot, corpus, bring):
 
 def test_batches_make_the_units_that_one_load_makes(dovecot, corpus, bring, monkeypatch):
     monkeypatch.setattr(followed_mail, "BATCH", 2)
-    # Each answers the one before the last, and the last ties all of them: without groups it would
-    # join more units than the owner need not be asked about.
+    # The last ties three of them: without groups it would join units that are there.
     dovecot.deliver([mail(n) for n in range(6)])
-    ties = b"References: " + b" ".join(b"<m%d@example.org>" % n for n in range(6)) + b"\r\n"
+    ties = b"References: " + b" ".join(b"<m%d@example.org>" % n for n in (0, 2, 4)) + b"\r\n"
     dovecot.deliver([ties + mail(6)])
     assert bring().joins == ()
-    assert numbers(corpus) == [[0, 1, 2, 3, 4, 5, 6]]
+    assert numbers(corpus) == [[0, 2, 4, 6], [1], [3], [5]]
 
 
 def test_a_message_that_moves_is_the_same(dovecot, corpus, bring):
@@ -332,6 +331,9 @@ def test_a_unit_changes_nothing_of_the_others(dovecot, tmp_path, monkeypatch, se
     monkeypatch.setattr(followed_mail, "BATCH", 3)
     coins = random.Random(seed)
     mails = [made(number, coins, 14) for number in range(14)]
+    read, _ = load_mails([("", one) for one in mails])
+    # Who ties many is withheld by what is there: the limit that docs/privacy.md tells.
+    mails = [one for one, found in zip(mails, read, strict=True) if isinstance(found, Document)]
 
     def kept(folder: str, some: list[bytes]) -> dict[str, list[tuple]]:
         dovecot.deliver(some, folder)
