@@ -100,6 +100,8 @@ def test_a_row_that_favours_its_own_words_keeps_every_bit(dtype):
     assert rows_that_moved(build(dtype).copying(2.0), random.Random(0), 8, cached=True) == 0
 
 
+@pytest.mark.heavy
+@pytest.mark.guard
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_row_that_is_read_alone_keeps_every_bit(dtype, monkeypatch):
     monkeypatch.setattr(TransformersModel, "_packs", lambda self: False)

@@ -89,7 +89,7 @@ def test_a_mail_that_would_take_hours_changes_no_other(tmp_path: Path, name: str
 
 
 def test_a_header_is_read_to_a_public_length(tmp_path: Path) -> None:
-    known = b"References: " + b"<z@b> " * (LONGEST_HEADER // 6)
+    known = b"References: " + b"<z@b> " * (LONGEST_HEADER // 6 + 1)
     found = mailbox(tmp_path / "a.mbox", HEAD + known + b"<0@b>\n\nwords")
     assert len({one.unit for one in found.documents}) == 4
     found = mailbox(tmp_path / "a.mbox", HEAD + known[: -6 * 10] + b"<0@b>\n\nwords")

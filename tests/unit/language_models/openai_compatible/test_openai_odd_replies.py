@@ -9,7 +9,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpicl_rag.errors import EngineUnavailableError
 from dpicl_rag.language_models.openai_compatible.completions import understood
 from dpicl_rag.language_models.openai_compatible.distributions import expert_rows, public_row
 from dpicl_rag.mechanisms.step import DenseStep
@@ -119,10 +118,12 @@ def test_numbers_that_a_row_can_hold_are_within_the_charge(oddly, others, logpro
 
 
 @pytest.mark.parametrize("why", ["abort", "error", None, "tool_calls"])
-def test_a_choice_that_was_not_finished_is_no_answer(oddly, why):
-    """It does not follow from the prompt, so the expert may not be left out for it."""
-    with pytest.raises(EngineUnavailableError):
-        oddly(None, finish_reason=why, patience=0.2)
+def test_a_choice_that_is_never_finished_silences_its_expert_alone(oddly, others, why):
+    """A public prompt is finished beside it, so what is wrong is this one's own."""
+    found = oddly(None, finish_reason=why, patience=0.2)
+    assert found.experts[1].isnan().all()
+    assert torch.equal(found.public, others.public)
+    assert torch.equal(found.experts[[0, 2]], others.experts)
 
 
 ANYTHING = st.recursive(
