@@ -23,6 +23,7 @@ from dpicl_rag.corpora.adding import Ingested
 from dpicl_rag.corpora.folder import beside
 from dpicl_rag.errors import ConfigurationError, LoaderError
 from dpicl_rag.loaders import LoadReport, LoadResult, load
+from dpicl_rag.loaders.shared_keys import MOST_UNITS
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.server.admission import Admission
 from dpicl_rag.server.catalogue import Catalogue
@@ -229,8 +230,14 @@ def file_name(given: str) -> str:
 
 
 def _account(report: LoadReport, units: int, added: Ingested) -> dict[str, Any]:
+    withheld = len(added.withheld)
+    note = (
+        f" Withheld: {withheld:,} that would make more than {MOST_UNITS} units one; "
+        "`dpicl-rag ingest` asks about them."
+    )
     return {
-        "summary": report.summary,
+        "summary": report.summary + (note if withheld else ""),
+        "withheld": withheld,
         "read": report.read,
         "loaded": report.loaded,
         "skipped": len(report.skipped),

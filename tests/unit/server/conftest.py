@@ -124,9 +124,10 @@ def serve(tmp_path, tiny_model):
         request_log=None,
         owner=None,
         reading=None,
+        ledger="ledger.sqlite",
         **settings,
     ):
-        ledger = Ledger(tmp_path / "ledger.sqlite")
+        ledger = Ledger(tmp_path / ledger)
         ledger.set_budget(corpus="notes", rho=budget)
         # Made-up models guess, and their words show what comes through.
         settings = {"max_tokens": 8, "unsupported": "mark", **settings}

@@ -113,7 +113,12 @@ def neighbours_seen(serve, keys, tmp_path):
     seen = []
     for folder, table in (("one", TABLE), ("more", f"{TABLE}80,the canteen is shut\n")):
         uploads = Uploads(tmp_path / folder, BucketEmbedder())
-        running = serve(KeyFile(keys.path), model=CANTEEN, owner={"uploads": uploads})
+        running = serve(
+            KeyFile(keys.path),
+            model=CANTEEN,
+            owner={"uploads": uploads},
+            ledger=f"{folder}.sqlite",  # a name that a ledger knows is taken
+        )
         running.client.headers.update(owner)
         upload(running, table)
         assert ended(running)["state"] == "done"

@@ -115,7 +115,7 @@ def test_a_new_corpus_asks_whether_a_person_is_its_unit(owned, tmp_path):
     assert ended(owned)["state"] == "done"  # the corpus has its unit, and nothing is asked
 
 
-def test_an_upload_that_joins_many_units_stores_nothing(owned, tmp_path):
+def test_what_would_join_many_units_is_withheld_and_told(owned, tmp_path):
     def mail(number, references=""):
         return (
             f"From a@b Thu Jan  1 00:00:00 2026\nMessage-ID: <{number}@b>\n{references}"
@@ -127,9 +127,11 @@ def test_an_upload_that_joins_many_units_stores_nothing(owned, tmp_path):
     many = " ".join(f"<{number}@b>" for number in range(5))
     upload(owned, mail(9, f"References: {many}\n"), name="b.mbox")
     job = ended(owned)
-    assert job["state"] == "failed"
-    assert "more than 3 units" in job["error"]
-    assert "`dpicl-rag ingest`" in job["error"]
+    assert job["state"] == "done"
+    assert job["result"]["withheld"] == 1
+    assert job["result"]["summary"].endswith(
+        " Withheld: 1 that would make more than 3 units one; `dpicl-rag ingest` asks about them."
+    )
     with closing(Corpus.open("house-mail", tmp_path / "store", embedder=BucketEmbedder())) as kept:
         assert len({record.unit for record in kept.records()}) == 5
 
