@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from dpicl_rag.normal_forms import normal_form
+
 _LONGEST = 100  # characters: people who say more have a question
 
 # Without capitals, accents and apostrophes.
@@ -59,6 +61,6 @@ def is_small_talk(text: str) -> bool:
     """
     if len(text) > _LONGEST:
         return False
-    letters = unicodedata.normalize("NFKD", text.casefold().translate(_APOSTROPHES))
+    letters = normal_form("NFKD", text.casefold().translate(_APOSTROPHES))
     plain = "".join(letter for letter in letters if not unicodedata.combining(letter))
     return _SMALL_TALK.fullmatch(" ".join(_WORD.findall(plain))) is not None

@@ -73,22 +73,22 @@ def forget_reading(corpus: str, path: str | None) -> None:
         one.unlink(missing_ok=True)
 
 
-def forget_units_read(corpus: Corpus, path: str | None, units: set[str]) -> None:
+def forget_units_read(opened: Corpus, path: str | None, units: set[str]) -> None:
     """Delete what models have read of a corpus, and what readers said of some units.
 
     Others' replies stay: those that were drawn again would tell that a unit was forgotten.
 
     Args:
-        corpus: Before they are deleted there.
+        opened: The corpus, before they are deleted there.
         path: Where it is.
         units: Their names. Private.
     """
     from dpicl_rag.language_models.readers.reply_cache import ReplyCache
 
-    shutil.rmtree(prefix_folder(corpus.name, path), ignore_errors=True)
-    if (file := _replies_file(corpus.name, path)).exists():
+    shutil.rmtree(prefix_folder(opened.name, path), ignore_errors=True)
+    if (file := _replies_file(opened.name, path)).exists():
         with closing(ReplyCache(_REPLIES_STAND, file)) as replies:
-            replies.keep_only(corpus.unit_names() - units)
+            replies.keep_only(opened.unit_names() - units)
 
 
 def _replies_file(corpus: str, path: str | None) -> Path:

@@ -76,6 +76,9 @@ class Book:
         self.rho, self.delta, self.units, self.spent = rho, delta, units, spent
         self.limits = None if units is None else [rho - spent[unit] for unit in units]
 
+    def holds_delta(self, delta):
+        return delta <= self.delta
+
     def commit(self, most, unit_rho=None, *, delta):
         self.spent["delta"] += delta
         for at, unit in enumerate(self.units or self.spent):
