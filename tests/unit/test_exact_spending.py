@@ -105,6 +105,9 @@ class Book:
         self.rho, self.delta, self.limits = rho, 0.0, [rho] * len(units)
         self.spent = dict.fromkeys(units, 0.0)
 
+    def holds_delta(self, delta):
+        return delta <= self.delta
+
     def commit(self, most, unit_rho, *, delta):
         for unit, rho in zip(self.spent, unit_rho, strict=True):
             self.spent[unit] += rho
