@@ -63,6 +63,8 @@ def test_and_for_tokens_that_are_drawn_from_notes(trace, accounting, unit):
     assert beyond <= 1e-12
 
 
+@pytest.mark.heavy
+@pytest.mark.guard
 def test_tokens_are_reached(trace):
     found, _ = agreement.views(trace, ("a", "a", "b"), "a", reader=HONEST)
     assert {view[1][1] for view, _ in found} == {"agreement", "tokens"}

@@ -202,6 +202,7 @@ def test_an_approximate_index():
 
 
 @pytest.mark.filterwarnings("ignore::dpicl_rag.mechanisms.randomness.NotPrivateWarning")
+@pytest.mark.heavy
 def test_a_seeded_generator():
     """Whoever knows the seed reads the documents off the draws, at any epsilon."""
     corpus = [Document("token 1", "a")]

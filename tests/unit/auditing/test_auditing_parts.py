@@ -266,6 +266,7 @@ def test_likelihoods_of_whole_answers_add_up_to_one():
         assert total == pytest.approx(1.0, abs=1e-9)
 
 
+@pytest.mark.heavy
 def test_a_canary_shows_over_the_tokens_of_an_answer():
     """A few tokens that each lean the canary's way. Not seeded; nearly always far above 0.5."""
     audited = subject(epsilon=30.0, max_tokens=4, utility="surplus")

@@ -278,6 +278,8 @@ class TestThePublicRow:
         assert not control & {*informed}
         assert expert == llm.model.digest(["a document"], 99)
 
+    @pytest.mark.heavy
+    @pytest.mark.guard
     def test_the_prefix_cache_does_not_confuse_memories(self):
         """To the last bit: what one memory knows does not show after another was read."""
         shared = load_language_model(build_tiny_model(), PrefixCache())
