@@ -9,7 +9,6 @@ import signal
 import sys
 import time
 import zlib
-from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -29,7 +28,7 @@ DATA = Path(os.environ.get("DPICL_RAG_DATA", Path(__file__).parents[2] / "shared
 
 
 SECONDS = 2.0
-"""What a test without a mark may take of a processor that does `_slowness` in 0.1 s."""
+"""What a test without a mark may take of a processor; see `_slowness`."""
 
 IMPORTS = 50
 """So many modules at once are a library."""
@@ -63,9 +62,8 @@ def pytest_collection_finish():
     gc.freeze()
 
 
-@cache
 def _slowness() -> float:
-    """How many times longer this machine takes for something than the one that `SECONDS` is of."""
+    """How many times longer this machine takes now for what the one of `SECONDS` does in 0.1 s."""
     before = time.process_time()
     sum(number * number for number in range(2_000_000))
     return max(1.0, (time.process_time() - before) / 0.1)
@@ -81,12 +79,14 @@ def processor_seconds(request):
     marked = {"heavy", "stress", "engine"}.intersection(
         mark.name for mark in request.node.iter_markers()
     )
-    allowed = SECONDS * _slowness()
     before, modules = sum(os.times()[:4]), len(sys.modules)
     yield
     taken = sum(os.times()[:4]) - before
     excused = marked or sys.gettrace() or len(sys.modules) > modules + IMPORTS
-    if taken > allowed and not excused and os.getloadavg()[0] < 2 * (os.cpu_count() or 1):
+    if taken <= SECONDS or excused or os.getloadavg()[0] > 2 * (os.cpu_count() or 1):
+        return
+    allowed = SECONDS * _slowness()
+    if taken > allowed:
         pytest.fail(
             f"took {taken:.1f} s of a processor, more than {allowed:.1f}: make it smaller, "
             "or mark it `heavy`",

@@ -53,6 +53,8 @@ def test_a_unit_that_is_counted_for_each_passage_is_found(monkeypatch):
     assert not audit(colluding=(1,)).holds
 
 
+@pytest.mark.heavy
+@pytest.mark.guard
 def test_a_count_without_noise_is_told(monkeypatch):
     monkeypatch.setattr(mechanism.DiscreteGaussian, "draw", lambda *_: 0)
     assert audit(colluding=(1, 5, 40)).released == {1: 0.0, 5: 1.0, 40: 1.0}
