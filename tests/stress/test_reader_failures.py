@@ -3,6 +3,7 @@
 import os
 import time
 from collections import Counter
+from itertools import count
 
 import pytest
 
@@ -55,7 +56,9 @@ def test_no_expert_and_no_charge_is_lost_and_no_answer_hangs(tmp_path, capsys):
         llm = PrivateContextLLM(
             reader=reader, epsilon=8.0, agreement="only", ledger=ledger, corpus="mail"
         )
-        for number in range(ANSWERS):
+        for number in count():
+            if number >= ANSWERS and server.kills:
+                break
             start = time.monotonic()
             try:
                 if number % 2:
@@ -72,13 +75,12 @@ def test_no_expert_and_no_charge_is_lost_and_no_answer_hangs(tmp_path, capsys):
             assert status.reserved == 0
     with capsys.disabled():
         print(  # noqa: T201 - the suite prints its figures
-            f"\n{server.kills} kills, {ANSWERS} answers and counts: {dict(reader.outcomes)}; the "
+            f"\n{server.kills} kills, {number} answers and counts: {dict(reader.outcomes)}; the "
             f"longest took {longest:.1f} s; said: {dict(said)}"
         )
-    assert server.kills
-    assert sum(reader.outcomes.values()) == ANSWERS
+    assert sum(reader.outcomes.values()) == number
     assert reader.outcomes["other"] == 0
-    assert reader.outcomes["whole"] > ANSWERS / 4
+    assert reader.outcomes["whole"] > number / 4
     assert set(reader.read) == {UNITS}
     # The deadline is each prompt's own.
     assert longest < DEADLINE * (UNITS + 1) + PATIENCE
