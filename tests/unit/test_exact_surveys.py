@@ -143,10 +143,9 @@ def test_words_and_the_number_of_units_are_paid_for(unit):
     assert worst(unit) <= 1e-9
 
 
-@pytest.mark.guard
 @pytest.mark.heavy
 @pytest.mark.usefixtures("words_alone")
-@pytest.mark.parametrize("unit", ["dog cat", "sun"])
+@pytest.mark.parametrize("unit", ["dog cat", pytest.param("sun", marks=pytest.mark.guard)])
 def test_two_votes_are_paid_for(unit):
     assert worst(unit, vocabulary=WORDS, votes=2) <= 1e-9
 

@@ -114,6 +114,7 @@ def _texts_known_by_the_folder_that_is_loaded(patch: Patch) -> None:
     patch(identities.Identities, "names", names)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "plant",
     [
