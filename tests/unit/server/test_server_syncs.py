@@ -106,7 +106,7 @@ def test_a_folder_that_changes_is_answered_from_and_spend_stays(serve, corpus, f
         said = running.ask("When does the canteen open?", model="lunch", dpicl={"fresh": True})
         return said.json()["choices"][0]["message"]["content"]
 
-    assert answer() == "I cannot know that."
+    assert answer() == "The documents do not say."
     (unit,) = {record.unit for record in corpus.records() if record.text.endswith(f"{SECRET} 7")}
     with ledger.reserve(corpus="lunch", rho=1.0, units=[unit]) as reservation:
         reservation.commit(1.0, [1.0])
