@@ -13,6 +13,7 @@ pytestmark = [pytest.mark.heavy, pytest.mark.usefixtures("buckets")]
 
 def test_documents_are_counted_as_bars_with_intervals_by_keyboard_too(start, tiny_model, visit):
     page = visit(start(model=tiny_model).page)
+    page.wait_for_load_state("networkidle")  # kinds are there when the models are
     page.focus("#kind-ask")
     for _ in range(3):
         page.keyboard.press("ArrowRight")
