@@ -102,7 +102,8 @@ def ask(
                 stream = llm.stream(question, retriever, fresh=fresh, on_progress=bar.update)
             with stream:
                 _drain(stream, bar, answering.prefix, silent=as_json)
-        answer, cost = stream.answer, llm.plan(retriever)
+        answer = stream.answer
+        cost = llm.plan(retriever) if answer.supported is False else None
     if as_json:
         end = {
             "tokens": answer.tokens,
@@ -121,7 +122,7 @@ def ask(
             released = f"released: {console.printable(answer.released)}"
             console.stdout().print(released, style="dim", soft_wrap=True)
         _print_grounds(answer)
-        if answer.supported is False:
+        if cost is not None:
             line = f"{_UNSUPPORTED}. {_what_would_help(cost)}"
             console.stdout().print(line, style="yellow", soft_wrap=True)
         if not answer.from_memory:

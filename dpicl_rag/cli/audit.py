@@ -113,7 +113,7 @@ def audit(
         stored = data_folder.load_embedder(embedder)
     reading_anew = auditing.Subject(whole, question, settings.made())
     # Draws are compared; answers by agreement have an attack of their own.
-    drawn = {**settings.made(), "agreement": "off"}
+    drawn = {**reading_anew.settings, "agreement": "off"}
     subject = replace(reading_anew, model=remembering, settings=drawn)
 
     lengths = {"tokens": tokens, "runs": runs, "canary_tokens": canary_tokens}

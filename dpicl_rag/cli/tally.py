@@ -287,13 +287,12 @@ def _print_plan(
     """How wide an interval will be. No model is loaded, nothing is searched, nothing is paid."""
     from dpicl_rag.answering.label_reading import most_label_tokens
     from dpicl_rag.surveys.estimate import within
-    from dpicl_rag.surveys.tally_plan import tally_plan, tally_search
+    from dpicl_rag.surveys.tally_plan import planned_tally
 
     config = PrivacyConfig.create(**settings.made(), max_calls=answering.max_calls)
     config.require_reader(answering.reader)
-    search = tally_search((), config, sample, read=answering.reader is not None)
-    price = search.rho(config.adjacency)
-    planned = tally_plan(config, search.stability, price, labels, most)
+    read = answering.reader is not None
+    planned = planned_tally(config, labels, most, sample=sample, read=read)
     near = within(planned.mechanism.noise)
     if as_json:
         numbers = {"within": near, "sample": sample, "rho": planned.rho}

@@ -22,6 +22,23 @@ Input = Hashable
 Opaque to the core; falsy where there is nothing to read."""
 
 
+def in_tenths(total: int, on_progress: Progress | None) -> Callable[[int], None]:
+    """A counter of what is read, out of ``total``; it reports every tenth once.
+
+    Other steps would tell how many documents there are, or how many passes they took.
+    """
+    done = tenths = 0
+
+    def advance(more: int) -> None:
+        nonlocal done, tenths
+        done += more
+        while on_progress is not None and tenths < done * 10 // total:
+            tenths += 1
+            on_progress(tenths / 10, 1.0)
+
+    return advance
+
+
 class GrowingRows(Protocol):
     """The public row and the experts; all grow by the same tokens.
 

@@ -14,7 +14,7 @@ import torch
 from dpicl_rag.errors import ConfigurationError, ModelError
 from dpicl_rag.language_models import probe, token_inputs
 from dpicl_rag.language_models.attention import as_it_is
-from dpicl_rag.language_models.base import Input, Progress
+from dpicl_rag.language_models.base import Input, Progress, in_tenths
 from dpicl_rag.language_models.copy_bias import CopyBias, copy_bias_of
 from dpicl_rag.language_models.hardware import faster_dtype, machine
 from dpicl_rag.language_models.lone_rows import LoneRows
@@ -29,7 +29,6 @@ from dpicl_rag.language_models.transformers_rows import (
     Tokens,
     TransformersRows,
     in_company,
-    in_tenths,
 )
 from dpicl_rag.language_models.turns import undisturbed
 

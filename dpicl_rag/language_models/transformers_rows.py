@@ -10,7 +10,6 @@ from typing import Protocol
 import torch
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.language_models.base import Progress
 from dpicl_rag.language_models.copy_bias import CopyBias
 from dpicl_rag.language_models.key_value_cache import Layers
 from dpicl_rag.language_models.out_of_memory import enough_memory
@@ -261,23 +260,6 @@ class CachedStates:
 
     def _key(self, own: Tokens) -> str:
         return PrefixCache.key(self._fingerprint, self._prefix, own)
-
-
-def in_tenths(total: int, on_progress: Progress | None) -> Callable[[int], None]:
-    """A counter of read tokens, out of ``total``; it reports every tenth once.
-
-    Other steps would tell how many passes the inputs took.
-    """
-    done = tenths = 0
-
-    def advance(tokens: int) -> None:
-        nonlocal done, tenths
-        done += tokens
-        while on_progress is not None and tenths < done * 10 // total:
-            tenths += 1
-            on_progress(tenths / 10, 1.0)
-
-    return advance
 
 
 def normalised(logits: torch.Tensor) -> torch.Tensor:

@@ -6,8 +6,6 @@ steps; it may end the work there.
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -32,24 +30,15 @@ def give_way() -> None:
         between()
 
 
-def waited(found: SimpleQueue[T], seconds: float = math.inf) -> T:
+def waited(found: SimpleQueue[T]) -> T:
     """The next thing of a queue; others have their turn while it does not come.
 
-    Args:
-        found: Where it comes.
-        seconds: How long it is waited for.
-
     Raises:
-        queue.Empty: It has not come.
         StoppedError: As `give_way`.
     """
-    until = time.monotonic() + seconds
     while True:
-        left = until - time.monotonic()
         with suppress(Empty):
-            return found.get(timeout=max(0.0, min(left, _WAIT)))
-        if left <= _WAIT:
-            raise Empty
+            return found.get(timeout=_WAIT)
         give_way()
 
 

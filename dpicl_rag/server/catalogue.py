@@ -29,7 +29,7 @@ from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.failures import Refusal
 from dpicl_rag.surveys.counts_units import Reader
 from dpicl_rag.surveys.results import PrivateCount, PrivateSurvey, PrivateTally
-from dpicl_rag.surveys.tally_plan import tally_plan, tally_search
+from dpicl_rag.surveys.tally_plan import planned_tally
 
 PUBLIC = "public"
 """The model that reads no documents and costs nothing."""
@@ -336,8 +336,7 @@ class Catalogue:
         """The plan of a count of a corpus. Public."""
         most = (self.calls(name) or {}).get("count")
         config = PrivacyConfig.create(**{**self.corpora[name].settings, "max_calls": most})
-        search = tally_search((), config, 1.0, read=most is not None)
-        return tally_plan(config, search.stability, search.rho(config.adjacency), 1)
+        return planned_tally(config, 1, read=most is not None)
 
     def _llm(
         self, name: str, served: Served | None, caller: Caller, asked: Ask

@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 import torch
 
-from dpicl_rag.language_models.base import BlockRows, Progress, Rows
+from dpicl_rag.language_models.base import BlockRows, Progress, Rows, in_tenths
 from dpicl_rag.language_models.ray.commands import (
     Answer,
     Append,
@@ -30,7 +30,6 @@ from dpicl_rag.language_models.ray.step_requests import Continued, LogProbs, Ste
 from dpicl_rag.language_models.ray.worker_pool import WorkerPool
 from dpicl_rag.language_models.ray.worker_step import RayStep
 from dpicl_rag.language_models.sentence_end import Continuation
-from dpicl_rag.language_models.transformers_rows import in_tenths
 from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.mechanisms.utilities import Utility
 

@@ -21,7 +21,7 @@ from typing import NamedTuple, TypedDict
 
 from dpicl_rag import _validate
 from dpicl_rag.errors import EngineUnavailableError, ModelError
-from dpicl_rag.language_models.base import Progress
+from dpicl_rag.language_models.base import Progress, in_tenths
 from dpicl_rag.language_models.readers.call_failures import Failure, failure_of, status_of
 from dpicl_rag.language_models.readers.quiet_calls import quietly
 from dpicl_rag.language_models.readers.reply_cache import CHARACTERS, ReplyCache
@@ -176,7 +176,7 @@ class ConcurrentReader:
         found = self._kept(each, now)
         new = [one for one in each if one not in found]
         asked = new or [PUBLIC_PROMPT]
-        done = tenths = 0
+        advance = in_tenths(len(asked), on_progress)
         with closing(self._outcomes(asked)) as outcomes:
             for index, outcome in outcomes:
                 if new:
@@ -185,11 +185,7 @@ class ConcurrentReader:
                     if self._cache is not None:
                         whole = self._fingerprint, prompt, outcome.text, now, each[prompt]
                         found[prompt] = self._cache.put(*whole)
-                done += 1
-                while tenths < done * 10 // len(asked):  # other steps would tell how many there are
-                    tenths += 1
-                    if on_progress is not None:
-                        on_progress(tenths / 10, 1.0)
+                advance(1)
         return [found[one] for one in prompts]
 
     def _kept(self, prompts: Mapping[str, Sequence[str]], now: float) -> dict[str, str]:
