@@ -15,7 +15,6 @@ import pytest
 import typer
 from llama_index.core.llms import ChatMessage
 from llama_index.core.tools import QueryEngineTool
-from typer.testing import CliRunner
 
 import langchain_dpicl_rag as langchain
 import llama_index_dpicl_rag as llama_index
@@ -44,6 +43,7 @@ from dpicl_rag.server.tool_arguments import Arguments
 from dpicl_rag.server.views import budget
 from langchain_dpicl_rag.private_model import LLMArguments
 from tests.support.bucket_embedder import BucketEmbedder
+from tests.support.command_line import run_command
 from tests.support.scripted_model import ScriptedModel
 from tests.support.served_in_process import called, chat, posted
 
@@ -89,7 +89,7 @@ def corpus(tmp_path: Path, tiny_model, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 def command(*words: str) -> Callable[..., None]:
     def run(model: Any, corpus: Corpus) -> None:
-        CliRunner().invoke(app, [*words, "--corpus", corpus.name, "--quiet"])
+        run_command(*words, "--corpus", corpus.name, "--quiet")
 
     return run
 
@@ -106,7 +106,7 @@ def catalogue(room: Any, *words: str) -> Iterator[Any]:
             raise KeyboardInterrupt
 
         patch.setattr(room, "open_catalogue", keep)
-        done = CliRunner().invoke(app, list(words))
+        done = run_command(*words)
     assert made, done.output
     with closing(made[0]):
         yield made[0]
@@ -322,9 +322,9 @@ def test_a_plan_on_the_command_line_is_what_its_answer_pays_from(
     words += [] if booked else ["--no-ledger"]
     words += [] if agreement is None else ["--agreement", agreement]
     words += [f"--{name.replace('_', '-')}={value}" for name, value in search.items()]
-    told = json.loads(CliRunner().invoke(app, [*words, "--plan"]).stdout)
+    told = json.loads(run_command(*words, "--plan").stdout)
     assert not plans
-    CliRunner().invoke(app, words)
+    run_command(*words)
     [(plan, paid)] = plans
     assert paid == booked
     assert parts(told) == charged(plan)
@@ -396,7 +396,7 @@ def greeted_by_tools(llm: PrivateContextLLM, ledger: Ledger) -> list[str]:
 def greeted_on_the_command_line(llm: PrivateContextLLM, ledger: Ledger) -> list[str]:
     said = []
     for one in GREETINGS:
-        done = CliRunner().invoke(app, ["ask", one, "--corpus", "notes"])
+        done = run_command("ask", one, "--corpus", "notes")
         text, spent = done.stdout.splitlines()
         said.append(text)
         assert spent.startswith("spent: epsilon 0, delta 0, rho 0;")
@@ -590,9 +590,7 @@ def test_the_readme_says_how_many_units_an_answer_needs(
     needed = int(said[1 + place + (0 if booked else 4)])
     epsilon = (8.0, 4.0, 2.0, 1.0)[place]
     words = ["ask", QUESTION, "--corpus", "notes", "--plan", "--json", "--epsilon", str(epsilon)]
-    told = json.loads(
-        CliRunner().invoke(app, [*words, *([] if booked else ["--no-ledger"])]).stdout
-    )
+    told = json.loads(run_command(*words, *([] if booked else ["--no-ledger"])).stdout)
     with Ledger(tmp_path / "ledger.sqlite") as ledger:
         llm = PrivateContextLLM(tiny_model, ledger=ledger if booked else None, epsilon=epsilon)
         assert told["units_to_agree"] == llm.plan(corpus).units_to_agree == needed
