@@ -284,10 +284,10 @@ def budget(folder: Path) -> None:
     ask = f"dpicl-rag ask {shlex.quote(HOURS)} --corpus office --epsilon 8 --fresh"
     type_in(folder, ask)
     type_in(folder, ask)
-    type_in(folder, "dpicl-rag budget set --corpus office --epsilon 5")
+    type_in(folder, "dpicl-rag budget set --corpus office --epsilon 2")
     type_in(folder, "dpicl-rag budget show")
     type_in(folder, ask)
-    type_in(folder, "dpicl-rag budget set --corpus office --epsilon 5 --strict")
+    type_in(folder, "dpicl-rag budget set --corpus office --epsilon 2 --strict")
     type_in(folder, ask)
 
 

@@ -66,9 +66,9 @@ def test_the_page_asks_for_the_unit_and_says_what_a_lowered_budget_does(seen):
 
 def test_a_budget_is_spent_lowered_and_made_strict(seen):
     shown = seen(first_hour.budget)
-    lowered = shown.split("--epsilon 5")[1]
-    assert "more than the budget of epsilon 5, which was lowered since" in lowered
-    assert "epsilon 8 was asked for and 5 can be paid" in lowered
+    lowered = shown.split("--epsilon 2\n")[1]
+    assert "more than the budget of epsilon 2, which was lowered since" in lowered
+    assert "epsilon 8 was asked for and 2 can be paid" in lowered
     strict = shown.split("--strict")[1]
     assert "epsilon 8 was asked for and 0 can be paid" in strict
 
