@@ -16,7 +16,7 @@ from dpicl_rag.language_models.openai_compatible.completions import (
     Tokens,
     understood,
 )
-from dpicl_rag.language_models.openai_compatible.http_client import Server
+from dpicl_rag.language_models.openai_compatible.server import Server
 from dpicl_rag.language_models.tokenizer import HuggingFaceTokenizer
 
 TEXT = "Größe: 12.5 µm, é — 日本語\n\n\tif (x_1 != 'y'):  return  f(x);  don't\r\n🙂 1234567"

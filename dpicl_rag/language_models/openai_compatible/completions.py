@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from dpicl_rag.language_models.openai_compatible.http_client import Body, Server
+from dpicl_rag.language_models.http_client import Body
+from dpicl_rag.language_models.openai_compatible.server import Server
 
 PATH = "/completions"
 ROWS = 64

@@ -3,20 +3,26 @@ from __future__ import annotations
 import pytest
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.language_models.openai_compatible.server_address import Address
+from dpicl_rag.language_models.server_address import CompletionsAddress as Address
 
 
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("openai+http://127.0.0.1:8000/v1#tiny", Address("http://127.0.0.1:8000/v1", "tiny")),
+        (
+            "openai+http://127.0.0.1:8000/v1#tiny",
+            Address("http://127.0.0.1:8000/v1", "tiny"),
+        ),
         ("openai+https://host/v1/", Address("https://host/v1")),
         ("openai+http://[::1]:80/v1#a/b:c", Address("http://[::1]:80/v1", "a/b:c")),
         (
             "openai+http://host/v1?tokenizer=%2Fmodels%2Fa&context=4096&deadline=1.5#m",
             Address("http://host/v1", "m", "/models/a", 4096, 1.5),
         ),
-        ("openai+http://host/v1?tokenizer=/models/a", Address("http://host/v1", "", "/models/a")),
+        (
+            "openai+http://host/v1?tokenizer=/models/a",
+            Address("http://host/v1", "", "/models/a"),
+        ),
     ],
 )
 def test_addresses(text, found):
