@@ -11,7 +11,7 @@ import os
 import ssl
 import weakref
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import httpx
 
@@ -20,40 +20,12 @@ from dpicl_rag.language_models.event_loop import SERVERS
 Body = Mapping[str, Any]
 
 
-class ReplyTooLongError(ValueError):
-    """A reply is longer than any that was asked for."""
-
-
-class HttpReply(NamedTuple):
-    """The reply to a request.
-
-    Attributes:
-        status: As HTTP has it.
-        content: Its bytes. Private.
-    """
-
-    status: int
-    content: bytes
-
-    @property
-    def is_success(self) -> bool:
-        """Whether the request was answered."""
-        return 200 <= self.status < 300
-
-    def json(self) -> Any:
-        """What the bytes say.
-
-        Raises:
-            ValueError: They are no JSON.
-        """
-        return json.loads(self.content)
-
-
 class HttpClient:
-    """Requests to servers of models. Follow nothing but the address and the body.
+    """Requests to servers of models, which nobody else sees.
 
     No proxy is taken from the environment and no redirection is followed: a prompt goes where the
-    address says and nowhere else. Connections stay open from request to request.
+    address says and nowhere else. Neither logs nor traces see it. Connections stay open from
+    request to request.
 
     Args:
         key: Sent as a bearer key, if any.
@@ -72,11 +44,13 @@ class HttpClient:
     def __repr__(self) -> str:
         return "HttpClient()"
 
-    def request(self, method: str, url: str, body: Body | None, seconds: float) -> HttpReply:
+    def request(self, method: str, url: str, body: Body | None, seconds: float) -> httpx.Response:
         """As `send`, for whoever waits in a thread."""
         return SERVERS.run(self.send(method, url, body, seconds))
 
-    async def send(self, method: str, url: str, body: Body | None, seconds: float) -> HttpReply:
+    async def send(
+        self, method: str, url: str, body: Body | None, seconds: float
+    ) -> httpx.Response:
         """The reply to one request; to be awaited in `SERVERS`.
 
         Args:
@@ -88,7 +62,7 @@ class HttpClient:
         Raises:
             httpx.HTTPError: No reply comes. What the error says may quote the request.
             OSError: As before; a time-out is one.
-            ReplyTooLongError: It has more bytes than it may.
+            ValueError: It has more bytes than it may.
         """
         content, read = None if body is None else json.dumps(body), bytearray()
         stream = self._open().stream(method, url, content=content)
@@ -96,8 +70,8 @@ class HttpClient:
             async for part in response.aiter_bytes():
                 read += part
                 if len(read) > self._most_bytes:
-                    raise ReplyTooLongError
-        return HttpReply(response.status_code, bytes(read))
+                    raise ValueError("the reply is too long")
+        return httpx.Response(response.status_code, content=bytes(read))
 
     def _open(self) -> httpx.AsyncClient:
         """The client of this process."""
@@ -113,6 +87,16 @@ class HttpClient:
             )
             weakref.finalize(self, _close, self._client, self._process).atexit = False
         return self._client
+
+
+def listed_models(client: HttpClient, url: str, seconds: float) -> list[dict[str, Any]] | None:
+    """What a server of OpenAI's interface says of each model that it names; None if nothing."""
+    try:
+        found = client.request("GET", f"{url}/models", None, seconds)
+        models = found.json()["data"] if found.is_success else None
+        return None if models is None else [one for one in models if isinstance(one["id"], str)]
+    except Exception:  # what a server says comes nowhere
+        return None
 
 
 def _close(client: httpx.AsyncClient, process: int) -> None:

@@ -39,10 +39,7 @@ def served_model(server: Server, name: str) -> dict[str, Any]:
     Raises:
         ModelError: It does not answer, or has no such model.
     """
-    try:
-        models = [one for one in server.get("/models")["data"] if isinstance(one["id"], str)]
-    except (TypeError, LookupError):
-        models = []
+    models = server.models()
     found = [one for one in models if one["id"] == name or (not name and len(models) == 1)]
     if not found:
         wanted = f"has no model {name!r}" if name else "has not just one model"

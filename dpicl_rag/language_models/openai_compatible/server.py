@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any, TypeVar
 
 import httpx
 
 from dpicl_rag.errors import EngineUnavailableError, ModelError
-from dpicl_rag.language_models.http_client import Body, HttpClient
+from dpicl_rag.language_models.http_client import Body, HttpClient, listed_models
 from dpicl_rag.language_models.retries import (
     Calls,
     Failure,
@@ -48,14 +48,14 @@ class Server:
     def __repr__(self) -> str:
         return f"Server({self.url!r})"
 
-    def get(self, path: str) -> Any:
-        """The JSON at a path below the address; asked once.
+    def models(self) -> list[dict[str, Any]]:
+        """What the server says of each model that it has; asked once.
 
         Raises:
             ModelError: No such server answers.
         """
-        status, found = self._once("GET", f"{self.url}{path}", None)
-        if status != 200:
+        found = listed_models(self._client, self.url, self._deadline)
+        if found is None:
             raise ModelError(
                 f"no OpenAI-compatible server answers at {self.url}: start it, for example with "
                 "`vllm serve MODEL`, and give its key in DPICL_RAG_API_KEY if it wants one"
@@ -73,69 +73,54 @@ class Server:
             EngineUnavailableError: The server answers neither yes nor no.
         """
         base = self.url.removesuffix("/v1") if path.startswith("..") else self.url
-        status, found = self._once("POST", f"{base}{path.removeprefix('..')}", body)
+        url = f"{base}{path.removeprefix('..')}"
+        status, found = 0, None
+        try:
+            reply = self._client.request("POST", url, body, self._deadline)
+            status, found = reply.status_code, reply.json()
+        except Exception:  # noqa: S110 - nothing came, or nothing that can be read
+            pass
         if status == 0 or failure_of_status(status) is Failure.PASSING:
             raise EngineUnavailableError
         return found if status == 200 else None
 
     def ask(
-        self, path: str, bodies: Sequence[Body], understand: Callable[[Any, Body], T]
-    ) -> list[T]:
-        """Answers to several bodies, in their order: all of them, or none.
-
-        Args:
-            path: Below the address.
-            bodies: What they say is public.
-            understand: Reads an answer; any error means that it is none.
-
-        Raises:
-            EngineUnavailableError: They did not come until the deadline, or were refused.
-        """
-        found = self._answers(path, bodies, understand, None)
-        return [one for one in found if one is not None]
-
-    def ask_each(
         self,
         path: str,
         bodies: Sequence[Body],
         understand: Callable[[Any, Body], T],
-        public: Body,
+        public: Body | None = None,
         *,
         at_once: bool = False,
     ) -> list[T | None]:
         """Answers to several bodies, in their order; None to one that gets none by itself.
 
-        A body that fails is told from a server that is down as `Calls` says.
-
         Args:
             path: Below the address.
-            bodies: Private.
+            bodies: Private, unless there is no ``public``: then all of them are answered.
             understand: Reads an answer; any error means that it is none.
-            public: Tells whether anybody is answered.
+            public: Tells whether anybody is answered, see `Calls`.
             at_once: Give a body up after one failure beside an answered public one.
 
         Raises:
-            EngineUnavailableError: The public body was not answered until the deadline, or refused.
+            EngineUnavailableError: What is public was not answered until the deadline, or refused.
         """
-        return self._answers(path, bodies, understand, public, at_once=at_once)
 
-    def _answers(
-        self,
-        path: str,
-        bodies: Sequence[Body],
-        understand: Callable[[Any, Body], T],
-        public: Body | None,
-        *,
-        at_once: bool = False,
-    ) -> list[T | None]:
-        calls: Calls[Body, T] = Calls(
-            self._caller(f"{self.url}{path}", understand),
-            public,
-            deadline=self._deadline,
-            backoff=self._backoff,
-            places=_IN_FLIGHT,
-            at_once=at_once,
-        )
+        async def call(body: Body) -> Outcome[T]:
+            seconds = call_limit(self._deadline)
+            try:
+                reply = await self._client.send("POST", f"{self.url}{path}", body, seconds)
+                if reply.is_success:
+                    return Outcome(understand(reply.json(), body))
+            # A time-out is one of the first; the others are of answers that are none.
+            except (httpx.HTTPError, OSError, ValueError, TypeError, LookupError, AttributeError):
+                return Outcome(failure=Failure.PASSING)
+            # A prompt that is too long for the model now is so for all: the public one tells.
+            passing = failure_of_status(reply.status_code) is Failure.PASSING
+            return Outcome(failure=Failure.PASSING if passing else Failure.REFUSED)
+
+        times = {"deadline": self._deadline, "backoff": self._backoff}
+        calls = Calls(call, public, **times, places=_IN_FLIGHT, at_once=at_once)
         found: dict[int, T | None] = {}
         with undisturbed(), closing(calls.outcomes(bodies)) as outcomes:
             for index, outcome in outcomes:
@@ -143,28 +128,3 @@ class Server:
                     raise EngineUnavailableError
                 found[index] = outcome.reply
         return [found[index] for index in range(len(bodies))]
-
-    def _caller(
-        self, url: str, understand: Callable[[Any, Body], T]
-    ) -> Callable[[Body], Awaitable[Outcome[T]]]:
-        async def call(body: Body) -> Outcome[T]:
-            try:
-                reply = await self._client.send("POST", url, body, call_limit(self._deadline))
-                if reply.is_success:
-                    return Outcome(understand(reply.json(), body))
-            # A time-out is one of the first; the others are of answers that are none.
-            except (httpx.HTTPError, OSError, ValueError, TypeError, LookupError, AttributeError):
-                return Outcome(failure=Failure.PASSING)
-            # A prompt that is too long for the model now is so for all: the public one tells.
-            passing = failure_of_status(reply.status) is Failure.PASSING
-            return Outcome(failure=Failure.PASSING if passing else Failure.REFUSED)
-
-        return call
-
-    def _once(self, method: str, url: str, body: Body | None) -> tuple[int, Any]:
-        """Status and contents; 0 where nothing came, or nothing that can be read."""
-        try:
-            reply = self._client.request(method, url, body, self._deadline)
-            return reply.status, reply.json()
-        except Exception:
-            return 0, None

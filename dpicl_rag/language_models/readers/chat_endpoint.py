@@ -6,17 +6,16 @@ Ollama, llama.cpp, vLLM, LM Studio and hosted models have it.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 from dpicl_rag.errors import ConfigurationError, ModelError
-from dpicl_rag.language_models.http_client import Body, HttpClient, HttpReply
+from dpicl_rag.language_models.http_client import HttpClient, listed_models
 from dpicl_rag.language_models.readers.concurrent_reader import (
     CONCURRENCY,
     DEADLINE,
     ConcurrentReader,
 )
 from dpicl_rag.language_models.retries import call_limit
-from dpicl_rag.language_models.server_address import ServerAddress, count, seconds
+from dpicl_rag.language_models.server_address import CHAT
 
 _MOST = 64  # tokens of a reply
 _BYTES = 1 << 20  # of an answer, whatever a server makes of that limit
@@ -28,27 +27,7 @@ _SETTINGS: tuple[dict[str, int], ...] = (
     {"max_completion_tokens": _MOST},
 )
 
-
-@dataclass(frozen=True, slots=True)
-class ChatAddress(ServerAddress):
-    """A chat model of a server.
-
-    Attributes:
-        deadline: Seconds that a prompt may fail, see `ConcurrentReader`.
-        concurrency: Calls at once.
-    """
-
-    deadline: float = DEADLINE
-    concurrency: int = CONCURRENCY
-
-    SCHEME = "chat+"
-    FORM = "chat+http://HOST:PORT/v1?deadline=SECONDS&concurrency=CALLS#MODEL"
-    THING = "chat model"
-    KEY = "DPICL_RAG_READER_KEY"
-    OPTIONS = {"deadline": seconds, "concurrency": count}  # noqa: RUF012
-
-
-KEY = ChatAddress.KEY
+KEY = CHAT.key
 """Environment variable of the key; where it is not there at all, ``OPENAI_API_KEY``."""
 
 
@@ -68,14 +47,15 @@ def chat_endpoint(address: str, *, backoff: float | None = None) -> ConcurrentRe
         ConfigurationError: It is no such address, or the key cannot be sent.
         ModelError: No model is named, and the server does not name one alone.
     """
-    found = ChatAddress.parse(address)
-    endpoint = _Endpoint(found)
+    found = CHAT.parse(address)
+    deadline = found.options.get("deadline", DEADLINE)
+    endpoint = _Endpoint(found.url, deadline)
     model = endpoint.model = found.model or endpoint.only_model()
     return ConcurrentReader(
         endpoint,
-        f"{found.SCHEME}{found.url}#{model}",
-        concurrency=found.concurrency,
-        deadline=found.deadline,
+        f"{CHAT.prefix}{found.url}#{model}",
+        concurrency=found.options.get("concurrency", CONCURRENCY),
+        deadline=deadline,
         backoff=backoff,
     )
 
@@ -91,10 +71,10 @@ class _StatusError(Exception):
 class _Endpoint:
     """One model of one server; called with a prompt."""
 
-    def __init__(self, address: ChatAddress) -> None:
+    def __init__(self, url: str, deadline: float) -> None:
         self.model = ""
-        self._url = address.url
-        self._seconds = call_limit(address.deadline)
+        self._url = url
+        self._seconds = call_limit(deadline)
         self._client = HttpClient(_key(), _BYTES)
         self._settings: dict[str, int] | None = None
 
@@ -123,26 +103,22 @@ class _Endpoint:
         Raises:
             ModelError: It does not answer, or names none, or several.
         """
-        names: list[str] = []
-        try:
-            reply = self._send("GET", "/models", None)
-            names = [one["id"] for one in reply.json()["data"]] if reply.is_success else []
-        except Exception:  # noqa: S110 - what a server says comes nowhere
-            pass
-        if len(names) != 1 or not isinstance(names[0], str):
+        models = listed_models(self._client, self._url, self._seconds) or []
+        if len(models) != 1:
             raise ModelError(
                 f"the server at {self._url} does not name one model alone: see that it runs, give "
                 f"its key in {KEY} if it wants one, and name the model at the end of the address, "
                 "as #MODEL"
             )
-        return names[0]
+        return str(models[0]["id"])
 
     def _ask(self, prompt: str, settings: dict[str, int]) -> str:
         messages = [{"role": "user", "content": prompt}]
         body = {"model": self.model, "messages": messages, "stream": False, **settings}
-        reply = self._send("POST", "/chat/completions", body)
+        url = f"{self._url}/chat/completions"
+        reply = self._client.request("POST", url, body, self._seconds)
         if not reply.is_success:
-            raise _StatusError(reply.status)
+            raise _StatusError(reply.status_code)
         try:
             found = reply.json()
         except ValueError:
@@ -155,9 +131,6 @@ class _Endpoint:
         if choice.get("finish_reason") == "content_filter":
             return ""
         return _text(choice["message"]["content"])
-
-    def _send(self, method: str, path: str, body: Body | None) -> HttpReply:
-        return self._client.request(method, f"{self._url}{path}", body, self._seconds)
 
 
 def _key() -> str:
