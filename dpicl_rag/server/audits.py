@@ -68,7 +68,7 @@ class Auditor:
         job.at("Reading the documents")
         audit = run_command(command, on_progress=lambda part, done: job.at(part, done, 100))
         ended = await job.until_stopped(audit)
-        return self._keep(job.corpus, ended.last_line)
+        return self._keep(job.corpus, "".join(ended.lines[-1:]))
 
     def report(self, corpus: str) -> dict[str, Any] | None:
         """Figures and text of the audit under way, or of the last one; None if there was none."""

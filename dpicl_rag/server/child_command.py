@@ -23,9 +23,7 @@ _RUN = "from dpicl_rag.cli import console, main; console.tell_progress(); main()
 _OWN = ("error: ", "internal error (")  # lines that a command says on purpose
 _MOST_LINES = 1000
 _MOST_BYTES = 2**14  # of a line
-
-Progress = Callable[[str, int], None]
-"""Takes what a command does now, and how much of that is done, of a hundred."""
+_NICE = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +37,6 @@ class Ended:
 
     status: int | None
     lines: tuple[str, ...] = field(repr=False)
-
-    @property
-    def last_line(self) -> str:
-        """Why it ended, as a rule; empty where it said nothing."""
-        return self.lines[-1] if self.lines else ""
 
     @property
     def errors(self) -> list[str]:
@@ -60,16 +53,17 @@ async def run_command(
     command: Sequence[str],
     *,
     most_seconds: float | None = None,
-    niceness: int = 0,
-    on_progress: Progress = lambda stage, percent: None,
+    on_progress: Callable[[str, int], None] = lambda stage, percent: None,
 ) -> Ended:
-    """Run a command to its end; it has ended in any case, whoever is cancelled meanwhile.
+    """Run a command to its end; it has ended in any case, also where the caller is cancelled.
+
+    Others go before it: answers come first.
 
     Args:
         command: Its words.
         most_seconds: That it may take; None for any number.
-        niceness: How much others go before it.
-        on_progress: Called with each line of progress; what it raises ends the command.
+        on_progress: Called with what it does now, and how much of that is done, of a hundred; what
+            it raises ends the command.
     """
     process = await asyncio.create_subprocess_exec(
         *command,
@@ -77,9 +71,9 @@ async def run_command(
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
     )
-    if niceness and sys.platform != "win32":
+    if sys.platform != "win32":
         with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, process.pid, niceness)
+            os.setpriority(os.PRIO_PROCESS, process.pid, _NICE)
     assert process.stderr is not None
     said: deque[str] = deque(maxlen=_MOST_LINES)
     status = None

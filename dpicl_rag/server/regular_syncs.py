@@ -20,8 +20,6 @@ from dpicl_rag.server.child_command import own_command, run_command
 Command = Callable[[str], Sequence[str]]
 """A command line, from the name of a corpus."""
 
-_NICE = 10  # answers come first
-
 MOST_SECONDS = 6 * 3600.0
 """A sync that takes longer is ended, and goes on in the next round."""
 LEADS_BY = 60.0
@@ -75,14 +73,13 @@ class RegularSyncs:
         try:
             if not await in_thread(_is_following, catalogue.corpora[name].counted):
                 return []
-            most = self.most_seconds
-            ended = await run_command(self.command(name), most_seconds=most, niceness=_NICE)
+            ended = await run_command(self.command(name), most_seconds=self.most_seconds)
         except DPICLError as error:
             return [f"error: {error}"]
         except Exception as error:  # its message may quote a text
             return [f"internal error ({type(error).__name__})"]
         if ended.status is None:
-            return [f"it took more than {most:,.0f} seconds, and goes on next time"]
+            return [f"it took more than {self.most_seconds:,.0f} seconds, and goes on next time"]
         if ended.status == 0:
             return []
         return ended.errors or [f"it ended with status {ended.status}"]
