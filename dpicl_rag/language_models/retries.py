@@ -28,7 +28,7 @@ R = TypeVar("R")
 _CALLS = 4  # that fit into the deadline: one that hangs by accident is made again
 
 
-class Failure(Enum):
+class CallFailure(Enum):
     """Why a call gave no reply."""
 
     OWN = "own"
@@ -43,11 +43,11 @@ _OWN = {400, 413, 422}
 _PASSING = {408, 409, 425, 429}  # and all from 500
 
 
-def failure_of_status(status: int) -> Failure:
+def failure_of_status(status: int) -> CallFailure:
     """What a HTTP status that is no success follows from."""
     if status >= 500 or status in _PASSING:
-        return Failure.PASSING
-    return Failure.OWN if status in _OWN else Failure.REFUSED
+        return CallFailure.PASSING
+    return CallFailure.OWN if status in _OWN else CallFailure.REFUSED
 
 
 def call_limit(deadline: float) -> float:
@@ -56,7 +56,7 @@ def call_limit(deadline: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome(Generic[R]):
+class CallOutcome(Generic[R]):
     """What a call came to.
 
     Attributes:
@@ -67,16 +67,16 @@ class Outcome(Generic[R]):
     """
 
     reply: R | None = None
-    failure: Failure | None = None
+    failure: CallFailure | None = None
     kind: str = ""
 
     @property
     def lasts(self) -> bool:
         """Whether another try would come to the same."""
-        return self.failure is None or self.failure is Failure.OWN
+        return self.failure is None or self.failure is CallFailure.OWN
 
 
-class Calls(Generic[P, R]):
+class RetriedCalls(Generic[P, R]):
     """Calls for some prompts, several at once, each made again until its outcome lasts.
 
     After a failure that is not the prompt's own the public prompt is asked. Where that is answered,
@@ -102,7 +102,7 @@ class Calls(Generic[P, R]):
 
     def __init__(
         self,
-        call: Callable[[P], Awaitable[Outcome[R]]],
+        call: Callable[[P], Awaitable[CallOutcome[R]]],
         public: P | None,
         *,
         deadline: float,
@@ -118,7 +118,7 @@ class Calls(Generic[P, R]):
         self._at_once = at_once
         self._over = False
 
-    def outcomes(self, prompts: Sequence[P]) -> Generator[tuple[int, Outcome[R]], None, None]:
+    def outcomes(self, prompts: Sequence[P]) -> Generator[tuple[int, CallOutcome[R]], None, None]:
         """What every prompt came to, by its place, as they come.
 
         One that does not last is what the public prompt came to, and the last that comes. Whoever
@@ -127,7 +127,7 @@ class Calls(Generic[P, R]):
         Raises:
             EngineUnavailableError: A call raised something.
         """
-        ended: queue.SimpleQueue[tuple[int, Outcome[R]] | None] = queue.SimpleQueue()
+        ended: queue.SimpleQueue[tuple[int, CallOutcome[R]] | None] = queue.SimpleQueue()
         work = SERVERS.begin(self._all(prompts, lambda *one: ended.put(one)))
         work.add_done_callback(lambda _: ended.put(None))
         try:
@@ -142,7 +142,9 @@ class Calls(Generic[P, R]):
         finally:
             work.cancel()
 
-    async def _all(self, prompts: Sequence[P], ended: Callable[[int, Outcome[R]], object]) -> None:
+    async def _all(
+        self, prompts: Sequence[P], ended: Callable[[int, CallOutcome[R]], object]
+    ) -> None:
         async def one(index: int, prompt: P) -> None:
             found = await self._outcome(prompt)
             self._over |= not found.lasts  # before anybody has the place that was left
@@ -152,13 +154,13 @@ class Calls(Generic[P, R]):
             for index, prompt in enumerate(prompts):
                 group.create_task(one(index, prompt))
 
-    async def _outcome(self, prompt: P) -> Outcome[R]:
+    async def _outcome(self, prompt: P) -> CallOutcome[R]:
         """Ask until there is an outcome that lasts; another only where nobody is answered."""
         failing, pause, pauses = 0.0, 0.0, self._pauses()
         while True:
             async with self._places:
                 if self._over:
-                    return Outcome(failure=Failure.PASSING)
+                    return CallOutcome(failure=CallFailure.PASSING)
                 if self._public is None:
                     return (await self._answered(prompt))[0]
                 begun = time.monotonic()
@@ -171,15 +173,15 @@ class Calls(Generic[P, R]):
                 if first:
                     failing += pause + time.monotonic() - begun
             given_up = failing >= self._deadline or (first and self._at_once)
-            if given_up or found.failure is Failure.REFUSED:
-                return Outcome(failure=Failure.OWN)
+            if given_up or found.failure is CallFailure.REFUSED:
+                return CallOutcome(failure=CallFailure.OWN)
             pause = next(pauses)
             await asyncio.sleep(pause)
 
-    async def _answered(self, public: P) -> tuple[Outcome[R], bool]:
+    async def _answered(self, public: P) -> tuple[CallOutcome[R], bool]:
         """What a public prompt comes to by the deadline, and whether it took a single try."""
         until, first, pauses = time.monotonic() + self._deadline, True, self._pauses()
-        while (found := await self._call(public)).failure is Failure.PASSING:
+        while (found := await self._call(public)).failure is CallFailure.PASSING:
             if time.monotonic() > until:
                 break
             await asyncio.sleep(next(pauses))

@@ -27,7 +27,7 @@ _NICE = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedCommand:
     """The end of a command.
 
     Attributes:
@@ -54,7 +54,7 @@ async def run_command(
     *,
     most_seconds: float | None = None,
     on_progress: Callable[[str, int], None] = lambda stage, percent: None,
-) -> Ended:
+) -> EndedCommand:
     """Run a command to its end; it has ended in any case, also where the caller is cancelled.
 
     Others go before it: answers come first.
@@ -90,7 +90,7 @@ async def run_command(
         pass
     finally:
         await _end(process)
-    return Ended(status, tuple(said))
+    return EndedCommand(status, tuple(said))
 
 
 async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[str]:

@@ -11,9 +11,9 @@ import httpx
 from dpicl_rag.errors import EngineUnavailableError, ModelError
 from dpicl_rag.language_models.http_client import Body, HttpClient, listed_models
 from dpicl_rag.language_models.retries import (
-    Calls,
-    Failure,
-    Outcome,
+    CallFailure,
+    CallOutcome,
+    RetriedCalls,
     call_limit,
     failure_of_status,
 )
@@ -80,7 +80,7 @@ class Server:
             status, found = reply.status_code, reply.json()
         except Exception:  # noqa: S110 - nothing came, or nothing that can be read
             pass
-        if status == 0 or failure_of_status(status) is Failure.PASSING:
+        if status == 0 or failure_of_status(status) is CallFailure.PASSING:
             raise EngineUnavailableError
         return found if status == 200 else None
 
@@ -99,28 +99,28 @@ class Server:
             path: Below the address.
             bodies: Private, unless there is no ``public``: then all of them are answered.
             understand: Reads an answer; any error means that it is none.
-            public: Tells whether anybody is answered, see `Calls`.
+            public: Tells whether anybody is answered, see `RetriedCalls`.
             at_once: Give a body up after one failure beside an answered public one.
 
         Raises:
             EngineUnavailableError: What is public was not answered until the deadline, or refused.
         """
 
-        async def call(body: Body) -> Outcome[T]:
+        async def call(body: Body) -> CallOutcome[T]:
             seconds = call_limit(self._deadline)
             try:
                 reply = await self._client.send("POST", f"{self.url}{path}", body, seconds)
                 if reply.is_success:
-                    return Outcome(understand(reply.json(), body))
+                    return CallOutcome(understand(reply.json(), body))
             # A time-out is one of the first; the others are of answers that are none.
             except (httpx.HTTPError, OSError, ValueError, TypeError, LookupError, AttributeError):
-                return Outcome(failure=Failure.PASSING)
+                return CallOutcome(failure=CallFailure.PASSING)
             # A prompt that is too long for the model now is so for all: the public one tells.
-            passing = failure_of_status(reply.status_code) is Failure.PASSING
-            return Outcome(failure=Failure.PASSING if passing else Failure.REFUSED)
+            passing = failure_of_status(reply.status_code) is CallFailure.PASSING
+            return CallOutcome(failure=CallFailure.PASSING if passing else CallFailure.REFUSED)
 
         times = {"deadline": self._deadline, "backoff": self._backoff}
-        calls = Calls(call, public, **times, places=_IN_FLIGHT, at_once=at_once)
+        calls = RetriedCalls(call, public, **times, places=_IN_FLIGHT, at_once=at_once)
         found: dict[int, T | None] = {}
         with undisturbed(), closing(calls.outcomes(bodies)) as outcomes:
             for index, outcome in outcomes:

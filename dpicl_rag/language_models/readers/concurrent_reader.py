@@ -18,7 +18,7 @@ from dpicl_rag.language_models.base import Progress, in_tenths
 from dpicl_rag.language_models.readers.call_failures import failure_of, status_of
 from dpicl_rag.language_models.readers.quiet_calls import quietly
 from dpicl_rag.language_models.readers.reply_cache import CHARACTERS, ReplyCache
-from dpicl_rag.language_models.retries import Calls, Failure, Outcome, call_limit
+from dpicl_rag.language_models.retries import CallFailure, CallOutcome, RetriedCalls, call_limit
 from dpicl_rag.language_models.turns import undisturbed
 
 PUBLIC_PROMPT = "Reply with the word OK."
@@ -50,9 +50,9 @@ class ConcurrentReader:
 
     What follows from one prompt alone is ``""``: an empty reply, one that is no text, a prompt that
     is refused (HTTP 400, 413, 422), an error that nothing is known of. What any other failure
-    follows from is told by a public prompt, as `Calls` says: a time-out, a lost connection, HTTP
-    408, 409, 425, 429 and all from 500 pass, all else is a refusal. Where the public prompt is not
-    answered either, there is no reply at all.
+    follows from is told by a public prompt, as `RetriedCalls` says: a time-out, a lost connection,
+    HTTP 408, 409, 425, 429 and all from 500 pass, all else is a refusal. Where the public prompt is
+    not answered either, there is no reply at all.
 
     Before the first prompts of its life it asks a public one, so that what cannot work is seen
     before a document is read. Neither logs nor traces see the calls (see `quietly`).
@@ -182,8 +182,8 @@ class ConcurrentReader:
 
     def _outcomes(
         self, prompts: Sequence[str], public: str | None
-    ) -> Generator[tuple[int, Outcome[str]], None, None]:
-        """What every prompt came to, by its place, as they come; see `Calls`.
+    ) -> Generator[tuple[int, CallOutcome[str]], None, None]:
+        """What every prompt came to, by its place, as they come; see `RetriedCalls`.
 
         Raises:
             EngineUnavailableError: A public prompt is not answered.
@@ -191,7 +191,7 @@ class ConcurrentReader:
         """
         with quietly():  # each time anew: a call may load what is held off
             context = copy_context()
-        calls = Calls(
+        calls = RetriedCalls(
             partial(self._once, context),
             public,
             deadline=self._deadline,
@@ -201,16 +201,16 @@ class ConcurrentReader:
         with closing(calls.outcomes(prompts)) as outcomes:
             for one in outcomes:
                 # Raised outside of any handler, so that no error of a client is its context.
-                if one[1].failure is Failure.PASSING:
+                if one[1].failure is CallFailure.PASSING:
                     raise EngineUnavailableError
-                if one[1].failure is Failure.REFUSED:
+                if one[1].failure is CallFailure.REFUSED:
                     raise ModelError(_REFUSED)
                 yield one
 
-    async def _once(self, context: Context, prompt: str) -> Outcome[str]:
+    async def _once(self, context: Context, prompt: str) -> CallOutcome[str]:
         """One call, in a thread of its own: who waits for it can leave it."""
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
-        found: list[Outcome[str]] = []
+        found: list[CallOutcome[str]] = []
 
         def call() -> None:
             found.append(self._called(prompt, context.copy()))
@@ -222,17 +222,17 @@ class ConcurrentReader:
             async with asyncio.timeout(call_limit(self._deadline)):
                 await ended.wait()
         except (TimeoutError, RuntimeError):  # late, or there are too many threads
-            return Outcome(failure=Failure.PASSING, kind="time-out")
+            return CallOutcome(failure=CallFailure.PASSING, kind="time-out")
         return found[0]
 
-    def _called(self, prompt: str, context: Context) -> Outcome[str]:
+    def _called(self, prompt: str, context: Context) -> CallOutcome[str]:
         try:
             found = context.run(self._call, prompt)
             if isinstance(found, str):
                 # What cannot be encoded would be an error further on.
-                return Outcome(found[:CHARACTERS].encode("utf-8", "replace").decode("utf-8"))
+                return CallOutcome(found[:CHARACTERS].encode("utf-8", "replace").decode("utf-8"))
         except BaseException as error:  # nobody but the call is meant by one in this thread
             status = status_of(error)
             kind = type(error).__name__ if status is None else f"HTTP {status}"
-            return Outcome(failure=failure_of(error), kind=kind)
-        return Outcome(failure=Failure.OWN, kind=type(found).__name__)
+            return CallOutcome(failure=failure_of(error), kind=kind)
+        return CallOutcome(failure=CallFailure.OWN, kind=type(found).__name__)

@@ -8,7 +8,12 @@ import pytest
 
 from dpicl_rag.errors import EngineUnavailableError
 from dpicl_rag.language_models import retries
-from dpicl_rag.language_models.retries import Calls, Failure, Outcome, failure_of_status
+from dpicl_rag.language_models.retries import (
+    CallFailure,
+    CallOutcome,
+    RetriedCalls,
+    failure_of_status,
+)
 
 PUBLIC = "public"
 
@@ -31,7 +36,7 @@ def clock(monkeypatch):
 
 def outcomes(call, prompts, **options):
     given = {"deadline": 10.0, "backoff": 0.001, "places": 1, **options}
-    return dict(Calls(call, PUBLIC, **given).outcomes(prompts))
+    return dict(RetriedCalls(call, PUBLIC, **given).outcomes(prompts))
 
 
 def test_between_two_tries_others_have_the_place_and_no_time_passes(clock):
@@ -45,8 +50,8 @@ def test_between_two_tries_others_have_the_place_and_no_time_passes(clock):
         elif prompt == "failing":
             clock.now += 1.0
             if asked.count(prompt) < 4:
-                return Outcome(failure=Failure.PASSING)
-        return Outcome(prompt)
+                return CallOutcome(failure=CallFailure.PASSING)
+        return CallOutcome(prompt)
 
     others = [f"long {number}" for number in range(3)]
     found = outcomes(call, ["failing", *others])
@@ -60,10 +65,10 @@ def test_a_prompt_has_failed_by_itself_when_its_own_time_is_over(clock):
     async def call(prompt):
         asked.append(prompt)
         clock.now += 3.0
-        return Outcome(prompt) if prompt == PUBLIC else Outcome(failure=Failure.PASSING)
+        return CallOutcome(prompt) if prompt == PUBLIC else CallOutcome(failure=CallFailure.PASSING)
 
     found = outcomes(call, ["failing"])
-    assert found[0] == Outcome(failure=Failure.OWN)
+    assert found[0] == CallOutcome(failure=CallFailure.OWN)
     assert asked == ["failing", PUBLIC] * 2  # of ten seconds each try takes six
 
 
@@ -78,9 +83,9 @@ def test_no_more_calls_than_places_whatever_fails(places):
         await asyncio.sleep(0.001)
         running -= 1
         if prompt == PUBLIC or prompt in failed:
-            return Outcome(prompt)
+            return CallOutcome(prompt)
         failed.add(prompt)
-        return Outcome(failure=Failure.PASSING)
+        return CallOutcome(failure=CallFailure.PASSING)
 
     prompts = [str(number) for number in range(9)]
     found = outcomes(call, prompts, places=places)
@@ -100,9 +105,9 @@ def test_what_no_call_is_to_raise_is_the_one_error():
 @pytest.mark.parametrize(
     ("failure", "statuses"),
     [
-        (Failure.OWN, [400, 413, 422]),
-        (Failure.PASSING, [408, 409, 425, 429, 500, 503, 529]),
-        (Failure.REFUSED, [301, 307, 401, 402, 403, 404, 405, 410]),
+        (CallFailure.OWN, [400, 413, 422]),
+        (CallFailure.PASSING, [408, 409, 425, 429, 500, 503, 529]),
+        (CallFailure.REFUSED, [301, 307, 401, 402, 403, 404, 405, 410]),
     ],
 )
 def test_what_a_status_follows_from(failure, statuses):
