@@ -46,6 +46,7 @@ def test_between_two_tries_others_have_the_place_and_no_time_passes(clock):
     async def call(prompt):
         asked.append(prompt)
         if prompt.startswith("long"):
+            await asyncio.sleep(0.01)  # meanwhile the pause of the other is over
             clock.now += 20.0
         elif prompt == "failing":
             clock.now += 1.0
