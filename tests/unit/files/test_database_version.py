@@ -44,7 +44,9 @@ def numbered(path, change):
         connection.execute(f"PRAGMA user_version = {number + change}")
 
 
-@pytest.mark.parametrize(("opened", "error", "remedy"), OPENED)
+@pytest.mark.parametrize(
+    ("opened", "error", "remedy"), OPENED, ids=["ledger", "memory", "keys", "corpus", "replies"]
+)
 @pytest.mark.parametrize("change", [-1, 1])
 def test_it_is_refused_and_stays_as_it_is(tmp_path, opened, error, remedy, change):
     path = tmp_path / "mail.corpus"
