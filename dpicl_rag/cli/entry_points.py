@@ -46,4 +46,4 @@ def _add_refusal(app: typer.Typer, entry: EntryPoint, error: Exception) -> None:
     )
     @console.reported()
     def refuse() -> None:
-        raise refused
+        raise refused from error
