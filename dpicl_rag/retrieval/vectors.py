@@ -101,6 +101,19 @@ class VectorSource(Protocol):
         ...
 
 
+def scan(
+    source: VectorSource,
+    question: str,
+    *,
+    least: float = -math.inf,
+    most: int | None = None,
+    where: Where | None = None,
+) -> Found:
+    """Find units of a source near a question in words; see `VectorSource.scan`. Private."""
+    vector = source.embedder.embed([question], query=True)[0]
+    return source.scan(vector, least=least, most=most, where=where)
+
+
 def on_grid(vectors: npt.ArrayLike) -> npt.NDArray[np.float32]:
     """Scale rows to length 1 and round their components to multiples of 2^-24.
 
