@@ -80,7 +80,7 @@ def _remedy(search: Search) -> str:
         return "raise the sampling rate"
     if search.thin_to is not None and not search.bar.noisy:
         return "raise max_calls"
-    if search.most is not None:
+    if search.nearest is not None:
         # Of half the weight, as each may displace another.
         return "leave top_k (the k of a retriever) out"
     return "raise units"

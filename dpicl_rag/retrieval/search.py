@@ -27,12 +27,12 @@ Units = Mapping[str, Sequence[Document]]
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """Finds the units that are asked. All of it is public, what it finds is private.
+    """A search for the units of a question. All of it is public; what it finds is private.
 
-    Units of the source pass the bar. Their number is counted with Gaussian noise, where the bar
-    is noisy or ``counted`` is set. They are thinned by that count, and by coins at a fixed rate.
-    Each unit's coin is its own: to keep "the first n" would be a top-n, where the arrival of one
-    unit changes another (docs/privacy.md, "How a token is drawn").
+    Units of the source pass the bar. They are counted with Gaussian noise, where the bar is noisy
+    or ``counted`` is set, thinned by that count, and sampled at a fixed rate. Each unit has coins
+    of its own: to keep "the first n" would be a top-n, where the arrival of one unit changes
+    another (docs/privacy.md, "How a token is drawn").
 
     Args:
         source: Where the vectors are, or a retriever, of which every unit passes.
@@ -111,13 +111,13 @@ class Search:
         return not self.noisy and self.rate == 1
 
     @property
-    def most(self) -> int | None:
-        """How many units an exact bar lets pass at most; None without a limit."""
+    def nearest(self) -> int | None:
+        """Number of nearest units that an exact bar lets pass; None where it sets none."""
         return None if self.bar.noisy else self.bar.units
 
     @property
     def aim(self) -> int | None:
-        """About how many units are found at most; None where only the documents tell."""
+        """Number of units that are found, about or at most; None where only the documents tell."""
         aim = self.thin_to or self.bar.units
         return None if aim is None else int(aim * self.rate)
 
@@ -176,10 +176,10 @@ class Search:
         Raises:
             ConfigurationError: The bar lets a larger number pass.
         """
-        if self.most is not None and not self.noisy:
-            if self.most > most:
+        if self.nearest is not None and not self.noisy:
+            if self.nearest > most:
                 raise ConfigurationError(
-                    f"the {self.most} nearest units are asked for, and max_calls allows "
+                    f"the {self.nearest} nearest units are asked for, and max_calls allows "
                     f"{most}; lower top_k, or raise max_calls"
                 )
             return self
@@ -202,7 +202,7 @@ class Search:
         if isinstance(self.source, Retriever):
             candidates = self.source.search(question)
             return candidates if self.exact else self._narrowed(candidates)
-        low, most = self.bar.thresholds[-1], self.most
+        low, most = self.bar.thresholds[-1], self.nearest
         near = scan(self.source, question, least=low, most=most, where=self.where)
         rows = self.bar.candidates(near.scores)
         bins = bins_of(near.scores[rows], self.bar.thresholds)

@@ -25,7 +25,7 @@ from dpicl_rag.retrieval import (
     TopKRetriever,
 )
 from dpicl_rag.retrieval.stored_record import Record
-from dpicl_rag.retrieval.vectors import Found, Snapshot, Where
+from dpicl_rag.retrieval.vectors import NearUnits, Snapshot, Where
 from tests.support.scored_units import OneVector
 
 Units = Mapping[str, Sequence[Sequence[float]]]
@@ -57,7 +57,7 @@ class Vectors:
         least: float = -math.inf,
         most: int | None = None,
         where: Where | None = None,
-    ) -> Found:
+    ) -> NearUnits:
         return self.whole.scan(question, least, most)
 
 
