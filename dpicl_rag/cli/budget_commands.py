@@ -177,12 +177,13 @@ def _chosen(
 
 def _rows(found: Sequence[ScopeStatus], epsilon: float, delta: float) -> list[dict[str, Any]]:
     """What there is to say of each budget, and how many answers of (epsilon, delta) are left."""
-    from dpicl_rag.accounting import epsilon_to_rho
-    from dpicl_rag.ledger.standing import delta_of_rho, standing
+    from dpicl_rag.configuration import PrivacyConfig
+    from dpicl_rag.ledger.standing import standing
 
+    # As answers are charged, whatever part of its delta a budget has set apart for thresholds.
+    price = PrivacyConfig.create(epsilon=epsilon, delta=delta).rho(booked=True)
     rows = []
     for status in found:
-        price = epsilon_to_rho(epsilon, delta_of_rho(status, delta))
         answer = {"answer_epsilon": epsilon, "answer_rho": price, "delta": delta}
         words = standing(status, price, delta)
         rows.append({**_public(status, price, delta), **answer, "standing": words})

@@ -12,6 +12,8 @@ from dpicl_rag.normal_forms import normal_form
 
 _WORD = re.compile(r"\w+")
 _TWO = re.compile(r"\btwo\b", re.IGNORECASE)
+# Reading numbers takes the square of a text's length, and holds all other threads.
+_PIECE = re.compile(r".{1,2000}(?!\S)|.{1,2000}", re.DOTALL)
 
 FUNCTION_WORDS = frozenset(
     """
@@ -28,8 +30,9 @@ def digits_for_words(text: str) -> str:
     """The text with numbers from two on in digits: "twelve seconds" becomes "12 seconds"."""
     from text_to_num import alpha2digit
 
+    read = "".join(alpha2digit(piece, "en") for piece in _PIECE.findall(text))
     # It leaves "one" and "second" as they are, which are more than numbers, and "two" with them.
-    return _TWO.sub("2", str(alpha2digit(text, "en")))
+    return _TWO.sub("2", read)
 
 
 def content_words(text: str) -> frozenset[str]:

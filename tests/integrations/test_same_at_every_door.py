@@ -1,8 +1,9 @@
-"""Every door has the defaults of ``PrivacyConfig()``, tells what it charges, greets for free."""
+"""Every door has the defaults of ``PrivacyConfig()``, refuses in one way, greets for free."""
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import inspect
 import json
 import re
@@ -19,7 +20,6 @@ from llama_index.core.tools import QueryEngineTool
 import langchain_dpicl_rag as langchain
 import llama_index_dpicl_rag as llama_index
 from dpicl_rag import Corpus, Document, Ledger, PrivateContextLLM
-from dpicl_rag import private_context_llm as core
 from dpicl_rag.accounting import DIRECT
 from dpicl_rag.answering import follow_ups
 from dpicl_rag.answering.asks_units import AsksUnits
@@ -29,18 +29,19 @@ from dpicl_rag.cli import serve as serve_room
 from dpicl_rag.cli import serve_tools as mcp_room
 from dpicl_rag.configuration import PrivacyConfig, Settings
 from dpicl_rag.errors import BudgetExceededError, DeltaSpentError, DPICLError
-from dpicl_rag.ledger.fixed_point import affordable
 from dpicl_rag.prompts import PromptTemplate
 from dpicl_rag.retrieval import ExactRetriever, Search, retriever_over
-from dpicl_rag.server.api_keys import Caller
-from dpicl_rag.server.catalogue import Catalogue, Served
+from dpicl_rag.server.catalogue import Catalogue, NumbersAsked, Served
 from dpicl_rag.server.protocol.chat_request import ChatRequest
 from dpicl_rag.server.protocol.fields import Extension
 from dpicl_rag.server.protocol.response_request import ResponseRequest
 from dpicl_rag.server.routers.survey_endpoints import SurveyRequest
-from dpicl_rag.server.settings import CorpusSettings
-from dpicl_rag.server.tool_arguments import Arguments
-from dpicl_rag.server.views import budget
+from dpicl_rag.server.tool_arguments import (
+    Arguments,
+    CountArguments,
+    SurveyArguments,
+    TallyArguments,
+)
 from langchain_dpicl_rag.private_model import LLMArguments
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.command_line import run_command
@@ -277,99 +278,42 @@ def test_a_request_names_a_setting_only_where_it_leaves_it_alone(body):
     assert set(named.values()) <= {None}
 
 
+def numbers_of(verb: str) -> dict[str, Any]:
+    """Defaults of what a count, a tally or a survey may be told beside its settings, in Python."""
+    given = inspect.signature(getattr(PrivateContextLLM, verb)).parameters.values()
+    return {one.name: one.default for one in given if one.default is not one.empty}
+
+
+COUNTED: dict[str, Callable[[str], dict[str, Any]]] = {
+    "command line": lambda verb: {
+        one.name: one.default for one in typer.main.get_command(app).commands[verb].params
+    },
+    "HTTP": lambda verb: defaults_of(SurveyRequest),
+    "MCP": lambda verb: defaults_of(TOOLS[verb]),
+    "server": lambda verb: {
+        one.name: one.default for one in dataclasses.fields(NumbersAsked) if one.name != "labels"
+    },
+}
+TOOLS = {"count": CountArguments, "tally": TallyArguments, "survey": SurveyArguments}
+
+
+def defaults_of(body: Any) -> dict[str, Any]:
+    return {name: one.default for name, one in body.model_fields.items() if not one.is_required()}
+
+
+@pytest.mark.parametrize("verb", TOOLS)
+@pytest.mark.parametrize("door", COUNTED)
+def test_a_count_that_is_told_nothing_is_the_same_at_every_door(door, verb):
+    python, found = numbers_of(verb), COUNTED[door](verb)
+    same = {name: one for name, one in found.items() if name in python and one is not None}
+    assert {"sample", "fresh"} <= set(same)
+    assert {**python, **same} == python
+
+
 def test_the_keywords_of_langchain_are_those_of_the_core():
     assert set(Settings.__annotations__) == set(MARKED)
     taken = inspect.signature(PrivateContextLLM).parameters.keys() - {"settings", "form"}
     assert set(LLMArguments.__annotations__) | set(MARKED) == taken | set(MARKED)
-
-
-@pytest.fixture
-def plans(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What answers pay from; nothing is searched."""
-    found: list[Any] = []
-
-    def stop(plan: Any, open_account: Any, **_: Any) -> None:
-        found.append((plan, open_account.args[0] is not None))
-        raise EnoughError("seen")
-
-    monkeypatch.setattr(core, "gather", stop)
-    return found
-
-
-def parts(cost: dict[str, Any]) -> list[Any]:
-    """What is told of a price, as the plan of an answer has it."""
-    names = ("rho", "search_rho", "support_rho", "agreement_rho", "token_rho", "thresholds")
-    return [cost[name] for name in names]
-
-
-def charged(plan: Any) -> list[Any]:
-    steps = [] if plan.ladder is None else [step.threshold for step in plan.ladder.steps]
-    told = (plan.rho, plan.search_rho, plan.support_rho, plan.ladder_rho, plan.mechanism.rho)
-    return [*told, steps]
-
-
-AGREEMENTS = (None, "auto", "only", "off")
-SEARCHES = ({}, {"top_k": 2}, {"threshold": 0.1})
-
-
-@pytest.mark.parametrize("booked", [True, False])
-@pytest.mark.parametrize("search", SEARCHES, ids=str)
-@pytest.mark.parametrize("agreement", AGREEMENTS)
-def test_a_plan_on_the_command_line_is_what_its_answer_pays_from(
-    agreement, search, booked, corpus, plans
-):
-    words = ["ask", QUESTION, "--corpus", "notes", "--json", "--epsilon", "4"]
-    words += [] if booked else ["--no-ledger"]
-    words += [] if agreement is None else ["--agreement", agreement]
-    words += [f"--{name.replace('_', '-')}={value}" for name, value in search.items()]
-    told = json.loads(run_command(*words, "--plan").stdout)
-    assert not plans
-    run_command(*words)
-    [(plan, paid)] = plans
-    assert paid == booked
-    assert parts(told) == charged(plan)
-
-
-@pytest.mark.parametrize("booked", [True, False])
-@pytest.mark.parametrize("search", SEARCHES, ids=str)
-@pytest.mark.parametrize("agreement", AGREEMENTS)
-def test_a_plan_in_python_is_what_answers_of_the_frameworks_pay_from(
-    agreement, search, booked, tiny_model, corpus, plans, tmp_path
-):
-    with Ledger(tmp_path / "ledger.sqlite") as ledger:
-        llm = PrivateContextLLM(
-            tiny_model, ledger=ledger if booked else None, agreement=agreement, epsilon=4.0
-        )
-        retriever = retriever_over(corpus, **search)
-        cost = llm.plan(retriever).as_dict()
-        told = parts({**cost, "thresholds": list(cost["thresholds"])})
-        for ask in (
-            lambda: llm.answer(QUESTION, retriever),
-            lambda: langchain.PrivateRetrievalChain(corpus, llm=llm, **search).invoke(QUESTION),
-            lambda: llm.as_langchain().invoke(QUESTION, documents=retriever),
-            lambda: llm.as_query_engine(corpus, **search).query(QUESTION),
-        ):
-            with pytest.raises(EnoughError):
-                ask()
-    assert [charged(plan) for plan, _ in plans] == [told] * 4
-
-
-@pytest.mark.parametrize("search", SEARCHES, ids=str)
-@pytest.mark.parametrize("agreement", AGREEMENTS)
-def test_a_server_tells_the_price_that_it_charges(agreement, search, tiny_model, corpus, plans):
-    settings = {"epsilon": 4.0, **({} if agreement is None else {"agreement": agreement})}
-    file = data_folder.default_ledger()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with Ledger(file) as ledger:
-        ledger.set_budget(corpus="notes", rho=5.0)
-        served = CorpusSettings(settings, search).served(corpus)
-        made = Catalogue(tiny_model, {"notes": served}, ledger, embedder=BucketEmbedder())
-        price, told = made.price("notes"), budget(made, "notes", Caller(None))
-        assert not plans
-        CHAT(made)
-    [(plan, _)] = plans
-    assert price == plan.rho
-    assert told["answers_left"] == affordable(5.0, plan.rho)
 
 
 GREETINGS = ("Hi!", "Hello, how are you?", "Danke!", "Merci beaucoup", "Adi\u00f3s")

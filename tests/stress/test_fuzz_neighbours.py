@@ -1,8 +1,9 @@
 """Ten thousand corpora, each loaded without and with one unit more.
 
 ``DPICL_RAG_FUZZ_CORPORA`` sets how many, or which: ``2500:5000`` is the second of four parts. Of
-sources that are followed for a while, with a hostile unit of each kind, there are a tenth of it. Of
-folders that are converted there are a hundredth: each starts a process of its own, twice.
+sources that are followed for a while, with a hostile unit of each kind, there are a tenth of it; of
+counts over a reader, as many as corpora. Of folders that are converted there are a hundredth: each
+starts a process of its own, twice.
 """
 
 import os
@@ -22,6 +23,7 @@ from tests.unit.following.neighbouring_sources import (
     file_differences,
     mail_differences,
 )
+from tests.unit.language_models.readers import neighbouring_replies
 from tests.unit.loaders import neighbouring_files
 from tests.unit.loaders.neighbours import corpus
 from tests.unit.loaders.neighbours import differences as loaded_differences
@@ -72,3 +74,15 @@ def test_one_hostile_unit_moves_no_other_where_sources_are_followed(
         tried[kind] += 1
     with capsys.disabled():
         sys.stdout.write(f"\n{dict(tried)}: one hostile unit moved no other\n")
+
+
+@pytest.mark.stress
+def test_one_hostile_unit_moves_no_reply_of_others(capsys: pytest.CaptureFixture[str]) -> None:
+    tried: Counter[str] = Counter()
+    kinds = [*neighbouring_replies.KINDS]
+    for seed in SEEDS:
+        kind = kinds[seed % len(kinds)]
+        assert neighbouring_replies.differences(seed, kind) == [], seed
+        tried[kind] += 1
+    with capsys.disabled():
+        sys.stdout.write(f"\n{dict(tried)}: one hostile unit moved no reply\n")

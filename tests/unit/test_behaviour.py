@@ -7,13 +7,9 @@ and stands in the CHANGELOG; what is moved about changes nothing here.
 
 from __future__ import annotations
 
-import itertools
-import json
 import random
 import tempfile
 import warnings
-import zlib
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import get_args
@@ -40,6 +36,7 @@ from dpicl_rag.synthesis.pools import LabelledDocument
 from dpicl_rag.synthesis.synthetic_corpus import synthesise
 from dpicl_rag.tabular.aggregates import release_aggregates
 from dpicl_rag.tabular.noisy_tables import release_tables
+from tests.support import digests
 from tests.support.private_rows import EVERY_ROW, SCHEMA
 from tests.support.scored_units import ScoredUnits
 from tests.support.scripted_model import ScriptedModel
@@ -48,7 +45,6 @@ from tests.support.synthesising import short_plan
 from tests.support.tiny_model import build_tiny_model
 
 RECORDED = Path(__file__).with_name("behaviour.json")
-GOLDEN = (5**0.5 - 1) / 2
 SIZE = 8
 LABELS = ("a", "b", "c", "d")
 UTILITIES = ("surplus", "log_ratio", "log_prob", "vote")
@@ -277,65 +273,29 @@ def cases() -> dict[str, tuple[object, dict[str, object]]]:
 
 
 def observed(name: str) -> str:
-    """A digest of what a case gives: of its words, and a sum of its numbers."""
+    """A digest of what a case gives."""
     run, settings = cases()[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotPrivateWarning)
-        words, numbers = [], []
-        for value in leaves(run(**settings)):
-            (numbers if isinstance(value, float) else words).append(value)
-    # Weights that are no small whole numbers: no two changes cancel.
-    weights = (1 + at * GOLDEN % 1 for at in itertools.count(1))
-    total = sum(weight * number for weight, number in zip(weights, numbers, strict=False))
-    return f"{zlib.crc32(repr(words).encode()):08x} {total:.9g}"
-
-
-def leaves(value: object) -> Iterator[object]:
-    """All words and numbers, in order, with the names of fields."""
-    if isinstance(value, dict):
-        for name in sorted(value, key=str):
-            yield str(name)
-            yield from leaves(value[name])
-    elif isinstance(value, list | tuple):
-        yield len(value)
-        for item in value:
-            yield from leaves(item)
-    else:
-        yield value
-
-
-def recorded() -> dict[str, str]:
-    groups = json.loads(RECORDED.read_text(encoding="utf-8"))
-    return {f"{group} {name}": digest for group in groups for name, digest in groups[group].items()}
+        return digests.digest(run(**settings))
 
 
 @pytest.mark.parametrize("name", sorted(cases()))
 def test_behaviour_is_what_it_was(name):
-    (words, number), (said, found) = recorded()[name].split(), observed(name).split()
-    assert said == words
-    assert float(found) == pytest.approx(float(number), rel=1e-5, abs=1e-9)
+    assert digests.is_as_recorded(observed(name), digests.recorded(RECORDED)[name])
 
 
 def test_nothing_else_is_recorded():
-    assert recorded().keys() == cases().keys()
+    assert digests.recorded(RECORDED).keys() == cases().keys()
 
 
 def test_a_strength_that_is_off_by_little_is_seen(monkeypatch):
     honest = plan.strength_for
     monkeypatch.setattr(plan, "strength_for", lambda *given: honest(*given) * (1 + 1e-4))
     name = "answer surplus fixed threshold"
-    (words, number), (said, found) = recorded()[name].split(), observed(name).split()
-    assert said != words or float(found) != pytest.approx(float(number), rel=1e-5)
+    assert not digests.is_as_recorded(observed(name), digests.recorded(RECORDED)[name])
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    groups: dict[str, dict[str, str]] = {}
-    for case in cases():
-        group, _, name = case.rpartition(" ")
-        groups.setdefault(group, {})[name] = observed(case)
-    lines = ",\n".join(
-        f"{json.dumps(group)}:{json.dumps(found, separators=(',', ':'))}"
-        for group, found in groups.items()
-    )
-    RECORDED.write_text(f"{{{lines}}}\n", encoding="utf-8")
+    digests.record(RECORDED, {name: observed(name) for name in cases()})

@@ -5,10 +5,11 @@ from functools import partial
 
 import pytest
 import snowballstemmer
+import text_to_num
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpicl_rag.language_models.content_words import content_words
+from dpicl_rag.language_models.content_words import content_words, digits_for_words
 from tests.support.at_once import at_once
 
 
@@ -53,3 +54,18 @@ def test_threads_stem_words_of_their_own(monkeypatch):
 
     monkeypatch.setattr(kind, "set_current", set_current)
     assert at_once([partial(content_words, text) for text in texts]) == alone
+
+
+@pytest.mark.parametrize("text", ["one two " * 8_000, "x" * 9_000, "two\n" * 5_000])
+def test_numbers_are_read_in_pieces_that_hold_nobody_up(text, monkeypatch):
+    """Their reader takes the square of a length, and lets no other thread go on meanwhile."""
+    lengths = []
+    real = text_to_num.alpha2digit
+
+    def counted(piece, language):
+        lengths.append(len(piece))
+        return real(piece, language)
+
+    monkeypatch.setattr(text_to_num, "alpha2digit", counted)
+    assert digits_for_words(text) == text.replace("one", "1").replace("two", "2")
+    assert max(lengths) <= 2_000
