@@ -110,9 +110,9 @@ def test_the_settings_reach_the_answer(cli, mail, monkeypatch):
     assert (config.epsilon, config.delta, config.max_tokens) == (2.0, 1e-6, 7)
     assert (config.accounting, config.utility, config.unit_tokens) == ("fixed", "vote", 99)
     assert seen["template"].answer_prefix == "So"
-    assert seen["retriever"].units == 3
+    assert seen["retriever"].bar == TopK(3)
     cli("ask", "What?", "--corpus", mail, "--threshold", "0.25")
-    assert seen["retriever"].threshold == 0.25
+    assert seen["retriever"].bar == Threshold(0.25)
 
 
 @pytest.fixture(params=["ask", "classify"])
