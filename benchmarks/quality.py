@@ -38,8 +38,8 @@ from dpicl_rag import (
 from dpicl_rag.answering.greedy import greedy_answer
 from dpicl_rag.language_models.defaults import default_model
 from dpicl_rag.language_models.transformers import TransformersModel
-from dpicl_rag.research.baselines import expert_alone
 from dpicl_rag.retrieval import Search
+from dpicl_research.baselines import expert_alone
 
 DATA = Path(os.environ.get("DPICL_RAG_DATA", Path(__file__).parents[2] / "shared" / "data"))
 LEAST_RECORDS = 60

@@ -42,10 +42,10 @@ from dpicl_rag.language_models.readers.as_reader import as_reader
 from dpicl_rag.language_models.readers.notes import notes
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.research.embedding_aggregation import EmbeddingAggregation
-from dpicl_rag.research.keyword_aggregation import KeywordAggregation, words_of
 from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
 from dpicl_rag.retrieval.given import as_retriever
+from dpicl_research.embedding_aggregation import EmbeddingAggregation
+from dpicl_research.keyword_aggregation import KeywordAggregation, words_of
 
 EPSILONS = (8.0, 4.0, 2.0)
 DELTA = 1e-5

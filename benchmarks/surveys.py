@@ -29,7 +29,6 @@ from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.ledger import open_account
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.research.tasks import load_task
 from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
 from dpicl_rag.retrieval.unit_vectors import UnitVectors, rounded
 from dpicl_rag.retrieval.vectors import on_grid
@@ -38,6 +37,7 @@ from dpicl_rag.surveys.surveying import NEAR, surveyed
 from dpicl_rag.surveys.tally_plan import tally_plan
 from dpicl_rag.surveys.vocabulary import Vocabulary, packaged_words
 from dpicl_rag.surveys.word_votes import nearest_words
+from dpicl_research.tasks import load_task
 
 DELTA = 1e-5
 MAILBOX, THREADS = "complaints", 2000  # the made-up mailbox

@@ -1,6 +1,6 @@
 """Costs of answers: events, accountants, conversions, budgets and the noise that they pay for.
 
-Loads neither torch nor numpy, scipy or dp_accounting before they are needed.
+Loads neither torch nor numpy or scipy before they are needed.
 """
 
 from dpicl_rag.accounting.accountants import (

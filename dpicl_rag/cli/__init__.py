@@ -1,7 +1,7 @@
 """The command line ``dpicl-rag``.
 
-One file per group of commands; this one only lists them. Commands import what they need when they
-run, so ``--help`` loads no torch.
+One file per group of commands; this one only lists them, beside those of other packages
+(``entry_points.py``). Commands import what they need when they run, so ``--help`` loads no torch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dpicl_rag.cli import (
     console,
     corpora_commands,
     demo,
-    evaluate,
+    entry_points,
     ingest,
     key_commands,
     memory_commands,
@@ -99,9 +99,9 @@ app.add_typer(budget_commands.app, name="budget")
 app.add_typer(corpora_commands.app, name="corpora")
 app.add_typer(memory_commands.app, name="memory")
 app.add_typer(key_commands.app, name="keys")
-app.add_typer(evaluate.app, name="evaluate")
 app.add_typer(synthesise.app, name="synthesise")
 app.add_typer(tabular_commands.app, name="tabular")
+entry_points.add_commands(app)
 
 
 def main() -> None:

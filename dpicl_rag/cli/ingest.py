@@ -38,15 +38,6 @@ def ingest(
         ),
     ] = None,
     corpus: NewCorpus = "",
-    from_chroma: Annotated[
-        str | None,
-        typer.Option(
-            "--from-chroma",
-            metavar="FOLDER-OR-URL",
-            help="Bring over the corpus that an older version kept in this Chroma database, in "
-            "place of PATH.",
-        ),
-    ] = None,
     unit: Annotated[
         str | None,
         typer.Option(
@@ -127,12 +118,8 @@ def ingest(
     a server only what is new is read, and what was deleted there is deleted here. Its password is
     in the keyring or in DPICL_RAG_IMAP_PASSWORD.
     """
-    options.at_most_one({"PATH": sources or None, "--from-chroma": from_chroma})
     if not corpus:
         raise typer.BadParameter("name the corpus", param_hint="--corpus")
-    if from_chroma is not None:
-        _bring_over(corpus, from_chroma, path, embedder, as_json=as_json, quiet=quiet)
-        return
     if not sources:
         raise typer.BadParameter("name what is to be read", param_hint="PATH")
     if anew and unit is None:
@@ -240,28 +227,6 @@ def _require_own_budget(corpus: str, path: str | None, ledger: Path | None) -> N
 def _is_delimited(source: Path) -> bool:
     name = source.name.lower().removesuffix(".gz")
     return source.is_file() and name.endswith((".csv", ".tsv"))
-
-
-def _bring_over(
-    corpus: str,
-    source: str,
-    path: str | None,
-    embedder: str | None,
-    *,
-    as_json: bool,
-    quiet: bool,
-) -> None:
-    from dpicl_rag.corpora.from_chroma import bring_over
-
-    with console.status("Bringing the corpus over", quiet=quiet):
-        count = bring_over(corpus, source, path, embedder=data_folder.load_embedder(embedder))
-    if as_json:
-        console.write_json({"corpus": corpus, "chunks": count})
-        return
-    typer.echo(
-        f"{count:,} {'passage' if count == 1 else 'passages'} in corpus {corpus}; its ledger and "
-        "its memory go on. The Chroma database is as it was: delete it when you like"
-    )
 
 
 def _warm(target: Corpus, corpus: str, path: str | None, model: str | None, *, quiet: bool) -> int:

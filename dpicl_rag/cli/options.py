@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
 from dpicl_rag.cli import interval
 from dpicl_rag.configuration import PrivacyConfig
-
-N = TypeVar("N", int, float)
 
 _BY_ITSELF = PrivacyConfig.create()
 EPSILON, DELTA = _BY_ITSELF.epsilon, _BY_ITSELF.delta
@@ -219,24 +217,3 @@ def epsilon_of(rho: float | None, delta: float = DELTA) -> float | None:
     from dpicl_rag.accounting import rho_to_epsilon
 
     return None if rho is None else rho_to_epsilon(rho, delta)
-
-
-def numbers(text: str, option: str, kind: type[N]) -> list[N]:
-    """The numbers of an option such as ``4,8``: all above 0, each once, the smallest first.
-
-    Args:
-        text: Given on the command line.
-        option: Its name.
-        kind: ``int`` or ``float``.
-
-    Raises:
-        BadParameter: Something in it is no such number.
-    """
-    try:
-        found = sorted({kind(part) for part in text.split(",")})
-    except ValueError:
-        found = []
-    if not found or not all(0 < number < float("inf") for number in found):
-        what = "whole numbers" if kind is int else "numbers"
-        raise typer.BadParameter(f"give {what} above 0, such as 4,8", param_hint=option)
-    return found

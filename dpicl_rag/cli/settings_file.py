@@ -38,7 +38,6 @@ _OPTIONS: Mapping[str, Any] = {
     "sync": options.Sync,
 }
 _current: Found | None = None
-_MEASURED = "evaluate"  # its figures follow from its own command line
 
 
 class CorpusTable(BaseModel):
@@ -213,8 +212,6 @@ def _parameters(
     """Path of a command, setting and name of the parameter that it is the default of."""
     helps = {_info(alias).help: name for name, alias in _OPTIONS.items()}
     for name, command in group.commands.items():
-        if name == _MEASURED:
-            continue
         if hasattr(command, "commands"):
             yield from _parameters(command, (*path, name))
             continue

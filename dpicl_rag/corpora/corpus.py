@@ -20,7 +20,6 @@ from dpicl_rag.corpora.folder import (
     corpus_file,
     local_path,
     make_folder,
-    old_folder,
     require_corpus_name,
 )
 from dpicl_rag.corpora.followed import Followed
@@ -118,7 +117,6 @@ class Corpus:
         embedder = embedder or SentenceTransformerEmbedder()
         folder = local_path(path)
         if name not in cls.names(path):
-            _refuse_old(name, path)
             make_corpus(name, path, embedder, (chunk_size, chunk_overlap), public, synthetic)
         corpus = cls(Storage(corpus_file(folder, name)), embedder)
         if corpus.public != public:
@@ -143,7 +141,6 @@ class Corpus:
         require_corpus_name(name)
         known = cls.names(path)
         if name not in known:
-            _refuse_old(name, path)
             there = f"there are: {', '.join(known)}" if known else "there is none yet"
             raise CorpusError(
                 f"no corpus named {name!r}; {there}. Make it with `dpicl-rag ingest PATH "
@@ -451,11 +448,3 @@ def make_corpus(
     with closing(Database(file, CORPUS, busy_timeout=PATIENCE_S)) as database:
         database.make_ready()
         database.write(work)
-
-
-def _refuse_old(name: str, path: str | Path | None) -> None:
-    """Refuse to go on without a corpus that an older version kept in Chroma."""
-    if (folder := old_folder(path)) is not None:
-        from dpicl_rag.corpora.old_corpora import refuse_old
-
-        refuse_old(name, folder)

@@ -16,7 +16,6 @@ _VECTORS = ".vectors"
 _LOCK = ".lock"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,510}[A-Za-z0-9]")
 _LONGEST = 150  # of a file's name, before the suffixes that SQLite puts to it
-_CHROMA = "chroma.sqlite3"  # what older versions kept corpora in
 
 
 def default_path() -> Path:
@@ -32,9 +31,8 @@ def local_path(path: str | Path | None) -> Path:
     """
     if isinstance(path, str) and "://" in path:
         raise CorpusError(
-            f"corpora are kept in a folder, and {path} is an address. A Chroma collection is asked "
-            f"as chroma:{path}#COLLECTION; a corpus that an older version put there is brought "
-            f"over once: `dpicl-rag ingest --from-chroma {path} --corpus NAME`"
+            f"corpora are kept in a folder, and {path} is an address; a Chroma collection is asked "
+            f"as chroma:{path}#COLLECTION"
         )
     return (default_path() if path is None else Path(path)).expanduser().resolve()
 
@@ -95,12 +93,6 @@ def found_file(file: Path) -> os.stat_result:
             f"there is no corpus {file.stem!r} in {file.parent}; ingest the documents again, or "
             "give the folder that it was moved to"
         ) from None
-
-
-def old_folder(path: str | Path | None) -> Path | None:
-    """The folder of a Chroma database that an older version may have kept corpora in."""
-    folder = default_path().with_name("chroma") if path is None else local_path(path)
-    return folder if (folder / _CHROMA).is_file() else None
 
 
 def require_corpus_name(name: str) -> None:

@@ -96,7 +96,7 @@ def _digest(message: str, contents: Contents, register: Register) -> str:
     if not found:
         raise CorpusError(
             "no message of that id is in the corpus; `dpicl-rag corpora joins` names those that "
-            "joined units. One that was read by an older version is known once it is read again"
+            "joined units"
         )
     if len(found) > 1:
         raise CorpusError(f"several messages have that id; name one of {', '.join(found)}")

@@ -39,15 +39,17 @@ _MOVED = (
 
 @dataclass(frozen=True, slots=True)
 class FileKind:
-    """A kind of file: its name, its mark, and the migrations of its tables.
+    """A kind of file: its name, its mark, its tables, and the number of their version.
 
     Attributes:
         noun: What messages call it.
         holds: What would be lost with it.
         error: What its failures are raised as.
         application_id: Marks a file as one of this kind.
-        migrations: Statements that lead from each version to the next; the first starts from an
-            empty file.
+        version: Number of the tables, above 0. A file of any other number is refused. Raised
+            whenever ``schema`` changes.
+        schema: Statements that make the tables in an empty file.
+        remedy: What to do about a file of another version: the end of a sentence.
         damaged: Queries that find a row only in a file that is damaged.
         checked_when_opened: Whether the whole file is looked through then.
         erases: Whether what is deleted is overwritten.
@@ -57,16 +59,18 @@ class FileKind:
     holds: str
     error: type[DPICLError]
     application_id: int
-    migrations: tuple[tuple[str, ...], ...]
+    version: int
+    schema: tuple[str, ...]
+    remedy: str
     damaged: tuple[str, ...] = ()
     checked_when_opened: bool = True
     erases: bool = False
 
-    def version(self, connection: sqlite3.Connection) -> int:
-        """Version of the file's tables; 0 if it is empty.
+    def version_of(self, connection: sqlite3.Connection) -> int:
+        """Number of the tables that a file has; 0 if it has none.
 
         Raises:
-            sqlite3.DatabaseError: It is no version: the file is damaged.
+            sqlite3.DatabaseError: It is no number of a version: the file is damaged.
         """
         (number,) = connection.execute("PRAGMA user_version").fetchone()
         require_whole(number >= 0)
@@ -76,17 +80,22 @@ class FileKind:
         """Whether the file is a database of another kind or another program."""
         (mark,) = connection.execute("PRAGMA application_id").fetchone()
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        made = mark or tables or self.version(connection)
+        made = mark or tables or self.version_of(connection)
         return bool(mark != self.application_id and made)
 
-    def migrate(self, connection: sqlite3.Connection) -> None:
-        """Bring the file to the latest version, within the caller's transaction."""
-        for number in range(self.version(connection), len(self.migrations)):
-            for statement in self.migrations[number]:
-                connection.execute(statement)
-            # PRAGMA takes no parameters; both values are constants of the program.
-            connection.execute(f"PRAGMA application_id = {self.application_id}")
-            connection.execute(f"PRAGMA user_version = {number + 1}")
+    def is_of_another_version(self, connection: sqlite3.Connection) -> bool:
+        """Whether a file has tables, and those of another version."""
+        return self.version_of(connection) not in (0, self.version)
+
+    def make(self, connection: sqlite3.Connection) -> None:
+        """Make the tables in an empty file, within the caller's transaction; again, nothing."""
+        if self.version_of(connection):
+            return
+        for statement in self.schema:
+            connection.execute(statement)
+        # PRAGMA takes no parameters; both values are constants of the program.
+        connection.execute(f"PRAGMA application_id = {self.application_id}")
+        connection.execute(f"PRAGMA user_version = {self.version}")
 
     def require_sound(self, connection: sqlite3.Connection) -> None:
         """Look for damage in the whole file, indexes included.
@@ -114,6 +123,9 @@ class Database:
         path: The file, absolute, with symbolic links resolved.
         kind: What it is.
         busy_timeout: Seconds to wait for another process before giving up.
+
+    Attributes:
+        is_of_another_version: Whether the file was refused for its version.
     """
 
     def __init__(self, path: Path, kind: FileKind, *, busy_timeout: float) -> None:
@@ -126,25 +138,27 @@ class Database:
         # No `__del__`: in a cycle, the collector could come to the connection first. Not when the
         # process ends: another thread may be at work on it.
         weakref.finalize(self, _close, self._open).atexit = False
+        self.is_of_another_version = False
         self._file: _Identity | None = None
         self._beside: dict[Path, _Identity | None] = {}
         self._closed = False
         _live.add(self)
 
-    def make_ready(self, migrate: Callable[[sqlite3.Connection], None] | None = None) -> None:
-        """Bring the tables to the latest version, and look for damage.
+    def make_ready(self, make: Callable[[sqlite3.Connection], None] | None = None) -> None:
+        """Make the tables in an empty file, and look for damage in any other.
 
         Takes the write lock only where there is something to write, so that a look never waits
         for the writes of others.
 
         Args:
-            migrate: What does it; that of the kind by default.
+            make: What makes them; that of the kind by default.
 
         Raises:
             DPICLError: Of the kind: the file cannot be used.
         """
-        if self.read(self._kind.version) < len(self._kind.migrations):
-            self.write(migrate or self._kind.migrate)
+        if not self.read(self._kind.version_of):
+            self.write(make or self._kind.make)
+        self.read(self._require_version)  # another process may have been first
         if self._kind.checked_when_opened:
             self.read(self._kind.require_sound)
 
@@ -271,7 +285,7 @@ class Database:
     def _prepare(self, connection: sqlite3.Connection) -> None:
         if self._kind.is_foreign(connection):
             raise self._kind.error(f"{self.path} belongs to another program; choose another path")
-        self._require_known_version(connection)
+        self._require_version(connection)
         if self._write_ahead(connection) != "wal":
             raise self._failure(
                 "is on a file system without shared memory; move it to a local disk"
@@ -283,9 +297,10 @@ class Database:
             connection.execute("PRAGMA secure_delete = ON")
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # opens the log
 
-    def _require_known_version(self, connection: sqlite3.Connection) -> None:
-        if self._kind.version(connection) > len(self._kind.migrations):
-            raise self._failure("was made by a newer version; upgrade dpicl-rag")
+    def _require_version(self, connection: sqlite3.Connection) -> None:
+        self.is_of_another_version = self._kind.is_of_another_version(connection)
+        if self.is_of_another_version:
+            raise self._failure(f"was made by another version of dpicl-rag; {self._kind.remedy}")
 
     def _write_ahead(self, connection: sqlite3.Connection) -> str:
         # Two processes that switch a new file at once collide without being made to wait.

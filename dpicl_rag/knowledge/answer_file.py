@@ -66,8 +66,8 @@ class AnswerFile:
             KnowledgeError: They cannot.
         """
         # The version that it has: a page is written, and no table changes.
-        version = len(MEMORY.migrations)
-        self._file.now().write(lambda c: c.execute(f"PRAGMA user_version = {version}"))
+        statement = f"PRAGMA user_version = {MEMORY.version}"
+        self._file.now().write(lambda c: c.execute(statement))
 
     def entries(self, scope: Scope = ALL) -> list[Entry]:
         """Entries of a scope, the oldest first."""

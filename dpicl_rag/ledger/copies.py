@@ -34,21 +34,19 @@ _COPIED = {
     "delta_spend": ("scope", "day", "delta"),
 }
 _GENERATED = ("hold", "part", "payer", "delta_pool", "delta_hold", "delta_spend")
-"""Tables whose copy is a generated column, which writes a row once. Older ones cannot have one."""
+"""Tables whose copy is a generated column, which writes a row once. Triggers write the others."""
 
 
 def column(table: str) -> str:
-    """The column of a table that is made anew."""
-    return f"copy TEXT GENERATED ALWAYS AS ({_values(table)}) STORED"
+    """Definition of the column ``copy`` of a table."""
+    if table in _GENERATED:
+        return f"copy TEXT GENERATED ALWAYS AS ({_values(table)}) STORED"
+    return "copy TEXT"
 
 
-def keep_copies(*tables: str) -> tuple[str, ...]:
-    """Statements that give older tables their copies, and have those of all checked.
-
-    Args:
-        *tables: Their names.
-    """
-    return tuple(statement for table in tables for statement in _keep(table))
+def triggers() -> tuple[str, ...]:
+    """Statements that have copies written and checked, for all tables once they are made."""
+    return tuple(statement for table in _COPIED for statement in _triggers(table))
 
 
 def damaged() -> tuple[str, ...]:
@@ -70,7 +68,7 @@ def whole(table: str, row: str = "") -> str:
     return f"({name}.copy IS {_values(table, name + '.')})"
 
 
-def _keep(table: str) -> tuple[str, ...]:
+def _triggers(table: str) -> tuple[str, ...]:
     refuse = f"WHEN NOT {whole(table, 'OLD')} BEGIN SELECT RAISE(ABORT, 'damaged'); END"
     columns = ", ".join(_COPIED[table])
     change = f"CREATE TRIGGER {table}_change BEFORE UPDATE OF {columns} ON {table} {refuse}"
@@ -83,8 +81,6 @@ def _keep(table: str) -> tuple[str, ...]:
     this = " AND ".join(f"{name} = NEW.{name}" for name in key)
     copy = f"UPDATE {table} SET copy = {_values(table, 'NEW.')} WHERE {this}"  # noqa: S608
     return (
-        f"ALTER TABLE {table} ADD COLUMN copy TEXT",
-        f"UPDATE {table} SET copy = {_values(table)}",  # noqa: S608 - constants
         f"CREATE TRIGGER {table}_added AFTER INSERT ON {table} BEGIN {copy}; END",
         f"CREATE TRIGGER {table}_changed AFTER UPDATE OF {columns} ON {table} BEGIN {copy}; END",
         change,

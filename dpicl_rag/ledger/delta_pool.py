@@ -43,9 +43,7 @@ def pool(connection: sqlite3.Connection, scope: Scope) -> int | None:
         f"SELECT delta, {whole('delta_pool')} FROM delta_pool WHERE scope = ?",  # noqa: S608
         (scope.id,),
     ).fetchone()
-    if row is None:
-        return 0
-    require_whole(row[1])
+    require_whole(row is not None and row[1])
     return int(row[0])
 
 

@@ -101,7 +101,7 @@ class Ledger:
             return unit_key.settle_key(connection, self._path, key)
 
         try:
-            self._database.make_ready(self._migrate)
+            self._database.make_ready(self._make)
             # After the tables: a key beside a file without tables then means that it was lost.
             if self._database.read(unit_key.is_settled):
                 self._key = self._database.read(settle_key)
@@ -365,11 +365,10 @@ class Ledger:
 
         def merge(connection: sqlite3.Connection) -> None:
             day = day_of(entries.observe_clock(connection, int(self._clock())))
-            for scope, known in payers.payers(connection, name):
+            for scope in payers.payers(connection, name):
                 for goes, stays in survivors.items():
                     one, other = (self._key.digests(scope.name, [u])[0] for u in (stays, goes))
-                    if known or unit_spend.find(connection, scope, other) is not None:
-                        parts.merge(connection, scope, one, other, day)
+                    parts.merge(connection, scope, one, other, day)
 
         self._database.write(merge)
 
@@ -397,7 +396,7 @@ class Ledger:
 
         def separate(connection: sqlite3.Connection) -> None:
             day = day_of(entries.observe_clock(connection, int(self._clock())))
-            for scope, _ in payers.payers(connection, name):
+            for scope in payers.payers(connection, name):
                 digests = self._key.digests(scope.name, named)
                 parts.separate(connection, scope, digests, day)
 
@@ -455,13 +454,14 @@ class Ledger:
     def __repr__(self) -> str:
         return f"Ledger({str(self._path)!r})"
 
-    def _migrate(self, connection: sqlite3.Connection) -> None:
-        if ledger_schema.LEDGER.version(connection) == 0 and unit_key.key_path(self._path).exists():
+    def _make(self, connection: sqlite3.Connection) -> None:
+        is_empty = not ledger_schema.LEDGER.version_of(connection)
+        if is_empty and unit_key.key_path(self._path).exists():
             raise LedgerError(
                 f"the ledger {self._path} is gone but its key is there; restore the ledger, or "
                 "remove the key as well to start with nothing spent"
             )
-        ledger_schema.LEDGER.migrate(connection)
+        ledger_schema.LEDGER.make(connection)
 
     def _settle(self, number: int, wait: bool) -> None:
         self._abandoned.append(number)

@@ -42,7 +42,9 @@ class Identities:
         exact = [dict(record.exact)] if record.exact else []
         content = _digest(json.dumps([record.text, dict(record.metadata), *exact], sort_keys=True))
         by_content = f"{content}-{self._next(content)}"
-        return [*_names_by_key(record), by_content]
+        if not record.key:
+            return [by_content]
+        return [_digest(f"row {record.key.lower()} {name_in(record, record.key)}"), by_content]
 
     def record_name(self, record: Record, unit: str) -> str:
         """A name for what takes the place of what was read before; empty where nothing does.
@@ -63,16 +65,6 @@ class Identities:
     def _next(self, name: str) -> int:
         self._seen[name] += 1
         return self._seen[name]
-
-
-def _names_by_key(record: Record) -> list[str]:
-    """By the key in its one form, and as it is written: so it was named by earlier versions."""
-    if not record.key:
-        return []
-    column = record.key.lower()
-    written = [] if record.exact.get(record.key) else [record.metadata[record.key]]
-    forms = dict.fromkeys([name_in(record, record.key), *written])
-    return [_digest(f"row {column} {form}") for form in forms]
 
 
 def _digest(text: str) -> str:

@@ -392,7 +392,7 @@ def _with_unit(record: Record, unit: str | None, identities: Identities) -> Docu
             value, *others = identities.names(record)
             keys = tuple(map(name_key, others))
         elif (written := record.metadata.get(name, "")) != value and name not in record.exact:
-            keys = (name_key(written),)  # so it was named by earlier versions
+            keys = (name_key(written),)  # who gives a unit by hand may write it so
     if not value:
         return Skipped(record.position, NO_UNIT)
     kind = THREAD_OR_DOCUMENT if name == natural else name

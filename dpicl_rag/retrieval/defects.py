@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from dpicl_rag.documents import unit_of
 from dpicl_rag.retrieval.embeddings import Embedder
-from dpicl_rag.retrieval.stored_record import OWN_FIELDS, Record
+from dpicl_rag.retrieval.stored_record import Record
 
 NO_TEXT = "it has no text, so no question reads it"
 NO_UNIT = "it has no value for the privacy unit, so no question reads it"
@@ -53,8 +53,7 @@ def record_of(
         return Defect(str(id), NO_UNIT)
     if not isinstance(text, str):
         return Defect(str(id), NO_TEXT)
-    metadata = {key: str(value) for key, value in fields.items() if key not in OWN_FIELDS}
-    return Record(str(id), unit, text, metadata)
+    return Record(str(id), unit, text, {key: str(value) for key, value in fields.items()})
 
 
 def vector_length(embedder: Embedder) -> int:

@@ -5,12 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-UNIT_FIELD = "dpicl_unit"
-OWN_FIELDS = frozenset(
-    {UNIT_FIELD, "dpicl_document", "dpicl_position", "dpicl_record", "dpicl_tie"}
-)
-"""Metadata fields that older versions kept in Chroma beside a document's own."""
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Record:

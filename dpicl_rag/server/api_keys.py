@@ -29,23 +29,18 @@ BYTES = 32
 
 _COLUMNS = "name, id, role, corpora, made, each, a_minute"
 
-_VERSION_1 = (
+_SCHEMA = (
+    # id: a key made again under a name is another one, and answers to the first are not its own.
     """CREATE TABLE key (
         name TEXT PRIMARY KEY CHECK (typeof(name) = 'text'),
         digest BLOB NOT NULL UNIQUE CHECK (typeof(digest) = 'blob'),
         role TEXT NOT NULL CHECK (role IN ('caller', 'owner')),
         corpora TEXT,
-        made INTEGER NOT NULL CHECK (typeof(made) = 'integer')
+        made INTEGER NOT NULL CHECK (typeof(made) = 'integer'),
+        each INTEGER CHECK (each > 0),
+        a_minute INTEGER CHECK (a_minute > 0),
+        id TEXT
     )""",
-)
-_VERSION_2 = (
-    "ALTER TABLE key ADD COLUMN each INTEGER CHECK (each > 0)",
-    "ALTER TABLE key ADD COLUMN a_minute INTEGER CHECK (a_minute > 0)",
-)
-_VERSION_3 = (
-    # A key made again under a name is another one: answers to the first are not its own.
-    "ALTER TABLE key ADD COLUMN id TEXT",
-    "UPDATE key SET id = lower(hex(randomblob(16)))",
     "CREATE UNIQUE INDEX key_id ON key (id)",
     # Corpora that one key alone may ask; the key may be gone.
     """CREATE TABLE closed (
@@ -58,7 +53,10 @@ _KIND = FileKind(
     holds="all keys",
     error=KeyFileError,
     application_id=0x44504B59,  # "DPKY"
-    migrations=(_VERSION_1, _VERSION_2, _VERSION_3),
+    version=4,
+    schema=_SCHEMA,
+    remedy="go on with that version, or delete the file and make all keys anew with `dpicl-rag "
+    "keys add NAME`: corpora that one key alone might ask are then open to all",
 )
 
 

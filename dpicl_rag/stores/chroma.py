@@ -30,7 +30,7 @@ from dpicl_rag.files.checked_table import pages
 from dpicl_rag.retrieval import kinds
 from dpicl_rag.retrieval.defects import Defect, find_defects, record_of
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
-from dpicl_rag.retrieval.stored_record import UNIT_FIELD, Record
+from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.retrieval.synthetic_mark import SyntheticOrigin
 from dpicl_rag.retrieval.unit_vectors import UnitVectors
 from dpicl_rag.retrieval.vector_rows import DamagedError, Mask
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 REFRESH_S = 60.0
 """Seconds after which what changed without changing the number of records is read."""
 
-EMBEDDER_FIELD, PUBLIC_FIELD = "dpicl_embedder", "dpicl_public"
-"""Metadata of collections that older versions, and syntheses, have made."""
+PUBLIC_FIELD = "dpicl_public"
+"""Metadata field of a collection that a synthesis has made: its texts are public."""
 
 _KIND = "dpicl_privacy_unit"
 _PREFIX = "chroma:"
@@ -113,8 +113,7 @@ class ChromaCollection:
         synthetic: The synthesis that drew its texts; None for texts that somebody wrote.
 
     Raises:
-        CorpusError: The collection was opened with another ``unit_field`` before, or an older
-            version kept a corpus in it.
+        CorpusError: The collection was opened with another ``unit_field`` before.
     """
 
     def __init__(
@@ -135,13 +134,8 @@ class ChromaCollection:
         self.embedder = embedder or SentenceTransformerEmbedder()
         self.public: bool = metadata.get(PUBLIC_FIELD) is True
         self.synthetic = SyntheticOrigin.of(metadata)
-        if EMBEDDER_FIELD in metadata:
-            if self.synthetic is None and unit_field != UNIT_FIELD:
-                raise CorpusError(
-                    f"collection {self.name!r} is a corpus of an older version and has its privacy "
-                    "units already; bring it over with `dpicl-rag ingest --from-chroma`"
-                )
-        elif not kinds.require(self.name, metadata.get(_KIND), unit_field):
+        recorded = metadata.get(_KIND)
+        if self.synthetic is None and not kinds.require(self.name, recorded, unit_field):
             _note_kind(collection, unit_field)
         self._unit_field = unit_field
         self._refresh = refresh
@@ -427,8 +421,6 @@ def _unit_of(collection: Collection) -> str:
     metadata = collection.metadata or {}
     if SyntheticOrigin.of(metadata) is not None:
         return "document"
-    if EMBEDDER_FIELD in metadata:
-        return UNIT_FIELD
     if _KIND not in metadata:
         raise CorpusError(
             f"say once which metadata field of {collection.name!r} holds the privacy unit, by "

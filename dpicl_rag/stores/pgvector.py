@@ -15,7 +15,7 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval.defects import NO_TEXT, NO_UNIT, Defect
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.metadata_filters import EVERYTHING, Filter
-from dpicl_rag.retrieval.stored_record import OWN_FIELDS, Record
+from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.stores.exact_store import ExactStore, Question, Reading, Row, T
 from dpicl_rag.stores.pg_statements import Statements, Table, types_of
 
@@ -200,12 +200,7 @@ class _Reading:
 
     def _record(self, unit: str, id: str, text: str, values: list[Any]) -> Record:
         fields = self._statements.fields(values)
-        return Record(
-            str(id),
-            unit,
-            text,
-            {key: str(value) for key, value in fields.items() if key not in OWN_FIELDS},
-        )
+        return Record(str(id), unit, text, {key: str(value) for key, value in fields.items()})
 
 
 def _set_locally(connection: Connection, settings: Mapping[str, str]) -> None:

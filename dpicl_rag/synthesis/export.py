@@ -19,17 +19,13 @@ from dpicl_rag.errors import CorpusError
 from dpicl_rag.files.checked_table import pages
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.synthetic_mark import SyntheticOrigin
-from dpicl_rag.stores.chroma import (
-    EMBEDDER_FIELD,
-    PUBLIC_FIELD,
-    ChromaCollection,
-    CollectionAddress,
-)
+from dpicl_rag.stores.chroma import PUBLIC_FIELD, ChromaCollection, CollectionAddress
 from dpicl_rag.stores.chroma_client import guarded, opened
 
 Records = Mapping[str, tuple[str, Mapping[str, Any]]]
 """By their ids, texts and their fields. All of it is public."""
 
+_EMBEDDER_FIELD = "dpicl_embedder"  # for other programs, which must embed questions alike
 _PAGE = 64
 
 # An index that other programs search.
@@ -114,7 +110,7 @@ def _into_collection(
     origin: SyntheticOrigin,
     embedder: Embedder,
 ) -> None:
-    mark = {EMBEDDER_FIELD: embedder.fingerprint, PUBLIC_FIELD: True, **origin.metadata}
+    mark = {_EMBEDDER_FIELD: embedder.fingerprint, PUBLIC_FIELD: True, **origin.metadata}
     with guarded(), opened(_made(address.place)) as client:
         collection = client.get_or_create_collection(
             address.name, metadata=mark, embedding_function=None, configuration=_CONFIGURATION

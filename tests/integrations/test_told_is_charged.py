@@ -16,11 +16,11 @@ from dpicl_rag import private_context_llm as core
 from dpicl_rag.errors import DPICLError
 from dpicl_rag.ledger.fixed_point import affordable
 from dpicl_rag.private_context_llm import PrivateContextLLM
-from dpicl_rag.research import vision_prototype
 from dpicl_rag.retrieval import retriever_over
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.views import budget
 from dpicl_rag.vision import classify_image
+from dpicl_research import vision_prototype
 from tests.integrations.installation import (
     LABELS,
     QUESTION,

@@ -9,7 +9,7 @@ import zlib
 import torch
 from PIL import Image
 
-from dpicl_rag.research.efficient_net import Seen
+from dpicl_research.efficient_net import Seen
 
 
 def an_image(colour=(200, 30, 30), size=(40, 30), format="PNG", **options) -> bytes:

@@ -29,12 +29,12 @@ from dpicl_rag.cli.tabular_commands import _read as rows_of
 from dpicl_rag.documents import group_by_unit
 from dpicl_rag.errors import DPICLError
 from dpicl_rag.loaders import load_images
-from dpicl_rag.research.vision_prototype import VisionPrototype
 from dpicl_rag.synthesis.pools import LabelledDocument, pools
 from dpicl_rag.tabular.noisy_tables import release_tables
 from dpicl_rag.tabular.schema import Category, Label, Number, Schema
 from dpicl_rag.vision.base import read_rows
 from dpicl_rag.vision.pictures import read_picture
+from dpicl_research.vision_prototype import VisionPrototype
 from tests.support.images import ColourNetwork, an_image, unreadable
 from tests.support.private_rows import price
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dpicl_rag.research.tasks import LABELS
 from dpicl_rag.tabular.schema import PACKAGED, Schema
+from dpicl_research.tasks import LABELS
 from tests.support.images import an_image
 
 POOL, TEST = 112, 14

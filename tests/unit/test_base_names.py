@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGES = ("dpicl_rag", "langchain_dpicl_rag", "llama_index_dpicl_rag")
+PACKAGES = ("dpicl_rag", "dpicl_research", "langchain_dpicl_rag", "llama_index_dpicl_rag")
 SHARED = {"__init__.py", "base.py"}
 
 

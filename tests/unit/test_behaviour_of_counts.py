@@ -33,9 +33,9 @@ from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.configuration import ImageMethodName
 from dpicl_rag.errors import DPICLError
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
-from dpicl_rag.research.vision_prototype import VisionPrototype
 from dpicl_rag.retrieval import PoissonSampledRetriever, PrivateThresholdRetriever
 from dpicl_rag.vision import classify_image
+from dpicl_research.vision_prototype import VisionPrototype
 from tests.support import digests
 from tests.support.images import ColourNetwork, an_image
 from tests.support.scripted_reader import ScriptedReader, document_of

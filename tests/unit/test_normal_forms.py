@@ -14,8 +14,8 @@ from dpicl_rag.knowledge.same_question import same_words
 from dpicl_rag.language_models.content_words import content_words
 from dpicl_rag.loaders.named_values import key_form
 from dpicl_rag.normal_forms import MOST_MARKS, normal_form
-from dpicl_rag.research.keyword_aggregation import words_of
 from dpicl_rag.synthesis.unit_words import words_in
+from dpicl_research.keyword_aggregation import words_of
 
 FORMS = ("NFC", "NFD", "NFKC", "NFKD")
 MARKS = "\u0315\u0300"  # in the other order in every normal form
@@ -51,7 +51,7 @@ def test_every_character_that_is_put_in_order_is_a_mark():
 def test_no_other_module_normalises():
     folders = [
         Path(place)
-        for name in ("dpicl_rag", "langchain_dpicl_rag", "llama_index_dpicl_rag")
+        for name in ("dpicl_rag", "dpicl_research", "langchain_dpicl_rag", "llama_index_dpicl_rag")
         for place in find_spec(name).submodule_search_locations
     ]
     files = [file for folder in folders for file in folder.rglob("*.py")]

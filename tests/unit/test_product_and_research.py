@@ -1,22 +1,24 @@
-"""The product stands without its research: nothing of it imports ``dpicl_rag.research``."""
+"""The product stands without its research: nothing of it imports ``dpicl_research``."""
 
 from __future__ import annotations
 
 import ast
+import tomllib
 from collections.abc import Iterator
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
+from dpicl_rag.cli.entry_points import GROUP
+from dpicl_research.commands import evaluate
+
 ROOT = Path(__file__).parents[2]
-RESEARCH = "dpicl_rag.research"
-BESIDE = ("dpicl_rag/research/*.py", "dpicl_rag/cli/evaluate*.py")
-"""What may import it: itself, and the commands that run it."""
+RESEARCH = "dpicl_research"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
 
 def product() -> Iterator[Path]:
     for folder in ("dpicl_rag", "integrations"):
-        for file in sorted((ROOT / folder).rglob("*.py")):
-            if not any(file.relative_to(ROOT).match(pattern) for pattern in BESIDE):
-                yield file
+        yield from sorted((ROOT / folder).rglob("*.py"))
 
 
 def imported(source: str) -> Iterator[str]:
@@ -50,14 +52,23 @@ def test_no_module_of_the_product_imports_relatively():
 
 def test_an_import_is_found_wherever_it_stands():
     planted = (
-        "import dpicl_rag.research.tasks",
-        "from dpicl_rag import research",
-        "from dpicl_rag.research.tasks import load_task",
-        "def f():\n    from dpicl_rag.research import tasks",
-        "if TYPE_CHECKING:\n    from dpicl_rag.research.tasks import Task",
-        "import_module('dpicl_rag.research.tasks')",
+        "import dpicl_research.tasks",
+        "from dpicl_research import tasks",
+        "from dpicl_research.tasks import load_task",
+        "def f():\n    from dpicl_research import tasks",
+        "if TYPE_CHECKING:\n    from dpicl_research.tasks import Task",
+        "import_module('dpicl_research.tasks')",
     )
     for source in planted:
         assert of_research(source), source
-    assert not of_research("from dpicl_rag.researcher import tasks")
-    assert not of_research('"""See dpicl_rag.research for more."""')
+    assert not of_research("from dpicl_researcher import tasks")
+    assert not of_research('"""See dpicl_research for more."""')
+
+
+def test_one_wheel_has_both_and_the_command_that_joins_them():
+    assert {"dpicl_rag", RESEARCH} <= set(
+        PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    )
+    declared = PROJECT["project"]["entry-points"][GROUP]
+    assert list(declared) == ["evaluate"]
+    assert EntryPoint("evaluate", declared["evaluate"], GROUP).load() is evaluate.app

@@ -36,34 +36,24 @@ _KIND = FileKind(
     holds="what was read",
     error=DPICLError,
     application_id=0x44505250,
-    migrations=(
-        (
-            # digest: of the rest, against accidents.
-            """CREATE TABLE reply (
-                key BLOB PRIMARY KEY,
-                text TEXT NOT NULL,
-                asked REAL NOT NULL,
-                digest BLOB NOT NULL
-            ) WITHOUT ROWID""",
-        ),
-        (
-            "DROP TABLE reply",  # nobody knows for whom those were
-            # epoch: when it began. digest: of the rest, against accidents.
-            """CREATE TABLE reply (
-                key BLOB PRIMARY KEY,
-                text TEXT NOT NULL,
-                epoch REAL NOT NULL,
-                digest BLOB NOT NULL
-            ) WITHOUT ROWID""",
-            """CREATE TABLE read_for (
-                key BLOB NOT NULL,
-                unit BLOB NOT NULL,
-                PRIMARY KEY (key, unit)
-            ) WITHOUT ROWID""",
-            "CREATE TABLE secret (value BLOB NOT NULL)",
-            "INSERT INTO secret VALUES (randomblob(32))",
-        ),
+    version=3,
+    schema=(
+        # epoch: when it began. digest: of the rest, against accidents.
+        """CREATE TABLE reply (
+            key BLOB PRIMARY KEY,
+            text TEXT NOT NULL,
+            epoch REAL NOT NULL,
+            digest BLOB NOT NULL
+        ) WITHOUT ROWID""",
+        """CREATE TABLE read_for (
+            key BLOB NOT NULL,
+            unit BLOB NOT NULL,
+            PRIMARY KEY (key, unit)
+        ) WITHOUT ROWID""",
+        "CREATE TABLE secret (value BLOB NOT NULL)",
+        "INSERT INTO secret VALUES (randomblob(32))",
     ),
+    remedy="delete it: what it holds is read again",
     checked_when_opened=False,
     erases=True,
 )
@@ -91,6 +81,7 @@ class ReplyCache:
 
     Raises:
         ConfigurationError: ``seconds`` is no number above 0.
+        DPICLError: The file was made by another version.
     """
 
     def __init__(self, seconds: float = 86_400.0, file: str | Path | None = None) -> None:
@@ -255,14 +246,24 @@ def _sound(key: bytes, row: Any) -> _Entry | None:
 
 
 def _opened(file: Path) -> Database | None:
-    """The file with its tables; None where it cannot be used."""
-    with contextlib.suppress(DPICLError, OSError):
+    """The file with its tables; None where it cannot be used.
+
+    Raises:
+        DPICLError: It is of another version, and would keep what was read of units that go.
+    """
+    try:
         file = file.expanduser().resolve()
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        database = Database(file, _KIND, busy_timeout=_PATIENCE)
+    except OSError:
+        return None
+    database = Database(file, _KIND, busy_timeout=_PATIENCE)
+    try:
         database.make_ready()
-        return database
-    return None
+    except DPICLError:
+        if database.is_of_another_version:
+            raise
+        return None
+    return database
 
 
 def _key(fingerprint: str, prompt: str) -> bytes:

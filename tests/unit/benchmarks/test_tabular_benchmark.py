@@ -6,8 +6,8 @@ import sys
 import numpy as np
 
 from benchmarks import tabular
-from dpicl_rag.research import private_baselines
-from dpicl_rag.research.table_tasks import TableTask
+from dpicl_research import private_baselines
+from dpicl_research.table_tasks import TableTask
 from tests.support.private_rows import BASE, SCHEMA
 
 TASK = TableTask("people", SCHEMA, BASE[:3] * 10, BASE[:3])

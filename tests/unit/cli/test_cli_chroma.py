@@ -6,10 +6,8 @@ import chromadb
 import pytest
 from chromadb.config import Settings
 
-from dpicl_rag.corpora import Corpus
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.chroma_server import chroma_server, free_port
-from tests.support.old_corpus import keep_in_chroma
 
 
 @pytest.fixture(params=["folder", "server"])
@@ -77,26 +75,10 @@ def test_where_nothing_answers_one_line_says_so(cli, home, command):
     assert f"no Chroma server answers at {nobody}; start it with `chroma run`" in line
 
 
-def test_an_older_version_s_corpus_is_brought_over(cli, home):
-    made = Corpus.create("mail", home / "made", embedder=BucketEmbedder())
-    made.add(["one", "two"])
-    keep_in_chroma(made, home / "old")
-    refused = cli("ask", "What?", "--corpus", "mail", "--path", str(home / "old"))
-    assert refused.exit_code == 1
-    line = refused.stderr.partition("`dpicl-rag ")[2].partition("`")[0]
-    said = succeed(cli(*line.split()))
-    assert said.startswith("2 passages in corpus mail; its ledger and its memory go on.")
-    assert succeed(cli("corpora", "list")).split() == ["mail"]
-    again = cli(*line.split())
-    assert again.exit_code == 1
-    assert "here already" in again.stderr
-
-
 def test_ingest_names_what_it_lacks(cli, home):
     for words, lacks in (
         (("ingest", "--corpus", "mail"), "name what is to be read"),
         (("ingest", "rows.csv"), "name the corpus"),
-        (("ingest", "rows.csv", "--corpus", "mail", "--from-chroma", "x"), "not both"),
     ):
         refused = cli(*words)
         assert refused.exit_code == 2

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from dpicl_rag.configuration import ImageMethodName, MethodName
-from dpicl_rag.research import vision_prototype
+from dpicl_research import vision_prototype
 from tests.support.images import ColourNetwork, an_image, unreadable
 from tests.support.tiny_vision_folders import save_tiny_qwen
 

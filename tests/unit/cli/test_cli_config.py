@@ -3,9 +3,11 @@
 import json
 
 import pytest
+from click import Context
 from typer.main import get_command
 
 from dpicl_rag.cli import app, settings_file
+from dpicl_rag.cli.options import DELTA
 from dpicl_rag.cli.settings_file import SettingsFile, defaults_of, own_path, variables
 
 EVERY = {
@@ -47,9 +49,25 @@ def test_each_setting_is_the_default_of_its_options():
     assert found["corpora"]["forget"] == {"path": "s", "embedder": "e", "ledger": "l"}
     # A budget's epsilon is not an answer's, and a budget of no corpus is not that of one.
     assert found["budget"]["set"] == {"ledger": "l"}
-    assert "evaluate" not in found
     reached = {name for one in found.values() if isinstance(one, dict) for name in one}
     assert {"path", "keys", "max_calls"} <= reached
+
+
+def test_evaluate_has_no_default_of_the_file():
+    group = get_command(app)
+    context = Context(group, default_map=defaults_of(SettingsFile(**EVERY), group))
+
+    def options(*words):
+        above, command = context, group
+        for word in words:
+            command = command.commands[word]
+            above = command.make_context(word, [], parent=above, resilient_parsing=True)
+        return above.params
+
+    assert options("ask")["delta"] == options("tally")["delta"] == 1e-6
+    for command in ("run", "synthetic", "membership-images"):
+        assert options("evaluate", command)["delta"] == DELTA
+    assert options("evaluate", "run")["model"] is None
 
 
 def test_every_setting_is_a_field_of_the_file_and_has_a_variable():

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from dpicl_rag.research.label_scores import Scorer
+from dpicl_research.label_scores import Scorer
 
 OPTIONS = ("--experts", "2,3", "--seeds", "2", "--queries", "2", "--text-tokens", "12")
 

@@ -24,8 +24,8 @@ import pytest
 from dpicl_rag.cli import console, data_folder
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.methods import METHODS
-from dpicl_rag.research import vision_prototype
 from dpicl_rag.tabular.schema import Schema
+from dpicl_research import vision_prototype
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.command_line import run_command
 from tests.support.images import ColourNetwork
@@ -255,12 +255,12 @@ def raises(*args: object, **given: object) -> None:
 
 PROGRAMS = {
     "dpicl-rag classify": "dpicl_rag.cli.ask.data_folder.open_corpus",
-    "dpicl-rag evaluate run": "dpicl_rag.research.paper_protocol.run",
-    "dpicl-rag evaluate membership-images": "dpicl_rag.research.picture_membership.run",
-    "dpicl-rag evaluate synthetic ": "dpicl_rag.research.synthetic_examples.run",
-    "dpicl-rag evaluate radius": "dpicl_rag.research.radius_search.measure",
-    "dpicl-rag evaluate tabular": "dpicl_rag.research.table_labels.run",
-    "dpicl-rag evaluate report": "dpicl_rag.research.plots.save",
+    "dpicl-rag evaluate run": "dpicl_research.paper_protocol.run",
+    "dpicl-rag evaluate membership-images": "dpicl_research.picture_membership.run",
+    "dpicl-rag evaluate synthetic ": "dpicl_research.synthetic_examples.run",
+    "dpicl-rag evaluate radius": "dpicl_research.radius_search.measure",
+    "dpicl-rag evaluate tabular": "dpicl_research.table_labels.run",
+    "dpicl-rag evaluate report": "dpicl_research.plots.save",
     "python -m benchmarks.tabular": "benchmarks.tabular.bits_table",
 }
 """What does the work of a command, by the command's beginning."""
@@ -287,7 +287,7 @@ def test_a_plot_that_is_not_written_is_found(
     command = beginning("dpicl-rag evaluate convergence")
     reader.type(command)
     (home / "convergence.png").unlink()
-    monkeypatch.setattr("dpicl_rag.research.plots.save_convergence", lambda report, file: None)
+    monkeypatch.setattr("dpicl_research.plots.save_convergence", lambda report, file: None)
     with pytest.raises(AssertionError, match=r"convergence\.png is empty"):
         type_in(command)
 

@@ -22,9 +22,9 @@ from typer.exceptions import TyperException
 
 from dpicl_rag.cli import app
 from dpicl_rag.methods import METHODS
-from dpicl_rag.research.synthetic_shots import PUBLISHED
-from dpicl_rag.research.tasks import TASK_NAMES
-from dpicl_rag.research.written_shots import is_writer
+from dpicl_research.synthetic_shots import PUBLISHED
+from dpicl_research.tasks import TASK_NAMES
+from dpicl_research.written_shots import is_writer
 from tests.support.papers_page import COMMANDS, PAGE, ROWS, collected
 
 PROGRAM = typer.main.get_command(app)

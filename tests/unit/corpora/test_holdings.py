@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -98,20 +95,6 @@ def test_a_kill_while_they_are_written_leaves_neither(
     assert (held(corpus), texts(corpus)) == ({}, [])
     corpus.add(documents, held=places)
     assert (held(corpus), texts(corpus)) == ({"a": True}, ["one"])
-
-
-def test_a_corpus_of_an_older_version_is_brought_over_when_it_is_opened(
-    corpus: Corpus, tmp_path: Path, embedder: HashingEmbedder
-) -> None:
-    corpus.add([Document("one", "ann")])
-    corpus.close()
-    with closing(sqlite3.connect(tmp_path / "chroma" / "mail.corpus")) as file:
-        file.executescript("DROP TABLE held; DROP TABLE source; PRAGMA user_version = 1")
-    opened = Corpus.open("mail", tmp_path / "chroma", embedder=embedder)
-    assert (opened.followed.sources(), texts(opened)) == ([], ["one"])
-    opened.add([Document("two", "bo")], held=Held(SOURCE, []))
-    assert opened.followed.sources() == [SOURCE]
-    opened.close()
 
 
 def test_nothing_private_is_shown(corpus: Corpus) -> None:

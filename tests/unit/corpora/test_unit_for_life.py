@@ -365,6 +365,16 @@ class TestRows:
         assert sorted(found.values()) == [["has the flu"], ["is well"]]
         assert left(ledger, unit) == 1.5
 
+    @pytest.mark.parametrize("by_hand_first", [True, False])
+    def test_a_unit_given_by_hand_as_a_table_writes_it_is_the_same(
+        self, corpus: Corpus, rows, by_hand_first: bool
+    ) -> None:
+        """``5.0`` of a table is the unit 5, whose name a program has from the same column."""
+        parts = [[Document("is tired", "5.0")], rows("nr,text", "5.0,has a cough", unit="nr")]
+        for part in parts if by_hand_first else reversed(parts):
+            corpus.add(part, no_ledger=True)
+        assert sorted(*self.texts(corpus).values()) == ["has a cough", "is tired"]
+
     @pytest.mark.parametrize("origin", ["file", "hand"])
     def test_a_row_takes_no_place_of_another_unit(self, corpus: Corpus, rows, origin: str) -> None:
         """A stranger's row of the same file's name and key, and one that stands above."""

@@ -38,9 +38,9 @@ def test_a_file_that_is_removed_is_opened_anew(named, path):
     before = named.now()
     path.unlink()
     assert named.now() is not before
-    assert named.now().read(MEMORY.version) == len(MEMORY.migrations)
+    assert named.now().read(MEMORY.version_of) == MEMORY.version
     with pytest.raises(KnowledgeError, match="closed"):
-        before.read(MEMORY.version)
+        before.read(MEMORY.version_of)
 
 
 def test_what_cannot_be_opened_is_tried_again(named, path):
@@ -50,12 +50,12 @@ def test_what_cannot_be_opened_is_tried_again(named, path):
         with pytest.raises(KnowledgeError):
             named.now()
     path.rmdir()
-    assert named.now().read(MEMORY.version) == len(MEMORY.migrations)
+    assert named.now().read(MEMORY.version_of) == MEMORY.version
 
 
 def test_a_closed_one_stays_closed(named, path):
     named.close()
     path.unlink()
     with pytest.raises(KnowledgeError, match="closed"):
-        named.now().read(MEMORY.version)
+        named.now().read(MEMORY.version_of)
     assert not path.exists()

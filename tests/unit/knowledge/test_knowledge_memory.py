@@ -18,7 +18,6 @@ from dpicl_rag.answering.answers import PrivateAnswer
 from dpicl_rag.errors import ConfigurationError, KnowledgeError
 from dpicl_rag.knowledge import AnswerMemory, Knowledge, NotRememberedWarning
 from dpicl_rag.knowledge.answer_file import AnswerFile
-from dpicl_rag.knowledge.memory_schema import _VERSION_1, _VERSION_2, MEMORY
 from dpicl_rag.knowledge.memory_scope import ALL
 from dpicl_rag.ledger import Ledger
 from tests.support.bucket_embedder import BucketEmbedder
@@ -254,14 +253,6 @@ class TestTheFile:
             open_memory()
         assert path.read_bytes() == content
 
-    def test_of_a_newer_version_asks_for_an_upgrade(self, open_memory, path):
-        open_memory().close()
-        with sqlite3.connect(path) as connection:
-            connection.execute("PRAGMA user_version = 99")
-        connection.close()
-        with pytest.raises(KnowledgeError, match="upgrade dpicl-rag"):
-            open_memory()
-
     def test_a_ledger_is_no_memory_and_a_memory_no_ledger(self, open_memory, path, tmp_path):
         Ledger(path).close()
         with pytest.raises(KnowledgeError, match="another program"):
@@ -312,46 +303,6 @@ with AnswerMemory(path, "mail", embedder=BucketEmbedder(), busy_timeout=120) as 
         memory.remember(f"of all: {number}", name)
         memory.recall("of all")
 """
-
-
-def test_a_file_of_the_first_version_keeps_its_answers_and_its_numbers(path):
-    row = "corpus, caller, part, form, words, question, answer, epsilon, delta, released, whole"
-    path.parent.mkdir()
-    with closing(sqlite3.connect(path)) as old, old:
-        old.execute(*_VERSION_1)
-        for words in ("where", "when"):
-            old.execute(
-                f"INSERT INTO entry ({row}) VALUES ('mail', 'ann', '', '', ?, 'Who?', 'We.',"
-                " 1.0, 1e-5, 5, 1)",
-                (words,),
-            )
-        old.execute("DELETE FROM entry WHERE id = 2")
-        old.execute(f"PRAGMA application_id = {MEMORY.application_id}")
-        old.execute("PRAGMA user_version = 1")
-    with AnswerMemory(path, "mail", caller="ann", embedder=BucketEmbedder()) as memory:
-        assert [entry.id for entry in memory.entries()] == [1]
-        memory.remember("Why?", "So.")
-        assert [entry.id for entry in memory.entries()] == [1, 3]
-        assert memory.same("where").answer == "We."
-    with AnswerMemory(path, "mail", caller="ann", key="f00", embedder=BucketEmbedder()) as memory:
-        assert memory.entries() == []
-
-
-def test_a_file_of_the_second_version_has_no_drawn_answers(path):
-    path.parent.mkdir()
-    with closing(sqlite3.connect(path)) as old, old:
-        for statement in (*_VERSION_1, *_VERSION_2):
-            old.execute(statement)
-        old.execute(
-            "INSERT INTO entry (corpus, caller, part, key, form, words, question, answer, epsilon,"
-            " delta, released, whole) VALUES ('mail', '', '', '', '', 'who', 'Who?', 'We.', 1.0,"
-            " 1e-5, 5, 1)"
-        )
-        old.execute(f"PRAGMA application_id = {MEMORY.application_id}")
-        old.execute("PRAGMA user_version = 2")
-    with AnswerMemory(path, "mail", embedder=BucketEmbedder()) as memory:
-        [entry] = memory.entries()
-        assert (entry.answer, entry.drawn) == ("We.", False)
 
 
 def test_a_question_is_near_by_the_part_that_asks(path):

@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from dpicl_rag.ledger import Ledger, ledger_schema
+from dpicl_rag.ledger import Ledger
 
 
 class Clock:
@@ -38,22 +35,3 @@ def path(tmp_path: Path) -> Path:
 def ledger(path: Path, clock: Clock) -> Iterator[Ledger]:
     with Ledger(path, clock=clock) as opened:
         yield opened
-
-
-def make_older(path: Path, version: int) -> None:
-    """Write a ledger as an older version of the program would have."""
-    older = path.with_name("older.sqlite")
-    with closing(sqlite3.connect(older)) as connection, connection:
-        replace(ledger_schema.LEDGER, migrations=ledger_schema.LEDGER.migrations[:version]).migrate(
-            connection
-        )
-        connection.execute("DELETE FROM ledger")
-        connection.execute("ATTACH ? AS newer", (str(path),))
-        for table in ("ledger", "scope", "spend", "unit", "reservation", "hold"):
-            columns = ", ".join(
-                name for _, name, *_ in connection.execute(f"PRAGMA main.table_info({table})")
-            )
-            connection.execute(
-                f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM newer.{table}"
-            )
-    older.replace(path)

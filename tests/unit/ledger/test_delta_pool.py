@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,7 @@ import pytest
 from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError, LedgerError
-from dpicl_rag.files.database import Database
-from dpicl_rag.ledger import Ledger, ledger_schema, open_account
+from dpicl_rag.ledger import Ledger, open_account
 
 DAY = 86_400
 
@@ -161,27 +159,6 @@ def test_a_process_that_dies_has_spent_what_it_committed(path: Path) -> None:
             assert delta_of(other) == (5e-6, 1e-6, 4e-6)
         with pytest.raises(LedgerError):
             reservation.commit(0.001, delta=1e-7)
-
-
-def test_an_older_file_has_no_pool_and_goes_on(path: Path) -> None:
-    older = replace(
-        ledger_schema.LEDGER, migrations=ledger_schema.LEDGER.migrations[:3], damaged=()
-    )
-    database = Database(path, older, busy_timeout=5)
-    database.make_ready()
-    database.write(
-        lambda connection: connection.execute(
-            "INSERT INTO scope (kind, name, budget) VALUES ('corpus', 'mail', 1000000000)"
-        )
-    )
-    database.close()
-    with Ledger(path) as ledger:
-        assert delta_of(ledger) == (0.0, 0.0, 0.0)
-        assert ledger.status()[0].budget == 1.0
-        with ledger.reserve(corpus="mail", rho=0.1, delta=1e-9) as reservation:
-            assert reservation.delta == 0.0
-            reservation.commit(0.1)
-        assert ledger.status()[0].spent == 0.1
 
 
 @pytest.mark.parametrize("thresholds", [-0.1, 1.0, math.nan])

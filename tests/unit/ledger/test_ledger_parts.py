@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dpicl_rag.errors import LedgerError
 from dpicl_rag.ledger import Ledger
-from tests.unit.ledger.conftest import Clock, make_older
+from tests.unit.ledger.conftest import Clock
 from tests.unit.ledger.test_ledger_individual import charge, limits
 
 BUDGET = 10.0
@@ -232,19 +232,6 @@ def test_another_period_counts_all_that_was_ever_spent(ledger: Ledger, clock: Cl
     ledger.set_budget(corpus="mail", rho=BUDGET, period="month")
     ledger.separate_units("mail", ["a", "b"])
     assert spent(ledger, "a", "b") == near(0.4, 0.1)
-
-
-def test_units_that_were_joined_before_this_was_kept_get_nothing_back(path: Path) -> None:
-    with Ledger(path) as ledger:
-        ledger.set_budget(corpus="mail", rho=BUDGET)
-        charge(ledger, 0.5, a=0.25, b=0.36, c=0.1)
-        ledger.merge_units("mail", {"b": "a"})
-    make_older(path, 2)
-    with Ledger(path) as ledger:
-        ledger.separate_units("mail", ["b", "c"])
-        whole = together(0.25, 0.36)
-        assert spent(ledger, "b", "c") == near(whole + 4 * 0.5, 0.1)
-        assert spent(ledger, "a") == near(together(whole, 0.5))
 
 
 def test_a_failure_separates_nothing(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from dpicl_rag.errors import BudgetExceededError, ConfigurationError
 from dpicl_rag.ledger import Ledger
-from tests.unit.ledger.conftest import make_older
 
 UNITS = [f"case {number}" for number in range(40)]
 
@@ -90,54 +87,3 @@ def test_a_refused_answer_leaves_no_note(ledger: Ledger) -> None:
 def test_a_source_is_a_name(ledger: Ledger) -> None:
     with pytest.raises(ConfigurationError, match="name of a corpus"):
         ledger.reserve(corpus="mail", rho=0.1, source="")
-
-
-class TestOlderFiles:
-    """Files of version 2 have no notes: soundness first, until a scope is known to be its own."""
-
-    @pytest.fixture(params=[1, 2])
-    def older(self, path: Path, request: pytest.FixtureRequest) -> Path:
-        with Ledger(path) as ledger:
-            for scope in ("legal", "letters"):
-                ledger.set_budget(corpus=scope, rho=2.0)
-                pay(ledger, scope, None, a=0.1, b=0.1)
-        make_older(path, request.param)
-        return path
-
-    def test_any_scope_may_have_paid_for_a_corpus(self, older: Path) -> None:
-        with Ledger(older) as ledger:
-            ledger.merge_units("mail", {"b": "a", "d": "c"})
-            assert left(ledger, "letters", "a") == pytest.approx([1.6], abs=1e-8)
-            # Units that it did not know are left alone: nothing says that they are of that corpus.
-            assert left(ledger, "letters", "c", "d") == [2.0, 2.0]
-
-    @pytest.mark.parametrize("known", ["an answer", "a join", "a separation", "one forgotten"])
-    def test_a_scope_that_is_the_corpus_of_its_name_follows_no_other(
-        self, older: Path, known: str
-    ) -> None:
-        with Ledger(older) as ledger:
-            if known == "an answer":
-                pay(ledger, "legal", "legal", c=0.1)
-            elif known == "a join":
-                ledger.merge_units("legal", {"d": "c"})
-            elif known == "a separation":
-                ledger.separate_units("legal", ["d"])
-            else:
-                ledger.forget_units("legal", ["d"])
-            ledger.merge_units("shop", {"b": "a"})
-            assert left(ledger, "legal", "a", "b") == [1.9, 1.9]
-            # The other one may have paid for `shop`.
-            assert left(ledger, "letters", "a") == pytest.approx([1.6], abs=1e-8)
-
-    def test_an_answer_from_another_corpus_ends_nothing(self, older: Path) -> None:
-        with Ledger(older) as ledger:
-            pay(ledger, "letters", "notes", c=0.1)
-            ledger.merge_units("mail", {"b": "a"})
-            assert left(ledger, "letters", "a") == pytest.approx([1.6], abs=1e-8)
-
-    def test_scopes_that_are_new_follow_their_own_corpus(self, older: Path) -> None:
-        with Ledger(older) as ledger:
-            ledger.set_budget(corpus="new", rho=2.0)
-            pay(ledger, "new", None, a=0.1, b=0.1)
-            ledger.merge_units("mail", {"b": "a"})
-            assert left(ledger, "new", "a", "b") == [1.9, 1.9]

@@ -10,56 +10,17 @@ from dpicl_rag.errors import LedgerError
 from dpicl_rag.ledger import Ledger, ledger_schema
 
 
-def test_a_new_file_has_the_latest_version(path: Path) -> None:
-    Ledger(path).close()
-    with sqlite3.connect(path) as connection:
-        assert ledger_schema.LEDGER.version(connection) == len(ledger_schema.LEDGER.migrations)
-        assert not ledger_schema.LEDGER.is_foreign(connection)
-    connection.close()
-
-
-def test_an_older_file_is_migrated_and_keeps_what_was_spent(
+def test_tables_that_cannot_be_made_leave_an_empty_file(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Ledger(path) as ledger, ledger.reserve(corpus="mail", rho=0.5) as reservation:
-        reservation.commit(0.5)
-    step = ("ALTER TABLE unit ADD COLUMN note TEXT", "CREATE TABLE extra (id INTEGER)")
-    migrations = (*ledger_schema.LEDGER.migrations, step)
-    monkeypatch.setattr(
-        ledger_schema, "LEDGER", replace(ledger_schema.LEDGER, migrations=migrations)
-    )
-    for _ in range(2):
-        with Ledger(path) as ledger:
-            assert ledger.status()[0].spent == 0.5
-    with sqlite3.connect(path) as connection:
-        assert ledger_schema.LEDGER.version(connection) == len(migrations)
-        connection.execute("SELECT note FROM unit")
-    connection.close()
-
-
-def test_a_migration_that_fails_changes_nothing(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Ledger(path).close()
     with monkeypatch.context() as patch:
         broken = ("CREATE TABLE extra (id INTEGER)", "ALTER TABLE nothing ADD COLUMN note")
-        migrations = (*ledger_schema.LEDGER.migrations, broken)
-        patch.setattr(ledger_schema, "LEDGER", replace(ledger_schema.LEDGER, migrations=migrations))
+        patch.setattr(ledger_schema, "LEDGER", replace(ledger_schema.LEDGER, schema=broken))
         with pytest.raises(LedgerError):
             Ledger(path)
     with Ledger(path), sqlite3.connect(path) as connection:
-        assert ledger_schema.LEDGER.version(connection) == len(ledger_schema.LEDGER.migrations)
         assert not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'extra'").fetchall()
     connection.close()
-
-
-def test_a_newer_file_asks_for_an_upgrade(path: Path) -> None:
-    Ledger(path).close()
-    with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 99")
-    connection.close()
-    with pytest.raises(LedgerError, match="upgrade dpicl-rag"):
-        Ledger(path)
 
 
 def test_a_file_whose_version_is_none_is_damaged(path: Path) -> None:

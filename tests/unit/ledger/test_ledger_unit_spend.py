@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from dpicl_rag.errors import ConfigurationError, LedgerError
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.ledger.unit_spend import joint
-from tests.unit.ledger.conftest import Clock, make_older
+from tests.unit.ledger.conftest import Clock
 from tests.unit.ledger.test_ledger_individual import charge, limits, mail
 
 amounts = st.integers(0, 10**15)
@@ -147,14 +146,3 @@ def test_a_failure_joins_nothing(ledger: Ledger) -> None:
     ledger.close()
     with pytest.raises(LedgerError, match="closed"):
         ledger.merge_units("mail", {"b": "a"})
-
-
-def test_a_ledger_of_the_first_version_keeps_what_units_spent(path: Path) -> None:
-    with Ledger(path) as ledger:
-        ledger.set_budget(corpus="mail", rho=1.0)
-        charge(ledger, 0.5, a=0.25, b=0.25)
-    make_older(path, 1)
-    with Ledger(path) as ledger:
-        assert limits(ledger, "a") == [0.75]
-        ledger.merge_units("mail", {"b": "a"})
-        assert limits(ledger, "b") == [0.0]

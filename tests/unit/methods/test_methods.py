@@ -26,7 +26,7 @@ from dpicl_rag.methods import (
     ZeroShot,
     make,
 )
-from dpicl_rag.research.context_rows import name_of
+from dpicl_research.context_rows import name_of
 
 EPSILON, DELTA = 4.0, 1e-5
 BUDGET = Budget(EPSILON, DELTA)

@@ -26,7 +26,7 @@ from dpicl_rag.mechanisms.report_noisy_max import ReportNoisyMax
 from dpicl_rag.methods import Groups, OneEach, make
 from dpicl_rag.methods.base import Calibrated
 from dpicl_rag.methods.votes import VOTE
-from dpicl_rag.research import context_rows
+from dpicl_research import context_rows
 
 SMALL, LIKELY = 0.02, 0.05
 EPSILONS = np.array([0.0, 0.02, 0.3, 1.0, 2.5])

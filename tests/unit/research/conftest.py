@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dpicl_rag.research.tasks import Item, Task, Template
+from dpicl_research.tasks import Item, Task, Template
 
 WORDS = ("red", "blue", "salt", "iron", "wind", "rain", "moss", "fern", "lark", "hare")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.research.attack import attack, auroc, coin_attack, largest_auroc
+from dpicl_research.attack import attack, auroc, coin_attack, largest_auroc
 
 
 def by_seed(scores, seeds=50):

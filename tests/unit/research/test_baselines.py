@@ -3,7 +3,7 @@ import torch
 
 from dpicl_rag import PrivateContextLLM, PromptTemplate
 from dpicl_rag.answering.greedy import greedy_answer
-from dpicl_rag.research.baselines import expert_alone
+from dpicl_research.baselines import expert_alone
 
 TEMPLATE = PromptTemplate(system="Be short.", examples=(), answer_prefix="It is")
 PASSAGES = ["the code is 4471", "lunch is at noon"]

@@ -12,7 +12,7 @@ from dpicl_rag.methods.layouts import (
     Subsampled,
     ZeroShot,
 )
-from dpicl_rag.research.context_rows import Coins, LeaveOneOut, distinct
+from dpicl_research.context_rows import Coins, LeaveOneOut, distinct
 
 
 def test_the_fixed_layouts():

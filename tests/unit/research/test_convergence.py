@@ -9,16 +9,16 @@ import pytest
 import torch
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.research import plots
-from dpicl_rag.research.approximation import predicted
-from dpicl_rag.research.convergence import (
+from dpicl_research import plots
+from dpicl_research.approximation import predicted
+from dpicl_research.convergence import (
     MEASURED,
     build_convergence_report,
     distance_allowed,
     interaction,
     log_predicted,
 )
-from dpicl_rag.research.scores_folder import Record, Reporting, Run, Settings
+from dpicl_research.scores_folder import Record, Reporting, Run, Settings
 
 EXPERTS = (1, 2, 4, 8)
 

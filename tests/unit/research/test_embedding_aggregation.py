@@ -14,9 +14,9 @@ from dpicl_rag.accounting.events import Gaussian, PoissonSubsampled
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms import projected_mean
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness, SeededRandomness
-from dpicl_rag.research import embedding_aggregation
-from dpicl_rag.research.embedding_aggregation import EmbeddingAggregation, NoisySum, longest
 from dpicl_rag.retrieval.vectors import on_grid
+from dpicl_research import embedding_aggregation
+from dpicl_research.embedding_aggregation import EmbeddingAggregation, NoisySum, longest
 
 PRICES = [(1.0, 1e-5), (2.0, 1e-6), (4.0, 1e-5), (8.0, 1e-5)]
 VECTORS = {

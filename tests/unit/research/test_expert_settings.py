@@ -6,8 +6,8 @@ import pytest
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.methods import METHODS, make
-from dpicl_rag.research.comparison import with_rate
-from dpicl_rag.research.expert_settings import methods_with, rate_for, require_experts
+from dpicl_research.comparison import with_rate
+from dpicl_research.expert_settings import methods_with, rate_for, require_experts
 
 
 def test_methods_with_experts_take_them():

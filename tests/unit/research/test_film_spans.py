@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.research import film_spans, synthetic_examples
-from dpicl_rag.research.film_spans import SpanTemplate, examples_of
-from dpicl_rag.research.label_scores import Scorer
-from dpicl_rag.research.synthetic_report import read_report
-from dpicl_rag.research.synthetic_shots import Arm, arms, plan_of, shots_of
-from dpicl_rag.research.tasks import Item, Task, Template
 from dpicl_rag.synthesis.pools import pools
+from dpicl_research import film_spans, synthetic_examples
+from dpicl_research.film_spans import SpanTemplate, examples_of
+from dpicl_research.label_scores import Scorer
+from dpicl_research.synthetic_report import read_report
+from dpicl_research.synthetic_shots import Arm, arms, plan_of, shots_of
+from dpicl_research.tasks import Item, Task, Template
 from tests.support.scripted_answers import ScriptedModel
 from tests.support.tiny_model import build_tiny_model
 

@@ -14,7 +14,7 @@ from dp_accounting.pld import common, privacy_loss_distribution
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms import permute_and_flip
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness, SeededRandomness
-from dpicl_rag.research.keyword_aggregation import (
+from dpicl_research.keyword_aggregation import (
     KeywordAggregation,
     KeywordRelease,
     passing,

@@ -11,11 +11,11 @@ from dpicl_rag.accounting import Adjacency, Budget
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.methods import make
-from dpicl_rag.research import paper_protocol, plots
-from dpicl_rag.research.attack import largest_auroc
-from dpicl_rag.research.membership import build_membership_report
-from dpicl_rag.research.paper_protocol import wanted_layouts
-from dpicl_rag.research.scores_folder import Record, Reporting, Run, Settings, load_run
+from dpicl_research import paper_protocol, plots
+from dpicl_research.attack import largest_auroc
+from dpicl_research.membership import build_membership_report
+from dpicl_research.paper_protocol import wanted_layouts
+from dpicl_research.scores_folder import Record, Reporting, Run, Settings, load_run
 
 BUDGET = Budget(2.0, 1e-5)
 

@@ -21,12 +21,12 @@ from dpicl_rag.methods import (
     make,
 )
 from dpicl_rag.prompts import CONTENT_FREE
-from dpicl_rag.research import paper_protocol
-from dpicl_rag.research.context_rows import LeaveOneOut
-from dpicl_rag.research.label_scores import Scorer
-from dpicl_rag.research.paper_protocol import context_of, queries_of, wanted_layouts
-from dpicl_rag.research.scores_folder import Reporting, load_run
-from dpicl_rag.research.tasks import Item, Task, Template
+from dpicl_research import paper_protocol
+from dpicl_research.context_rows import LeaveOneOut
+from dpicl_research.label_scores import Scorer
+from dpicl_research.paper_protocol import context_of, queries_of, wanted_layouts
+from dpicl_research.scores_folder import Reporting, load_run
+from dpicl_research.tasks import Item, Task, Template
 
 WANTED = tuple((layout, n) for n in (2, 4) for layout in (ZeroShot(), OneEach(), OnePrompt()))
 REPORTING = Reporting(("soft",), 4.0, 1e-5)

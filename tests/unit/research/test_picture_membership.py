@@ -9,13 +9,13 @@ import torch
 
 from dpicl_rag.accounting import Budget
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.research import picture_membership
-from dpicl_rag.research.image_tasks import load_image_task
-from dpicl_rag.research.membership import build_membership_report
-from dpicl_rag.research.picture_membership import members_and_others
-from dpicl_rag.research.pseudo_names import NAMES, arms, named_classes
-from dpicl_rag.research.scores_folder import load_run
-from dpicl_rag.research.vision_prototype import VisionPrototype
+from dpicl_research import picture_membership
+from dpicl_research.image_tasks import load_image_task
+from dpicl_research.membership import build_membership_report
+from dpicl_research.picture_membership import members_and_others
+from dpicl_research.pseudo_names import NAMES, arms, named_classes
+from dpicl_research.scores_folder import load_run
+from dpicl_research.vision_prototype import VisionPrototype
 from tests.support.images import ColourNetwork, an_image, unreadable
 
 BUDGET = Budget(4.0, 1e-5)

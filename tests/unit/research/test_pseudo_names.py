@@ -14,12 +14,12 @@ from scipy.stats import beta
 from dpicl_rag.accounting import RANDOM_GROUPS, Budget
 from dpicl_rag.errors import ConfigurationError, LoaderError
 from dpicl_rag.methods import Groups, OneEach, make
-from dpicl_rag.research import pseudo_names
-from dpicl_rag.research.context_rows import Coins
-from dpicl_rag.research.image_tasks import load_image_task
-from dpicl_rag.research.pseudo_names import NAMES, arms, build_images_report, draw
-from dpicl_rag.research.scores_folder import Record, load_run
-from dpicl_rag.research.vision_prototype import VisionPrototype
+from dpicl_research import pseudo_names
+from dpicl_research.context_rows import Coins
+from dpicl_research.image_tasks import load_image_task
+from dpicl_research.pseudo_names import NAMES, arms, build_images_report, draw
+from dpicl_research.scores_folder import Record, load_run
+from dpicl_research.vision_prototype import VisionPrototype
 from tests.support.images import ColourNetwork, an_image, unreadable
 
 CLASSES = {

@@ -6,9 +6,11 @@ import pytest
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
-from dpicl_rag.research.published_bits import bit_counts, bits_table, published_schema
-from dpicl_rag.research.published_groups import GROUPS, published_groups
-from dpicl_rag.research.published_sampling import (
+from dpicl_rag.tabular.aggregates import AggregatesPlan, release_aggregates
+from dpicl_rag.tabular.schema import PACKAGED
+from dpicl_research.published_bits import bit_counts, bits_table, published_schema
+from dpicl_research.published_groups import GROUPS, published_groups
+from dpicl_research.published_sampling import (
     AMPLIFICATION,
     EPSILONS,
     fresh_table,
@@ -17,9 +19,7 @@ from dpicl_rag.research.published_sampling import (
     sampling_table,
     sizes_table,
 )
-from dpicl_rag.research.table_tasks import load_tables
-from dpicl_rag.tabular.aggregates import AggregatesPlan, release_aggregates
-from dpicl_rag.tabular.schema import PACKAGED
+from dpicl_research.table_tasks import load_tables
 
 # From the published code, Car's doors put right. Each is the same for all rows of a group, and the
 # two together differ between groups.

@@ -10,7 +10,7 @@ from dpicl_rag.accounting import (
     PrivacyLossAccountant,
     gaussian_multiplier,
 )
-from dpicl_rag.research.published_settings import ADAPTIVE, FEW_SHOT
+from dpicl_research.published_settings import ADAPTIVE, FEW_SHOT
 
 TRUE_FEW_SHOT = {
     "agnews": (0.97, 1.79, 3.82, 7.99),

@@ -12,11 +12,11 @@ from dpicl_rag.accounting import Adjacency
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.good_radius import LARGEST
 from dpicl_rag.mechanisms.points import GRID
-from dpicl_rag.research.published_settings import published_constants
-from dpicl_rag.research.radius_search import extremes, measure, radius_without_noise
-from dpicl_rag.research.synthetic_examples import settings_for
-from dpicl_rag.research.synthetic_shots import Arm
 from dpicl_rag.synthesis.examples_plan import examples_plan
+from dpicl_research.published_settings import published_constants
+from dpicl_research.radius_search import extremes, measure, radius_without_noise
+from dpicl_research.synthetic_examples import settings_for
+from dpicl_research.synthetic_shots import Arm
 from tests.support.tiny_model import build_tiny_model
 
 

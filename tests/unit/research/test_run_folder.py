@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.research.run_folder import Results, going_on, read_lines, read_settings
+from dpicl_research.run_folder import Results, going_on, read_lines, read_settings
 
 SETTINGS = {"queries": 2, "seeds": 3, "tasks": {"a": "1"}}
 

@@ -10,11 +10,11 @@ import pytest
 from dpicl_rag.accounting import Adjacency, Budget
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.methods import make
-from dpicl_rag.research import plots
-from dpicl_rag.research.approximation import approximations
-from dpicl_rag.research.comparison import compare, with_clip
-from dpicl_rag.research.run_tables import build_report, fewer_answers
-from dpicl_rag.research.scores_folder import Record, Reporting, Run, Settings
+from dpicl_research import plots
+from dpicl_research.approximation import approximations
+from dpicl_research.comparison import compare, with_clip
+from dpicl_research.run_tables import build_report, fewer_answers
+from dpicl_research.scores_folder import Record, Reporting, Run, Settings
 
 
 def logs(*shares):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.research import sentiment_files
-from dpicl_rag.research.tasks import load_task
+from dpicl_research import sentiment_files
+from dpicl_research.tasks import load_task
 
 SST2 = 'sentence\tlabel\na "moving film \t1\nnot one laugh \t0\n'
 AMAZON = '"2","Great CD","My lovely ""Pat"" has\\none voice"\n"1","","broke at once"\n'

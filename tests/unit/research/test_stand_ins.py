@@ -9,13 +9,13 @@ import torch
 
 from dpicl_rag import _packaged
 from dpicl_rag.errors import ConfigurationError, MissingDependencyError, ModelError
-from dpicl_rag.research import stand_ins
-from dpicl_rag.research.efficient_net import EfficientNetLite
-from dpicl_rag.research.vision_prototype import VisionPrototype
-from dpicl_rag.research.vision_words import VisionWords
 from dpicl_rag.vision import Example, load_vision_model
 from dpicl_rag.vision.base import rows_of_experts
 from dpicl_rag.vision.pictures import read_picture
+from dpicl_research import stand_ins
+from dpicl_research.efficient_net import EfficientNetLite
+from dpicl_research.vision_prototype import VisionPrototype
+from dpicl_research.vision_words import VisionWords
 from tests.support.images import ColourNetwork, an_image
 
 LABELS = ("dax", "blicket", "perpo")
@@ -160,6 +160,6 @@ def test_what_was_seen_with_other_threads_is_looked_at_anew(network):
 
 
 def test_damaged_weights_are_not_loaded(network, monkeypatch):
-    monkeypatch.setattr("dpicl_rag.research.efficient_net._WEIGHTS_SHA256", "0" * 64)
+    monkeypatch.setattr("dpicl_research.efficient_net._WEIGHTS_SHA256", "0" * 64)
     with pytest.raises(ModelError, match="is damaged or another version"):
         EfficientNetLite()

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.research import plots, synthetic_examples, synthetic_shots
-from dpicl_rag.research.synthetic_examples import settings_for
-from dpicl_rag.research.synthetic_report import Line, SyntheticReport, read_report
-from dpicl_rag.research.synthetic_shots import Arm, arms
+from dpicl_research import plots, synthetic_examples, synthetic_shots
+from dpicl_research.synthetic_examples import settings_for
+from dpicl_research.synthetic_report import Line, SyntheticReport, read_report
+from dpicl_research.synthetic_shots import Arm, arms
 from tests.support.tiny_model import build_tiny_model
 
 GIVEN = {

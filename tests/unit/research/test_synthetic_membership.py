@@ -8,13 +8,13 @@ import math
 import pytest
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.research import synthetic_membership
-from dpicl_rag.research.attack import largest_auroc
-from dpicl_rag.research.label_scores import Scorer
-from dpicl_rag.research.synthetic_examples import settings_for
-from dpicl_rag.research.synthetic_membership import halves, read_attacks
-from dpicl_rag.research.synthetic_shots import Arm, Shots, arms
-from dpicl_rag.research.tasks import Item, Task, Template
+from dpicl_research import synthetic_membership
+from dpicl_research.attack import largest_auroc
+from dpicl_research.label_scores import Scorer
+from dpicl_research.synthetic_examples import settings_for
+from dpicl_research.synthetic_membership import halves, read_attacks
+from dpicl_research.synthetic_shots import Arm, Shots, arms
+from dpicl_research.tasks import Item, Task, Template
 from tests.support.tiny_model import build_tiny_model
 
 GIVEN = {

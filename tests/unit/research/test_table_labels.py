@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.research import table_labels
-from dpicl_rag.research.logistic_regression import logistic_regression
-from dpicl_rag.research.table_arms import Arm, Settings, arms
-from dpicl_rag.research.table_labels import read_report
-from dpicl_rag.research.table_releases import group_by
-from dpicl_rag.research.table_tasks import TableTask, load_tables, table_task
+from dpicl_research import table_labels
+from dpicl_research.logistic_regression import logistic_regression
+from dpicl_research.table_arms import Arm, Settings, arms
+from dpicl_research.table_labels import read_report
+from dpicl_research.table_releases import group_by
+from dpicl_research.table_tasks import TableTask, load_tables, table_task
 from tests.support.private_rows import BASE, SCHEMA
 from tests.support.tiny_model import build_tiny_model
 

@@ -11,15 +11,15 @@ import pytest
 from scipy.stats import ttest_ind, ttest_rel
 
 from dpicl_rag.errors import ConfigurationError, MissingDependencyError
-from dpicl_rag.research import table_labels, table_releases
-from dpicl_rag.research.private_baselines import PEERS, peer_models, peers
-from dpicl_rag.research.sample_sizes import sizes_by_accuracy
-from dpicl_rag.research.t_tests import compared, comparisons, t_table
-from dpicl_rag.research.table_arms import AGGREGATES, FRESH, Arm, More, Settings, arms, sampled
-from dpicl_rag.research.table_labels import read_report
-from dpicl_rag.research.table_releases import queries_of, rate_of, released
-from dpicl_rag.research.table_tasks import TableTask
 from dpicl_rag.tabular.schema import Schema
+from dpicl_research import table_labels, table_releases
+from dpicl_research.private_baselines import PEERS, peer_models, peers
+from dpicl_research.sample_sizes import sizes_by_accuracy
+from dpicl_research.t_tests import compared, comparisons, t_table
+from dpicl_research.table_arms import AGGREGATES, FRESH, Arm, More, Settings, arms, sampled
+from dpicl_research.table_labels import read_report
+from dpicl_research.table_releases import queries_of, rate_of, released
+from dpicl_research.table_tasks import TableTask
 from tests.support.made_up_peers import install_made_up_peers
 from tests.support.private_rows import BASE, SCHEMA
 from tests.support.tiny_model import build_tiny_model

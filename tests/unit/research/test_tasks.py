@@ -9,8 +9,8 @@ from collections import Counter
 import pytest
 
 from dpicl_rag.errors import ConfigurationError, MissingDependencyError
-from dpicl_rag.research.sentiment_files import SENTIMENT_TASKS
-from dpicl_rag.research.tasks import TASK_NAMES, load_task
+from dpicl_research.sentiment_files import SENTIMENT_TASKS
+from dpicl_research.tasks import TASK_NAMES, load_task
 
 
 def refused(path, **options):
@@ -156,7 +156,7 @@ def test_rows_of_the_hub_become_those_of_the_folder(monkeypatch, name, rows, fin
     import sys
     import types
 
-    from dpicl_rag.research import tasks
+    from dpicl_research import tasks
 
     fake = types.SimpleNamespace(load_dataset=lambda *_, split, **__: [[rows] for _ in split])
     monkeypatch.setitem(sys.modules, "datasets", fake)

@@ -11,12 +11,12 @@ import pytest
 from dpicl_rag.accounting import Adjacency, Budget
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.methods import make
-from dpicl_rag.research import paper_protocol, synthetic_examples, written_shots
-from dpicl_rag.research.paper_protocol import queries_of, wanted_layouts
-from dpicl_rag.research.run_tables import build_report
-from dpicl_rag.research.scores_folder import Reporting, load_run
-from dpicl_rag.research.synthetic_report import read_report
-from dpicl_rag.research.written_shots import Shots, is_writer, written_lines
+from dpicl_research import paper_protocol, synthetic_examples, written_shots
+from dpicl_research.paper_protocol import queries_of, wanted_layouts
+from dpicl_research.run_tables import build_report
+from dpicl_research.scores_folder import Reporting, load_run
+from dpicl_research.synthetic_report import read_report
+from dpicl_research.written_shots import Shots, is_writer, written_lines
 from tests.support.tiny_model import build_tiny_model
 
 BUDGET = Budget(2.0, 1e-2)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import threading
 from contextlib import closing, suppress
 
 import pytest
 
 from dpicl_rag.errors import ConfigurationError, KeyFileError
-from dpicl_rag.server.api_keys import _VERSION_1, KeyFile
+from dpicl_rag.server.api_keys import KeyFile
 from dpicl_rag.server.limits import Limits
 from tests.support.paced_model import PacedModel
 from tests.unit.server.test_server_ends import QUESTION, until
@@ -31,21 +30,6 @@ def test_a_key_is_found_and_is_nowhere_in_the_file(keys):
     assert key.encode() not in written
     assert key.removeprefix("dpk-").encode() not in written
     assert key not in repr(keys)
-
-
-def test_a_file_of_the_first_version_keeps_its_keys(tmp_path):
-    with closing(KeyFile(tmp_path / "new.sqlite")) as keys:
-        key = keys.add("ann")
-        digest = keys._file.now().read(lambda c: c.execute("SELECT digest FROM key").fetchone()[0])
-    with closing(sqlite3.connect(tmp_path / "old.sqlite")) as old, old:
-        old.execute(*_VERSION_1)
-        old.execute("INSERT INTO key VALUES ('ann', ?, 'caller', NULL, 5)", (digest,))
-        old.execute("PRAGMA application_id = 0x44504B59")
-        old.execute("PRAGMA user_version = 1")
-    with closing(KeyFile(tmp_path / "old.sqlite")) as keys:
-        found = keys.find(key)
-        assert (found.name, len(found.id)) == ("ann", 32)
-        assert keys.find(keys.add("bob", a_minute=3)).a_minute == 3
 
 
 def test_a_key_made_again_under_a_name_is_another(keys):

@@ -49,7 +49,7 @@ def test_a_key_made_again_goes_on_with_the_budget_of_its_name(serve, keys):
 
 
 def keep(path, caller, answer):
-    """An answer as it was kept before keys were told apart."""
+    """An answer that no key of a server asked for, such as one of the command line."""
     with closing(AnswerFile(path)) as answers:
         answers.put(
             corpus="notes",

@@ -7,7 +7,6 @@ import pytest
 
 from dpicl_rag import AnswerMemory, Corpus, Document, Ledger, PrivateContextLLM
 from dpicl_rag.errors import ConfigurationError, KnowledgeError
-from dpicl_rag.knowledge.answer_file import AnswerFile
 from dpicl_rag.retrieval import ThresholdRetriever, TopKRetriever
 from tests.support.bucket_embedder import BucketEmbedder
 
@@ -146,17 +145,6 @@ def test_a_damaged_count_is_an_error_and_costs_nothing(llm, corpus, memory, ledg
     with pytest.raises(KnowledgeError, match="memory forget 1"):
         llm().count(QUESTION, corpus)
     assert spent(ledger) == paid
-
-
-def test_a_file_of_the_third_version_has_no_counts(memory, tmp_path):
-    memory.remember("Where?", "Here.")
-    memory.close()
-    with closing(sqlite3.connect(tmp_path / "memory")) as old, old:
-        old.execute("ALTER TABLE entry DROP COLUMN numbers")
-        old.execute("PRAGMA user_version = 3")
-    opened = AnswerFile(tmp_path / "memory")
-    assert [entry.numbers for entry in opened.entries()] == [""]
-    opened.close()
 
 
 def test_a_count_is_no_answer_and_an_answer_no_count(memory):

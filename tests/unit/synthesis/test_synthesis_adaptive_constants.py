@@ -16,11 +16,11 @@ from dpicl_rag.ledger import Ledger
 from dpicl_rag.mechanisms.good_radius import LARGEST, radius_chances
 from dpicl_rag.mechanisms.points import GRID
 from dpicl_rag.mechanisms.projected_mean import clipped_sum
-from dpicl_rag.research.published_settings import ADAPTIVE, published_constants
 from dpicl_rag.synthesis.adaptive import Adaptive
 from dpicl_rag.synthesis.adaptive_constants import AdaptiveConstants, multiplier_of
 from dpicl_rag.synthesis.examples import LabelledDocument, synthesise_examples
 from dpicl_rag.synthesis.examples_plan import examples_plan
+from dpicl_research.published_settings import ADAPTIVE, published_constants
 from tests.support.speaking_model import SpeakingModel
 
 DELTA = 1e-2

@@ -12,7 +12,6 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.mechanisms.laplace import DiscreteLaplace
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.research.published_sampling import AMPLIFICATION, EPSILONS
 from dpicl_rag.tabular import aggregates as room
 from dpicl_rag.tabular.aggregates import (
     GRID,
@@ -24,6 +23,7 @@ from dpicl_rag.tabular.aggregates import (
     release_aggregates,
 )
 from dpicl_rag.tabular.schema import Number
+from dpicl_research.published_sampling import AMPLIFICATION, EPSILONS
 from tests.support.private_rows import BASE, SCHEMA, dearest, price
 from tests.support.scored_units import distribution
 from tests.support.tried_coins import Tried

@@ -15,8 +15,8 @@ from dpicl_rag.ledger import Ledger
 from dpicl_rag.loaders import load_images
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.methods import make
-from dpicl_rag.research.vision_prototype import VisionPrototype
 from dpicl_rag.vision import classify, classify_image
+from dpicl_research.vision_prototype import VisionPrototype
 from tests.support.images import ColourNetwork, an_image, unreadable
 
 RED, TEAL = an_image((255, 0, 0)), an_image((0, 255, 255))

@@ -19,8 +19,8 @@ from dpicl_rag.auditing.neighbours import realised_range
 from dpicl_rag.documents import Document
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.utilities import LogProb
-from dpicl_rag.research.vision_prototype import VisionPrototype
 from dpicl_rag.vision import classify, classify_image
+from dpicl_research.vision_prototype import VisionPrototype
 from tests.support.images import ColourNetwork, CompanyNetwork, an_image, unreadable
 
 LABELS = ("dax", "blicket", "perpo")

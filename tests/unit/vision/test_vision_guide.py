@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from dpicl_rag import vision
-from dpicl_rag.research.vision_prototype import VisionPrototype
+from dpicl_research.vision_prototype import VisionPrototype
 from tests.support.images import ColourNetwork, an_image
 
 GUIDE = Path(__file__).parents[3] / "docs" / "methods.md"

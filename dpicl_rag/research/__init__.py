@@ -1,1 +1,0 @@
-"""Experiments: baselines, tasks, attacks and tables of the papers."""

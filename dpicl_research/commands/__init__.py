@@ -1,0 +1,1 @@
+"""The commands ``dpicl-rag evaluate``."""
