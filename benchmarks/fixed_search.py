@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass, fields
 
-from dpicl_rag.accounting import Adjacency
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness
-from dpicl_rag.retrieval.base import Retriever, Search, WrappedRetriever, affordable
+from dpicl_rag.retrieval import Candidates, Search
 
 
-class FixedSearch(WrappedRetriever):
-    """The units that a retriever finds for a question, the same ones for the same noise.
+@dataclass(frozen=True, eq=False)
+class FixedSearch(Search):
+    """The units that a search finds for a question, the same ones for the same noise.
 
-    Args:
-        retriever: Searches.
+    Attributes:
         seed: Of its coins.
     """
 
-    def __init__(self, retriever: Retriever, seed: int) -> None:
-        super().__init__(retriever)
-        self._seed = seed
+    seed: int = 0
 
-    def rho(self, adjacency: Adjacency) -> float:
-        """That of the retriever."""
-        return self.retriever.rho(adjacency)
+    @staticmethod
+    def of(search: Search, seed: int) -> FixedSearch:
+        """The same search with coins of a seed."""
+        own = {field.name: getattr(search, field.name) for field in fields(Search)}
+        return FixedSearch(**own, seed=seed)
 
-    def within(self, rho: float, adjacency: Adjacency) -> FixedSearch:
-        """See `Priced.within`."""
-        return FixedSearch(affordable(self.retriever, rho, adjacency), self._seed)
-
-    def search(self, question: str) -> Search:
+    def search(self, question: str) -> Candidates:
         """Search; whatever coins are given are left alone."""
-        found = self.retriever.search(question)
+        found = super().search(question)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotPrivateWarning)
-            coins = Randomness.of(self._seed)
-        return Search(found.units, lambda admitted, _: found.choose(admitted, coins))
+            coins = Randomness.of(self.seed)
+        return Candidates(found.units, lambda admitted, _: found.choose(admitted, coins))

@@ -50,6 +50,7 @@ from dpicl_rag.knowledge import AnswerMemory
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.defaults import default_model
 from dpicl_rag.language_models.prefix_cache import PrefixCache
+from dpicl_rag.retrieval import Search
 
 LIFETIME, DELTA = 8.0, 1e-5
 BEFORE = 0.5  # cosine of the demo on 2026-11-21
@@ -176,11 +177,11 @@ def _invisible_ink(epsilon: float) -> dict[str, Any]:
     }
 
 
-def _found_before(corpus: Corpus) -> ThresholdRetriever:
+def _found_before(corpus: Corpus) -> Search:
     return ThresholdRetriever(corpus, BEFORE)
 
 
-def _counted(corpus: Corpus) -> PrivateThresholdRetriever:
+def _counted(corpus: Corpus) -> Search:
     return PrivateThresholdRetriever(corpus)
 
 

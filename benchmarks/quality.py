@@ -38,6 +38,7 @@ from dpicl_rag import (
 from dpicl_rag.answering.greedy import greedy_answer
 from dpicl_rag.language_models.defaults import default_model
 from dpicl_rag.language_models.transformers import TransformersModel
+from dpicl_rag.retrieval import Search
 from dpicl_research.baselines import expert_alone
 
 DATA = Path(os.environ.get("DPICL_RAG_DATA", Path(__file__).parents[2] / "shared" / "data"))
@@ -142,7 +143,7 @@ def medical(options: argparse.Namespace) -> dict[str, object]:
         max_tokens=MAX_TOKENS,
         stop=STOP,
     )
-    documents: Corpus | PoissonSampledRetriever = corpus
+    documents: Corpus | Search = corpus
     if options.threshold is not None:
         threshold = ThresholdRetriever(corpus, options.threshold)
         documents = PoissonSampledRetriever(threshold, options.rate)

@@ -160,7 +160,7 @@ class Contenders:
         )
 
     def _search(self, at: int) -> FixedSearch:
-        return FixedSearch(as_retriever(self._corpus), self._seed * 1000 + at)
+        return FixedSearch.of(as_retriever(self._corpus), self._seed * 1000 + at)
 
     def _ours(
         self, row: str, reader: KeptReplies | None, case: Case, epsilon: float, at: int

@@ -46,9 +46,8 @@ from dpicl_rag.ledger.status import least_remaining
 from dpicl_rag.loaders.framework_documents import FrameworkDocument
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.prompts import Prompt, PromptTemplate, plain
-from dpicl_rag.retrieval.base import Retriever, filter_of
 from dpicl_rag.retrieval.given import Documents, GivenDocuments, as_retriever
-from dpicl_rag.retrieval.number_of_units import limited
+from dpicl_rag.retrieval.search import Search
 from dpicl_rag.surveys.counts_units import CountsUnits
 
 if TYPE_CHECKING:
@@ -237,17 +236,17 @@ class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
             An iterator over pieces of text, sync and async; its ``answer`` holds the whole when it
             has ended.
         """
-        retriever = self._retriever(documents)
-        corpus, question = self._booked_under(retriever.corpus_name), plain(question)
+        search = self._search(documents)
+        corpus, question = self._booked_under(search.corpus_name), plain(question)
         if is_small_talk(question):
             return public_reply(question, self.model, self.reader, self.config, corpus)
         able = self.reader is not None or speaks(self.model)
-        config = with_agreement(self.config, retriever.stability, speaks=able)
+        config = with_agreement(self.config, search.stability, speaks=able)
         question = self.whole_question(question, turns)
         model = copying(self.model, config.copy_bias)
         asked = Question(question, self.template, model, config, self._form)
         prompt, allowance = asked.prompt, asked.allowance
-        memory = self._memory(retriever)
+        memory = self._memory(search)
         form = form_of(self.template, config.stop)
         reading = polish = None
         if self.reader is not None:
@@ -264,14 +263,14 @@ class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
         if informed and not fresh and config.unsupported != "ignore":
             proposal, sought = proposal_for(asked, memory, reader, informed, known)
         booked, proposed = self._ledger is not None, proposal is not None
-        retriever = priced_search(config, retriever, booked=booked, proposed=proposed)
-        opening, price = self._opening(retriever), retriever.rho(config.adjacency)
+        search = priced_search(config, search, booked=booked, proposed=proposed)
+        opening, price = self._opening(search), search.rho(config.adjacency)
         counts = 2 if proposed else 1
-        plan = answer_plan(config, retriever.stability, price, counts, booked=booked)
-        warn_of_few_units(config, retriever, plan)
+        plan = answer_plan(config, search.stability, price, counts, booked=booked)
+        warn_of_few_units(config, search, plan)
         gathered = gather(
             question=sought,
-            retriever=retriever,
+            search=search,
             plan=plan,
             open_account=opening,
             randomness=self._randomness,
@@ -369,11 +368,11 @@ class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
             ConfigurationError: The settings do not fit the retriever, or cost more than the budget.
             MissingDocumentsError: ``documents`` is None.
         """
-        retriever = self._retriever(documents)
+        search = self._search(documents)
         return AnswerCost.of(
             self.config,
-            retriever,
-            self.budget_left(self._booked_under(retriever.corpus_name)),
+            search,
+            self.budget_left(self._booked_under(search.corpus_name)),
             booked=self._ledger is not None,
             speaks=speaks(self.model),
             read=self.reader is not None,
@@ -431,26 +430,26 @@ class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
     def _prompt(self, question: str) -> Prompt:
         return Question(question, self.template, self.model, self.config).prompt
 
-    def _retriever(self, documents: Documents) -> Retriever:
-        """A search; nothing is looked at yet."""
-        found = as_retriever(documents, self.config.privacy_unit, self.config.units)
+    def _search(self, documents: Documents) -> Search:
+        """The search for the units that are asked; nothing is looked at yet."""
+        search = as_retriever(documents, self.config.privacy_unit, self.config.units)
         if self.reader is None or self.config.max_calls is None:
-            return found
-        return limited(found, self.config.max_calls)
+            return search
+        return search.limited(self.config.max_calls)
 
-    def _memory(self, retriever: Retriever) -> AnswerMemory | None:
+    def _memory(self, search: Search) -> AnswerMemory | None:
         """The memory of released answers, if it is that of the documents that are asked."""
         memory = self._knowledge.memory
         if memory is not None:
-            memory.require_documents(self._corpus or retriever.corpus_name, filter_of(retriever))
+            memory.require_documents(self._corpus or search.corpus_name, search.filter)
         return memory
 
-    def _opening(self, retriever: Retriever) -> OpenAccount:
+    def _opening(self, search: Search) -> OpenAccount:
         return partial(
             open_account,
             self._ledger,
-            corpus=self._booked_under(retriever.corpus_name),
-            source=retriever.corpus_name or None,
+            corpus=self._booked_under(search.corpus_name),
+            source=search.corpus_name or None,
             caller=self._caller,
         )
 

@@ -9,8 +9,7 @@ from dpicl_rag.answering.few_units import units_to_agree
 from dpicl_rag.answering.notebook_table import notebook_table
 from dpicl_rag.answering.plan import answer_plan, priced_search, with_agreement
 from dpicl_rag.configuration import PrivacyConfig
-from dpicl_rag.retrieval.base import Retriever
-from dpicl_rag.retrieval.number_of_units import aimed_at
+from dpicl_rag.retrieval.search import Search
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ class AnswerCost:
     @staticmethod
     def of(
         config: PrivacyConfig,
-        retriever: Retriever,
+        search: Search,
         budget_left: float | None,
         *,
         booked: bool,
@@ -67,7 +66,7 @@ class AnswerCost:
 
         Args:
             config: Public settings.
-            retriever: Where its units come from.
+            search: Finds its units.
             budget_left: See the attribute.
             booked: Whether a ledger books the answer: budgets keep a part of their delta apart.
             speaks: Whether rows of the engine can go on each by itself.
@@ -76,9 +75,9 @@ class AnswerCost:
         Raises:
             ConfigurationError: The settings do not fit the retriever, or cost more than the budget.
         """
-        config = with_agreement(config, retriever.stability, speaks=speaks or read)
-        price = priced_search(config, retriever, booked=booked).rho(config.adjacency)
-        plan = answer_plan(config, retriever.stability, price, booked=booked)
+        config = with_agreement(config, search.stability, speaks=speaks or read)
+        price = priced_search(config, search, booked=booked).rho(config.adjacency)
+        plan = answer_plan(config, search.stability, price, booked=booked)
         agreement = config.sentences * plan.ladder_rho
         return AnswerCost(
             epsilon=config.epsilon,
@@ -93,7 +92,7 @@ class AnswerCost:
             individual=plan.individual,
             units_to_agree=units_to_agree(config, plan),
             budget_left=budget_left,
-            calls=aimed_at(retriever) if read else None,
+            calls=search.aim if read else None,
         )
 
     @property

@@ -11,8 +11,8 @@ from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.prompts import Prompt, PromptTemplate
-from dpicl_rag.retrieval.base import Retriever
 from dpicl_rag.retrieval.given import Documents
+from dpicl_rag.retrieval.search import Search
 
 if TYPE_CHECKING:
     from dpicl_rag.knowledge.answer_memory import AnswerMemory
@@ -44,15 +44,15 @@ class AsksUnits(ABC):
         """Of one question."""
 
     @abstractmethod
-    def _retriever(self, documents: Documents) -> Retriever:
-        """A search; nothing is looked at yet."""
+    def _search(self, documents: Documents) -> Search:
+        """The search for the units that are asked; nothing is looked at yet."""
 
     @abstractmethod
-    def _opening(self, retriever: Retriever) -> OpenAccount:
+    def _opening(self, search: Search) -> OpenAccount:
         """Opens the account of a search."""
 
     @abstractmethod
-    def _memory(self, retriever: Retriever) -> AnswerMemory | None:
+    def _memory(self, search: Search) -> AnswerMemory | None:
         """What was released before from the documents of a search."""
 
     @abstractmethod

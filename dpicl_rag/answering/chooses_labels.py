@@ -16,7 +16,6 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.methods.label_settings import over_documents
 from dpicl_rag.prompts import CONTENT_FREE, label_tokens
-from dpicl_rag.retrieval.base import affordable
 from dpicl_rag.retrieval.given import Documents
 
 
@@ -60,17 +59,17 @@ class ChoosesLabels(AsksUnits):
         prompt = self._prompt(question)
         tokens = label_tokens(model.tokenizer, labels, prompt.lead)
         room = max(map(len, tokens))
-        retriever = self._retriever(documents)
-        require_few_tokens(tokens, retriever, "or let fewer units be read (units=)")
+        search = self._search(documents)
+        require_few_tokens(tokens, search.aim, "or let fewer units be read (units=)")
         whole = epsilon_to_rho(config.epsilon, config.delta)
-        retriever = affordable(retriever, whole, config.adjacency)
-        opening = self._opening(retriever)
+        search = search.within(whole, config.adjacency)
+        opening = self._opening(search)
         made = None if method is None else partial(over_documents, method, config)
-        plan = label_plan(config, retriever.stability, retriever.rho(config.adjacency), made)
+        plan = label_plan(config, search.stability, search.rho(config.adjacency), made)
         blank = self._prompt(CONTENT_FREE) if plan.takes_priors else prompt
         # Both questions find the same tokens of a document.
         allowance = min(one.allowance(model, config.unit_tokens, room) for one in (prompt, blank))
-        self._memory(retriever)
+        self._memory(search)
         known = [] if self.reader is not None else self._knowledge.recall(question)
         how = label_reading(
             self.reader,
@@ -85,7 +84,7 @@ class ChoosesLabels(AsksUnits):
         )
         gathered = gather(
             question=question,
-            retriever=retriever,
+            search=search,
             plan=plan,
             open_account=opening,
             randomness=self._randomness,

@@ -1,4 +1,4 @@
-"""From a retriever to experts that can pay: search, reservation, filter."""
+"""Experts of a search that can pay: candidates, reservation, filter."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from dpicl_rag.language_models.turns import give_way
 from dpicl_rag.ledger import Account
 from dpicl_rag.mechanisms.base import Charged
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.retrieval.base import Retriever
 from dpicl_rag.retrieval.count import NoisyCount
+from dpicl_rag.retrieval.search import Search
 
 M = TypeVar("M", bound=Charged)
 
@@ -103,7 +103,7 @@ class OpenAccount(Protocol):
 @enough_memory()
 def gather(
     question: str,
-    retriever: Retriever,
+    search: Search,
     plan: Plan[M],
     open_account: OpenAccount,
     randomness: Randomness,
@@ -122,7 +122,7 @@ def gather(
 
     Args:
         question: Public text.
-        retriever: Where experts come from.
+        search: Finds the units.
         plan: What the answer may cost.
         open_account: Holds the budget.
         randomness: Coins of the search and of random groups.
@@ -138,8 +138,8 @@ def gather(
         ModelError: There is not enough memory.
         StoppedError: It was ended while units were read; the search is paid for.
     """
-    search = retriever.search(question) if plan.individual else None
-    units = None if search is None else search.units
+    candidates = search.search(question) if plan.individual else None
+    units = None if candidates is None else candidates.units
     account = _opened(open_account, plan, units)
     thresholds = account.pays_thresholds(plan.threshold_delta)
     with ExitStack() as stack:
@@ -149,10 +149,10 @@ def gather(
         account.require(plan.search_rho, "the search costs", "give the search more noise (sigma)")
         # Whether a unit is counted depends on its own spend and on public numbers only.
         admitted = account.able(plan.search_rho) if account.individual else None
-        search = search or retriever.search(question)
+        candidates = candidates or search.search(question)
         if units is None and plan.search_rho > 0:
             account.pay(plan.search_rho)
-        found = search.choose(admitted, randomness)
+        found = candidates.choose(admitted, randomness)
         if units is not None and plan.search_rho > 0:
             account.pay(plan.search_rho, found.unit_rho)
         experts = one_each(found.units)

@@ -14,11 +14,7 @@ from dpicl_rag.answering.plan import Plan
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
-from dpicl_rag.retrieval.base import Retriever, WrappedRetriever
-from dpicl_rag.retrieval.counted import CountedRetriever
-from dpicl_rag.retrieval.exact import TopKRetriever
-from dpicl_rag.retrieval.number_of_units import aimed_at
-from dpicl_rag.retrieval.poisson import PoissonSampledRetriever
+from dpicl_rag.retrieval.search import Search
 
 # Nats that lift a word from one in a million to odds of 4 nats, as names that a model has never
 # heard need it. Divided by lambda that is 15, 29 and 53 units at epsilon 8, 4 and 2; measured are
@@ -53,7 +49,7 @@ def units_to_agree(config: PrivacyConfig, plan: Plan[Mechanism]) -> int | None:
     return units_needed(plan.mechanism)
 
 
-def warn_of_few_units(config: PrivacyConfig, retriever: Retriever, plan: Plan[Mechanism]) -> None:
+def warn_of_few_units(config: PrivacyConfig, search: Search, plan: Plan[Mechanism]) -> None:
     """Warn where settings leave fewer units than the plan of an answer needs.
 
     A function of public numbers: nothing is searched, and what a threshold or a list finds has no
@@ -61,11 +57,12 @@ def warn_of_few_units(config: PrivacyConfig, retriever: Retriever, plan: Plan[Me
 
     Args:
         config: Settings of the answer.
-        retriever: Where its units come from.
+        search: Finds its units.
         plan: What the answer may cost.
     """
     needed = units_to_agree(config, plan)
-    for most, remedy in (_most_found(retriever), (config.groups, "leave groups out")):
+    found = (search.aim, _remedy(search))
+    for most, remedy in (found, (config.groups, "leave groups out")):
         if most is not None and needed is not None and most < needed:
             warnings.warn(
                 f"at most about {most} units are read for an answer, and at epsilon "
@@ -77,18 +74,13 @@ def warn_of_few_units(config: PrivacyConfig, retriever: Retriever, plan: Plan[Me
             return
 
 
-def _most_found(retriever: Retriever) -> tuple[int | None, str]:
-    """Number of units that a search aims at, where that was set; and the remedy for too few."""
-    match retriever:
-        case TopKRetriever():
-            # Of half the weight, as each may displace another.
-            remedy = "leave top_k (the k of a retriever) out"
-        case PoissonSampledRetriever():
-            remedy = "raise the sampling rate"
-        case CountedRetriever(thin_to=int()):
-            remedy = "raise max_calls"
-        case WrappedRetriever():
-            return _most_found(retriever.retriever)
-        case _:
-            remedy = "raise units"
-    return aimed_at(retriever), remedy
+def _remedy(search: Search) -> str:
+    """The setting that lets a search find more units."""
+    if search.rate < 1:
+        return "raise the sampling rate"
+    if search.thin_to is not None and not search.bar.noisy:
+        return "raise max_calls"
+    if search.nearest is not None:
+        # Of half the weight, as each may displace another.
+        return "leave top_k (the k of a retriever) out"
+    return "raise units"

@@ -17,8 +17,6 @@ from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.notes import Reading, choices
 from dpicl_rag.mechanisms.step import DenseStep, Step
 from dpicl_rag.prompts import Prompt
-from dpicl_rag.retrieval.base import Retriever
-from dpicl_rag.retrieval.number_of_units import aimed_at
 
 LABEL_TOKENS = 2**20
 """Tokens of labels that all units of a question are asked at most: each is asked every label."""
@@ -42,28 +40,27 @@ class LabelReading:
     step: Callable[[Sequence[Input], Progress | None], Step]
 
 
-def most_label_tokens(retriever: Retriever | None = None) -> int:
+def most_label_tokens(units: int | None = None) -> int:
     """How many tokens the labels of a question may have in all. Public.
 
     Args:
-        retriever: Finds the units that are asked; without one only the documents tell how many
-            there are.
+        units: About how many units are asked; None where only the documents tell.
     """
-    return LABEL_TOKENS // (aimed_at(retriever) or _UNITS)
+    return LABEL_TOKENS // (units or _UNITS)
 
 
-def require_few_tokens(tokens: Sequence[Sequence[int]], retriever: Retriever, remedy: str) -> None:
+def require_few_tokens(tokens: Sequence[Sequence[int]], units: int | None, remedy: str) -> None:
     """See that labels are no more work than documents.
 
     Args:
         tokens: Of each label.
-        retriever: Finds the units that are asked.
+        units: About how many units are asked; None where only the documents tell.
         remedy: Beside fewer and shorter labels.
 
     Raises:
         ConfigurationError: They are.
     """
-    asked, most = sum(map(len, tokens)), most_label_tokens(retriever)
+    asked, most = sum(map(len, tokens)), most_label_tokens(units)
     if asked > most:
         raise ConfigurationError(
             f"the labels have {asked:,} tokens, and each unit can be asked {most:,}; give fewer or "

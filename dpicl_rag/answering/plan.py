@@ -34,8 +34,8 @@ from dpicl_rag.mechanisms.utilities import (
     Utility,
     Vote,
 )
-from dpicl_rag.retrieval.base import Retriever, affordable
 from dpicl_rag.retrieval.count import NoisyCount
+from dpicl_rag.retrieval.search import Search
 
 # Something is left for tokens where counts of support take much.
 _MOST_OF_AGREEMENT = 0.98
@@ -152,20 +152,20 @@ def accounts_individually(config: PrivacyConfig, stability: Stability) -> bool:
 
 
 def priced_search(
-    config: PrivacyConfig, retriever: Retriever, *, booked: bool, proposed: bool = False
-) -> Retriever:
+    config: PrivacyConfig, search: Search, *, booked: bool, proposed: bool = False
+) -> Search:
     """The search of an answer with the noise that its share pays for, where that is not set.
 
     Args:
         config: Public settings, see `with_agreement`.
-        retriever: The search.
+        search: Finds its units.
         booked: Whether a ledger books the answer.
         proposed: Whether public knowledge proposes an answer.
     """
     part = SHARES.search_beside_agreement
     if config.agreement == "off":
         part = SHARES.search_of_proposal if proposed else 1.0
-    return affordable(retriever, part * config.rho(booked=booked), config.adjacency)
+    return search.within(part * config.rho(booked=booked), config.adjacency)
 
 
 def answer_plan(

@@ -87,23 +87,23 @@ def ask(
         if plan:
             _print_plan(opened, source, settings, answering, as_json=as_json)
             return
-        retriever = data_folder.retriever_of(opened, source)
+        search = data_folder.search_of(opened, source)
         llm = stack.enter_context(
             asked_model(opened, source, settings, answering, quiet, polish=polish)
         )
         if answering.reader is not None:
-            tell_calls(retriever, answering.max_calls)
+            tell_calls(search.aim, answering.max_calls)
         from dpicl_rag.answering.few_units import FewUnitsWarning
         from dpicl_rag.knowledge import NotRememberedWarning
 
         told = console.told(FewUnitsWarning, NotRememberedWarning)
         with told, console.Bar("Reading the documents", quiet=quiet) as bar:
             with console.status("Searching the corpus", quiet=quiet):
-                stream = llm.stream(question, retriever, fresh=fresh, on_progress=bar.update)
+                stream = llm.stream(question, search, fresh=fresh, on_progress=bar.update)
             with stream:
                 _drain(stream, bar, answering.prefix, silent=as_json)
         answer = stream.answer
-        cost = llm.plan(retriever) if answer.supported is False else None
+        cost = llm.plan(search) if answer.supported is False else None
     if as_json:
         end = {
             "tokens": answer.tokens,
@@ -161,12 +161,12 @@ def classify(
         raise typer.BadParameter("give at least two labels", param_hint="--label")
     with ExitStack() as stack:
         opened = stack.enter_context(opened_corpus(source, quiet))
-        retriever = data_folder.retriever_of(opened, source)
+        search = data_folder.search_of(opened, source)
         llm = stack.enter_context(asked_model(opened, source, settings, answering, quiet))
         if answering.reader is not None:
-            tell_calls(retriever, answering.max_calls)
+            tell_calls(search.aim, answering.max_calls)
         bar = stack.enter_context(console.Bar("Reading the documents", quiet=quiet))
-        chosen = llm.classify(question, retriever, label, method=method, on_progress=bar.update)
+        chosen = llm.classify(question, search, label, method=method, on_progress=bar.update)
     if as_json:
         console.write_json({"label": chosen.label, **cost_of(chosen)})
         return
@@ -198,7 +198,6 @@ def _print_plan(
     from dpicl_rag.answering.answer_cost import AnswerCost
     from dpicl_rag.knowledge.public_documents import PublicDocuments
     from dpicl_rag.ledger.status import least_remaining
-    from dpicl_rag.retrieval.number_of_units import limited
 
     for public in answering.public or ():
         with data_folder.open_corpus(public, source.path, source.embedder) as corpus:
@@ -207,12 +206,12 @@ def _print_plan(
     if not answering.no_ledger:
         with file_budgets.open_book(answering.ledger, opened.name) as ledger:
             left = least_remaining(ledger.status(), opened.name, answering.caller)
-    retriever = data_folder.retriever_of(opened, source)
+    search = data_folder.search_of(opened, source)
     if answering.max_calls is not None:
-        retriever = limited(retriever, answering.max_calls)
+        search = search.limited(answering.max_calls)
     cost = AnswerCost.of(
         PrivacyConfig.create(**settings.made()),
-        retriever,
+        search,
         left,
         booked=not answering.no_ledger,
         speaks=True,  # as every model that has a name

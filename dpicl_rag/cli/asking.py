@@ -78,17 +78,14 @@ def asked_model(
         yield llm
 
 
-def tell_calls(documents: object, limit: int | None) -> None:
+def tell_calls(aim: int | None, limit: int | None) -> None:
     """Say what is sent to a reader, and about how often it is called.
 
     Args:
-        documents: All of them, or the search that finds them.
+        aim: About how many units are found; None where only the documents tell.
         limit: Most calls.
     """
-    from dpicl_rag.retrieval.number_of_units import aimed_at
-
-    numbers = (aimed_at(documents), limit)
-    about = min((number for number in numbers if number is not None), default=None)
+    about = min((number for number in (aim, limit) if number is not None), default=None)
     many = "as many as are found; --max-calls limits them" if about is None else f"about {about}"
     console.note(f"{_SENT}: {many}")
 

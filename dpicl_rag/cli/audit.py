@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dpicl_rag.auditing import Subject
     from dpicl_rag.documents import Document
     from dpicl_rag.language_models.base import Progress
-    from dpicl_rag.retrieval import Retriever
+    from dpicl_rag.retrieval import Search
     from dpicl_rag.retrieval.embeddings import Embedder
 
 _CHOOSING = 0.2  # of the canary's time goes into its choice, about
@@ -93,8 +93,8 @@ def audit(
         else:
             assert corpus is not None
             asked = option_groups.Source(corpus, threshold=threshold, path=path, embedder=embedder)
-            with data_folder.open_retriever(asked) as retriever:
-                documents = _found(retriever, question, config)
+            with data_folder.open_search(asked) as search:
+                documents = _found(search, question, config)
     if not documents:
         raise ConfigurationError(
             "no document was found for the question; give one that the documents answer with "
@@ -214,14 +214,13 @@ def _parts(
     }
 
 
-def _found(retriever: Retriever, question: str, config: PrivacyConfig) -> list[Document]:
+def _found(search: Search, question: str, config: PrivacyConfig) -> list[Document]:
     """The documents of an audit, the same each time, so that it can go on."""
     from dpicl_rag.accounting import epsilon_to_rho
     from dpicl_rag.mechanisms.randomness import Randomness
-    from dpicl_rag.retrieval.base import affordable
 
     rho = epsilon_to_rho(config.epsilon, config.delta)
-    priced = affordable(retriever, rho, config.adjacency)
+    priced = search.within(rho, config.adjacency)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotPrivateWarning)  # nothing is released
         coins = Randomness.of(0)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dpicl_rag.language_models.ray import RayModel
     from dpicl_rag.language_models.readers.reply_cache import ReplyCache
     from dpicl_rag.ledger import Ledger
-    from dpicl_rag.retrieval import Retriever
+    from dpicl_rag.retrieval import Search
     from dpicl_rag.retrieval.embeddings import Embedder
     from dpicl_rag.stores.chroma import ChromaCollection
 
@@ -200,17 +200,16 @@ def open_own_corpus(name: str, path: str | None, embedder: str | None) -> Iterat
 
 
 @contextmanager
-def open_retriever(source: Source) -> Iterator[Retriever]:
+def open_search(source: Source) -> Iterator[Search]:
     """Open a corpus with the search that was asked for."""
     with open_corpus(source.corpus, source.path, source.embedder) as opened:
-        yield retriever_of(opened, source)
+        yield search_of(opened, source)
 
 
-def retriever_of(opened: Corpus | ChromaCollection, source: Source) -> Retriever:
+def search_of(opened: Corpus | ChromaCollection, source: Source) -> Search:
     """The search that was asked for, over an open corpus."""
     from dpicl_rag import retrieval
 
-    found: Retriever
     if source.private_threshold is not None:
         found = retrieval.PrivateThresholdRetriever(opened, source.private_threshold)
     elif source.private_top_k is not None:

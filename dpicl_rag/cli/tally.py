@@ -24,7 +24,6 @@ from dpicl_rag.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from dpicl_rag.corpora import Corpus
-    from dpicl_rag.retrieval import Retriever
     from dpicl_rag.stores.chroma import ChromaCollection
     from dpicl_rag.surveys.estimate import Estimate
     from dpicl_rag.surveys.results import PrivateCount, PrivateSurvey, PrivateTally
@@ -63,7 +62,7 @@ def count(
         documents = _documents(opened, units)
         llm = stack.enter_context(asked_model(opened, units, settings, answering, quiet))
         if answering.reader is not None:
-            tell_calls(documents, answering.max_calls)
+            tell_calls(None, answering.max_calls)
         bar = stack.enter_context(console.Bar("Reading the documents", quiet=quiet))
         found = llm.count(
             question, documents, sample=units.sample, fresh=fresh, on_progress=bar.update
@@ -131,7 +130,7 @@ def tally(
             documents = _documents(opened, units)
             llm = stack.enter_context(asked_model(opened, units, settings, answering, quiet))
             if answering.reader is not None:
-                tell_calls(documents, answering.max_calls)
+                tell_calls(None, answering.max_calls)
             bar = stack.enter_context(console.Bar("Reading the documents", quiet=quiet))
             found = llm.tally(
                 question,
@@ -216,7 +215,7 @@ def survey(
             stack.enter_context(console.status("Counting words", quiet=quiet))
             told = None
         else:
-            tell_calls(opened, max_calls)
+            tell_calls(None, max_calls)
             told = stack.enter_context(console.Bar("Reading the documents", quiet=quiet)).update
         found = survey_documents(
             question,
@@ -248,8 +247,7 @@ def _documents(opened: Corpus | ChromaCollection, units: option_groups.Units) ->
         return opened
     from dpicl_rag.retrieval import ThresholdRetriever
 
-    near: Retriever = ThresholdRetriever(opened, units.threshold)
-    return near
+    return ThresholdRetriever(opened, units.threshold)
 
 
 def _print_cost(

@@ -44,7 +44,7 @@ from dpicl_rag.retrieval.metadata_filters import filter_from
 from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.retrieval.synthetic_mark import SyntheticOrigin
 from dpicl_rag.retrieval.unit_vectors import UnitVectors
-from dpicl_rag.retrieval.vectors import Found, Where
+from dpicl_rag.retrieval.vectors import NearUnits, Where
 
 if TYPE_CHECKING:
     from chromadb.api.models.Collection import Collection
@@ -363,7 +363,7 @@ class Corpus:
         least: float = -math.inf,
         most: int | None = None,
         where: Where | None = None,
-    ) -> Found:
+    ) -> NearUnits:
         """Find units near a question by exact scores; see `VectorSource.scan`.
 
         Args:

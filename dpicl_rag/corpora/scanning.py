@@ -14,8 +14,8 @@ from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.metadata_filters import Filter
 from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.retrieval.unit_vectors import UnitVectors
-from dpicl_rag.retrieval.vector_rows import DamagedError, FoundInRows, Mask
-from dpicl_rag.retrieval.vectors import Found
+from dpicl_rag.retrieval.vector_rows import DamagedError, Mask
+from dpicl_rag.retrieval.vectors import NearUnits
 
 _ATTEMPTS = 5  # at a scan that no writer comes into
 
@@ -27,7 +27,7 @@ def scan(
     least: float,
     most: int | None,
     filter: Filter | None,
-) -> Found:
+) -> NearUnits:
     """Find units near a question; see `Corpus.scan`.
 
     Args:
@@ -42,7 +42,7 @@ def scan(
         CorpusError: The corpus cannot be read.
     """
 
-    def attempt(mended_by: Embedder | None = embedder) -> Found | None:
+    def attempt(mended_by: Embedder | None = embedder) -> NearUnits | None:
         return _scanned(storage, mended_by, question, least, most, filter)
 
     for _ in range(_ATTEMPTS):
@@ -88,7 +88,7 @@ def _scanned(
     least: float,
     most: int | None,
     filter: Filter | None,
-) -> Found | None:
+) -> NearUnits | None:
     """The units found, or None where somebody wrote meanwhile.
 
     Raises:
@@ -119,7 +119,7 @@ def _scanned(
         return _fetched(storage, state, names, rows)
 
     in_order = [names[number] for number in numbers]
-    return FoundInRows(state.rows, near, in_order, allowed, question, fetch)
+    return state.rows.found(near, in_order, allowed, question, fetch)
 
 
 def _fetched(

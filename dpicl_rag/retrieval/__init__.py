@@ -1,35 +1,47 @@
 """Retrieval inside the guarantee: exact scores over all vectors, by privacy unit."""
 
-from dpicl_rag.retrieval.base import ExactRetriever, Retrieved, Retriever, Search
-from dpicl_rag.retrieval.counted import CountedRetriever
-from dpicl_rag.retrieval.exact import (
-    ThresholdRetriever,
-    TopKRetriever,
-    refuse_approximate,
-)
+from dpicl_rag.retrieval.base import Candidates, ExactRetriever, Retrieved, Retriever
 from dpicl_rag.retrieval.given import (
-    UNITS,
     Documents,
     GivenDocuments,
     as_retriever,
-    retriever_over,
     stability_of_list,
 )
-from dpicl_rag.retrieval.poisson import PoissonSampledRetriever
-from dpicl_rag.retrieval.private_threshold import PrivateThresholdRetriever
-from dpicl_rag.retrieval.private_top_k import PrivateTopKRetriever
+from dpicl_rag.retrieval.retrievers import (
+    CountedRetriever,
+    PoissonSampledRetriever,
+    PrivateThresholdRetriever,
+    PrivateTopKRetriever,
+    ThresholdRetriever,
+    TopKRetriever,
+    refuse_approximate,
+    retriever_over,
+)
 from dpicl_rag.retrieval.score_histogram import (
     ScoreHistogram,
     score_histograms,
     suggest_threshold,
 )
+from dpicl_rag.retrieval.search import Search
+from dpicl_rag.retrieval.search_bars import (
+    UNITS,
+    Everything,
+    NoisyThreshold,
+    NoisyTopK,
+    Threshold,
+    TopK,
+)
 
 __all__ = [
     "UNITS",
+    "Candidates",
     "CountedRetriever",
     "Documents",
+    "Everything",
     "ExactRetriever",
     "GivenDocuments",
+    "NoisyThreshold",
+    "NoisyTopK",
     "PoissonSampledRetriever",
     "PrivateThresholdRetriever",
     "PrivateTopKRetriever",
@@ -37,7 +49,9 @@ __all__ = [
     "Retriever",
     "ScoreHistogram",
     "Search",
+    "Threshold",
     "ThresholdRetriever",
+    "TopK",
     "TopKRetriever",
     "as_retriever",
     "refuse_approximate",

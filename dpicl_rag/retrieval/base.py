@@ -6,7 +6,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from dpicl_rag.accounting import Adjacency, Stability
 from dpicl_rag.documents import Document, group_by_unit
@@ -22,8 +22,8 @@ class Retrieved:
     Attributes:
         units: Passages of each unit that was found, the best one first. Units stand in an order
             that says nothing about their rank, and nothing about other units.
-        unit_rho: zCDP rho that the search cost each unit of `Search.units`, in that order. A unit
-            may have paid without being retrieved.
+        unit_rho: zCDP rho that the search cost each unit of `Candidates.units`, in that order. A
+            unit may have paid without being retrieved.
         count: Noisy number of ``units`` that the search has paid for, and so released, if any.
         rate: Public probability with which coins kept a unit that the search found.
     """
@@ -39,7 +39,7 @@ class Retrieved:
         return [passage for passages in self.units.values() for passage in passages]
 
 
-class Search:
+class Candidates:
     """One question's candidates, of which none is chosen yet. Private.
 
     Args:
@@ -55,7 +55,7 @@ class Search:
         self._drawn = False
 
     def __repr__(self) -> str:
-        return "Search(<private>)"
+        return "Candidates(<private>)"
 
     def choose(
         self, admitted: Sequence[bool] | None = None, randomness: Randomness | None = None
@@ -110,49 +110,9 @@ class Retriever(Protocol):
         """Rho of zCDP that one search costs any unit at most; 0 for exact ones. Public."""
         ...
 
-    def search(self, question: str) -> Search:
+    def search(self, question: str) -> Candidates:
         """Score the units for a question; nothing is chosen yet."""
         ...
-
-
-@runtime_checkable
-class Priced(Protocol):
-    """A retriever whose noise may follow from the budget of the answer."""
-
-    def within(self, rho: float, adjacency: Adjacency) -> Retriever:
-        """The same search, for a share of an answer's budget where its noise is not set.
-
-        Args:
-            rho: zCDP rho of the whole answer.
-            adjacency: What makes two corpora neighbours.
-        """
-        ...
-
-
-def affordable(retriever: Retriever, rho: float, adjacency: Adjacency) -> Retriever:
-    """The search with the noise that a budget pays for, where it is not set; see `Priced`."""
-    return retriever.within(rho, adjacency) if isinstance(retriever, Priced) else retriever
-
-
-class WrappedRetriever:
-    """A retriever around another: what it hands on.
-
-    Args:
-        retriever: Where the units come from.
-    """
-
-    def __init__(self, retriever: Retriever) -> None:
-        self.retriever = retriever
-
-    @property
-    def corpus_name(self) -> str | None:
-        """That of the retriever."""
-        return self.retriever.corpus_name
-
-    @property
-    def stability(self) -> Stability:
-        """That of the retriever: whether a unit stays, and who counts it, moves no other unit."""
-        return self.retriever.stability
 
 
 class ExactRetriever(ABC):
@@ -180,19 +140,10 @@ class ExactRetriever(ABC):
         """Nothing: no noisy count is drawn."""
         return 0.0
 
-    def search(self, question: str) -> Search:
+    def search(self, question: str) -> Candidates:
         """Retrieve the passages; every unit among them is a candidate, and all are chosen."""
         found = group_by_unit(self.retrieve(question))
-        return Search(list(found), lambda *_: Retrieved(found, [0.0] * len(found)))
-
-
-def filter_of(retriever: Retriever) -> Mapping[str, Any] | None:
-    """The public filter on metadata that a search applies, within whatever wraps it."""
-    inner = retriever
-    while (wrapped := getattr(inner, "retriever", None)) is not None:
-        inner = wrapped
-    where: Mapping[str, Any] | None = getattr(inner, "where", None)
-    return where
+        return Candidates(list(found), lambda *_: Retrieved(found, [0.0] * len(found)))
 
 
 def unit_key(unit: str) -> bytes:

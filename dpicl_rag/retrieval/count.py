@@ -1,12 +1,11 @@
-"""The number of units that a search found, as far as that was released."""
+"""The released number of units that a search found, and the share of them that coins keep."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.randomness import Randomness
 
 _SURE = 1.0  # standard deviations
 
@@ -39,15 +38,29 @@ class NoisyCount:
         return NoisyCount(self.value * rate, math.sqrt((self.sigma * rate) ** 2 + coins))
 
 
-def noise_of(sigma: float | None) -> DiscreteGaussian:
-    """The noise of a search that counts.
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A public rate ``kept / all`` of coins, each a unit's own."""
 
-    Raises:
-        ConfigurationError: It is not set.
-    """
-    if sigma is None:
-        raise ConfigurationError(
-            "the noise of this search follows from the budget of an answer; give it sigma, or "
-            "the budget by within()"
-        )
-    return DiscreteGaussian(sigma)
+    kept: int
+    all: int
+
+    @staticmethod
+    def of(count: NoisyCount | None, most: int | None) -> Share:
+        """Of what was found, how much is kept: about ``most`` units.
+
+        Args:
+            count: What was found, as it was released.
+            most: All are kept if None.
+        """
+        found = 0 if count is None else int(count.value)
+        return Share(1, 1) if most is None or found <= most else Share(most, found)
+
+    @property
+    def rate(self) -> float:
+        """From 0 to 1."""
+        return self.kept / self.all
+
+    def keeps(self, randomness: Randomness) -> bool:
+        """Toss one unit's coin; none is needed where all stay."""
+        return self.kept == self.all or randomness.below(self.all) < self.kept

@@ -1,4 +1,4 @@
-"""Retrievers over whatever a caller gives: a list, a corpus, or one of them."""
+"""Searches of whatever a caller gives: a list, a corpus, or a retriever."""
 
 from __future__ import annotations
 
@@ -14,17 +14,15 @@ from dpicl_rag.loaders.framework_documents import FrameworkDocument, own
 from dpicl_rag.loaders.shared_keys import identified, identify, is_tied
 from dpicl_rag.retrieval.base import ExactRetriever, Retriever
 from dpicl_rag.retrieval.embeddings import Embedder
-from dpicl_rag.retrieval.exact import ThresholdRetriever, TopKRetriever
-from dpicl_rag.retrieval.private_threshold import PrivateThresholdRetriever
+from dpicl_rag.retrieval.retrievers import retriever_over
+from dpicl_rag.retrieval.search import Search, as_search
+from dpicl_rag.retrieval.search_bars import UNITS, Everything, Threshold
 from dpicl_rag.retrieval.unit_vectors import UnitVectors, UnitVectorSource
-from dpicl_rag.retrieval.vectors import VectorSource, Where, on_grid
+from dpicl_rag.retrieval.vectors import VectorSource, on_grid
 
 Documents = Iterable[Document | str | FrameworkDocument] | VectorSource | Retriever
 """Documents, plain strings (one unit each), documents of LangChain or LlamaIndex, a corpus, or a
 retriever to fetch them with."""
-
-UNITS = 64
-"""How many units an answer over a whole corpus aims to read."""
 
 _TOP_K = Stability(added=0, changed=1)
 
@@ -95,40 +93,10 @@ def stability_of_list(stability: Stability | None, unit_field: str) -> Stability
     )
 
 
-def retriever_over(
-    source: VectorSource,
-    *,
-    units: int = UNITS,
-    threshold: float | None = None,
-    top_k: int | None = None,
-    where: Where | None = None,
-) -> Retriever:
-    """The retriever for what a caller set.
-
-    Args:
-        source: Where the vectors are.
-        units: How many units to aim for if nothing else is set. Those nearest to the question pass
-            a private threshold, and are thinned to about this number.
-        threshold: Least cosine, in place of that; see `ThresholdRetriever`.
-        top_k: The nearest units, so many, in place of that; see `TopKRetriever`.
-        where: Chroma filter on metadata, applied first. Public.
-
-    Raises:
-        ConfigurationError: Both ``threshold`` and ``top_k`` are set, or one is out of range.
-    """
-    if threshold is not None and top_k is not None:
-        raise ConfigurationError("give a threshold or top_k, not both")
-    if threshold is not None:
-        return ThresholdRetriever(source, threshold, where=where)
-    if top_k is not None:
-        return TopKRetriever(source, top_k, where=where)
-    return PrivateThresholdRetriever(source, units, thin_to=units, where=where)
-
-
 def as_retriever(
     documents: Documents, privacy_unit: str = "document", units: int = UNITS
-) -> Retriever:
-    """A retriever over whatever a caller gave; nothing is looked at yet.
+) -> Search:
+    """A search of whatever a caller gave; nothing is looked at yet.
 
     Args:
         documents: What the caller gave.
@@ -152,7 +120,7 @@ def as_retriever(
                 "a retriever scores the units of its corpus, so the privacy unit is chosen when "
                 "documents are put there; leave privacy_unit out"
             )
-        return documents
+        return as_search(documents)
     kind = "one string" if isinstance(documents, str) else type(documents).__name__
     if hasattr(documents, "as_query_engine") or hasattr(documents, "as_retriever"):
         raise ConfigurationError(
@@ -169,11 +137,11 @@ def as_retriever(
             f"documents must be a list, not {kind}; pass a list of documents, or a retriever such "
             "as ThresholdRetriever(corpus)"
         )
-    return GivenDocuments(documents, privacy_unit=privacy_unit)
+    return Search(GivenDocuments(documents, privacy_unit=privacy_unit))
 
 
-def all_units(documents: Documents, privacy_unit: str = "document") -> Retriever:
-    """A retriever over whatever a caller gave that leaves no unit out; of a corpus all come.
+def all_units(documents: Documents, privacy_unit: str = "document") -> Search:
+    """A search of whatever a caller gave that leaves no unit out; of a corpus all come.
 
     Args:
         documents: As in `as_retriever`.
@@ -184,8 +152,25 @@ def all_units(documents: Documents, privacy_unit: str = "document") -> Retriever
         MissingDocumentsError: ``documents`` is None.
     """
     if isinstance(documents, VectorSource):
-        documents = ThresholdRetriever(documents, -1.0)
+        documents = Search(documents)
     return as_retriever(documents, privacy_unit)
+
+
+def shaped_by(search: Search) -> tuple[object, ...] | None:
+    """Public numbers that decide, with its filter, what a search finds in its documents.
+
+    Returns:
+        None where noise, coins, other units or a retriever of its own decide too.
+    """
+    listed = isinstance(search.source, GivenDocuments)
+    if not search.exact or (isinstance(search.source, Retriever) and not listed):
+        return None
+    match search.bar, search.passages_per_unit:
+        case Threshold(threshold=threshold), most:
+            return threshold, most
+        case Everything(), None:
+            return ()
+    return None
 
 
 def vectors_of(
@@ -205,7 +190,8 @@ def vectors_of(
     if isinstance(documents, UnitVectorSource):
         return documents.unit_vectors()
     found = as_retriever(documents, privacy_unit)
-    if not isinstance(found, GivenDocuments) or found.stability != DIRECT:
+    listed = isinstance(found.source, GivenDocuments) and found.exact
+    if not listed or found.stability != DIRECT:
         # What a search has cut moves by more than the unit that comes.
         raise ConfigurationError(
             "all units are surveyed, by their stored vectors; give a corpus, a Chroma collection, "

@@ -19,9 +19,8 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.ledger.account import open_account
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.retrieval.private import bins_of, check_thresholds
-from dpicl_rag.retrieval.scanner import Scanner
-from dpicl_rag.retrieval.vectors import VectorSource, Where
+from dpicl_rag.retrieval.search_bars import bins_of, check_thresholds
+from dpicl_rag.retrieval.vectors import VectorSource, Where, scan
 
 if TYPE_CHECKING:
     from dpicl_rag.ledger import Ledger
@@ -94,13 +93,13 @@ def score_histograms(
         raise ConfigurationError("questions must be a list, not one string")
     _validate.count("the number of questions", len(questions))
     checked = check_thresholds(thresholds)
-    scanner = Scanner(source, where=where)
     noise, coins = DiscreteGaussian(sigma), randomness or Randomness()
     rho = histograms_rho(sigma, len(questions), adjacency)
     found: list[ScoreHistogram] = []
     with open_account(ledger, corpus=corpus, caller=caller, rho=rho) as account:
         for question in questions:
-            bins = bins_of(scanner.scan(question, least=checked[-1]).scores, checked)
+            near = scan(source, question, least=checked[-1], where=where)
+            bins = bins_of(near.scores, checked)
             counts = np.bincount(bins, minlength=len(checked))[: len(checked)].tolist()
             noisy = tuple(count + noise.draw(coins) for count in counts)
             found.append(ScoreHistogram(question, checked, noisy, sigma))

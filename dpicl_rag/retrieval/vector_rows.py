@@ -12,12 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from dpicl_rag.documents import Document
 from dpicl_rag.retrieval import scoring
-from dpicl_rag.retrieval.base import unit_key
 from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.retrieval.unit_vectors import UnitVectors
-from dpicl_rag.retrieval.vectors import Scored, on_grid
+from dpicl_rag.retrieval.vectors import NearUnits, on_grid
 
 Mask = npt.NDArray[np.bool_]
 Names = Callable[[Sequence[int]], Sequence[str]]
@@ -121,6 +119,33 @@ class VectorRows:
         reach = scores >= least
         return self._best(rows[reach], scores[reach])
 
+    def found(
+        self,
+        near: Near,
+        names: Sequence[str],
+        allowed: Mask | None,
+        question: npt.ArrayLike,
+        fetch: Fetch,
+    ) -> NearUnits:
+        """Units by their names; their texts are fetched when they are chosen.
+
+        Args:
+            near: What was found.
+            names: Of its units, in its order.
+            allowed: Rows that count; all if None.
+            question: Its embedding.
+            fetch: Returns the records of rows, without those that are gone.
+        """
+
+        def passages(places: list[int]) -> list[tuple[Record, float]]:
+            rows = self.rows_of(near.units[places].tolist())
+            if allowed is not None:
+                rows = rows[allowed[rows]]
+            scores = dict(zip(rows.tolist(), self.scores(question, rows).tolist(), strict=True))
+            return [(record, scores[row]) for row, record in fetch(list(scores)).items()]
+
+        return NearUnits(names, near.scores, passages)
+
     def scores(self, question: npt.ArrayLike, rows: scoring.Rows) -> npt.NDArray[np.float64]:
         """Exact scores of some rows; see `Snapshot.scores`."""
         query = on_grid(np.reshape(question, (1, -1)))[0]
@@ -166,60 +191,6 @@ class CheckedRows:
         found = self._rows.vectors[rows]
         found[checksums(found) != self._rows.check[rows]] = 0.0
         return found[:, : self._rows.dimensions]
-
-
-class FoundInRows:
-    """Units that a scan of rows found; their texts are fetched when they are chosen.
-
-    Args:
-        rows: What was scanned.
-        near: What was found in it.
-        names: Of the units of ``near``, in its order.
-        allowed: Rows that count; all if None.
-        question: Embedding of the question.
-        fetch: Returns the records of rows, without those that are gone.
-    """
-
-    def __init__(
-        self,
-        rows: VectorRows,
-        near: Near,
-        names: Sequence[str],
-        allowed: Mask | None,
-        question: npt.ArrayLike,
-        fetch: Fetch,
-    ) -> None:
-        order = sorted(range(len(names)), key=lambda place: (unit_key(names[place]), names[place]))
-        self.units = [names[place] for place in order]
-        self.scores = near.scores[order]
-        self._numbers = near.units[order]
-        self._rows, self._allowed = rows, allowed
-        self._question, self._fetch = question, fetch
-
-    def __repr__(self) -> str:
-        return "Found(<private>)"
-
-    def passages(self, chosen: Iterable[int], most: int | None = None) -> list[Scored]:
-        """See `Found.passages`."""
-        numbers = self._numbers[list(chosen)].tolist()
-        rows = self._rows.rows_of(numbers)
-        if self._allowed is not None:
-            rows = rows[self._allowed[rows]]
-        exact = self._rows.scores(self._question, rows)
-        scores = dict(zip(rows.tolist(), exact.tolist(), strict=True))
-        records = self._fetch(list(scores))
-        of_unit: dict[int, list[int]] = {}
-        for row in records:
-            of_unit.setdefault(int(self._rows.unit[row]), []).append(row)
-        found: list[Scored] = []
-        for number in numbers:
-            own = sorted(of_unit.get(number, ()), key=lambda row: (-scores[row], records[row].id))
-            found.extend(
-                Scored(Document(record.text, record.unit, record.metadata), scores[row])
-                for row in own[:most]
-                for record in (records[row],)
-            )
-        return found
 
 
 def width_of(dimensions: int) -> int:

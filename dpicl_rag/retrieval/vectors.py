@@ -11,7 +11,7 @@ multiple of 2^-48 below 2^53 of them, which float64 holds exactly in any order o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -38,18 +38,27 @@ class Scored(NamedTuple):
     score: float
 
 
-class Found(Protocol):
-    """Units near a question, each with the score of its best passage. Private."""
+Fetch = Callable[[list[int]], Iterable[tuple[Record, float]]]
+"""Reads the passages of units by their places, each with its exact cosine."""
 
-    @property
-    def units(self) -> Sequence[str]:
-        """Candidates, in the order of `unit_key`."""
-        ...
 
-    @property
-    def scores(self) -> npt.NDArray[np.float64]:
-        """Exact cosine of each unit's best passage: float64 ``[units]``."""
-        ...
+class NearUnits:
+    """Units near a question, each with the score of its best passage. Private.
+
+    Args:
+        units: Names, in any order; as an attribute in the order of `unit_key`.
+        scores: Exact cosine of each unit's best passage: float64 ``[units]``.
+        fetch: Reads the passages of units, by their places in ``units``; of none, too.
+    """
+
+    def __init__(self, units: Sequence[str], scores: npt.NDArray[np.float64], fetch: Fetch) -> None:
+        order = sorted(range(len(units)), key=lambda place: (unit_key(units[place]), units[place]))
+        self.units: Sequence[str] = [units[place] for place in order]
+        self.scores: npt.NDArray[np.float64] = scores[order]
+        self._order, self._fetch = order, fetch
+
+    def __repr__(self) -> str:
+        return "NearUnits(<private>)"
 
     def passages(self, chosen: Iterable[int], most: int | None = None) -> list[Scored]:
         """Fetch the passages of chosen units: only now are texts read.
@@ -61,7 +70,16 @@ class Found(Protocol):
         Returns:
             Passages of a unit together, its best first.
         """
-        ...
+        places = list(chosen)
+        of_unit: dict[str, list[tuple[Record, float]]] = {self.units[at]: [] for at in places}
+        for record, score in self._fetch([self._order[place] for place in places]):
+            if record.unit in of_unit:
+                of_unit[record.unit].append((record, score))
+        return [
+            Scored(Document(record.text, record.unit, record.metadata), score)
+            for own in of_unit.values()
+            for record, score in sorted(own, key=lambda one: (-one[1], one[0].id))[:most]
+        ]
 
 
 @runtime_checkable
@@ -85,7 +103,7 @@ class VectorSource(Protocol):
         least: float = -math.inf,
         most: int | None = None,
         where: Where | None = None,
-    ) -> Found:
+    ) -> NearUnits:
         """Find every unit whose best passage is near enough to a question, by exact scores.
 
         Args:
@@ -99,6 +117,19 @@ class VectorSource(Protocol):
             At least these units. More may be among them: whoever asks cuts again.
         """
         ...
+
+
+def scan(
+    source: VectorSource,
+    question: str,
+    *,
+    least: float = -math.inf,
+    most: int | None = None,
+    where: Where | None = None,
+) -> NearUnits:
+    """Find units of a source near a question in words; see `VectorSource.scan`. Private."""
+    vector = source.embedder.embed([question], query=True)[0]
+    return source.scan(vector, least=least, most=most, where=where)
 
 
 def on_grid(vectors: npt.ArrayLike) -> npt.NDArray[np.float32]:
@@ -190,13 +221,20 @@ class Snapshot:
 
     def scan(
         self, question: npt.ArrayLike, least: float = -math.inf, most: int | None = None
-    ) -> Found:
+    ) -> NearUnits:
         """See `VectorSource.scan`."""
         scores = self.scores(question)
         best = self.unit_scores(scores)
         if most is not None and most < len(best):
             least = max(least, float(np.partition(best, -most)[-most]))
-        return _FoundHere(self, scores, best, np.flatnonzero(best >= least))
+        near = np.flatnonzero(best >= least)
+
+        def fetch(places: list[int]) -> Iterator[tuple[Record, float]]:
+            for unit in near[places]:
+                rows = slice(self.starts[unit], self.starts[unit + 1])
+                yield from zip(self.records[rows], scores[rows].tolist(), strict=True)
+
+        return NearUnits([self.units[place] for place in near], best[near], fetch)
 
     def unit_vectors(self) -> UnitVectors:
         """Vectors of all passages; see `UnitVectorSource`."""
@@ -208,37 +246,3 @@ class Snapshot:
         if not len(scores):
             return np.zeros(0)
         return np.maximum.reduceat(scores, self.starts[:-1])
-
-
-class _FoundHere:
-    """Units of a snapshot that a scan found."""
-
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        scores: npt.NDArray[np.float64],
-        best: npt.NDArray[np.float64],
-        places: npt.NDArray[np.intp],
-    ) -> None:
-        self.units = [snapshot.units[place] for place in places]
-        self.scores = best[places]
-        self._snapshot = snapshot
-        self._scores = scores
-        self._places = places
-
-    def __repr__(self) -> str:
-        return "Found(<private>)"
-
-    def passages(self, chosen: Iterable[int], most: int | None = None) -> list[Scored]:
-        """See `Found.passages`."""
-        snapshot = self._snapshot
-        found: list[Scored] = []
-        for unit in self._places[list(chosen)]:
-            first, end = snapshot.starts[unit], snapshot.starts[unit + 1]
-            # Rows of a unit stand in the order of their ids; a stable sort keeps it for ties.
-            best = np.argsort(-self._scores[first:end], kind="stable")[:most]
-            for row in first + best:
-                record = snapshot.records[row]
-                document = Document(record.text, record.unit, record.metadata)
-                found.append(Scored(document, float(self._scores[row])))
-        return found

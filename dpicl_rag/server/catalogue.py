@@ -24,7 +24,7 @@ from dpicl_rag.mechanisms.histogram import Histogram
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.prompts import PromptTemplate
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
-from dpicl_rag.retrieval.number_of_units import aimed_at
+from dpicl_rag.retrieval.given import as_retriever
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.failures import Refusal
 from dpicl_rag.surveys.counts_units import Reader
@@ -322,8 +322,9 @@ class Catalogue:
         """
         if self._options.get("reader") is None:
             return None
-        most = self.config(name).max_calls or self._options.get("max_calls")
-        found = aimed_at(self.corpora[name].documents)
+        config = self.config(name)
+        most = config.max_calls or self._options.get("max_calls")
+        found = as_retriever(self.corpora[name].documents, units=config.units).aim
         return {"answer": min(found, most) if found and most else found or most, "count": most}
 
     def price(self, name: str) -> float:

@@ -47,8 +47,8 @@ class CorpusSettings:
     def served(self, source: VectorSource) -> Served:
         """A corpus with these settings."""
         units = self.privacy.get("units", UNITS)
-        retriever = retriever_over(source, units=units, **self.search)
-        return Served(retriever, self.privacy, PromptTemplate(**self.prompt), counted=source)
+        search = retriever_over(source, units=units, **self.search)
+        return Served(search, self.privacy, PromptTemplate(**self.prompt), counted=source)
 
 
 def read_settings(path: Path) -> dict[str, CorpusSettings]:

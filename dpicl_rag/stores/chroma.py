@@ -33,8 +33,8 @@ from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.retrieval.synthetic_mark import SyntheticOrigin
 from dpicl_rag.retrieval.unit_vectors import UnitVectors
-from dpicl_rag.retrieval.vector_rows import DamagedError, FoundInRows, Mask
-from dpicl_rag.retrieval.vectors import Found, Snapshot, Where, on_grid
+from dpicl_rag.retrieval.vector_rows import DamagedError, Mask
+from dpicl_rag.retrieval.vectors import NearUnits, Snapshot, Where, on_grid
 from dpicl_rag.stores.cached_vectors import Cached, CachedVectors, cache_folder
 from dpicl_rag.stores.chroma_address import Address
 from dpicl_rag.stores.chroma_client import guarded, opened, require_silent
@@ -204,7 +204,7 @@ class ChromaCollection:
         least: float = -math.inf,
         most: int | None = None,
         where: Where | None = None,
-    ) -> Found:
+    ) -> NearUnits:
         """Find units near a question by exact scores; see `VectorSource.scan`.
 
         Args:
@@ -232,7 +232,7 @@ class ChromaCollection:
             with guarded(), self._reach() as collection:
                 return self._fetched(collection, cached, rows)
 
-        return FoundInRows(cached.rows, near, names, allowed, question, fetch)
+        return cached.rows.found(near, names, allowed, question, fetch)
 
     def unit_vectors(self) -> UnitVectors:
         """Vectors of all passages, as they are now; see `UnitVectorSource`. Private.

@@ -17,14 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dpicl_rag._unobserved import unobserved
-from dpicl_rag.documents import Document
 from dpicl_rag.errors import CorpusError, DPICLError
-from dpicl_rag.retrieval.base import unit_key
 from dpicl_rag.retrieval.defects import Defect, comparable, find_defects
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.metadata_filters import Filter, filter_from
 from dpicl_rag.retrieval.stored_record import Record
-from dpicl_rag.retrieval.vectors import Found, Scored, Where, on_grid
+from dpicl_rag.retrieval.vectors import NearUnits, Where, on_grid
 
 T = TypeVar("T")
 Question = npt.NDArray[np.float32]
@@ -106,7 +104,7 @@ class ExactStore(ABC):
         least: float = -math.inf,
         most: int | None = None,
         where: Where | None = None,
-    ) -> Found:
+    ) -> NearUnits:
         """Find units near a question by exact scores; see `VectorSource.scan`.
 
         Args:
@@ -122,22 +120,14 @@ class ExactStore(ABC):
         filter = filter_from(where)
         query = on_grid(np.reshape(question, (1, -1)))[0]
         found = self._guarded(filter, lambda store: _scanned(store, query, least, most))
-        return _FoundThere(self, query, filter, found)
+        units = list(found)
 
-    def passages(
-        self, units: Sequence[str], query: Question, filter: Filter
-    ) -> dict[str, list[tuple[float, Record]]]:
-        """All passages of some units, each with its exact score. Private."""
+        def fetch(places: list[int]) -> list[tuple[Record, float]]:
+            # For nothing, too: a store that refuses shall not do so only where there is something.
+            chosen = [units[place] for place in places]
+            return self._guarded(filter, lambda store: _passages(store, chosen, query))
 
-        def work(store: Reading) -> dict[str, list[tuple[float, Record]]]:
-            found: dict[str, list[tuple[float, Record]]] = {unit: [] for unit in units}
-            for batch in _batches(store.members(units)):
-                scores = exact_scores([vector for _, vector in batch], query)
-                for (record, _), score in zip(batch, scores.tolist(), strict=True):
-                    found[record.unit].append((score, record))
-            return found
-
-        return self._guarded(filter, work)
+        return NearUnits(units, np.array(list(found.values()), dtype=np.float64), fetch)
 
     def check(self) -> list[Defect]:
         """Records that questions do not find, and why: no text, no unit, no usable vector.
@@ -238,35 +228,10 @@ def _batches(rows: Iterable[T]) -> Iterator[list[T]]:
         yield batch
 
 
-class _FoundThere:
-    """Units that a scan of a store found."""
-
-    def __init__(
-        self, store: ExactStore, query: Question, filter: Filter, found: dict[str, float]
-    ) -> None:
-        self.units = sorted(found, key=lambda unit: (unit_key(unit), unit))
-        self.scores = np.array([found[unit] for unit in self.units], dtype=np.float64)
-        self._store = store
-        self._query = query
-        self._filter = filter
-
-    def __repr__(self) -> str:
-        return "Found(<private>)"
-
-    def passages(self, chosen: Iterable[int], most: int | None = None) -> list[Scored]:
-        """See `Found.passages`.
-
-        Raises:
-            CorpusError: The store cannot be read.
-        """
-        units = [self.units[place] for place in chosen]
-        # For nothing, too: a store that refuses shall not do so only where there is something.
-        passages = self._store.passages(units, self._query, self._filter)
-        found: list[Scored] = []
-        for unit in units:
-            ranked = sorted(passages[unit], key=lambda scored: (-scored[0], scored[1].id))[:most]
-            found.extend(
-                Scored(Document(record.text, record.unit, record.metadata), score)
-                for score, record in ranked
-            )
-        return found
+def _passages(store: Reading, units: Sequence[str], query: Question) -> list[tuple[Record, float]]:
+    """All passages of some units, each with its exact score."""
+    found: list[tuple[Record, float]] = []
+    for batch in _batches(store.members(units)):
+        scores = exact_scores([vector for _, vector in batch], query).tolist()
+        found += zip([record for record, _ in batch], scores, strict=True)
+    return found

@@ -15,7 +15,7 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval.defects import Defect, comparable, find_defects, vector_length
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.stored_record import Record
-from dpicl_rag.retrieval.vectors import Found, Snapshot, Where
+from dpicl_rag.retrieval.vectors import NearUnits, Snapshot, Where
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,7 +42,7 @@ class InMemoryVectors:
         least: float = -math.inf,
         most: int | None = None,
         where: Where | None = None,
-    ) -> Found:
+    ) -> NearUnits:
         """See `VectorSource.scan`.
 
         Raises:

@@ -17,9 +17,7 @@ from dpicl_rag.language_models.base import Progress
 from dpicl_rag.ledger.account import open_account
 from dpicl_rag.ledger.status import least_unit_remaining
 from dpicl_rag.prompts import label_tokens
-from dpicl_rag.retrieval.base import Retriever
-from dpicl_rag.retrieval.exact import ThresholdRetriever
-from dpicl_rag.retrieval.given import Documents, GivenDocuments, all_units
+from dpicl_rag.retrieval.given import Documents, all_units, shaped_by
 from dpicl_rag.surveys.counting import Counting
 from dpicl_rag.surveys.opinions import YES_OR_NO, opinions_in_steps
 from dpicl_rag.surveys.released_counts import Counted
@@ -202,12 +200,12 @@ class CountsUnits(AsksUnits):
         tokens = label_tokens(model.tokenizer, labels, prompt.lead)
         if _validate.count("most", most) > len(labels):
             raise ConfigurationError(f"a unit cannot say {most} of {len(labels)} labels")
-        retriever = tally_search(documents, config, sample, read=self.reader is not None)
-        require_few_tokens(tokens, retriever, "or count by vectors (by='vectors')")
-        price, bins = retriever.rho(config.adjacency), told or len(labels)
-        plan = tally_plan(config, retriever.stability, price, bins, most)
+        search = tally_search(documents, config, sample, read=self.reader is not None)
+        require_few_tokens(tokens, search.aim, "or count by vectors (by='vectors')")
+        price, bins = search.rho(config.adjacency), told or len(labels)
+        plan = tally_plan(config, search.stability, price, bins, most)
         allowance = prompt.allowance(model, config.unit_tokens, max(map(len, tokens)))
-        complete = not plan.individual or self._every_unit_has(plan.rho, retriever)
+        complete = not plan.individual or self._every_unit_has(plan.rho, search.corpus_name)
         how = label_reading(
             self.reader,
             model,
@@ -220,9 +218,9 @@ class CountsUnits(AsksUnits):
         )
         gathered = gather(
             question=question,
-            retriever=retriever,
+            search=search,
             plan=plan,
-            open_account=self._opening(retriever),
+            open_account=self._opening(search),
             randomness=self._randomness,
             digest=how.digest,
             reading=how.reading,
@@ -260,10 +258,10 @@ class CountsUnits(AsksUnits):
 
     def _remembered(self, documents: Documents, fresh: bool) -> Remembered:
         """What was counted before, of all units or of those above a public threshold."""
-        retriever = all_units(documents, self.config.privacy_unit)
-        if isinstance(retriever, ThresholdRetriever | GivenDocuments):
-            return Remembered(self._memory(retriever), fresh)
-        return Remembered()  # another search says nothing of what shapes it
+        search = all_units(documents, self.config.privacy_unit)
+        if shaped_by(search) is None:
+            return Remembered()
+        return Remembered(self._memory(search), fresh)
 
     def _read_by(self, documents: Documents) -> tuple[object, ...]:
         """What shapes the opinions of the units that are counted. Public."""
@@ -271,15 +269,11 @@ class CountsUnits(AsksUnits):
         shaping: tuple[object, ...] = (self.model.fingerprint, config.unit_tokens, form)
         if self.reader is not None:
             shaping = ("reader", self.reader.fingerprint, config.max_calls)
-        if isinstance(documents, ThresholdRetriever):
-            return (*shaping, documents.threshold, documents.passages_per_unit)
-        return shaping
+        return (*shaping, *(shaped_by(all_units(documents, self.config.privacy_unit)) or ()))
 
-    def _every_unit_has(self, rho: float, retriever: Retriever) -> bool:
+    def _every_unit_has(self, rho: float, corpus: str | None) -> bool:
         """Whether no unit can have less left, by public numbers."""
         if self._ledger is None:
             return True
-        left = least_unit_remaining(
-            self._ledger.status(), self._booked_under(retriever.corpus_name)
-        )
+        left = least_unit_remaining(self._ledger.status(), self._booked_under(corpus))
         return left is None or left >= rho

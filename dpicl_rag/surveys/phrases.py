@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import Progress
@@ -15,14 +14,14 @@ from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.notes import phrases
 from dpicl_rag.language_models.turns import give_way
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.retrieval.base import Retriever, affordable
+from dpicl_rag.retrieval.base import Retriever
 from dpicl_rag.retrieval.embeddings import Embedder
-from dpicl_rag.retrieval.exact import ThresholdRetriever
-from dpicl_rag.retrieval.given import Documents, all_units
-from dpicl_rag.retrieval.number_of_units import limited
-from dpicl_rag.retrieval.poisson import PoissonSampledRetriever
+from dpicl_rag.retrieval.given import Documents
+from dpicl_rag.retrieval.retrievers import ThresholdRetriever
+from dpicl_rag.retrieval.search import Search
 from dpicl_rag.retrieval.unit_vectors import UnitVectors
 from dpicl_rag.retrieval.vectors import VectorSource, on_grid
+from dpicl_rag.surveys.tally_plan import tally_search
 
 _EMBEDDED = 256  # phrases between two turns of others
 _OF_WHOLE_UNITS = "What is the document about?"
@@ -39,7 +38,7 @@ class PhraseReading:
     """
 
     reader: Reader
-    search: Retriever
+    search: Search
     on_progress: Progress | None = None
 
     @staticmethod
@@ -70,18 +69,13 @@ class PhraseReading:
             raise ConfigurationError(
                 "all units are surveyed; give a corpus, a Chroma collection, or a list of documents"
             )
-        found = all_units(documents, config.privacy_unit)
-        if threshold is not None:
+        if threshold is not None and documents is not None:
             if not isinstance(documents, VectorSource):
                 raise ConfigurationError("a threshold needs the vectors of a corpus; leave it out")
-            found = ThresholdRetriever(documents, threshold)
-        if config.max_calls is not None:
-            found = limited(found, config.max_calls)
-        if sample < 1:
-            found = PoissonSampledRetriever(found, sample)
-        whole = epsilon_to_rho(config.epsilon, config.delta)
-        found = affordable(found, whole, config.adjacency)
-        return PhraseReading(reader, found, on_progress)
+            documents = ThresholdRetriever(documents, threshold)
+        return PhraseReading(
+            reader, tally_search(documents, config, sample, read=True), on_progress
+        )
 
     def vectors(
         self, question: str | None, most: int, embedder: Embedder, randomness: Randomness

@@ -8,10 +8,9 @@ from dpicl_rag.answering.plan import Plan, accounts_individually
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.histogram import Histogram
-from dpicl_rag.retrieval.base import Retriever, affordable
 from dpicl_rag.retrieval.given import Documents, all_units
-from dpicl_rag.retrieval.number_of_units import limited
-from dpicl_rag.retrieval.poisson import PoissonSampledRetriever
+from dpicl_rag.retrieval.retrievers import PoissonSampledRetriever
+from dpicl_rag.retrieval.search import Search
 
 _STEP_TOKENS = 8192  # a few seconds of the default model on a CPU
 
@@ -27,7 +26,7 @@ def units_of_a_step(tokens: int) -> int:
 
 def tally_search(
     documents: Documents, config: PrivacyConfig, sample: float, *, read: bool
-) -> Retriever:
+) -> Search:
     """The search for the units that are counted, with the noise that the budget pays for.
 
     Args:
@@ -39,12 +38,11 @@ def tally_search(
     Raises:
         ConfigurationError: The settings do not fit the documents.
     """
-    retriever = all_units(documents, config.privacy_unit)
+    search = all_units(documents, config.privacy_unit)
     if read and config.max_calls is not None:
-        retriever = limited(retriever, config.max_calls)
-    if _validate.rate("sample", sample) < 1:
-        retriever = PoissonSampledRetriever(retriever, sample)
-    return affordable(retriever, epsilon_to_rho(config.epsilon, config.delta), config.adjacency)
+        search = search.limited(config.max_calls)
+    search = PoissonSampledRetriever(search, _validate.rate("sample", sample))
+    return search.within(epsilon_to_rho(config.epsilon, config.delta), config.adjacency)
 
 
 def planned_tally(

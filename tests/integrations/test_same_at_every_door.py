@@ -30,7 +30,7 @@ from dpicl_rag.cli import serve_tools as mcp_room
 from dpicl_rag.configuration import PrivacyConfig, Settings
 from dpicl_rag.errors import BudgetExceededError, DeltaSpentError, DPICLError
 from dpicl_rag.prompts import PromptTemplate
-from dpicl_rag.retrieval import ExactRetriever, retriever_over
+from dpicl_rag.retrieval import ExactRetriever, Search, retriever_over
 from dpicl_rag.server.catalogue import Catalogue, NumbersAsked, Served
 from dpicl_rag.server.protocol.chat_request import ChatRequest
 from dpicl_rag.server.protocol.fields import Extension
@@ -396,7 +396,7 @@ UNREAD = Unread()
 def test_five_greetings_leave_a_budget_as_it_is(name, corpus, monkeypatch):
     model = ScriptedModel({"depot": "At seven.", "": "Hello to you!"})
     monkeypatch.setattr("dpicl_rag.language_models.defaults.default_model", lambda: model)
-    monkeypatch.setattr(data_folder, "retriever_of", lambda *_: UNREAD)
+    monkeypatch.setattr(data_folder, "search_of", lambda *_: Search(UNREAD))
     file = data_folder.default_ledger()
     file.parent.mkdir(parents=True, exist_ok=True)
     with Ledger(file) as ledger:

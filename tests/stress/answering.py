@@ -27,7 +27,7 @@ from dpicl_rag.auditing.worst_models import SyntheticModel
 from dpicl_rag.errors import BudgetExceededError
 from dpicl_rag.knowledge import AnswerMemory
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
-from dpicl_rag.retrieval import PrivateThresholdRetriever, Search
+from dpicl_rag.retrieval import Candidates, NoisyThreshold, Search
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.scored_units import ScoredUnits
 
@@ -96,13 +96,13 @@ def watch_draws(shadow: Shadow) -> None:
 
 
 def watch_searches(shadow: Shadow) -> None:
-    search, choose = PrivateThresholdRetriever.search, PrivateThresholdRetriever._choose
+    search, choose = Search.search, NoisyThreshold.choose
 
-    def watched(self: PrivateThresholdRetriever, question: str) -> Search:
+    def watched(self: Search, question: str) -> Candidates:
         found, places = search(self, question), []
 
-        def chosen(counts: Any, randomness: Any) -> Any:
-            choice = choose(self, counts, randomness)
+        def chosen(*given: Any) -> Any:
+            choice = choose(self.bar, *given)
             places.append(choice.place)
             return choice
 
@@ -110,16 +110,16 @@ def watch_searches(shadow: Shadow) -> None:
             retrieved = found.choose(admitted, randomness)
             [place] = places
             for unit, counted in zip(found.units, admitted, strict=True):
-                if counted and SCORES[unit][0] >= self.thresholds[place]:
+                if counted and SCORES[unit][0] >= self.bar.thresholds[place]:
                     shadow.lose(unit, 1 / (2 * self.noise.sigma**2))
-            reached = sum(score >= self.thresholds[place] for [score] in SCORES.values())
+            reached = sum(score >= self.bar.thresholds[place] for [score] in SCORES.values())
             shadow.seen["thinned"] += len(retrieved.units) < reached
             return retrieved
 
-        self._choose = chosen  # type: ignore[method-assign]
-        return Search(found.units, draw)
+        vars(self.bar)["choose"] = chosen
+        return Candidates(found.units, draw)
 
-    PrivateThresholdRetriever.search = watched  # type: ignore[method-assign]
+    Search.search = watched  # type: ignore[method-assign]
 
 
 def watch_support(shadow: Shadow) -> None:
@@ -154,18 +154,18 @@ def plant(fault: str) -> None:
 
         IndividualFilter.pay_aside = free  # type: ignore[method-assign]
     elif fault == "search":
-        search = PrivateThresholdRetriever.search
+        search = Search.search
 
-        def unpaid(self: PrivateThresholdRetriever, question: str) -> Search:
+        def unpaid(self: Search, question: str) -> Candidates:
             found = search(self, question)
 
             def draw(admitted: Any, randomness: Any) -> Any:
                 retrieved = found.choose(admitted, randomness)
                 return replace(retrieved, unit_rho=[0.0] * len(retrieved.unit_rho))
 
-            return Search(found.units, draw)
+            return Candidates(found.units, draw)
 
-        PrivateThresholdRetriever.search = unpaid  # type: ignore[method-assign]
+        Search.search = unpaid  # type: ignore[method-assign]
 
 
 def answer(ledger: Ledger, memory: AnswerMemory, shadow: Shadow, *, plain: bool) -> None:

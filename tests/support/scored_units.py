@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpicl_rag.retrieval.stored_record import Record
-from dpicl_rag.retrieval.vectors import Found, Snapshot, Where
+from dpicl_rag.retrieval.vectors import NearUnits, Snapshot, Where
 
 Outcome = TypeVar("Outcome", bound=Hashable)
 Choose = Callable[[Sequence[tuple[int, float]]], int]
@@ -55,7 +55,7 @@ class ScoredUnits:
         least: float = -math.inf,
         most: int | None = None,
         where: Where | None = None,
-    ) -> Found:
+    ) -> NearUnits:
         self.scans += 1
         return self.whole.scan(question, least, most)
 

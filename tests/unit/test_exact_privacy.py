@@ -20,7 +20,7 @@ from dpicl_rag.documents import Document
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.mechanisms.utilities import Likeliest, LogProb, LogRatio, Surplus, Vote
-from dpicl_rag.retrieval import ExactRetriever, TopKRetriever
+from dpicl_rag.retrieval import ExactRetriever, TopK
 from tests.support.tiny_model import build_tiny_model
 
 SURE = 40.0
@@ -508,7 +508,7 @@ def test_top_k_that_claims_the_price_of_a_threshold_is_seen(monkeypatch):
     audited = subject(utility="log_prob", accounting="fixed")
     broken = Subject(audited.model, audited.question, audited.settings, pipeline=nearest)
     assert worst_usage(broken, [("token 1", "token 2")]) > 3
-    assert TopKRetriever.stability == Stability(added=0, changed=1)
+    assert TopK.stability == Stability(added=0, changed=1)
 
 
 def test_a_forgotten_charge_is_seen(monkeypatch):

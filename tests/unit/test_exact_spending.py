@@ -25,9 +25,8 @@ from dpicl_rag.answering.privacy_filters import IndividualFilter
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.retrieval import PrivateThresholdRetriever, Retrieved, Search
-from dpicl_rag.retrieval.count import NoisyCount
-from dpicl_rag.retrieval.share import Share
+from dpicl_rag.retrieval import Candidates, NoisyThreshold, Retrieved, Search
+from dpicl_rag.retrieval.count import NoisyCount, Share
 from tests.support.scored_units import ScoredUnits, distribution, gaussian_pmf
 from tests.unit.retrieval.test_private_distributions import deficit
 
@@ -54,32 +53,31 @@ class Coins(Randomness):
         return self.choose(list(enumerate(scores.softmax(-1).tolist())))
 
 
-class Noted(PrivateThresholdRetriever):
+class Noted(NoisyThreshold):
     """Remembers what it chose."""
 
-    choice = None
-
-    def _choose(self, counts, randomness):
-        self.choice = super()._choose(counts, randomness)
-        return self.choice
+    def choose(self, *given):
+        vars(self)["chosen"] = super().choose(*given)
+        return self.chosen
 
 
 class Read:
     """The default search, which notes what it found."""
 
     capacity, sigma = 2, SIGMA
+    thinned = True
     corpus_name = None
 
     def __init__(self, units: Mapping[str, list[float]]):
-        self.own = Noted(
-            ScoredUnits(units), 2, sigma=self.sigma, thresholds=(0.5,), thin_to=self.capacity
-        )
+        most = self.capacity if self.thinned else None
+        bar = Noted(2, thresholds=(0.5,))
+        self.own = Search(ScoredUnits(units), bar, sigma=self.sigma, thin_to=most)
         self.stability, self.rho = self.own.stability, self.own.rho
         self.found = None
 
     def coin(self, unit, choose):
         """Whether the unit was sampled, or would have been."""
-        rate = Share.of(self.own.choice.count, self.own.thin_to).rate
+        rate = Share.of(self.own.bar.chosen.count, self.own.thin_to).rate
         if rate == 1 or unit in self.candidates:
             return rate == 1 or unit in self.found.units
         return bool(choose([(1, rate), (0, 1 - rate)]))
@@ -92,7 +90,7 @@ class Read:
             self.found = self.changed(search.choose(admitted, randomness))
             return self.found
 
-        return Search(search.units, draw)
+        return Candidates(search.units, draw)
 
     def changed(self, found: Retrieved) -> Retrieved:
         return found
@@ -135,7 +133,7 @@ def views(units, unit="u", kind=Read, **settings):
         others = tuple(sorted(set(retriever.found.units) - {unit}))
         coin = retriever.coin(unit, choose)
         said = answer.text, answer.supported, round(answer.rho, 12)
-        seen = (retriever.own.choice.count, coin, others, *said)
+        seen = (retriever.own.bar.chosen.count, coin, others, *said)
         return seen, round(books[0].spent.get(unit, 0.0), 12)
 
     return distribution(run, LIKELY)
@@ -254,9 +252,7 @@ class TrueCount(Read):
 class InOrder(Read):
     """A planted fault: the last two by name of those that pass, in place of coins."""
 
-    def __init__(self, units):
-        super().__init__(units)
-        self.own.thin_to = None
+    thinned = False
 
     def changed(self, found):
         names = sorted(found.units, reverse=True)[: self.capacity]

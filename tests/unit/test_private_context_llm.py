@@ -29,7 +29,7 @@ from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.language_models.transformers_rows import TransformersRows
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness
 from dpicl_rag.mechanisms.step import DenseStep
-from dpicl_rag.retrieval import GivenDocuments, Retrieved, Search
+from dpicl_rag.retrieval import Candidates, GivenDocuments, Retrieved
 
 SECRET = "xyzzy-4417"
 DOCUMENTS = [f"document {i} {SECRET}" for i in range(4)]
@@ -389,7 +389,7 @@ class Searching:
             found = {unit: [Document(f"text {unit}", unit)] for unit in units[:2]}
             return Retrieved(found, [self._rho * counted for counted in admitted])
 
-        return Search(units, draw)
+        return Candidates(units, draw)
 
 
 @pytest.mark.parametrize("accounting", ["individual", "fixed"])
@@ -473,7 +473,7 @@ def test_a_unit_that_cannot_pay_for_the_search_is_not_counted(tiny_model, ledger
                 seen.append(admitted)
                 return search.choose(admitted, randomness)
 
-            return Search(search.units, draw)
+            return Candidates(search.units, draw)
 
     llm = PrivateContextLLM(tiny_model, max_tokens=1, ledger=ledger)
     for _ in range(2):
@@ -485,7 +485,7 @@ def test_a_search_may_find_no_other_unit_and_does_not_name_it(tiny_model):
     class Stray(Searching):
         def search(self, question):
             found = {SECRET: [Document(SECRET, SECRET)]}
-            return Search(["a"], lambda admitted, randomness: Retrieved(found, [0.0]))
+            return Candidates(["a"], lambda admitted, randomness: Retrieved(found, [0.0]))
 
     with pytest.raises(ConfigurationError, match="candidates") as caught:
         PrivateContextLLM(tiny_model).answer("q?", Stray(0.0))

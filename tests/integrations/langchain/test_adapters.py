@@ -16,11 +16,15 @@ from dpicl_rag import Document as OwnDocument
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.loaders.framework_documents import own
 from dpicl_rag.retrieval import (
+    UNITS,
     GivenDocuments,
+    NoisyThreshold,
     PoissonSampledRetriever,
     PrivateThresholdRetriever,
     PrivateTopKRetriever,
+    Threshold,
     ThresholdRetriever,
+    TopK,
     TopKRetriever,
 )
 from dpicl_rag.retrieval.defects import NO_UNIT
@@ -300,8 +304,7 @@ class TestChain:
     def test_about_as_many_units_as_the_settings_say(self, tiny_model, memory):
         settings = {"model": tiny_model, "units": 5, "max_tokens": 2}
         chain = PrivateRetrievalChain(memory, unit_field="patient", **settings)
-        assert isinstance(chain.retriever, PrivateThresholdRetriever)
-        assert (chain.retriever.units, chain.retriever.thin_to) == (5, 5)
+        assert (chain.retriever.bar, chain.retriever.thin_to) == (NoisyThreshold(5), 5)
         assert isinstance(chain.invoke(QUESTION), str)
 
     def test_corpus_of_the_library(self, llm, tmp_path):
@@ -309,10 +312,10 @@ class TestChain:
         corpus.add(OwnDocument(text, name) for text, name in zip(TEXTS, "abc", strict=True))
         chain = PrivateRetrievalChain(corpus, llm=llm)
         assert chain.retriever.source is corpus
-        assert isinstance(chain.retriever, PrivateThresholdRetriever)
+        assert chain.retriever.bar == NoisyThreshold(UNITS)
         assert isinstance(chain.invoke(QUESTION), str)
         top = PrivateRetrievalChain(corpus, top_k=2, where={"owner": "ann"}, llm=llm).retriever
-        assert (top.units, top.where) == (2, {"owner": "ann"})
+        assert (top.bar, top.where) == (TopK(2), {"owner": "ann"})
         with pytest.raises(ConfigurationError, match="a corpus knows its units"):
             PrivateRetrievalChain(corpus, unit_field="patient", llm=llm)
 
@@ -384,7 +387,7 @@ class TestStores:
         retriever = private_retriever(
             store.as_retriever(search_kwargs=options), unit_field="document"
         )
-        assert isinstance(retriever, TopKRetriever)
+        assert retriever.bar == TopK(2)
         assert retriever.stability == Stability(added=0, changed=1)
         assert [document.text for document in retriever.retrieve(QUESTION)] == [TEXTS[1]]
 
@@ -405,11 +408,11 @@ class TestStores:
 
     def test_each_search_that_can_be_chosen(self, memory):
         retriever = private_retriever(memory, unit_field="patient")
-        assert isinstance(retriever, PrivateThresholdRetriever)
+        assert retriever.bar == NoisyThreshold(UNITS)
         retriever = private_retriever(memory, unit_field="patient", threshold=0.3)
-        assert isinstance(retriever, ThresholdRetriever)
+        assert retriever.bar == Threshold(0.3)
         retriever = private_retriever(memory, unit_field="patient", top_k=3)
-        assert isinstance(retriever, TopKRetriever)
+        assert retriever.bar == TopK(3)
 
     def test_approximate_store(self):
         class Approximate(VectorStore):

@@ -27,8 +27,7 @@ from dpicl_rag.accounting import Adjacency, Stability
 from dpicl_rag.documents import group_by_unit
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
-from dpicl_rag.retrieval import TopKRetriever
-from dpicl_rag.retrieval.base import Priced
+from dpicl_rag.retrieval import TopK
 from langchain_dpicl_rag import PrivateRetrievalChain
 from langchain_dpicl_rag.store_retrievers import private_retriever
 from tests.integrations.langchain.recorders import recording_handler
@@ -164,9 +163,8 @@ def chroma(tmp_path) -> Any:
 
 def found(store: Any, **options: Any) -> dict[str, list[str]]:
     retriever = private_retriever(store, unit_field="patient", **options)
-    if isinstance(retriever, Priced):
-        retriever = retriever.within(0.5, Adjacency.ADD_OR_REMOVE_ONE)
-    chosen = retriever.search(QUESTION).choose(randomness=seeded())
+    priced = retriever.within(0.5, Adjacency.ADD_OR_REMOVE_ONE)
+    chosen = priced.search(QUESTION).choose(randomness=seeded())
     by_unit = group_by_unit(chosen.documents)
     return {unit: [d.text for d in documents] for unit, documents in by_unit.items()}
 
@@ -218,7 +216,7 @@ def test_neither_callbacks_nor_logs_are_told(
 
 def test_a_retriever_brings_its_k(store: Any) -> None:
     retriever = private_retriever(store.as_retriever(search_kwargs={"k": 2}), unit_field="patient")
-    assert isinstance(retriever, TopKRetriever)
+    assert retriever.bar == TopK(2)
     assert retriever.stability == Stability(added=0, changed=1)
     assert len(group_by_unit(retriever.retrieve(QUESTION))) == 2
 

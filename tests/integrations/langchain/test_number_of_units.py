@@ -6,7 +6,7 @@ import pytest
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from dpicl_rag import FewUnitsWarning
-from dpicl_rag.retrieval import PrivateThresholdRetriever
+from dpicl_rag.retrieval import UNITS, NoisyThreshold
 from langchain_dpicl_rag import PrivateRetrievalChain
 from langchain_dpicl_rag.store_retrievers import private_retriever
 from tests.integrations.langchain.support import QUESTION, WordEmbeddings, make_llm
@@ -29,7 +29,7 @@ def test_a_k_that_was_said_is_told_to_be_too_few(tiny_model, memory):
 def test_where_none_was_said_there_is_none(tiny_model, memory):
     """LangChain's own 4 is nobody's choice, and no answer follows four units."""
     retriever = private_retriever(memory.as_retriever(), unit_field="patient")
-    assert isinstance(retriever, PrivateThresholdRetriever)
+    assert retriever.bar == NoisyThreshold(UNITS)
     PrivateRetrievalChain(retriever, llm=make_llm(tiny_model)).invoke(QUESTION)
     filtered = memory.as_retriever(search_kwargs={"filter": {"patient": "bob"}})
     assert private_retriever(filtered, unit_field="patient").where == {"patient": "bob"}

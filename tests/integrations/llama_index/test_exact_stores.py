@@ -22,7 +22,6 @@ from qdrant_client import AsyncQdrantClient, QdrantClient
 from dpicl_rag.accounting import Adjacency
 from dpicl_rag.documents import group_by_unit
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.retrieval.base import Priced
 from llama_index_dpicl_rag import PrivateQueryEngine
 from llama_index_dpicl_rag.index_retriever import private_retriever
 from tests.integrations.llama_index.support import (
@@ -101,9 +100,8 @@ def chroma(tmp_path: Path) -> VectorStoreIndex:
 
 def found(index: VectorStoreIndex, **options: Any) -> dict[str, list[str]]:
     retriever = private_retriever(index, **options)
-    if isinstance(retriever, Priced):
-        retriever = retriever.within(0.5, Adjacency.ADD_OR_REMOVE_ONE)
-    chosen = retriever.search(QUESTION).choose(randomness=seeded())
+    priced = retriever.within(0.5, Adjacency.ADD_OR_REMOVE_ONE)
+    chosen = priced.search(QUESTION).choose(randomness=seeded())
     by_unit = group_by_unit(chosen.documents)
     return {unit: [d.text for d in documents] for unit, documents in by_unit.items()}
 

@@ -26,12 +26,16 @@ from dpicl_rag.errors import ConfigurationError, CorpusError
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import (
+    UNITS,
     GivenDocuments,
+    NoisyThreshold,
     PoissonSampledRetriever,
     PrivateThresholdRetriever,
     PrivateTopKRetriever,
     Retriever,
+    Threshold,
     ThresholdRetriever,
+    TopK,
     TopKRetriever,
 )
 from llama_index_dpicl_rag import PrivateLLM, PrivateQueryEngine
@@ -231,8 +235,7 @@ def test_retriever_of_the_library_is_used_as_it_is(tiny_model) -> None:
 def test_about_as_many_units_as_the_settings_say(tiny_model) -> None:
     model, index = Reader(tiny_model), simple_index(nodes_of(TEXTS))
     retriever = private_retriever(index, units=60)
-    assert isinstance(retriever, PrivateThresholdRetriever)
-    assert (retriever.units, retriever.thin_to) == (60, 60)
+    assert (retriever.bar, retriever.thin_to) == (NoisyThreshold(60), 60)
     PrivateQueryEngine(private_llm(model, units=60), index).query(TEXTS[0])
     assert TEXTS[0] in model.documents  # its cosine with itself passes every threshold
 
@@ -244,7 +247,7 @@ def test_corpus_of_the_library_is_used_as_it_is(tiny_model, index) -> None:
     model = Reader(tiny_model)
     PrivateQueryEngine(private_llm(model), corpus, threshold=-1).query(QUESTION)
     assert len(model.documents) == 2
-    assert isinstance(private_retriever(corpus), PrivateThresholdRetriever)
+    assert private_retriever(corpus).bar == NoisyThreshold(UNITS)
     assert private_retriever(corpus, where={"sender": "ann"}).where == {"sender": "ann"}
     with pytest.raises(ConfigurationError, match="a corpus knows its units"):
         PrivateQueryEngine(private_llm(model), corpus, unit_field="sender")
@@ -429,8 +432,7 @@ async def test_works_in_a_workflow_step(tiny_model) -> None:
 
 def test_top_k_costs_twice_a_threshold(tiny_model, index) -> None:
     threshold = private_retriever(index, unit_field="document_id", threshold=0.5)
-    assert isinstance(threshold, ThresholdRetriever)
-    assert threshold.threshold == 0.5
+    assert threshold.bar == Threshold(0.5)
     top_k = private_retriever(index, unit_field="document_id", top_k=2)
-    assert isinstance(top_k, TopKRetriever)
+    assert top_k.bar == TopK(2)
     assert top_k.stability == Stability(added=0, changed=1)

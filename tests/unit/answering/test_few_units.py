@@ -20,7 +20,9 @@ from dpicl_rag.retrieval import (
     PoissonSampledRetriever,
     PrivateThresholdRetriever,
     PrivateTopKRetriever,
+    Search,
     ThresholdRetriever,
+    TopK,
     TopKRetriever,
 )
 from tests.support.bucket_embedder import BucketEmbedder
@@ -114,14 +116,14 @@ def test_utilities_with_another_measure_are_not(corpus):
 def test_neighbours_are_told_the_same_before_anything_is_searched(tmp_path):
     """A unit more or less, in corpora of 0 to 20 units, changes no word of it."""
 
-    class Unsearched(TopKRetriever):
+    class Unsearched(Search):
         def search(self, question):
             raise AssertionError
 
     told = set()
     made = Corpus.create("notes", tmp_path, embedder=BucketEmbedder())
     for number in range(21):
-        for retriever in (TopKRetriever(made, 16), Unsearched(made, 16)):
+        for retriever in (TopKRetriever(made, 16), Unsearched(made, TopK(16))):
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 try:

@@ -15,7 +15,7 @@ from dpicl_rag.answering.plan import answer_plan
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import DenseStep
-from dpicl_rag.retrieval import Retrieved, Search
+from dpicl_rag.retrieval import Candidates, Retrieved
 from dpicl_rag.retrieval.count import NoisyCount
 
 SEARCH_RHO = 0.001
@@ -46,7 +46,7 @@ class Counted:
         found = {unit: [Document(f"document {unit} xyzzy", unit)] for unit in self.units}
         count = NoisyCount(next(self.values), 0.5)
         units = list(found)
-        return Search(units, lambda *_: Retrieved(found, [SEARCH_RHO] * len(units), count))
+        return Candidates(units, lambda *_: Retrieved(found, [SEARCH_RHO] * len(units), count))
 
 
 class NoUnits(Counted):

@@ -16,8 +16,7 @@ from benchmarks.stated_notes import NOTES, stated_notes
 from dpicl_rag import Document
 from dpicl_rag.accounting import Adjacency
 from dpicl_rag.accounting.gaussian_cost import gaussian_mu
-from dpicl_rag.retrieval.counted import CountedRetriever
-from dpicl_rag.retrieval.given import GivenDocuments
+from dpicl_rag.retrieval import CountedRetriever, GivenDocuments
 
 DELTA = 1e-5
 PASSAGE = "It is old. It rained. The tower is in Ulm. It is tall. Many come. They pay."
@@ -54,7 +53,7 @@ def test_contenders_are_given_the_same_units_and_the_same_count():
     documents = [Document(f"day {n}", f"u{n}") for n in range(40)]
     counts = set()
     for seed in (1, 1, 2, 3, 4):
-        search = FixedSearch(CountedRetriever(GivenDocuments(documents)), seed)
+        search = FixedSearch.of(CountedRetriever(GivenDocuments(documents)), seed)
         search = search.within(0.01, Adjacency.ADD_OR_REMOVE_ONE)
         found = search.search("?").choose()
         assert len(found.units) == len(documents)

@@ -20,11 +20,10 @@ from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.language_models.transformers_rows import TransformersRows
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import (
-    PoissonSampledRetriever,
-    PrivateThresholdRetriever,
-    PrivateTopKRetriever,
-    ThresholdRetriever,
-    TopKRetriever,
+    NoisyThreshold,
+    NoisyTopK,
+    Threshold,
+    TopK,
 )
 from tests.support.failing_engine import FailingEngine
 from tests.support.tiny_model import build_tiny_model
@@ -111,9 +110,9 @@ def test_the_settings_reach_the_answer(cli, mail, monkeypatch):
     assert (config.epsilon, config.delta, config.max_tokens) == (2.0, 1e-6, 7)
     assert (config.accounting, config.utility, config.unit_tokens) == ("fixed", "vote", 99)
     assert seen["template"].answer_prefix == "So"
-    assert seen["retriever"].units == 3
+    assert seen["retriever"].bar == TopK(3)
     cli("ask", "What?", "--corpus", mail, "--threshold", "0.25")
-    assert seen["retriever"].threshold == 0.25
+    assert seen["retriever"].bar == Threshold(0.25)
 
 
 @pytest.fixture(params=["ask", "classify"])
@@ -137,27 +136,21 @@ def search(request, cli, mail, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("words", "kind", "name", "value"),
+    ("words", "bar", "thin_to"),
     [
-        ((), PrivateThresholdRetriever, "thin_to", 64),
-        (("--units", "20"), PrivateThresholdRetriever, "units", 20),
-        (("--units", "20"), PrivateThresholdRetriever, "thin_to", 20),
-        (("--threshold", "0.5"), ThresholdRetriever, "threshold", 0.5),
-        (("--threshold", "0"), ThresholdRetriever, "threshold", 0.0),
-        (("--top-k", "3"), TopKRetriever, "units", 3),
-        (("--private-threshold", "5"), PrivateThresholdRetriever, "units", 5),
-        (("--private-top-k", "6"), PrivateTopKRetriever, "units", 6),
+        ((), NoisyThreshold(64), 64),
+        (("--units", "20"), NoisyThreshold(20), 20),
+        (("--threshold", "0.5"), Threshold(0.5), None),
+        (("--threshold", "0"), Threshold(0.0), None),
+        (("--top-k", "3"), TopK(3), None),
+        (("--private-threshold", "5"), NoisyThreshold(5), None),
+        (("--private-top-k", "6"), NoisyTopK(6), None),
     ],
 )
 @pytest.mark.parametrize("sample", [None, 0.25])
-def test_every_retriever_is_reached(search, words, kind, name, value, sample):
+def test_every_search_is_reached(search, words, bar, thin_to, sample):
     found, _ = search(*words, *(() if sample is None else ("--sample", str(sample))))
-    if sample is not None:
-        assert isinstance(found, PoissonSampledRetriever)
-        assert found.rate == sample
-        found = found.retriever
-    assert type(found) is kind
-    assert getattr(found, name) == value
+    assert (found.bar, found.thin_to, found.rate) == (bar, thin_to, sample or 1.0)
 
 
 def test_delta_reaches_answers_and_labels(search):

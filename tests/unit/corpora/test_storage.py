@@ -332,7 +332,7 @@ def test_filters_and_cuts_find_what_a_scan_of_everything_finds(tmp_path: Path) -
                 retriever = ThresholdRetriever(
                     corpus, float(np.clip(threshold, -1, 1)), where=where, passages_per_unit=limit
                 )
-                expected = whole.scan(question, retriever.threshold)
+                expected = whole.scan(question, retriever.bar.threshold)
                 passages = expected.passages(range(len(expected.units)), limit)
                 assert retriever.retrieve("a b c") == [passage.document for passage in passages]
         for top_k in (1, 3, 12, 50):

@@ -31,7 +31,7 @@ def test_its_unit_may_be_a_field() -> None:
 def test_nothing_is_looked_at_before_the_search() -> None:
     looked = []
     retriever = as_retriever(looked.append(note) or note for note in NOTES)
-    assert (looked, repr(retriever)) == ([], "GivenDocuments(<private>)")
+    assert (looked, repr(retriever.source)) == ([], "GivenDocuments(<private>)")
     assert retriever.search("q").units == ["1", "2"]
 
 

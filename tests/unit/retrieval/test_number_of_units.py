@@ -11,7 +11,7 @@ from dpicl_rag import (
 )
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.retrieval import GivenDocuments, PrivateThresholdRetriever, PrivateTopKRetriever
-from dpicl_rag.retrieval.number_of_units import aimed_at, limited
+from dpicl_rag.retrieval.search import as_search
 from tests.support.scored_units import ScoredUnits
 
 SOURCE = ScoredUnits({f"u{number:03}": [0.9] for number in range(400)})
@@ -40,7 +40,7 @@ def sampled(retriever, rate=0.5):
     ],
 )
 def test_what_a_search_aims_at_is_public(retriever, most):
-    assert aimed_at(retriever) == most
+    assert as_search(retriever).aim == most
 
 
 @pytest.mark.parametrize(
@@ -58,27 +58,21 @@ def test_what_a_search_aims_at_is_public(retriever, most):
     ],
 )
 def test_a_limit_is_aimed_at(retriever, most):
-    found = limited(retriever, 10)
-    assert aimed_at(found) == most
-    assert getattr(found, "sigma", None) == getattr(retriever, "sigma", None)
+    search = as_search(retriever)
+    found = search.limited(10)
+    assert found.aim == most
+    assert found.sigma == search.sigma
 
 
 def test_what_cannot_be_limited_says_what_to_do():
     with pytest.raises(ConfigurationError, match="lower top_k, or raise max_calls"):
-        limited(TopKRetriever(SOURCE, 9), 8)
-
-    class PricedInItsOwnWay(ThresholdRetriever):
-        def within(self, rho, adjacency):
-            return self
-
-    with pytest.raises(ConfigurationError, match="leave it out"):
-        limited(PricedInItsOwnWay(SOURCE, 0.5), 8)
+        TopKRetriever(SOURCE, 9).limited(8)
 
 
 @pytest.mark.parametrize("most", [1, 40, 399, 1000])
 def test_about_so_many_are_found_at_a_rate_from_the_noisy_count(most, monkeypatch):
     monkeypatch.setattr(DiscreteGaussian, "draw", lambda self, randomness: 3)
-    search = limited(CountedRetriever(EXACT, 2.0), most)
+    search = CountedRetriever(EXACT, 2.0).limited(most)
     found = [search.search("q").choose() for _ in range(30)]
     rate = min(1.0, most / 403)
     assert {one.rate for one in found} == {rate}
@@ -90,5 +84,5 @@ def test_about_so_many_are_found_at_a_rate_from_the_noisy_count(most, monkeypatc
 
 def test_rates_of_coins_behind_each_other_multiply(monkeypatch):
     monkeypatch.setattr(DiscreteGaussian, "draw", lambda self, randomness: 0)
-    found = sampled(limited(CountedRetriever(EXACT, 2.0), 100)).search("q").choose()
+    found = sampled(CountedRetriever(EXACT, 2.0).limited(100)).search("q").choose()
     assert found.rate == pytest.approx(0.125)

@@ -11,8 +11,7 @@ from dpicl_rag.accounting.stability import Adjacency
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.private_context_llm import PrivateContextLLM
-from dpicl_rag.retrieval.private_threshold import PrivateThresholdRetriever
-from dpicl_rag.retrieval.private_top_k import PrivateTopKRetriever
+from dpicl_rag.retrieval import PrivateThresholdRetriever, PrivateTopKRetriever
 from tests.support.scored_units import ScoredUnits
 
 SOURCE = ScoredUnits({**{f"near{n}": [0.85] for n in range(6)}, "far": [0.45], "out": [0.1]})

@@ -14,6 +14,7 @@ the exact distribution of the noise, for honest retrievers and for broken ones.
 import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,11 +24,10 @@ import pytest
 from dpicl_rag.accounting.stability import Adjacency
 from dpicl_rag.documents import group_by_unit
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.retrieval import Retrieved, Search
+from dpicl_rag.retrieval import Candidates, NoisyThreshold, NoisyTopK, Retrieved, Search
 from dpicl_rag.retrieval.count import NoisyCount
-from dpicl_rag.retrieval.private import Choice, CountingRetriever
-from dpicl_rag.retrieval.private_threshold import PrivateThresholdRetriever
-from dpicl_rag.retrieval.private_top_k import PrivateTopKRetriever
+from dpicl_rag.retrieval.search_bars import ChosenThreshold
+from dpicl_rag.retrieval.vectors import scan
 from tests.support.scored_units import Choose, ScoredUnits, distribution, gaussian_pmf
 
 SIGMA = 0.5
@@ -35,7 +35,7 @@ ORDERS = (1.01, 1.5, 2.0, 4.0)
 THREE = (0.8, 0.6, 0.4)
 EIGHT = tuple(tenths / 10 for tenths in range(9, 1, -1))
 Units = Mapping[str, Sequence[float]]
-Make = Callable[[ScoredUnits], CountingRetriever]
+Make = Callable[[ScoredUnits], Search]
 View = tuple[int, NoisyCount | None, tuple[str, ...]]
 Views = dict[tuple[View, float], float]
 
@@ -44,31 +44,32 @@ def views(
     make: Make, units: Units, unit: str = "u", admitted: Callable[[str], bool] | None = None
 ) -> Views:
     """Distribution of the view and of what ``unit`` paid."""
-    retriever = make(ScoredUnits(units))
-    noise = list(gaussian_pmf(retriever.noise.sigma, math.ceil(8 * SIGMA)).items())
-    rho = retriever.noise.rho
-    scored = retriever.search("q")
+    search = make(ScoredUnits(units))
+    noise = list(gaussian_pmf(search.noise.sigma, math.ceil(8 * SIGMA)).items())
+    rho = search.noise.rho
+    scored = search.search("q")
     counted = None if admitted is None else [admitted(u) for u in scored.units]
+    choose_threshold = type(search.bar).choose
 
     def run(choose: Choose) -> tuple[View, float]:
-        search = copy.copy(scored)
-        choices: list[Choice] = []
+        candidates = copy.copy(scored)
+        choices: list[ChosenThreshold] = []
 
         class Coins(Randomness):
             def below(self, bound: int) -> int:
-                share = retriever.thin_to / bound
+                share = search.thin_to / bound
                 return choose([(0, share), (bound - 1, 1 - share)])
 
-        def remembered(counts: Sequence[int], randomness: Randomness) -> Choice:
-            choices.append(type(retriever)._choose(retriever, counts, randomness))
+        def remembered(*given: Any) -> ChosenThreshold:
+            choices.append(choose_threshold(search.bar, *given))
             return choices[-1]
 
-        retriever.noise = SimpleNamespace(
+        vars(search)["noise"] = SimpleNamespace(
             sigma=SIGMA, rho=rho, draw=lambda randomness: choose(noise)
         )
-        retriever._choose = remembered
-        found = search.choose(counted, Coins())
-        paid = dict(zip(search.units, found.unit_rho, strict=True)).get(unit, 0.0)
+        vars(search.bar)["choose"] = remembered
+        found = candidates.choose(counted, Coins())
+        paid = dict(zip(candidates.units, found.unit_rho, strict=True)).get(unit, 0.0)
         others = tuple(d.text for d in found.documents if d.unit != unit)
         return (choices[0].place, found.count, others), paid
 
@@ -119,14 +120,12 @@ def worst(make: Make, others: Units, scores: Sequence[float]) -> float:
     return max(deficit(views(make, {**others, "u": [s, -0.5]}), without) for s in scores)
 
 
-def threshold(
-    kind: type[PrivateThresholdRetriever] = PrivateThresholdRetriever, **more: Any
-) -> Make:
-    return lambda source: kind(source, 2, sigma=SIGMA, thresholds=THREE, **more)
+def threshold(bar: type[NoisyThreshold] = NoisyThreshold, search: type[Search] = Search) -> Make:
+    return lambda source: search(source, bar(2, THREE), sigma=SIGMA)
 
 
-def top_k(kind: type[PrivateTopKRetriever] = PrivateTopKRetriever, **more: Any) -> Make:
-    return lambda source: kind(source, 3, sigma=SIGMA, thresholds=EIGHT, **more)
+def top_k(search: type[Search] = Search) -> Make:
+    return lambda source: search(source, NoisyTopK(3, EIGHT), sigma=SIGMA)
 
 
 OTHERS = units_in(1, 1, 2)
@@ -146,84 +145,87 @@ def test_the_charge_of_the_top_k_is_enough() -> None:
 
 
 def test_the_charge_with_thinning_is_enough() -> None:
-    def make(source: ScoredUnits) -> CountingRetriever:
-        return PrivateThresholdRetriever(source, 2, sigma=SIGMA, thresholds=THREE[:2], thin_to=2)
+    def make(source: ScoredUnits) -> Search:
+        return Search(source, NoisyThreshold(2, THREE[:2]), sigma=SIGMA, thin_to=2)
 
     assert worst(make, units_in(1, 2, thresholds=THREE[:2]), (0.9, 0.7, 0.1)) <= 1e-9
 
 
-def half_charge(kind: type[Any]) -> type[Any]:
-    return type("HalfCharge", (kind,), {"count_rho": property(lambda self: 1 / (4 * SIGMA**2))})
+class HalfCharge(Search):
+    """A planted fault: half the price."""
+
+    noise = cached_property(lambda _: SimpleNamespace(sigma=SIGMA, rho=1 / (4 * SIGMA**2)))
 
 
 def test_half_the_charge_is_not_enough() -> None:
     """A factor of two is seen: these tests are tight enough to trust."""
-    assert worst(threshold(half_charge(PrivateThresholdRetriever)), OTHERS, SCORES) > 1e-4
-    assert worst(top_k(half_charge(PrivateTopKRetriever)), OTHERS_OF_EIGHT, (0.95,)) > 1e-4
+    assert worst(threshold(search=HalfCharge), OTHERS, SCORES) > 1e-4
+    assert worst(top_k(search=HalfCharge), OTHERS_OF_EIGHT, (0.95,)) > 1e-4
 
 
-class HalfSensitivity(PrivateThresholdRetriever):
+class HalfSensitivity(Search):
     """A planted fault: noise for half the sensitivity, charged as if it were all of it."""
 
-    def __init__(self, source: ScoredUnits, units: int, sigma: float, **more: Any) -> None:
-        super().__init__(source, units, sigma=sigma / 2, **more)
-
-    count_rho = property(lambda self: 1 / (2 * SIGMA**2))  # type: ignore[assignment]
+    noise = cached_property(lambda _: SimpleNamespace(sigma=SIGMA / 2, rho=1 / (2 * SIGMA**2)))
 
 
-class ExactCounts(PrivateThresholdRetriever):
+class ExactCounts(NoisyThreshold):
     """A planted fault: the threshold from the counts themselves."""
 
-    def _choose(self, counts: Sequence[int], randomness: Randomness) -> Choice:
+    def choose(self, counts: Sequence[int], noise: Any, randomness: Randomness) -> ChosenThreshold:
         totals = np.cumsum(counts)
         place = int(np.argmax(totals >= self.units)) if totals[-1] >= self.units else 2
-        return Choice(
+        return ChosenThreshold(
             place, NoisyCount(float(totals[place]), 1.0), [int(bin_ <= place) for bin_ in range(3)]
         )
 
 
-class Overlapping(PrivateThresholdRetriever):
+class Overlapping(NoisyThreshold):
     """A planted fault: every count holds all units above it, and one of them is charged."""
 
-    def _choose(self, counts: Sequence[int], randomness: Randomness) -> Choice:
-        noisy = (sum(counts[: p + 1]) + self.noise.draw(randomness) for p in range(3))
+    def choose(self, counts: Sequence[int], noise: Any, randomness: Randomness) -> ChosenThreshold:
+        noisy = (sum(counts[: p + 1]) + noise.draw(randomness) for p in range(3))
         place = next((p for p, count in enumerate(noisy) if count >= self.units), 2)
-        return Choice(place, None, [int(bin_ <= place) for bin_ in range(3)])
+        return ChosenThreshold(place, None, [int(bin_ <= place) for bin_ in range(3)])
 
 
-class PaidWhereRetrieved(PrivateThresholdRetriever):
+class PaidWhereRetrieved(NoisyThreshold):
     """A planted fault: steps back from the last bin it counted, whose units then pay nothing."""
 
-    def _choose(self, counts: Sequence[int], randomness: Randomness) -> Choice:
-        choice = super()._choose(counts, randomness)
-        place = max(0, choice.place - 1)
-        return Choice(place, choice.count, [int(bin_ <= place) for bin_ in range(3)])
+    def choose(self, counts: Sequence[int], noise: Any, randomness: Randomness) -> ChosenThreshold:
+        chosen = super().choose(counts, noise, randomness)
+        place = max(0, chosen.place - 1)
+        return ChosenThreshold(place, chosen.count, [int(bin_ <= place) for bin_ in range(3)])
 
 
-@pytest.mark.parametrize("kind", [HalfSensitivity, ExactCounts, Overlapping, PaidWhereRetrieved])
-def test_planted_faults_are_caught(kind: type[PrivateThresholdRetriever]) -> None:
-    assert worst(threshold(kind), OTHERS, SCORES) > 1e-3
+@pytest.mark.parametrize("bar", [ExactCounts, Overlapping, PaidWhereRetrieved])
+def test_planted_faults_are_caught(bar: type[NoisyThreshold]) -> None:
+    assert worst(threshold(bar), OTHERS, SCORES) > 1e-3
 
 
-class BestN(PrivateThresholdRetriever):
+def test_noise_for_half_the_sensitivity_is_caught() -> None:
+    assert worst(threshold(search=HalfSensitivity), OTHERS, SCORES) > 1e-3
+
+
+class BestN(Search):
     """A planted fault: no more than the best two of the units that pass."""
 
-    def search(self, question: str) -> Search:
-        search = super().search(question)
-        near = self.scan(question)
+    def search(self, question: str) -> Candidates:
+        candidates = super().search(question)
+        near = scan(self.source, question)
         every = near.passages(range(len(near.units)))
         score = {passage.document.text: passage.score for passage in every}
 
         def draw(admitted: Sequence[bool], randomness: Randomness) -> Retrieved:
-            found = copy.copy(search).choose(admitted, randomness)
+            found = copy.copy(candidates).choose(admitted, randomness)
             ranked = sorted(found.documents, key=lambda document: -score[document.text])
             return Retrieved(group_by_unit(ranked[:2]), found.unit_rho)
 
-        return Search(search.units, draw)
+        return Candidates(candidates.units, draw)
 
 
 def test_a_cap_is_caught() -> None:
-    assert worst(threshold(BestN), OTHERS, SCORES) == math.inf
+    assert worst(threshold(search=BestN), OTHERS, SCORES) == math.inf
 
 
 @pytest.mark.parametrize("score", [0.95, 0.7, 0.41])
@@ -240,7 +242,7 @@ def test_a_unit_that_is_not_admitted_changes_nothing_and_pays_nothing(score: flo
 def test_rho_bounds_a_replacement_and_an_arrival(
     make: Make, others: Units, scores: Sequence[float]
 ) -> None:
-    retriever = make(ScoredUnits({}))
+    search = make(ScoredUnits({}))
     alone = views(make, others)
 
     def bare(found: Views) -> dict[View, float]:
@@ -254,7 +256,7 @@ def test_rho_bounds_a_replacement_and_an_arrival(
         (Adjacency.ADD_OR_REMOVE_ONE, [(found, bare(alone)) for found in present]),
         (Adjacency.REPLACE_ONE, [(one, two) for one in present for two in present]),
     ):
-        rho = retriever.rho(adjacency)
+        rho = search.rho(adjacency)
         for one, two in pairs:
             for order in ORDERS:
                 bound = order * (order - 1) * rho

@@ -2,6 +2,7 @@
 
 import random
 import statistics
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,8 @@ from dpicl_rag.errors import BudgetExceededError, ConfigurationError
 from dpicl_rag.ledger import Ledger
 from dpicl_rag.mechanisms import randomness
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness, SeededRandomness
-from dpicl_rag.retrieval import Retriever
+from dpicl_rag.retrieval import PrivateThresholdRetriever, PrivateTopKRetriever, Retriever, Search
 from dpicl_rag.retrieval import score_histogram as module
-from dpicl_rag.retrieval.private_threshold import PrivateThresholdRetriever
-from dpicl_rag.retrieval.private_top_k import PrivateTopKRetriever
 from dpicl_rag.retrieval.score_histogram import (
     ScoreHistogram,
     histograms_rho,
@@ -41,7 +40,9 @@ def coins() -> Randomness:
 
 
 @pytest.mark.parametrize(("kind", "spread"), [(PrivateThresholdRetriever, 20), (KINDS[1], 15)])
-def test_about_as_many_units_as_wanted(kind: type[Any], spread: int, coins: Randomness) -> None:
+def test_about_as_many_units_as_wanted(
+    kind: Callable[..., Search], spread: int, coins: Randomness
+) -> None:
     retriever = kind(many(), 80, sigma=SIGMAS[kind])
     found = [len(retriever.search("q").choose(randomness=coins).units) for _ in range(40)]
     # The evenly spread scores put about 11 units in a step of 0.02, and 5 in one of 0.01.
@@ -79,7 +80,9 @@ def test_rho_is_that_of_the_counts() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_search_ends_at_the_lowest_threshold(kind: type[Any], coins: Randomness) -> None:
+def test_the_search_ends_at_the_lowest_threshold(
+    kind: Callable[..., Search], coins: Randomness
+) -> None:
     source = ScoredUnits({"near": [0.7], "at the end": [0.41], "far": [0.39]})
     retriever = kind(source, 1000, sigma=SIGMAS[kind], thresholds=(0.8, 0.6, 0.4))
     search = retriever.search("q")
@@ -88,7 +91,7 @@ def test_the_search_ends_at_the_lowest_threshold(kind: type[Any], coins: Randomn
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_empty_corpus_gives_no_documents(kind: type[Any]) -> None:
+def test_an_empty_corpus_gives_no_documents(kind: Callable[..., Search]) -> None:
     search = kind(ScoredUnits({}), 4, sigma=SIGMAS[kind]).search("q")
     assert search.units == []
     assert search.choose().documents == []
@@ -96,7 +99,7 @@ def test_an_empty_corpus_gives_no_documents(kind: type[Any]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_noise_is_drawn_once_and_anew_for_each_search(
-    kind: type[Any], coins: Randomness
+    kind: Callable[..., Search], coins: Randomness
 ) -> None:
     # 84 units reach 0.79: whether the search stops there is a toss-up.
     retriever = kind(many(), 84, sigma=SIGMAS[kind])
@@ -110,7 +113,7 @@ def test_the_noise_is_drawn_once_and_anew_for_each_search(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_units_that_are_not_admitted_do_not_count_and_do_not_pay(
-    kind: type[Any], coins: Randomness
+    kind: Callable[..., Search], coins: Randomness
 ) -> None:
     retriever = kind(many(), 50, sigma=SIGMAS[kind])
     search = retriever.search("q")
@@ -137,16 +140,17 @@ def test_capacity_thins_by_coins_and_charges_all_the_same(coins: Randomness) -> 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nobody_takes_it_for_a_retriever_that_costs_nothing(kind: type[Any]) -> None:
+def test_nobody_takes_it_for_a_retriever_that_costs_nothing(kind: Callable[..., Search]) -> None:
     retriever = kind(many(3), 2, sigma=SIGMAS[kind])
-    assert not hasattr(retriever, "retrieve")
+    with pytest.raises(ConfigurationError, match="noise or coins decide"):
+        retriever.retrieve("q")
     assert isinstance(retriever, Retriever)
     assert retriever.rho(ADD) > 0
     assert retriever.stability == Stability(1, 0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_parameters_out_of_range(kind: type[Any]) -> None:
+def test_parameters_out_of_range(kind: Callable[..., Search]) -> None:
     for bad in (0, -1, 2.5):
         with pytest.raises(ConfigurationError, match="must be a whole number"):
             kind(many(1), bad)
@@ -162,7 +166,7 @@ def test_parameters_out_of_range(kind: type[Any]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_noise_and_coins_are_the_operating_systems_where_none_are_given(
-    kind: type[Any], coins: Randomness, monkeypatch: pytest.MonkeyPatch
+    kind: Callable[..., Search], coins: Randomness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     retriever = kind(many(), 79, sigma=SIGMAS[kind], thin_to=20)
     # In the operating system's place stand the numbers of a seed: every coin must be one of them.
@@ -179,11 +183,13 @@ def test_representations_are_public() -> None:
         PrivateTopKRetriever("C", 8, sigma=7.5),
     )  # type: ignore[arg-type]
     assert repr([threshold, top_k]) == (
-        "[PrivateThresholdRetriever('C', units=64, sigma=3), "
-        "PrivateTopKRetriever('C', units=8, sigma=7.5)]"
+        "[Search(source='C', bar=NoisyThreshold(units=64), passages_per_unit=None, "
+        "counted=False, sigma=3.0, thin_to=None, rate=1.0), "
+        "Search(source='C', bar=NoisyTopK(units=8), passages_per_unit=None, "
+        "counted=False, sigma=7.5, thin_to=None, rate=1.0)]"
     )
     search = PrivateThresholdRetriever(many(9), 2, sigma=3.0).search("q")
-    assert repr(search) == "Search(<private>)"
+    assert repr(search) == "Candidates(<private>)"
     assert "u8" not in repr(search.choose())
 
 

@@ -12,9 +12,13 @@ from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
 from dpicl_rag.retrieval import (
     UNITS,
     ExactRetriever,
+    GivenDocuments,
+    NoisyThreshold,
     PoissonSampledRetriever,
-    PrivateThresholdRetriever,
+    Search,
+    Threshold,
     ThresholdRetriever,
+    TopK,
     TopKRetriever,
     refuse_approximate,
     retriever_over,
@@ -133,16 +137,12 @@ def test_coins_are_the_operating_systems_where_none_are_given(
 
 def test_the_retriever_for_what_a_caller_set(corpus: Corpus) -> None:
     default = retriever_over(corpus, units=9, where={"owner": "ann"})
-    assert isinstance(default, PrivateThresholdRetriever)
-    assert (default.units, default.thin_to, default.sigma) == (9, 9, None)
-    assert default.where == {"owner": "ann"}
-    assert retriever_over(corpus).units == UNITS
-    zero = retriever_over(corpus, threshold=0)
-    assert isinstance(zero, ThresholdRetriever)
-    assert zero.threshold == 0
+    assert default.bar == NoisyThreshold(9)
+    assert (default.thin_to, default.sigma, default.where) == (9, None, {"owner": "ann"})
+    assert retriever_over(corpus).bar == NoisyThreshold(UNITS)
+    assert retriever_over(corpus, threshold=0).bar == Threshold(0)
     top = retriever_over(corpus, top_k=2, where={"owner": "ann"})
-    assert isinstance(top, TopKRetriever)
-    assert (top.units, top.where) == (2, {"owner": "ann"})
+    assert (top.bar, top.where) == (TopK(2), {"owner": "ann"})
     with pytest.raises(ConfigurationError, match="give a threshold or top_k, not both"):
         retriever_over(corpus, threshold=0, top_k=2)
 
@@ -154,14 +154,36 @@ def test_an_approximate_search_is_refused_with_the_reason() -> None:
 
 def test_representations_are_public(corpus: Corpus) -> None:
     corpus.add(NOTES)
-    text = repr(
-        [
-            corpus,
-            ThresholdRetriever(corpus, 0.4),
-            PoissonSampledRetriever(TopKRetriever(corpus, 2), 0.5),
-        ]
+    threshold = ThresholdRetriever(corpus, 0.4, where={"owner": "ann"})
+    sampled = PoissonSampledRetriever(TopKRetriever(corpus, 2), 0.5)
+    assert repr([corpus, threshold, sampled]) == (
+        "[Corpus('mail'), Search(source=Corpus('mail'), bar=Threshold(threshold=0.4), "
+        "passages_per_unit=None, counted=False, sigma=None, thin_to=None, rate=1.0), "
+        "Search(source=Corpus('mail'), bar=TopK(units=2), passages_per_unit=None, "
+        "counted=False, sigma=None, thin_to=None, rate=0.5)]"
     )
-    assert text == (
-        "[Corpus('mail'), ThresholdRetriever(Corpus('mail'), threshold=0.4), "
-        "PoissonSampledRetriever(TopKRetriever(Corpus('mail'), units=2), rate=0.5)]"
-    )
+
+
+def test_without_a_bar_every_unit_is_found(corpus: Corpus) -> None:
+    corpus.add(NOTES)
+    for question in (QUESTION, "nothing like it"):
+        assert len(Search(corpus).retrieve(question)) == len(NOTES)
+
+
+def test_what_noise_or_coins_decide_is_drawn(corpus: Corpus) -> None:
+    for search in (
+        retriever_over(corpus),
+        Search(corpus, counted=True),
+        Search(corpus, Threshold(), thin_to=3),
+        Search(corpus, TopK(2), rate=0.5),
+    ):
+        with pytest.raises(ConfigurationError, match=r"take search\(question\)\.choose\(\)"):
+            search.retrieve(QUESTION)
+
+
+@pytest.mark.parametrize(
+    "more", [{"bar": Threshold()}, {"where": {"owner": "ann"}}, {"passages_per_unit": 1}]
+)
+def test_a_retriever_has_no_scores_for_a_bar(more: Any) -> None:
+    with pytest.raises(ConfigurationError, match="need the vectors of a corpus"):
+        Search(GivenDocuments(NOTES), **more)

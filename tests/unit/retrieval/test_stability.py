@@ -19,11 +19,13 @@ from dpicl_rag.retrieval import (
     ExactRetriever,
     PoissonSampledRetriever,
     Retriever,
+    Threshold,
     ThresholdRetriever,
+    TopK,
+    TopKRetriever,
 )
-from dpicl_rag.retrieval import TopKRetriever as TopK
 from dpicl_rag.retrieval.stored_record import Record
-from dpicl_rag.retrieval.vectors import Found, Snapshot, Where
+from dpicl_rag.retrieval.vectors import NearUnits, Snapshot, Where
 from tests.support.scored_units import OneVector
 
 Units = Mapping[str, Sequence[Sequence[float]]]
@@ -55,7 +57,7 @@ class Vectors:
         least: float = -math.inf,
         most: int | None = None,
         where: Where | None = None,
-    ) -> Found:
+    ) -> NearUnits:
         return self.whole.scan(question, least, most)
 
 
@@ -94,7 +96,7 @@ def test_threshold(pair: tuple[Units, Units], data: st.DataObject) -> None:
         ThresholdRetriever(source, threshold, passages_per_unit=limit).retrieve("q")
         for source in (before, after)
     )
-    assert within(ThresholdRetriever.stability, old, new)
+    assert within(Threshold.stability, old, new)
     passing = after.whole.scores(QUESTION) >= threshold
     expected = {r.unit for r, passes in zip(after.whole.records, passing, strict=True) if passes}
     assert {document.unit for document in new} == expected
@@ -104,7 +106,7 @@ def test_threshold(pair: tuple[Units, Units], data: st.DataObject) -> None:
 
 @given(neighbours(), st.integers(1, 5), st.none() | st.integers(1, 3))
 def test_top_k(pair: tuple[Units, Units], k: int, limit: int | None) -> None:
-    old, new = (TopK(Vectors(u), k, passages_per_unit=limit).retrieve("q") for u in pair)
+    old, new = (TopKRetriever(Vectors(u), k, passages_per_unit=limit).retrieve("q") for u in pair)
     assert within(TopK.stability, old, new)
     assert len(group_by_unit(new)) == min(k, len(pair[1]))
 
@@ -118,7 +120,7 @@ def test_units_stand_together_best_passage_first_and_in_an_order_without_rank(
         record.text: value
         for record, value in zip(source.whole.records, source.whole.scores(QUESTION), strict=True)
     }
-    for retriever in (ThresholdRetriever(source, -1), TopK(source, k)):
+    for retriever in (ThresholdRetriever(source, -1), TopKRetriever(source, k)):
         found = retriever.retrieve("q")
         order = [document.unit for document in found]
         assert order == [unit for unit in dict.fromkeys(order) for _ in range(order.count(unit))]
@@ -127,7 +129,7 @@ def test_units_stand_together_best_passage_first_and_in_an_order_without_rank(
         for texts in group_by_unit(found).values():
             scores = [score[document.text] for document in texts]
             assert scores == sorted(scores, reverse=True)
-        if isinstance(retriever, TopK):
+        if retriever.bar == TopK(k):
             best = {u: max(score[f"{u}/{n}"] for n in range(len(v))) for u, v in units.items()}
             assert sorted(best[u] for u in chosen) == sorted(best.values())[-k:]
         else:
@@ -152,7 +154,7 @@ def test_poisson_sampling_keeps_units_whole(
 class FirstN(ExactRetriever):
     """A planted fault: a cap on a threshold's results, declared as a threshold."""
 
-    stability = ThresholdRetriever.stability
+    stability = Threshold.stability
 
     def __init__(self, source: Vectors, n: int) -> None:
         self.source, self.n = source, n
@@ -196,7 +198,7 @@ def test_planted_faults_are_caught() -> None:
     assert broken([FirstN(source, 5) for source in corpora])
     assert broken([ByRank(source) for source in corpora])
     assert not broken([ThresholdRetriever(source, 0.2) for source in corpora])
-    assert not broken([TopK(source, 5) for source in corpora])
+    assert not broken([TopKRetriever(source, 5) for source in corpora])
 
 
 def test_an_approximate_index_is_caught() -> None:
@@ -227,5 +229,5 @@ def test_an_approximate_index_is_caught() -> None:
             ]
         )
     client.delete_collection("planted")
-    declared = ThresholdRetriever.stability
+    declared = Threshold.stability
     assert not all(within(declared, before, after) for before, after in pairwise(approximate))

@@ -12,6 +12,7 @@ import pytest
 from dpicl_rag.errors import ConfigurationError, CorpusError, MissingDependencyError
 from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.retrieval.vectors import Snapshot, VectorSource, on_grid
+from dpicl_rag.stores import exact_store
 from dpicl_rag.stores.exact_store import ExactStore, Row, exact_scores, margin
 from dpicl_rag.stores.faiss import FaissVectors, _cosines
 from dpicl_rag.stores.pg_statements import Table
@@ -138,11 +139,11 @@ def test_texts_are_read_for_chosen_units_alone(table: PgTable, monkeypatch: Any)
     made = passages(4)
     source = table(made)
     asked: list[list[str]] = []
-    true = type(source).passages
+    true = exact_store._passages
     monkeypatch.setattr(
-        PgVectors,
-        "passages",
-        lambda self, units, *rest: asked.append(units) or true(self, units, *rest),
+        exact_store,
+        "_passages",
+        lambda store, units, query: asked.append(units) or true(store, units, query),
     )
     found = source.scan(made.question)
     assert asked == []

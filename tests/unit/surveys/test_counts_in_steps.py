@@ -166,7 +166,7 @@ def test_where_few_units_are_read_labels_may_be_longer():
     corpus = ScoredUnits({f"u{n}": [0.9] for n in range(3)})
     few = TopKRetriever(corpus, 16)
     assert most_label_tokens() == 1024
-    assert most_label_tokens(few) == 65_536
+    assert most_label_tokens(few.aim) == 65_536
     llm, labels = PrivateContextLLM(Batches()), [letter * 400 for letter in "abc"]
     with pytest.raises(ConfigurationError, match="each unit can be asked 1,024; give fewer"):
         llm.tally("what?", labels, corpus)
