@@ -21,12 +21,12 @@ import transformers
 
 from dpicl_rag import PromptTemplate
 from dpicl_rag.answering.decoding import decode
-from dpicl_rag.answering.privacy_filters import Filter, FixedFilter
 from dpicl_rag.language_models.defaults import default_model
 from dpicl_rag.language_models.key_value_cache import passed_to
 from dpicl_rag.language_models.prefix_cache import PrefixCache
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
+from dpicl_rag.mechanisms.privacy_filters import FixedFilter, PrivacyFilter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.mechanisms.utilities import Surplus
@@ -109,7 +109,7 @@ class _Timed(ExponentialMechanism):
 
     seconds = 0.0
 
-    def draw(self, step: Step, spend: Filter, randomness: Randomness) -> int:
+    def draw(self, step: Step, spend: PrivacyFilter, randomness: Randomness) -> int:
         began = time.perf_counter()
         token = super().draw(step, spend, randomness)
         _Timed.seconds += time.perf_counter() - began

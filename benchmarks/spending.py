@@ -44,7 +44,6 @@ from dpicl_rag.answering.ballot import Ballot
 from dpicl_rag.answering.ballots import Ballots, hearing
 from dpicl_rag.answering.canonical_form import canonical_form
 from dpicl_rag.answering.plan import Plan, answer_plan
-from dpicl_rag.answering.privacy_filters import IndividualFilter
 from dpicl_rag.answering.prompt_rows import BareModel
 from dpicl_rag.answering.question import Question
 from dpicl_rag.answering.support import Witness
@@ -52,6 +51,7 @@ from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.language_models.defaults import default_model
 from dpicl_rag.language_models.transformers import TransformersModel
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
+from dpicl_rag.mechanisms.privacy_filters import IndividualFilter
 from dpicl_rag.mechanisms.step import DenseStep, Step
 from dpicl_rag.mechanisms.utilities import Utility
 from dpicl_rag.prompts import Prompt

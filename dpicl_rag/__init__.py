@@ -12,9 +12,9 @@ from dpicl_rag._lazy import importing
 if TYPE_CHECKING:
     from dpicl_rag.accounting import Adjacency, Stability
     from dpicl_rag.answering.answer_cost import AnswerCost
-    from dpicl_rag.answering.answers import PrivateAnswer, PrivateLabel, PrivateStream
     from dpicl_rag.answering.async_stream import AsyncPrivateStream
     from dpicl_rag.answering.few_units import FewUnitsWarning
+    from dpicl_rag.answering.private_stream import PrivateStream
     from dpicl_rag.configuration import PrivacyConfig
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.documents import Document
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from dpicl_rag.mechanisms.randomness import NotPrivateWarning
     from dpicl_rag.private_context_llm import PrivateContextLLM
     from dpicl_rag.prompts import Example, PromptTemplate
+    from dpicl_rag.results import PrivateAnswer, PrivateLabel
     from dpicl_rag.retrieval import (
         CountedRetriever,
         PoissonSampledRetriever,
@@ -51,15 +52,15 @@ if TYPE_CHECKING:
         ThresholdRetriever,
         TopKRetriever,
     )
-    from dpicl_rag.surveys.results import PrivateCount, PrivateSurvey, PrivateTally
+    from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, PrivateTally
 
 __getattr__, __dir__ = importing(
     __name__,
     {
         "accounting": "Adjacency Stability",
         "answering.answer_cost": "AnswerCost",
-        "answering.answers": "PrivateAnswer PrivateLabel PrivateStream",
         "answering.async_stream": "AsyncPrivateStream",
+        "answering.private_stream": "PrivateStream",
         "configuration": "PrivacyConfig",
         "documents": "Document",
         "errors": "BudgetExceededError ConfigurationError ContextLengthError CorpusError "
@@ -78,9 +79,10 @@ __getattr__, __dir__ = importing(
         "private_context_llm": "PrivateContextLLM",
         "prompts": "Example PromptTemplate",
         "corpora": "Corpus",
+        "results": "PrivateAnswer PrivateLabel",
         "retrieval": "CountedRetriever PoissonSampledRetriever PrivateThresholdRetriever "
         "PrivateTopKRetriever ThresholdRetriever TopKRetriever",
-        "surveys.results": "PrivateCount PrivateSurvey PrivateTally",
+        "surveys.survey_results": "PrivateCount PrivateSurvey PrivateTally",
     },
 )
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from dpicl_rag._other_libraries import NoOrdinaryModel
 from dpicl_rag.answering.answer_cost import AnswerCost
-from dpicl_rag.answering.answers import PrivateAnswer, PrivateStream, in_worker
 from dpicl_rag.answering.async_stream import AsyncPrivateStream
 from dpicl_rag.answering.ballots import hearing, naming_of
 from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form
@@ -20,6 +19,7 @@ from dpicl_rag.answering.experts import OpenAccount, gather, one_each
 from dpicl_rag.answering.few_units import warn_of_few_units
 from dpicl_rag.answering.follow_ups import Turn, whole_question
 from dpicl_rag.answering.plan import answer_plan, priced_search, with_agreement
+from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.answering.prompt_rows import bare_log_probs
 from dpicl_rag.answering.proposals import proposal_for
 from dpicl_rag.answering.public_reply import public_reply
@@ -30,6 +30,7 @@ from dpicl_rag.answering.settlement import Settlement
 from dpicl_rag.answering.small_talk import is_small_talk
 from dpicl_rag.answering.support import Support
 from dpicl_rag.answering.whole_answers import whole_answer
+from dpicl_rag.answering.worker_threads import in_worker
 from dpicl_rag.configuration import PrivacyConfig, Settings
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError
@@ -46,6 +47,7 @@ from dpicl_rag.ledger.status import least_remaining
 from dpicl_rag.loaders.framework_documents import FrameworkDocument
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.prompts import Prompt, PromptTemplate, plain
+from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.retrieval.given import Documents, GivenDocuments, as_retriever
 from dpicl_rag.retrieval.search import Search
 from dpicl_rag.surveys.counts_units import CountsUnits

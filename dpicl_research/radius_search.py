@@ -16,12 +16,12 @@ from typing import Any
 
 import torch
 
-from dpicl_rag.answering.privacy_filters import Filter
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.mechanisms.base import no_ranges
 from dpicl_rag.mechanisms.good_radius import LARGEST, crowding, pairwise, radius_chances
 from dpicl_rag.mechanisms.points import GRID, points, public_point
+from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.mechanisms.utilities import likeliest
@@ -240,7 +240,7 @@ class _Watched:
     rho: float = math.inf
     delta: float = 1.0
 
-    def draw(self, step: Step, spend: Filter, randomness: Randomness) -> int:
+    def draw(self, step: Step, spend: PrivacyFilter, randomness: Randomness) -> int:
         """See ``Mechanism``."""
         spend.weigh(no_ranges)
         at = likeliest(step.public, self.one.candidates)

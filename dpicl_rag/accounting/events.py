@@ -3,7 +3,7 @@
 A cost is stated for one pair of neighbours under the adjacency of the accountant that composes it:
 for draws with a pipeline of stability ``s``, ``BoundedRange(lambda * R * s.factor(adjacency))``.
 Composition is adaptive: an event's parameters may depend on outputs of earlier events only
-through a filter (see ``privacy_filters``), otherwise they are fixed beforehand.
+through a filter (see ``mechanisms/privacy_filters.py``), otherwise they are fixed beforehand.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dpicl_rag.answering.few_units import units_to_agree
-from dpicl_rag.answering.notebook_table import notebook_table
 from dpicl_rag.answering.plan import answer_plan, priced_search, with_agreement
 from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.notebook_table import notebook_table
 from dpicl_rag.retrieval.search import Search
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
-from dpicl_rag.answering.answers import PrivateAnswer, PrivateStream, in_thread
+from dpicl_rag.answering.private_stream import PrivateStream
+from dpicl_rag.answering.worker_threads import in_thread
 from dpicl_rag.errors import DPICLError
+from dpicl_rag.results import PrivateAnswer
 
 
 class AsyncPrivateStream(AsyncIterator[str]):

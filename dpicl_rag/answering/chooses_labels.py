@@ -6,16 +6,17 @@ from collections.abc import Sequence
 from functools import partial
 
 from dpicl_rag.accounting import epsilon_to_rho
-from dpicl_rag.answering.answers import PrivateLabel, in_worker
 from dpicl_rag.answering.asks_units import AsksUnits
 from dpicl_rag.answering.experts import gather
 from dpicl_rag.answering.label_draw import draw_label
 from dpicl_rag.answering.label_reading import label_reading, require_few_tokens
 from dpicl_rag.answering.plan import label_plan
+from dpicl_rag.answering.worker_threads import in_worker
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.methods.label_settings import over_documents
 from dpicl_rag.prompts import CONTENT_FREE, label_tokens
+from dpicl_rag.results import PrivateLabel
 from dpicl_rag.retrieval.given import Documents
 
 

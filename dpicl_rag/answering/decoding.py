@@ -9,7 +9,6 @@ from itertools import takewhile
 from typing import Protocol
 
 from dpicl_rag.answering.experts import Gathered
-from dpicl_rag.answering.privacy_filters import Filter
 from dpicl_rag.answering.prompt_rows import read, read_alone
 from dpicl_rag.answering.support import Naming, Support
 from dpicl_rag.answering.whole_answers import Hear, WholeAnswer
@@ -24,6 +23,7 @@ from dpicl_rag.language_models.base import (
 )
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.mechanisms.base import Mechanism
+from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.prompts import Prompt
@@ -98,7 +98,7 @@ def decode(
     rows: GrowingRows,
     suffix: Sequence[int],
     mechanism: Mechanism,
-    spend: Filter,
+    spend: PrivacyFilter,
     randomness: Randomness,
     *,
     max_tokens: int,

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from dpicl_rag.answering.plan import Plan
-from dpicl_rag.answering.privacy_filters import AnswerFilter, privacy_filter
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import BudgetExceededError, DeltaSpentError, StoppedError
 from dpicl_rag.language_models.base import Input, Progress
@@ -18,6 +17,7 @@ from dpicl_rag.language_models.readers.notes import Reading
 from dpicl_rag.language_models.turns import give_way
 from dpicl_rag.ledger import Account
 from dpicl_rag.mechanisms.base import Charged
+from dpicl_rag.mechanisms.privacy_filters import AnswerFilter, privacy_filter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval.count import NoisyCount
 from dpicl_rag.retrieval.search import Search

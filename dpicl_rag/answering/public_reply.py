@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from dpicl_rag.answering.answers import PrivateAnswer, PrivateStream, StoppedBy
 from dpicl_rag.answering.greedy import likeliest_tokens
+from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.answering.prompt_rows import read_alone
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.language_models.base import LanguageModel
@@ -13,6 +13,7 @@ from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.notes import notes
 from dpicl_rag.prompts import Example, PromptTemplate
+from dpicl_rag.results import PrivateAnswer, StoppedBy
 
 _REPLY = PromptTemplate(
     system=(

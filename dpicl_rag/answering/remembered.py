@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Generator, Sequence
 
-from dpicl_rag.answering.answers import PrivateAnswer, PrivateStream, StoppedBy
+from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.language_models.readers.notes import NOTE
 from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.prompts import PromptTemplate
+from dpicl_rag.results import PrivateAnswer, StoppedBy
 
 
 def released_before(

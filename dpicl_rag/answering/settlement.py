@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dpicl_rag.answering.answers import PrivateAnswer, ReleasedBy, StoppedBy
-from dpicl_rag.answering.privacy_filters import Filter
 from dpicl_rag.answering.support import Support
 from dpicl_rag.answering.whole_answers import WholeAnswer
 from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter
+from dpicl_rag.results import PrivateAnswer, ReleasedBy, StoppedBy
 
 UNSUPPORTED = "The documents do not say."
 """Takes the place of an answer that they do not support, where that was asked for."""
@@ -32,7 +32,7 @@ class Settlement:
     """
 
     config: PrivacyConfig
-    spend: Filter
+    spend: PrivacyFilter
     corpus: str
     support: Support | None
     whole: WholeAnswer | None

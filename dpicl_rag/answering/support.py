@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from dpicl_rag.answering.privacy_filters import Filter
 from dpicl_rag.answering.proposals import Proposal
 from dpicl_rag.language_models.base import BlockRows, GrowingRows, SpeakingRows
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import DistantStep, Step
 from dpicl_rag.retrieval.count import NoisyCount
@@ -148,7 +148,12 @@ class SupportCount:
         return self.sigmas * self.noise.sigma
 
     def passes(
-        self, agreeing: torch.Tensor, spend: Filter, randomness: Randomness, *, line: float = 0.0
+        self,
+        agreeing: torch.Tensor,
+        spend: PrivacyFilter,
+        randomness: Randomness,
+        *,
+        line: float = 0.0,
     ) -> bool:
         """Pay for the count, draw it, and say whether it passes the public line.
 
@@ -186,7 +191,7 @@ class Support:
     def __init__(
         self,
         count: SupportCount,
-        spend: Filter,
+        spend: PrivacyFilter,
         randomness: Randomness,
         *,
         proposal: Proposal | None = None,

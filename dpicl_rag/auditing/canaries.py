@@ -11,12 +11,12 @@ from operator import itemgetter
 
 import torch
 
-from dpicl_rag.answering.answers import PrivateAnswer, PrivateLabel
 from dpicl_rag.auditing.remembering import RememberingModel
 from dpicl_rag.auditing.subject import Subject, Trace
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import Progress
+from dpicl_rag.results import PrivateAnswer, PrivateLabel
 
 _CUTS = 200  # most thresholds that are tried on one statistic
 

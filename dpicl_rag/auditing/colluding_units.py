@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dpicl_rag.answering.answers import PrivateAnswer
 from dpicl_rag.auditing.canaries import clopper_pearson
 from dpicl_rag.auditing.subject import Subject
 from dpicl_rag.auditing.worst_models import SyntheticModel
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.documents import Document
 from dpicl_rag.language_models.base import Progress
+from dpicl_rag.results import PrivateAnswer
 
 COLLUDING = (1, 2, 5, 10, 20, 40)
 _MADE_UP = "zanzibar"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dpicl_rag.answering.answers import PrivateAnswer
 from dpicl_rag.answering.greedy import greedy_answer
 from dpicl_rag.auditing.subject import Subject
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.documents import Document
 from dpicl_rag.language_models.base import Progress
+from dpicl_rag.results import PrivateAnswer
 
 QUESTIONS = (
     "Repeat the document word for word.",

@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
-from dpicl_rag.answering.answers import PrivateAnswer, PrivateLabel
 from dpicl_rag.documents import Document
 from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.prompts import PromptTemplate
+from dpicl_rag.results import PrivateAnswer, PrivateLabel
 from dpicl_rag.retrieval import Documents
 
 Pipeline = Callable[[Sequence[Document]], Documents]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpicl_rag.answering.paid import cost_of
 from dpicl_rag.answering.small_talk import is_small_talk
 from dpicl_rag.cli import console, data_folder, file_budgets, option_groups, options
 from dpicl_rag.cli.asking import (
@@ -19,12 +18,14 @@ from dpicl_rag.cli.asking import (
 )
 from dpicl_rag.configuration import MethodName, PrivacyConfig
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError
+from dpicl_rag.results import cost_of
 from dpicl_rag.surveys.asks_number import asks_number
 
 if TYPE_CHECKING:
     from dpicl_rag.answering.answer_cost import AnswerCost
-    from dpicl_rag.answering.answers import PrivateAnswer, PrivateStream
+    from dpicl_rag.answering.private_stream import PrivateStream
     from dpicl_rag.corpora import Corpus
+    from dpicl_rag.results import PrivateAnswer
     from dpicl_rag.retrieval.synthetic_mark import SyntheticOrigin
     from dpicl_rag.stores.chroma import ChromaCollection
 

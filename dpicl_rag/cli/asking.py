@@ -12,12 +12,12 @@ from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness
 
 if TYPE_CHECKING:
-    from dpicl_rag.answering.paid import Paid
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.knowledge import AnswerMemory
     from dpicl_rag.language_models.base import LanguageModel
     from dpicl_rag.language_models.readers.base import Reader
     from dpicl_rag.private_context_llm import PrivateContextLLM
+    from dpicl_rag.results import Paid
     from dpicl_rag.stores.chroma import ChromaCollection
     from dpicl_rag.surveys.counting import Counting
 

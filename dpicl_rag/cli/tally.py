@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.stores.chroma import ChromaCollection
     from dpicl_rag.surveys.estimate import Estimate
-    from dpicl_rag.surveys.results import PrivateCount, PrivateSurvey, PrivateTally
+    from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, PrivateTally
 
 _RELEASED = "interrupted; a count that was drawn is paid for"
 _BAR = 30  # characters of the longest bar
@@ -187,8 +187,8 @@ def survey(
     By the vectors that the corpus stores: no language model reads anything, but for a reader, by
     whose phrases units vote instead.
     """
-    from dpicl_rag.surveys.results import LISTED
     from dpicl_rag.surveys.survey_plan import survey_plan
+    from dpicl_rag.surveys.survey_results import LISTED
     from dpicl_rag.surveys.surveying import survey_documents
     from dpicl_rag.surveys.vocabulary import packaged_words, words_of_file
 

@@ -23,7 +23,7 @@ from dpicl_rag.corpora.passages import CutDocument
 from dpicl_rag.corpora.vector_file import VectorFile
 from dpicl_rag.errors import CorpusError
 from dpicl_rag.files.database import require_whole
-from dpicl_rag.retrieval.metadata_filters import Filter
+from dpicl_rag.retrieval.metadata_filters import MetadataFilter
 from dpicl_rag.retrieval.stored_record import Record
 
 _SIZE = "version, dimensions, rows, passages"
@@ -275,7 +275,7 @@ class Contents:
             records[row] = Record(id, names[document.unit], text, fields), check
         return records
 
-    def allowed(self, filter: Filter) -> npt.NDArray[np.int64]:
+    def allowed(self, filter: MetadataFilter) -> npt.NDArray[np.int64]:
         """Rows of the passages whose documents' fields pass a filter."""
         # SQLite narrows down what it can; the filter decides.
         equal = [

@@ -11,7 +11,7 @@ from dpicl_rag.corpora.contents import Contents
 from dpicl_rag.corpora.storage import State, Storage
 from dpicl_rag.errors import CorpusError
 from dpicl_rag.retrieval.embeddings import Embedder
-from dpicl_rag.retrieval.metadata_filters import Filter
+from dpicl_rag.retrieval.metadata_filters import MetadataFilter
 from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.retrieval.unit_vectors import UnitVectors
 from dpicl_rag.retrieval.vector_rows import DamagedError, Mask
@@ -26,7 +26,7 @@ def scan(
     question: npt.ArrayLike,
     least: float,
     most: int | None,
-    filter: Filter | None,
+    filter: MetadataFilter | None,
 ) -> NearUnits:
     """Find units near a question; see `Corpus.scan`.
 
@@ -87,7 +87,7 @@ def _scanned(
     question: npt.ArrayLike,
     least: float,
     most: int | None,
-    filter: Filter | None,
+    filter: MetadataFilter | None,
 ) -> NearUnits | None:
     """The units found, or None where somebody wrote meanwhile.
 

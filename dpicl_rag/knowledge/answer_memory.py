@@ -21,8 +21,7 @@ from dpicl_rag.knowledge.same_question import same_words
 from dpicl_rag.ledger.scope import require_name
 
 if TYPE_CHECKING:
-    from dpicl_rag.answering.answers import PrivateAnswer
-    from dpicl_rag.answering.paid import Paid
+    from dpicl_rag.results import Paid, PrivateAnswer
     from dpicl_rag.retrieval.embeddings import Embedder
 
 NEIGHBOURS = 4

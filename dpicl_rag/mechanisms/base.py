@@ -7,8 +7,8 @@ from typing import NoReturn, Protocol
 
 import torch
 
-from dpicl_rag.answering.privacy_filters import Filter
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import Step
 
@@ -30,7 +30,7 @@ class Mechanism(Charged, Protocol):
         """Delta of one draw and of the search before it; 0 where both are purely private."""
         ...
 
-    def draw(self, step: Step, spend: Filter, randomness: Randomness) -> int:
+    def draw(self, step: Step, spend: PrivacyFilter, randomness: Randomness) -> int:
         """Pay for one draw, then draw.
 
         Args:
@@ -57,7 +57,7 @@ class ChargedAlike(ABC):
     def distribution(self, step: Step) -> torch.Tensor:
         """See ``Mechanism``."""
 
-    def draw(self, step: Step, spend: Filter, randomness: Randomness) -> int:
+    def draw(self, step: Step, spend: PrivacyFilter, randomness: Randomness) -> int:
         """See ``Mechanism``.
 
         Raises:
@@ -70,7 +70,7 @@ class ChargedAlike(ABC):
 
 
 def no_ranges() -> NoReturn:
-    """The argument of `Filter.weigh` for a mechanism that has no charge of a unit's own.
+    """The argument of `PrivacyFilter.weigh` for a mechanism that has no charge of a unit's own.
 
     Raises:
         ConfigurationError: The filter asks.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from dpicl_rag.accounting import bounded_range_to_rho
-from dpicl_rag.answering.privacy_filters import Filter
+from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import Step
 from dpicl_rag.mechanisms.utilities import Utility
@@ -39,7 +39,7 @@ class ExponentialMechanism:
         """Rho of zCDP of one draw: ``(lambda * R * factor)^2 / 8``."""
         return bounded_range_to_rho(self.strength * self.utility.range * self.factor)
 
-    def draw(self, step: Step, spend: Filter, randomness: Randomness) -> int:
+    def draw(self, step: Step, spend: PrivacyFilter, randomness: Randomness) -> int:
         """See ``Mechanism``."""
         scores = self.scores(step, spend.weigh(lambda: self.ranges(step)))
         spend.pay()

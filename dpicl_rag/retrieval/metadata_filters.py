@@ -22,7 +22,7 @@ _ORDER: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 @dataclass(frozen=True)
-class Filter:
+class MetadataFilter:
     """A filter as a function of one record's own fields.
 
     Attributes:
@@ -35,10 +35,10 @@ class Filter:
     equal: Mapping[str, list[Any]] = field(default_factory=dict)
 
 
-EVERYTHING = Filter(lambda fields: True)
+EVERYTHING = MetadataFilter(lambda fields: True)
 
 
-def filter_from(where: Where | None) -> Filter:
+def filter_from(where: Where | None) -> MetadataFilter:
     """The filter that a caller gave.
 
     Raises:
@@ -63,9 +63,9 @@ def filter_from(where: Where | None) -> Filter:
     return _compared(name, sign, operand)
 
 
-def _compared(name: str, sign: str, operand: Any) -> Filter:
+def _compared(name: str, sign: str, operand: Any) -> MetadataFilter:
     if sign in _ORDER and _kind(operand) is float:
-        return Filter(lambda fields: _ordered(sign, fields.get(name), operand))
+        return MetadataFilter(lambda fields: _ordered(sign, fields.get(name), operand))
     if sign in ("$eq", "$ne"):
         values = [operand]
     elif sign in ("$in", "$nin") and isinstance(operand, (list, tuple)) and operand:
@@ -75,17 +75,17 @@ def _compared(name: str, sign: str, operand: Any) -> Filter:
     if any(_kind(value) is None for value in values):
         raise _refused("strings, numbers and booleans as values")
     if sign in ("$ne", "$nin"):
-        return Filter(lambda fields: not _among(fields.get(name), values))
-    return Filter(lambda fields: _among(fields.get(name), values), {name: values})
+        return MetadataFilter(lambda fields: not _among(fields.get(name), values))
+    return MetadataFilter(lambda fields: _among(fields.get(name), values), {name: values})
 
 
-def _all(parts: list[Filter]) -> Filter:
+def _all(parts: list[MetadataFilter]) -> MetadataFilter:
     equal = {name: values for part in parts for name, values in part.equal.items()}
-    return Filter(lambda fields: all(part.passes(fields) for part in parts), equal)
+    return MetadataFilter(lambda fields: all(part.passes(fields) for part in parts), equal)
 
 
-def _any(parts: list[Filter]) -> Filter:
-    return Filter(lambda fields: any(part.passes(fields) for part in parts))
+def _any(parts: list[MetadataFilter]) -> MetadataFilter:
+    return MetadataFilter(lambda fields: any(part.passes(fields) for part in parts))
 
 
 def _among(value: Any, values: list[Any]) -> bool:

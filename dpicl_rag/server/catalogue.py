@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from dpicl_rag.answering.answers import PrivateAnswer, PrivateStream
 from dpicl_rag.answering.follow_ups import Turn
 from dpicl_rag.answering.plan import Plan
+from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.knowledge import AnswerMemory, Entry
@@ -23,12 +23,13 @@ from dpicl_rag.ledger import Ledger, ScopeStatus
 from dpicl_rag.mechanisms.histogram import Histogram
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.prompts import PromptTemplate
+from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.given import as_retriever
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.failures import Refusal
 from dpicl_rag.surveys.counts_units import Reader
-from dpicl_rag.surveys.results import PrivateCount, PrivateSurvey, PrivateTally
+from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, PrivateTally
 from dpicl_rag.surveys.tally_plan import planned_tally
 
 PUBLIC = "public"

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.samples import Sample
 
-from dpicl_rag.answering.answers import PrivateAnswer
+from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.server.api_keys import Caller
 
 

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from dpicl_rag.answering.answers import in_thread
+from dpicl_rag.answering.worker_threads import in_thread
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.errors import DPICLError
 from dpicl_rag.server.catalogue import Catalogue

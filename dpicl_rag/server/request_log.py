@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TextIO
 
-from dpicl_rag.answering.answers import PrivateAnswer
+from dpicl_rag.results import PrivateAnswer
 
 
 @dataclass

@@ -11,9 +11,10 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Event
 
-from dpicl_rag.answering.answers import PrivateAnswer, PrivateStream
+from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.errors import DPICLError
 from dpicl_rag.language_models.turns import taking_turns
+from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.server.admission import Admission
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.catalogue import Ask, Catalogue

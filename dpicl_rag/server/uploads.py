@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from filelock import FileLock, Timeout
 
-from dpicl_rag.answering.answers import in_thread
+from dpicl_rag.answering.worker_threads import in_thread
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.corpora.adding import Ingested

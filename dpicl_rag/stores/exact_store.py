@@ -20,7 +20,7 @@ from dpicl_rag._unobserved import unobserved
 from dpicl_rag.errors import CorpusError, DPICLError
 from dpicl_rag.retrieval.defects import Defect, comparable, find_defects
 from dpicl_rag.retrieval.embeddings import Embedder
-from dpicl_rag.retrieval.metadata_filters import Filter, filter_from
+from dpicl_rag.retrieval.metadata_filters import MetadataFilter, filter_from
 from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.retrieval.vectors import NearUnits, Where, on_grid
 
@@ -83,7 +83,7 @@ class ExactStore(ABC):
     kind: str
 
     @abstractmethod
-    def read(self, filter: Filter, work: Callable[[Reading], T]) -> T:
+    def read(self, filter: MetadataFilter, work: Callable[[Reading], T]) -> T:
         """Do some work on the store as it is now.
 
         Args:
@@ -140,7 +140,7 @@ class ExactStore(ABC):
         everything = filter_from(None)
         return self._guarded(everything, lambda s: find_defects(s.everything(), self.embedder))
 
-    def _guarded(self, filter: Filter, work: Callable[[Reading], T]) -> T:
+    def _guarded(self, filter: MetadataFilter, work: Callable[[Reading], T]) -> T:
         """Keep a driver's errors to their kind, and its spans out of traces: both quote units."""
         try:
             with unobserved():

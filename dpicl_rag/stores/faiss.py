@@ -17,7 +17,7 @@ from dpicl_rag.documents import unit_of
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval.defects import NO_TEXT, Defect, record_of
 from dpicl_rag.retrieval.embeddings import Embedder
-from dpicl_rag.retrieval.metadata_filters import Filter
+from dpicl_rag.retrieval.metadata_filters import MetadataFilter
 from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.stores.exact_store import ExactStore, Question, Reading, Row, T
 
@@ -74,7 +74,7 @@ class FaissVectors(ExactStore):
         self._unit_field = unit_field
         flat_part(index)
 
-    def read(self, filter: Filter, work: Callable[[Reading], T]) -> T:
+    def read(self, filter: MetadataFilter, work: Callable[[Reading], T]) -> T:
         """See `ExactStore.read`."""
         flat, ids = flat_part(self._index)
         return work(_Reading(flat, ids, self._entry, self._unit_field, filter))
@@ -111,7 +111,7 @@ class _Reading:
         ids: Sequence[int],
         entry: Callable[[int], Entry | None],
         unit_field: str,
-        filter: Filter,
+        filter: MetadataFilter,
     ) -> None:
         self._flat = flat
         self._ids = ids

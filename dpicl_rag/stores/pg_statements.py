@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.retrieval.metadata_filters import EVERYTHING, Filter
+from dpicl_rag.retrieval.metadata_filters import EVERYTHING, MetadataFilter
 from dpicl_rag.stores.exact_store import Question
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Statements:
         table: Table,
         unit_field: str,
         types: Mapping[str, str],
-        filter: Filter,
+        filter: MetadataFilter,
         *,
         validates: bool,
     ) -> None:
@@ -165,7 +165,7 @@ class Statements:
         made = value if self._types[column] in ("json", "jsonb") else f"to_jsonb({value})"
         return f"CAST({made} AS text)"
 
-    def _passing(self, filter: Filter) -> list[str]:
+    def _passing(self, filter: MetadataFilter) -> list[str]:
         """Conditions that rows meet which pass a filter, and maybe others."""
         found: list[str] = []
         kind = self._types.get(self._table.metadata or "")

@@ -14,7 +14,7 @@ from dpicl_rag._packaged import optional
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval.defects import NO_TEXT, NO_UNIT, Defect
 from dpicl_rag.retrieval.embeddings import Embedder
-from dpicl_rag.retrieval.metadata_filters import EVERYTHING, Filter
+from dpicl_rag.retrieval.metadata_filters import EVERYTHING, MetadataFilter
 from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.stores.exact_store import ExactStore, Question, Reading, Row, T
 from dpicl_rag.stores.pg_statements import Statements, Table, types_of
@@ -85,7 +85,7 @@ class PgVectors(ExactStore):
                 "column that holds the privacy unit in columns"
             )
 
-    def read(self, filter: Filter, work: Callable[[Reading], T]) -> T:
+    def read(self, filter: MetadataFilter, work: Callable[[Reading], T]) -> T:
         """See `ExactStore.read`."""
 
         def on(connection: Connection) -> T:
@@ -149,7 +149,9 @@ def quieted(engine: Engine) -> Engine:
 class _Reading:
     """See `exact.Reading`."""
 
-    def __init__(self, connection: Connection, statements: Statements, filter: Filter) -> None:
+    def __init__(
+        self, connection: Connection, statements: Statements, filter: MetadataFilter
+    ) -> None:
         self._connection = connection
         self._statements = statements
         self._filter = filter

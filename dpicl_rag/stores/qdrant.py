@@ -15,7 +15,7 @@ from dpicl_rag._packaged import optional
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval.defects import NO_UNIT, Defect, record_of
 from dpicl_rag.retrieval.embeddings import Embedder
-from dpicl_rag.retrieval.metadata_filters import Filter
+from dpicl_rag.retrieval.metadata_filters import MetadataFilter
 from dpicl_rag.retrieval.stored_record import Record
 from dpicl_rag.stores.exact_store import ExactStore, Question, Reading, Row, T
 
@@ -72,7 +72,7 @@ class QdrantVectors(ExactStore):
         )
         self._vector = vector
 
-    def read(self, filter: Filter, work: Callable[[Reading], T]) -> T:
+    def read(self, filter: MetadataFilter, work: Callable[[Reading], T]) -> T:
         """See `ExactStore.read`."""
         config = self._client.get_collection(self._collection).config
         _require_cosines(config.params.vectors, self._vector)
@@ -167,7 +167,7 @@ class _Points:
             ]
         )
 
-    def passing(self, filter: Filter) -> models.Filter:
+    def passing(self, filter: MetadataFilter) -> models.Filter:
         """Every point that passes a filter, and maybe others."""
         from qdrant_client import models
 
@@ -209,7 +209,7 @@ class _Reading:
         collection: str,
         vector: str,
         points: _Points,
-        filter: Filter,
+        filter: MetadataFilter,
     ) -> None:
         self._client = client
         self._collection = collection

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from html import escape
 
-from dpicl_rag.answering.notebook_table import notebook_table
+from dpicl_rag.notebook_table import notebook_table
 from dpicl_rag.surveys.estimate import Estimate
 
 _WIDTH = 240  # pixels of the longest interval

@@ -7,11 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from dpicl_rag import _validate
-from dpicl_rag.answering.answers import in_worker
 from dpicl_rag.answering.asks_units import AsksUnits
 from dpicl_rag.answering.experts import gather
 from dpicl_rag.answering.label_reading import label_reading, require_few_tokens
 from dpicl_rag.answering.remembered import form_of
+from dpicl_rag.answering.worker_threads import in_worker
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.ledger.account import open_account
@@ -22,8 +22,8 @@ from dpicl_rag.surveys.counting import Counting
 from dpicl_rag.surveys.opinions import YES_OR_NO, opinions_in_steps
 from dpicl_rag.surveys.released_counts import Counted
 from dpicl_rag.surveys.remembered_counts import Remembered
-from dpicl_rag.surveys.results import PrivateCount, PrivateSurvey, PrivateTally
 from dpicl_rag.surveys.survey_plan import VOTES
+from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, PrivateTally
 from dpicl_rag.surveys.surveying import survey_documents
 from dpicl_rag.surveys.tally_plan import tally_plan, tally_search, units_of_a_step
 from dpicl_rag.surveys.tallying import noisy_counts

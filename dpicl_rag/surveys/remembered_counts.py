@@ -14,7 +14,7 @@ from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import KnowledgeError
 from dpicl_rag.knowledge.answer_memory import AnswerMemory
 from dpicl_rag.knowledge.entry import Entry
-from dpicl_rag.surveys.results import PrivateCount, PrivateSurvey, PrivateTally
+from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, PrivateTally
 
 R = TypeVar("R", PrivateCount, PrivateTally, PrivateSurvey)
 

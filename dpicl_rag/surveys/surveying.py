@@ -24,8 +24,8 @@ from dpicl_rag.retrieval.vectors import on_grid
 from dpicl_rag.surveys.counting import Counting
 from dpicl_rag.surveys.estimate import Estimate
 from dpicl_rag.surveys.phrases import PhraseReading
-from dpicl_rag.surveys.results import PrivateSurvey, SurveyedTheme
 from dpicl_rag.surveys.survey_plan import VOTES, SurveyPlan, survey_plan
+from dpicl_rag.surveys.survey_results import PrivateSurvey, SurveyedTheme
 from dpicl_rag.surveys.themes import Theme, themes_of
 from dpicl_rag.surveys.vocabulary import Vocabulary, packaged_words
 from dpicl_rag.surveys.word_votes import nearest_words

@@ -11,7 +11,7 @@ from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
 from dpicl_rag.retrieval.given import Documents, vectors_of
 from dpicl_rag.surveys.counting import Counting
 from dpicl_rag.surveys.released_counts import Counted
-from dpicl_rag.surveys.results import PrivateTally
+from dpicl_rag.surveys.survey_results import PrivateTally
 from dpicl_rag.surveys.tally_plan import tally_plan
 from dpicl_rag.surveys.vocabulary import Vocabulary
 from dpicl_rag.surveys.word_votes import nearest_words

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 
 import torch
 
-from dpicl_rag.answering.privacy_filters import Filter
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.base import no_ranges
 from dpicl_rag.mechanisms.good_radius import LARGEST, good_radius
 from dpicl_rag.mechanisms.points import GRID, points, public_point
+from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter
 from dpicl_rag.mechanisms.projected_mean import clipped_sum, distribution_on, noise, within
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import Step
@@ -59,7 +59,7 @@ class Adaptive:
     constants: AdaptiveConstants = _USUAL
     target: float | None = None
 
-    def draw(self, step: Step, spend: Filter, randomness: Randomness) -> int:
+    def draw(self, step: Step, spend: PrivacyFilter, randomness: Randomness) -> int:
         """See ``Mechanism``.
 
         Raises:

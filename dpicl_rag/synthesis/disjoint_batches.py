@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dpicl_rag.answering.privacy_filters import Filter, privacy_filter
 from dpicl_rag.ledger import Account
+from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter, privacy_filter
 from dpicl_rag.synthesis.pools import Pool
 from dpicl_rag.synthesis.topics import batch_of, coin_of
 
@@ -58,7 +58,7 @@ class Batches:
             unit: own for unit, own in self._pools[label].items() if self._joins(unit, label, text)
         }
 
-    def filter(self, units: Sequence[str]) -> Filter:
+    def filter(self, units: Sequence[str]) -> PrivacyFilter:
         """The filter by which the experts of a text pay.
 
         Args:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from dpicl_rag.accounting import Adjacency
 from dpicl_rag.answering.decoding import decode
-from dpicl_rag.answering.privacy_filters import Filter
 from dpicl_rag.answering.prompt_rows import read
 from dpicl_rag.language_models.base import GrowingRows, Input, LanguageModel, Progress
 from dpicl_rag.language_models.load_language_model import load_language_model
 from dpicl_rag.language_models.out_of_memory import enough_memory
+from dpicl_rag.mechanisms.privacy_filters import PrivacyFilter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.prompts import Prompt
 from dpicl_rag.synthesis.adaptive_constants import AdaptiveConstants
@@ -254,7 +254,7 @@ class _Writer:
         spend = batches.filter([unit for unit, _ in experts])
         return self._text(label, self._read(label, [own for _, own in experts]), spend)
 
-    def _text(self, label: str, rows: GrowingRows, spend: Filter) -> Iterator[int]:
+    def _text(self, label: str, rows: GrowingRows, spend: PrivacyFilter) -> Iterator[int]:
         tokenizer = self._model.tokenizer
         tokens: list[int] = []
         with enough_memory():

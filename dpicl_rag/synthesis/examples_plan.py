@@ -29,11 +29,11 @@ from dpicl_rag.accounting.calibration import fixed_size_multiplier
 from dpicl_rag.accounting.conversion import NANO
 from dpicl_rag.accounting.pure_dp import amplified_epsilon
 from dpicl_rag.accounting.shares import SHARES
-from dpicl_rag.answering.privacy_filters import rounded_up
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.base import Mechanism
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.mechanisms.good_radius import LEAST
+from dpicl_rag.mechanisms.privacy_filters import rounded_up
 from dpicl_rag.mechanisms.utilities import Surplus
 from dpicl_rag.synthesis.adaptive import Adaptive
 from dpicl_rag.synthesis.adaptive_constants import AdaptiveConstants

@@ -8,9 +8,9 @@ from typing import NoReturn
 
 import torch
 
-from dpicl_rag.answering.privacy_filters import rounded_up
 from dpicl_rag.errors import DPICLError
 from dpicl_rag.ledger import Account
+from dpicl_rag.mechanisms.privacy_filters import rounded_up
 from dpicl_rag.synthesis.synthesis_folder import Drawn
 
 

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from dpicl_rag.answering.notebook_table import notebook_table, privacy_rows
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.files.run_files import write_whole
+from dpicl_rag.notebook_table import notebook_table, privacy_rows
 from dpicl_rag.prompts import Example
 from dpicl_rag.retrieval.synthetic_mark import SyntheticOrigin
 

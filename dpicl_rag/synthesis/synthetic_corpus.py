@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpicl_rag.answering.experts import Gathered
-from dpicl_rag.answering.privacy_filters import privacy_filter
 from dpicl_rag.documents import Document, group_by_unit, readable_documents
 from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.load_language_model import load_language_model
 from dpicl_rag.ledger.account import Account
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.privacy_filters import privacy_filter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.synthesis.corpus_plan import CorpusPlan
 from dpicl_rag.synthesis.export import require_free

@@ -7,16 +7,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from dpicl_rag.answering.answers import PrivateLabel
 from dpicl_rag.answering.plan import label_plan
-from dpicl_rag.answering.privacy_filters import privacy_filter
 from dpicl_rag.configuration import PrivacyConfig, Settings
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.ledger import open_account
+from dpicl_rag.mechanisms.privacy_filters import privacy_filter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.methods.label_settings import over_documents
+from dpicl_rag.results import PrivateLabel
 from dpicl_rag.retrieval.given import GivenDocuments
 from dpicl_rag.synthesis.pools import public_labels
 from dpicl_rag.vision.base import VisionModel, read_rows

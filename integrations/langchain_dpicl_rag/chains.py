@@ -14,11 +14,12 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, ConfigDict, Field
 
 from dpicl_rag.accounting import Stability
-from dpicl_rag.answering.answers import PrivateAnswer, PrivateStream
 from dpicl_rag.answering.async_stream import AsyncPrivateStream
+from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.errors import ConfigurationError, DPICLError
 from dpicl_rag.loaders.framework_documents import own
 from dpicl_rag.private_context_llm import PrivateContextLLM
+from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.retrieval import Documents, GivenDocuments, Retriever, stability_of_list
 from dpicl_rag.retrieval.vectors import Where
 from langchain_dpicl_rag.inputs import Question, asked, joined, refuse_arguments

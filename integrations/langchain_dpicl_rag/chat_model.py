@@ -12,8 +12,8 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult, LLMResult
 from langchain_core.prompt_values import ChatPromptValue, PromptValue
 
-from dpicl_rag.answering.answers import PrivateAnswer
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.results import PrivateAnswer
 from langchain_dpicl_rag.conversations import Conversation, read, seal_blocks
 from langchain_dpicl_rag.private_model import PrivateModel
 from langchain_dpicl_rag.sealed_documents import DOCUMENTS

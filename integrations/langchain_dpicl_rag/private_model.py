@@ -16,7 +16,8 @@ from langchain_core.language_models.base import (
 from langchain_core.runnables import RunnableConfig
 from pydantic import Field, field_validator
 
-from dpicl_rag.answering.answers import PrivateAnswer, PrivateStream, in_thread
+from dpicl_rag.answering.private_stream import PrivateStream
+from dpicl_rag.answering.worker_threads import in_thread
 from dpicl_rag.configuration import TEMPLATE, Settings
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.prefix_cache import PrefixCache
@@ -25,6 +26,7 @@ from dpicl_rag.ledger import Ledger
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.prompts import PromptTemplate
+from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.retrieval import Documents
 from langchain_dpicl_rag.conversations import Conversation
 from langchain_dpicl_rag.sealed_documents import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn, cast
 
-from dpicl_rag.answering.answers import PrivateStream
+from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.errors import ConfigurationError, MissingDocumentsError
 from dpicl_rag.loaders.framework_documents import refuse_without_field
 from dpicl_rag.retrieval import Documents

@@ -8,7 +8,7 @@ from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models.llms import BaseLLM
 from langchain_core.outputs import Generation, GenerationChunk, LLMResult
 
-from dpicl_rag.answering.answers import PrivateAnswer
+from dpicl_rag.results import PrivateAnswer
 from langchain_dpicl_rag.conversations import Conversation
 from langchain_dpicl_rag.private_model import PrivateModel
 

@@ -27,9 +27,9 @@ from llama_index.core.callbacks import CallbackManager
 from llama_index.core.llms.callbacks import llm_chat_callback, llm_completion_callback
 from llama_index.core.llms.custom import CustomLLM
 
-from dpicl_rag.answering.answers import PrivateAnswer
 from dpicl_rag.errors import ConfigurationError, DPICLError, MissingDocumentsError
 from dpicl_rag.private_context_llm import PrivateContextLLM
+from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.retrieval import Documents
 from llama_index_dpicl_rag.chat_messages import asked
 from llama_index_dpicl_rag.recorder import Recorder, Unrecorded

@@ -11,8 +11,8 @@ from llama_index.core.base.response.schema import (
     StreamingResponse,
 )
 
-from dpicl_rag.answering.answers import PrivateAnswer
 from dpicl_rag.private_context_llm import PrivateContextLLM
+from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.retrieval import Documents
 
 

@@ -28,10 +28,10 @@ from dpicl_rag import (
     ThresholdRetriever,
     TopKRetriever,
 )
-from dpicl_rag.answering.answers import PrivateAnswer
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.errors import DPICLError
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
+from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.retrieval import (
     PoissonSampledRetriever,
     PrivateThresholdRetriever,

@@ -12,10 +12,10 @@ import math
 import pytest
 
 from dpicl_rag import Document, PrivateContextLLM
-from dpicl_rag.answering.privacy_filters import FixedFilter, IndividualFilter
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.histogram import Histogram
+from dpicl_rag.mechanisms.privacy_filters import FixedFilter, IndividualFilter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.surveys import counts_units
 from tests.support.scored_units import distribution, gaussian_pmf

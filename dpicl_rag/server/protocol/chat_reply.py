@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from dpicl_rag.answering.answers import PrivateAnswer, StoppedBy
+from dpicl_rag.results import PrivateAnswer, StoppedBy
 from dpicl_rag.server.failures import refusal
 from dpicl_rag.server.protocol.guarantee import asked, privacy
 from dpicl_rag.server.served_answer import ServedAnswer, news

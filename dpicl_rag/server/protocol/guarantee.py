@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpicl_rag.answering.answers import PrivateAnswer
+from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.server.catalogue import PUBLIC
 from dpicl_rag.server.served_answer import ServedAnswer
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
-from dpicl_rag.answering.answers import PrivateAnswer
+from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.server.failures import refusal
 from dpicl_rag.server.protocol.guarantee import asked, privacy
 from dpicl_rag.server.served_answer import ServedAnswer, news

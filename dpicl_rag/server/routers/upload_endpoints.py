@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
 from starlette.requests import ClientDisconnect
 
-from dpicl_rag.answering.answers import in_thread
+from dpicl_rag.answering.worker_threads import in_thread
 from dpicl_rag.corpora.folder import require_corpus_name
 from dpicl_rag.errors import CorpusError
 from dpicl_rag.server.api_keys import Caller

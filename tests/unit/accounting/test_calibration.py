@@ -18,8 +18,8 @@ from dpicl_rag.accounting import (
     rho_to_epsilon,
     strength_for,
 )
-from dpicl_rag.answering.privacy_filters import FixedFilter
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.mechanisms.privacy_filters import FixedFilter
 
 
 def of_rho(rho: float, factor: int = 1) -> Budget:

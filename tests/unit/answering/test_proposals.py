@@ -12,7 +12,6 @@ import torch
 
 from dpicl_rag import Document, Ledger, PrivateContextLLM, PromptTemplate
 from dpicl_rag.answering import proposals
-from dpicl_rag.answering.privacy_filters import FixedFilter, IndividualFilter
 from dpicl_rag.answering.prompt_rows import read
 from dpicl_rag.answering.proposals import Proposal, as_before, named_before, proposal_for, propose
 from dpicl_rag.answering.question import Question
@@ -21,6 +20,7 @@ from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.knowledge import Entry
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.privacy_filters import FixedFilter, IndividualFilter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval.count import NoisyCount
 

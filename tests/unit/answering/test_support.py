@@ -11,11 +11,11 @@ import torch
 from dpicl_rag import PrivateContextLLM
 from dpicl_rag.accounting import DIRECT
 from dpicl_rag.answering.plan import answer_plan
-from dpicl_rag.answering.privacy_filters import IndividualFilter
 from dpicl_rag.answering.settlement import UNSUPPORTED
 from dpicl_rag.answering.support import SupportCount, Witness, speaks_against
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.mechanisms.privacy_filters import IndividualFilter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import DenseStep
 from tests.support.scored_units import distribution, gaussian_pmf

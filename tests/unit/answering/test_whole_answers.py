@@ -12,7 +12,6 @@ import torch
 
 from dpicl_rag import PrivateContextLLM
 from dpicl_rag.accounting.stability import DIRECT, Adjacency
-from dpicl_rag.answering import privacy_filters
 from dpicl_rag.answering.ballot import Ballot
 from dpicl_rag.answering.ladder import Ladder
 from dpicl_rag.answering.settlement import UNSUPPORTED
@@ -22,6 +21,7 @@ from dpicl_rag.auditing.worst_models import SyntheticRows
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError, DeltaSpentError
 from dpicl_rag.ledger import Ledger
+from dpicl_rag.mechanisms import privacy_filters
 from dpicl_rag.mechanisms.agreement import Agreed, Agreement
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness

@@ -12,7 +12,6 @@ import torch
 from dpicl_rag.accounting.stability import Stability
 from dpicl_rag.answering import experts
 from dpicl_rag.answering.experts import Expert
-from dpicl_rag.answering.privacy_filters import FixedFilter, IndividualFilter
 from dpicl_rag.auditing import (
     Subject,
     SyntheticModel,
@@ -23,6 +22,7 @@ from dpicl_rag.auditing import (
 from dpicl_rag.auditing.worst_models import worst_speech
 from dpicl_rag.documents import Document
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
+from dpicl_rag.mechanisms.privacy_filters import FixedFilter, IndividualFilter
 from dpicl_rag.retrieval.base import ExactRetriever, unit_key
 
 SIZE = 16

@@ -7,9 +7,9 @@ import pytest
 import torch
 from scipy import stats
 
-from dpicl_rag.answering.privacy_filters import FixedFilter, IndividualFilter
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.permute_and_flip import PermuteAndFlip, distribution
+from dpicl_rag.mechanisms.privacy_filters import FixedFilter, IndividualFilter
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness, SeededRandomness
 from dpicl_rag.mechanisms.step import DenseStep
 from dpicl_rag.mechanisms.utilities import LogProb

@@ -13,8 +13,8 @@ from scipy import stats
 from dpicl_rag.accounting import Adjacency, Budget, SubsampledSum, epsilon_for
 from dpicl_rag.accounting.gaussian_cost import gaussian_delta, gaussian_epsilon
 from dpicl_rag.accounting.mixture_of_gaussians import mixture_delta
-from dpicl_rag.answering.privacy_filters import FixedFilter
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.mechanisms.privacy_filters import FixedFilter
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
 from dpicl_rag.methods import (
     METHODS,

@@ -1,7 +1,7 @@
 """Results say their numbers in words, and as bars in notebooks."""
 
 from dpicl_rag.surveys.estimate import Estimate
-from dpicl_rag.surveys.results import (
+from dpicl_rag.surveys.survey_results import (
     LISTED,
     PrivateCount,
     PrivateSurvey,

@@ -9,9 +9,9 @@ from typing import ClassVar
 import pytest
 import torch
 
-from dpicl_rag.answering.privacy_filters import privacy_filter
 from dpicl_rag.documents import Document
 from dpicl_rag.ledger import Account
+from dpicl_rag.mechanisms.privacy_filters import privacy_filter
 from dpicl_rag.synthesis import synthetic_corpus as room
 from dpicl_rag.synthesis import topics as topic_room
 from dpicl_rag.synthesis.synthetic_corpus import synthesise

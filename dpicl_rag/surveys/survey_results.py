@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dpicl_rag.answering.notebook_table import privacy_rows
-from dpicl_rag.answering.paid import cost_of
+from dpicl_rag.notebook_table import privacy_rows
+from dpicl_rag.results import cost_of
 from dpicl_rag.surveys.bars import notebook_bars
 from dpicl_rag.surveys.estimate import Estimate, Share
 from dpicl_rag.surveys.released_counts import Counted

@@ -3,8 +3,9 @@ import threading
 
 import pytest
 
-from dpicl_rag.answering.answers import PrivateAnswer, PrivateStream
+from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.errors import DPICLError
+from dpicl_rag.results import PrivateAnswer
 
 
 class Bytes:

@@ -26,7 +26,7 @@ _SUM_MARGIN = 1e-9
 """Share of a limit that is never spent: float64 sums of millions of charges stay true to it."""
 
 
-class Filter(Protocol):
+class PrivacyFilter(Protocol):
     """Pays for the draws of one answer."""
 
     @property
@@ -67,7 +67,7 @@ class Filter(Protocol):
         ...
 
 
-class AnswerFilter(Filter, Protocol):
+class AnswerFilter(PrivacyFilter, Protocol):
     """Pays for counts of votes, too."""
 
     def can_count(self, rho: float) -> bool:

@@ -10,9 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpicl_rag.answering.privacy_filters import FixedFilter, IndividualFilter
 from dpicl_rag.errors import ConfigurationError, DPICLError
 from dpicl_rag.ledger import Ledger, open_account
+from dpicl_rag.mechanisms.privacy_filters import FixedFilter, IndividualFilter
 
 
 def individual(limits: torch.Tensor) -> IndividualFilter:

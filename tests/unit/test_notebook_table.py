@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpicl_rag.answering.answers import PrivateAnswer, PrivateLabel
+from dpicl_rag.results import PrivateAnswer, PrivateLabel
 from dpicl_rag.synthesis.released_records import Synthesis, SyntheticRecord
 
 TEXT = "<b>Tom</b> & Ann"

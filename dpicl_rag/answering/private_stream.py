@@ -1,0 +1,196 @@
+"""Pieces of a private answer as they are drawn."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from dataclasses import replace
+
+from dpicl_rag.answering.worker_threads import in_thread
+from dpicl_rag.errors import DPICLError, EngineUnavailableError
+from dpicl_rag.language_models.tokenizer import Tokenizer
+from dpicl_rag.results import PrivateAnswer, StoppedBy
+
+
+class PrivateStream(Iterator[str], AsyncIterator[str]):
+    """Pieces of a private answer, released one by one.
+
+    Iterate to draw, with ``for`` or with ``async for``, which draws in worker threads. Closing
+    early, or leaving a ``with`` block, ends the answer: what was released is paid for and the rest
+    of the reservation is refunded. Threads may share a stream: closing waits for a draw under way.
+
+    Args:
+        tokens: Draws token ids, each paid for before it is yielded.
+        tokenizer: Of the model.
+        stop: Strings that end the answer; the text ends before them.
+        max_tokens: Most tokens of the answer.
+        start: Public words that the text begins with.
+        question: What is asked, as ``PrivateAnswer`` has it.
+        held: Whether the text comes as one piece when it has ended, since it may be replaced.
+        finish: Releases what the answer holds.
+        settle: Makes the answer from text, number of tokens, why it ended, and whether it is
+            whole: closed neither by the reader nor by an engine that does not answer.
+    """
+
+    def __init__(
+        self,
+        tokens: Generator[int, None, None],
+        tokenizer: Tokenizer,
+        *,
+        stop: tuple[str, ...],
+        max_tokens: int,
+        start: str,
+        question: str = "",
+        held: bool = False,
+        finish: Callable[[], None],
+        settle: Callable[[str, int, StoppedBy, bool], PrivateAnswer],
+    ) -> None:
+        self.question = question
+        self._tokens = tokens
+        self._tokenizer = tokenizer
+        self._stop = stop
+        self._max_tokens = max_tokens
+        self._start = start
+        self._held = held
+        self._finish = finish
+        self._settle = settle
+        self._ids: list[int] = []
+        self._released = ""
+        self._answer: PrivateAnswer | None = None
+        self._unavailable = False
+        self._pieces = self._draw()
+        self._lock = threading.RLock()
+
+    def __repr__(self) -> str:
+        return "PrivateStream()"
+
+    def __next__(self) -> str:
+        while (piece := self.step()) is not None:
+            if piece:
+                return piece
+        raise StopIteration
+
+    def step(self) -> str | None:
+        """Draw one token, or one block of them, and no more.
+
+        Returns:
+            What can be released now, perhaps nothing; None at the end.
+        """
+        with self._lock:
+            return next(self._pieces, None)
+
+    async def __anext__(self) -> str:
+        piece = await in_thread(next, self, None)
+        if piece is None:
+            raise StopAsyncIteration
+        return piece
+
+    @property
+    def answer(self) -> PrivateAnswer:
+        """The whole answer, once the stream has ended or was closed.
+
+        Raises:
+            DPICLError: The stream is still open.
+        """
+        if self._answer is None:
+            raise DPICLError("the answer is there when the stream has ended; read it to its end")
+        return self._answer
+
+    def close(self) -> None:
+        """End the answer here. Waits for a draw in another thread. May be called again."""
+        with self._lock:
+            self._pieces.close()
+            if self._answer is None:
+                self._end("length", whole=False)
+
+    async def aclose(self) -> None:
+        """``close`` in a worker thread: it may have to wait for a draw or for the ledger."""
+        await in_thread(self.close)
+
+    def __enter__(self) -> PrivateStream:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> PrivateStream:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.aclose()
+
+    def _draw(self) -> Generator[str]:
+        try:
+            if self._start:
+                self._released = self._start
+                if not self._held:
+                    yield self._start
+            stopped: StoppedBy = "budget"
+            for token in self._available():
+                self._ids.append(token)
+                if token in self._tokenizer.stop_tokens:
+                    stopped = "end"
+                    break
+                text, found = self._text()
+                piece = text[len(self._released) :] if len(text) > len(self._released) else ""
+                self._released += piece
+                yield "" if self._held else piece
+                if found:
+                    stopped = "end"
+                    break
+                if len(self._ids) == self._max_tokens:
+                    stopped = "length"
+            if self._unavailable:
+                stopped = "unavailable"
+            text, _ = self._text(last=True)
+            rest = text[len(self._released) :]
+            self._released += rest
+            if rest and not self._held:
+                yield rest
+            self._end(stopped, whole=not self._unavailable)
+            if self._held:
+                yield self.answer.text
+        finally:
+            self._finish()
+
+    def _available(self) -> Generator[int]:
+        """The tokens, until the engine does not answer."""
+        try:
+            yield from self._tokens
+        except EngineUnavailableError:
+            self._unavailable = True
+
+    def _end(self, stopped: StoppedBy, *, whole: bool) -> None:
+        self._tokens.close()
+        text, tokens = self._released.strip(), len(self._ids)
+        try:
+            try:
+                answer = self._settle(text, tokens, stopped, whole)
+            except EngineUnavailableError:
+                # The engine was asked once more for the support of a whole answer.
+                answer = self._settle(text, tokens, "unavailable", False)
+            self._answer = replace(answer, question=self.question)
+        finally:
+            self._finish()
+
+    def _text(self, last: bool = False) -> tuple[str, bool]:
+        """Text that can be released now, and whether a stop string was met."""
+        ids = [token for token in self._ids if token not in self._tokenizer.stop_tokens]
+        text = self._start + self._tokenizer.decode(ids)
+        cuts = [at for s in self._stop if (at := text.find(s, len(self._start))) >= 0]
+        if cuts:
+            return text[: min(cuts)], True
+        if last:
+            return text, False
+        # Half a character, or what may be the beginning of a stop string, waits.
+        text = text.rstrip("\ufffd")
+        held = max(
+            (
+                size
+                for s in self._stop
+                for size in range(1, len(s))
+                if text.endswith(s[:size]) and len(text) - size >= len(self._start)
+            ),
+            default=0,
+        )
+        return text[: len(text) - held], False

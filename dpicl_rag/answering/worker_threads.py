@@ -1,0 +1,58 @@
+"""Worker threads: the async twins of what computes."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from dpicl_rag.errors import StoppedError
+from dpicl_rag.language_models.turns import taking_turns
+
+P = ParamSpec("P")
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run in a worker thread; whoever is cancelled meanwhile waits for it to end.
+
+    Otherwise a stream would be closed beside a draw that still runs, and keep its reservation.
+    """
+    task = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
+
+
+def in_worker(
+    method: Callable[Concatenate[S, P], T],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """The async twin of a method: the same call in a worker thread.
+
+    Where whoever asks is cancelled, what goes in steps ends at the next one.
+    """
+
+    async def twin(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        # By name, so that a subclass's own method is called.
+        own: Callable[P, T] = getattr(self, method.__name__)
+        left = threading.Event()
+
+        def wanted() -> None:
+            if left.is_set():
+                raise StoppedError("whoever asked has gone")
+
+        def call() -> T:
+            with taking_turns(wanted):
+                return own(*args, **kwargs)
+
+        try:
+            return await asyncio.to_thread(call)
+        finally:
+            left.set()
+
+    twin.__doc__ = f"``{method.__name__}`` in a worker thread."
+    return twin

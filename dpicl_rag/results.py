@@ -1,0 +1,148 @@
+"""Results: a DP output, and the public numbers that stand beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol
+
+from dpicl_rag.notebook_table import notebook_table, privacy_rows
+
+StoppedBy = Literal["end", "length", "budget", "unavailable"]
+"""The end of an answer: the model's end token or a stop string, ``max_tokens``, the budget, or an
+engine that did not answer. What was released until then is paid for, and the rest refunded."""
+
+
+ReleasedBy = Literal["agreement", "tokens", "memory", "public"]
+"""How an answer came about: experts said the same, tokens were drawn, public knowledge had it (the
+same question was answered before, or documents confirmed what the model knew from there), or the
+public model replied by itself to small talk, about which no document is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateAnswer:
+    """A private answer.
+
+    Attributes:
+        text: The released text.
+        epsilon: The answer as a whole is (epsilon, delta)-DP for every privacy unit.
+        delta: See ``epsilon``.
+        rho: zCDP rho charged for the answer. Under individual accounting it is a bound that
+            holds for every unit (its worst cost per token, up to the answer's budget), not what
+            any unit has spent.
+        tokens: Number of released tokens, the end token included.
+        stopped_by: Why it ended.
+        corpus: Name under which a ledger books it.
+        supported: Whether enough documents support it, by a noisy count; None where that was not
+            asked, or the answer was closed early or ended by an engine that did not answer.
+        from_memory: Whether it was released before, and so costs nothing now.
+        recalled: Number of public texts that informed the public row.
+        by: How it came about; None where nothing was released.
+        agreeing: About how many documents say so, by a noisy count; None where none was taken.
+        agreeing_within: That number is nearer than this to the true one, 95 times in 100.
+        question: What was asked, in whole words where it followed on others.
+        released: What was released, where ``text`` is that in a reader's words (``polish``); it is
+            what documents support. None where ``text`` is what was released.
+    """
+
+    text: str
+    epsilon: float
+    delta: float
+    rho: float
+    tokens: int
+    stopped_by: StoppedBy
+    corpus: str
+    supported: bool | None = None
+    from_memory: bool = False
+    recalled: int = 0
+    by: ReleasedBy | None = None
+    agreeing: int | None = None
+    agreeing_within: int | None = None
+    released: str | None = None
+    question: str = ""
+
+    def polished(self, polish: Callable[[str], str]) -> PrivateAnswer:
+        """The same in other words, with what was released beside them.
+
+        Args:
+            polish: From the released text to another; it sees nothing else that is private.
+        """
+        text = polish(self.text)
+        return self if text == self.text else replace(self, text=text, released=self.text)
+
+    def public_numbers(self) -> dict[str, Any]:
+        """Public numbers that may stand beside the text, none of which counts inputs.
+
+        With the question, and ``released`` where there is one.
+        """
+        numbers = {
+            "question": self.question,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "output_tokens": self.tokens,
+            "stopped_by": self.stopped_by,
+            "supported": self.supported,
+            "from_memory": self.from_memory,
+            "by": self.by,
+            "agreeing": self.agreeing,
+            "agreeing_within": self.agreeing_within,
+        }
+        return numbers if self.released is None else {**numbers, "released": self.released}
+
+    def _repr_html_(self) -> str:
+        said = {True: "by the documents", False: "not by the documents", None: "not asked"}
+        grounds = "answered before" if self.from_memory else said[self.supported]
+        if self.by == "public":
+            grounds = "small talk: no document was asked"
+        rows = [("supported", grounds)]
+        if self.agreeing is not None:
+            rows.append(("agreeing", f"about {self.agreeing} (\u00b1{self.agreeing_within})"))
+        if self.released is not None:
+            rows.append(("released", self.released))
+        rows += privacy_rows(self.epsilon, self.delta, self.rho)
+        return notebook_table(self.text, [*rows, ("ended by", self.stopped_by)])
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateLabel:
+    """A private choice among labels.
+
+    Attributes:
+        label: The label drawn, as it was given.
+        epsilon: The choice is (epsilon, delta)-DP for every privacy unit.
+        delta: Zero, as one draw over labels is purely DP; but for ``votes-gaussian``, and where
+            the search for documents was charged too.
+        rho: zCDP rho charged for it.
+    """
+
+    label: str
+    epsilon: float
+    delta: float
+    rho: float
+
+    def _repr_html_(self) -> str:
+        return notebook_table(self.label, privacy_rows(self.epsilon, self.delta, self.rho))
+
+
+class Paid(Protocol):
+    """A result with its guarantee and its price."""
+
+    @property
+    def epsilon(self) -> float:
+        """It is (epsilon, delta)-DP."""
+        ...
+
+    @property
+    def delta(self) -> float:
+        """See ``epsilon``."""
+        ...
+
+    @property
+    def rho(self) -> float:
+        """Rho of zCDP charged for it."""
+        ...
+
+
+def cost_of(result: Paid) -> dict[str, float]:
+    """Its guarantee and its price by name, for JSON."""
+    return {"epsilon": result.epsilon, "delta": result.delta, "rho": result.rho}
