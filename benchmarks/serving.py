@@ -35,7 +35,7 @@ from dpicl_rag import Corpus, Ledger
 from dpicl_rag.language_models.load_language_model import load_language_model
 from dpicl_rag.server.app import create_app
 from dpicl_rag.server.catalogue import Catalogue, Served
-from dpicl_rag.server.limits import Limits
+from dpicl_rag.server.limits import ServerLimits
 from dpicl_rag.server.run import make_server
 
 
@@ -95,7 +95,7 @@ def served(
     catalogue = Catalogue(
         load_language_model(None), {CORPUS: Served(corpus, settings, TEMPLATE)}, ledger
     )
-    limits = Limits(together=together, waiting=64, each=64, a_minute=10**6)
+    limits = ServerLimits(together=together, waiting=64, each=64, a_minute=10**6)
     app = create_app(catalogue, limits=limits)
     server = make_server(app, host="127.0.0.1", port=0)
     listening = socket.create_server(("127.0.0.1", 0))
@@ -178,7 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 2, 4, 8, 16])
     parser.add_argument("--questions", type=int, default=16, help="of each line")
-    parser.add_argument("--together", type=int, default=Limits().together, help="see `serve`")
+    parser.add_argument("--together", type=int, default=ServerLimits().together, help="see `serve`")
     parser.add_argument("--units", type=int, help="about how many documents; the default if none")
     parser.add_argument("--max-tokens", type=int, help="of an answer; the demo's if none")
     options = parser.parse_args(arguments)

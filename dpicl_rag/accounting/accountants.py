@@ -220,7 +220,7 @@ class PrivacyLossAccountant(Accountant):
         return isinstance(inner, PureDP) or gaussian_rho(inner) is not None
 
     def _worst(
-        self, cost: Callable[[composition.Composed], float], tail: float = composition.TAIL
+        self, cost: Callable[[composition.ComposedLosses], float], tail: float = composition.TAIL
     ) -> float:
         """The larger cost of the two directions."""
         profiles = [

@@ -126,7 +126,7 @@ class Losses:
 Tilted = Callable[[float], tuple[float, float]]
 """Epsilon to delta, and to what of it stands for errors."""
 
-Composed = Sequence[tuple[Losses, int]]
+ComposedLosses = Sequence[tuple[Losses, int]]
 """Losses of several releases in one direction, each with how often it is made."""
 
 
@@ -159,7 +159,7 @@ def tail_for(delta: float, releases: int) -> float:
     return _SHARE * delta / releases
 
 
-def composed_epsilon(parts: Composed, delta: float) -> float:
+def composed_epsilon(parts: ComposedLosses, delta: float) -> float:
     """Smallest epsilon at ``delta`` of releases with these losses, each so many times."""
     if _infinite(parts) >= delta:
         return math.inf
@@ -177,7 +177,7 @@ def composed_epsilon(parts: Composed, delta: float) -> float:
     return least
 
 
-def composed_delta(parts: Composed, epsilon: float) -> float:
+def composed_delta(parts: ComposedLosses, epsilon: float) -> float:
     """Smallest delta at ``epsilon``."""
     if _infinite(parts) == 1:
         return 1.0
@@ -258,28 +258,28 @@ def _solved(at: Tilted, delta: float) -> float:
     return found * (1 + 1e-13)
 
 
-def _moments(parts: Composed, theta: float) -> float:
+def _moments(parts: ComposedLosses, theta: float) -> float:
     return math.fsum(count * losses.log_moment(theta) for losses, count in parts)
 
 
-def _best_at(parts: Composed, epsilon: float) -> float:
+def _best_at(parts: ComposedLosses, epsilon: float) -> float:
     """The theta that tilts a sum towards ``epsilon``."""
     rough = _rough(parts)
     return _best(lambda theta: _moments(rough, theta) - theta * epsilon, rough)
 
 
-def _rough(parts: Composed) -> Composed:
+def _rough(parts: ComposedLosses) -> ComposedLosses:
     return [(losses.rough, count) for losses, count in parts]
 
 
-def _infinite(parts: Composed) -> float:
+def _infinite(parts: ComposedLosses) -> float:
     """Probability of an infinite loss."""
     if any(losses.infinite >= 1 for losses, _ in parts):
         return 1.0
     return -math.expm1(math.fsum(count * math.log1p(-losses.infinite) for losses, count in parts))
 
 
-def _best(bound: Callable[[float], float], parts: Composed) -> float:
+def _best(bound: Callable[[float], float], parts: ComposedLosses) -> float:
     """The theta with the least bound."""
     from scipy.optimize import minimize_scalar
 
@@ -293,7 +293,7 @@ def _best(bound: Callable[[float], float], parts: Composed) -> float:
     return math.exp(float(found.x))
 
 
-def _tilted_sum(parts: Composed, theta: float) -> Tilted:
+def _tilted_sum(parts: ComposedLosses, theta: float) -> Tilted:
     """Delta as a function of epsilon, by the tilt ``theta``."""
     import numpy as np
     from scipy.fft import irfft, next_fast_len, rfft
@@ -305,7 +305,7 @@ def _tilted_sum(parts: Composed, theta: float) -> Tilted:
         """By Chernoff's bound half the slack is beyond it; any shift gives one."""
         rough = _rough(parts)
 
-        def bound(parts: Composed, shift: float) -> float:
+        def bound(parts: ComposedLosses, shift: float) -> float:
             grown = _moments(parts, theta + side * shift) - _moments(parts, theta)
             return (grown - math.log(_SLACK / 2)) / shift
 

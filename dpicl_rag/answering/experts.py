@@ -13,7 +13,7 @@ from dpicl_rag.documents import Document
 from dpicl_rag.errors import BudgetExceededError, DeltaSpentError, StoppedError
 from dpicl_rag.language_models.base import Input, Progress
 from dpicl_rag.language_models.out_of_memory import enough_memory
-from dpicl_rag.language_models.readers.notes import Reading
+from dpicl_rag.language_models.readers.notes import UnitReading
 from dpicl_rag.language_models.turns import give_way
 from dpicl_rag.ledger import Account
 from dpicl_rag.mechanisms.base import Charged
@@ -108,7 +108,7 @@ def gather(
     open_account: OpenAccount,
     randomness: Randomness,
     digest: Callable[[Sequence[str]], Input],
-    reading: Reading | None = None,
+    reading: UnitReading | None = None,
     on_progress: Progress | None = None,
 ) -> Gathered[M]:
     """Search, open the account, pay for the search, and build the experts.

@@ -14,7 +14,7 @@ from dpicl_rag.answering.label_draw import label_step
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import Input, LanguageModel, Progress
 from dpicl_rag.language_models.readers.base import Reader
-from dpicl_rag.language_models.readers.notes import Reading, choices
+from dpicl_rag.language_models.readers.notes import UnitReading, choices
 from dpicl_rag.mechanisms.step import DenseStep, Step
 from dpicl_rag.prompts import Prompt
 
@@ -36,7 +36,7 @@ class LabelReading:
     """
 
     digest: Callable[[Sequence[str]], Input]
-    reading: Reading | None
+    reading: UnitReading | None
     step: Callable[[Sequence[Input], Progress | None], Step]
 
 

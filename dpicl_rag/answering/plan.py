@@ -44,7 +44,7 @@ _MOST_OF_AGREEMENT = 0.98
 # must be able to add for any word to be carried. With less the public answer is useless.
 _MOST_NATS, _LEAST_NATS = 40.0, 6.0
 
-Method = Callable[[Budget], tuple[Mechanism, bool]]
+LabelMethod = Callable[[Budget], tuple[Mechanism, bool]]
 """Makes a mechanism for a budget, and says whether experts are read without a question too."""
 
 
@@ -233,7 +233,10 @@ def answer_plan(
 
 
 def label_plan(
-    config: PrivacyConfig, stability: Stability, search_rho: float, method: Method | None = None
+    config: PrivacyConfig,
+    stability: Stability,
+    search_rho: float,
+    method: LabelMethod | None = None,
 ) -> Plan[Mechanism]:
     """The plan of a label, one draw.
 

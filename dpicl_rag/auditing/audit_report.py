@@ -16,7 +16,9 @@ from dpicl_rag.auditing.near_ties import NearTieAudit
 from dpicl_rag.auditing.neighbours import NeighbourAudit
 from dpicl_rag.auditing.observed import ChannelAudit
 
-Part = NeighbourAudit | CanaryAudit | ExtractionAudit | ChannelAudit | NearTieAudit | AgreementAudit
+AuditPart = (
+    NeighbourAudit | CanaryAudit | ExtractionAudit | ChannelAudit | NearTieAudit | AgreementAudit
+)
 
 _TALLEST = 1e3  # what is infinite is drawn this high
 
@@ -46,7 +48,7 @@ class AuditReport:
     agreement: AgreementAudit | None = None
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[AuditPart]:
         """Those that were run."""
         found = (getattr(self, one.name) for one in fields(self))
         return [part for part in found if part is not None]

@@ -39,7 +39,7 @@ class Released:
     ratio: float
 
 
-Event = Callable[[Released], bool]
+CanaryEvent = Callable[[Released], bool]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -221,7 +221,7 @@ def _best_event(
     *,
     tests: int,
     confidence: float,
-) -> tuple[Event, bool]:
+) -> tuple[CanaryEvent, bool]:
     """The event that promises the best bound from ``tests`` runs; whether the canary favours it.
 
     An event of the ratio is judged by how often it should hold in a test: the runs of either kind
@@ -230,7 +230,7 @@ def _best_event(
     """
     seen = [*with_canary, *without]
 
-    def promise(event: Event, arrives: bool) -> float:
+    def promise(event: CanaryEvent, arrives: bool) -> float:
         rates = _rates(event, with_canary, without)
         hits, false_hits = (round(tests * rate) for rate in rates)
         return bound(hits, false_hits, tests, confidence, arrives)
@@ -247,7 +247,7 @@ def _best_event(
         ),
         key=itemgetter(0),
     )
-    events: list[Event] = []
+    events: list[CanaryEvent] = []
     for view in (_whole, _first_word):
         events += [_is(view, said) for said, _ in Counter(map(view, seen)).most_common(50)]
     for statistic in statistics:
@@ -263,7 +263,7 @@ def _best_event(
 
 
 def _rates(
-    event: Event, with_canary: Sequence[Released], without: Sequence[Released]
+    event: CanaryEvent, with_canary: Sequence[Released], without: Sequence[Released]
 ) -> tuple[float, float]:
     """Expected rates of an event with the canary and without it, from runs of either kind.
 
@@ -285,11 +285,11 @@ def _cuts(values: Sequence[float]) -> list[float]:
     return distinct[:: -(-len(distinct) // _CUTS)]
 
 
-def _is(view: Callable[[Released], str], said: str) -> Event:
+def _is(view: Callable[[Released], str], said: str) -> CanaryEvent:
     return lambda released: view(released) == said
 
 
-def _reaches(statistic: Callable[[Released], float], cut: float) -> Event:
+def _reaches(statistic: Callable[[Released], float], cut: float) -> CanaryEvent:
     return lambda released: statistic(released) >= cut
 
 

@@ -43,11 +43,11 @@ _UNSUPPORTED = "not supported by the documents: what the model says by itself"
 @console.reported(_RELEASED)
 @option_groups.expanded
 def ask(
-    question: options.Question,
+    question: options.QuestionArgument,
     source: option_groups.Source,
     settings: option_groups.AnswerSettings,
     answering: option_groups.Answering,
-    fresh: options.Fresh = False,
+    fresh: options.FreshOption = False,
     polish: options.Polish = False,
     plan: Annotated[
         bool,
@@ -136,7 +136,7 @@ def ask(
 @console.reported(_RELEASED)
 @option_groups.expanded
 def classify(
-    question: options.Question,
+    question: options.QuestionArgument,
     label: Annotated[
         list[str], typer.Option("--label", help="One of the labels; give it twice or more.")
     ],

@@ -58,7 +58,7 @@ def audit(
     *,
     settings: option_groups.AnswerSettings,
     model: options.Model = None,
-    threshold: options.Threshold = None,
+    threshold: options.ThresholdOption = None,
     out: Annotated[
         Path | None,
         typer.Option(

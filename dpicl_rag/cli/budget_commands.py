@@ -27,7 +27,7 @@ _BOUND = (
     "really lost under individual accounting is private and is not shown."
 )
 
-Delta = Annotated[float, typer.Option(help="Delta at which epsilon is given.")]
+BudgetDelta = Annotated[float, typer.Option(help="Delta at which epsilon is given.")]
 AnswerEpsilon = Annotated[
     float, typer.Option("--epsilon", help="Count answers of this epsilon at --delta.")
 ]
@@ -37,9 +37,9 @@ AnswerEpsilon = Annotated[
 @console.reported()
 def show(
     corpus: options.AnyCorpus = None,
-    caller: options.Caller = None,
+    caller: options.CallerOption = None,
     epsilon: AnswerEpsilon = options.EPSILON,
-    delta: Delta = options.DELTA,
+    delta: BudgetDelta = options.DELTA,
     ledger: options.LedgerPath = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -63,12 +63,12 @@ def show(
 @console.reported()
 def set_budget(
     corpus: options.AnyCorpus = None,
-    caller: options.Caller = None,
+    caller: options.CallerOption = None,
     epsilon: Annotated[
         float | None,
         typer.Option(help="What all answers of a period may reveal together, at --delta."),
     ] = None,
-    delta: Delta = options.DELTA,
+    delta: BudgetDelta = options.DELTA,
     rho: Annotated[
         float | None, typer.Option(help="The same as zCDP rho; inf for no limit.")
     ] = None,
@@ -135,9 +135,9 @@ def set_budget(
 @console.reported()
 def forecast(
     corpus: options.AnyCorpus = None,
-    caller: options.Caller = None,
+    caller: options.CallerOption = None,
     epsilon: AnswerEpsilon = options.EPSILON,
-    delta: Delta = options.DELTA,
+    delta: BudgetDelta = options.DELTA,
     ledger: options.LedgerPath = None,
     as_json: options.AsJson = False,
 ) -> None:

@@ -35,7 +35,7 @@ def chosen_settings(
     config: Path | None,
     path: str | None,
     settings: option_groups.AnswerSettings,
-    file: settings_file.Found,
+    file: settings_file.ChosenSettings,
 ) -> dict[str, CorpusSettings]:
     """Settings of the corpora that are served, by name or address.
 
@@ -69,7 +69,7 @@ def opened_corpora(
 
 def regular_syncs(
     every: int | None,
-    file: settings_file.Found,
+    file: settings_file.ChosenSettings,
     *,
     path: str | None,
     embedder: str | None,

@@ -59,7 +59,7 @@ def classify_image(
         str | None,
         typer.Option(metavar="MODEL", help="What reads the words of vision-words."),
     ] = None,
-    caller: options.Caller = None,
+    caller: options.CallerOption = None,
     ledger: options.LedgerPath = None,
     no_ledger: options.NoLedger = False,
     as_json: options.AsJson = False,

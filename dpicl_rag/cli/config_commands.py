@@ -25,7 +25,7 @@ def show(context: typer.Context, as_json: options.AsJson = False) -> None:
     """
     from rich.table import Table
 
-    found: settings_file.Found = context.obj
+    found: settings_file.ChosenSettings = context.obj
     rows = [_row(found, name, variable) for name, variable in settings_file.variables().items()]
     served = sorted(found.settings.corpora)
     ledger = next(row["value"] for row in rows if row["name"] == "ledger")
@@ -48,7 +48,7 @@ def show(context: typer.Context, as_json: options.AsJson = False) -> None:
     console.stdout().print(f"settings file: {found.path}{there}", style="dim", soft_wrap=True)
 
 
-def _budgets(found: settings_file.Found, ledger: Path | None) -> list[dict[str, str]]:
+def _budgets(found: settings_file.ChosenSettings, ledger: Path | None) -> list[dict[str, str]]:
     tables, said = found.budgets(), file_budgets.standing(found, ledger)
     return [
         {"corpus": name, "budget": file_budgets.in_words(tables[name]), "standing": said[name]}
@@ -56,7 +56,7 @@ def _budgets(found: settings_file.Found, ledger: Path | None) -> list[dict[str, 
     ]
 
 
-def _row(found: settings_file.Found, name: str, variable: str) -> dict[str, Any]:
+def _row(found: settings_file.ChosenSettings, name: str, variable: str) -> dict[str, Any]:
     told = getattr(found.settings, name)
     if os.environ.get(variable):
         return {"name": name, "value": os.environ[variable], "from": f"environment, {variable}"}

@@ -54,7 +54,7 @@ def is_in_ledger(book: Ledger, corpus: str, table: settings_file.CorpusTable) ->
     )
 
 
-def standing(found: settings_file.Found, ledger: Path | None) -> dict[str, str]:
+def standing(found: settings_file.ChosenSettings, ledger: Path | None) -> dict[str, str]:
     """What becomes of each budget of the file, in words. Makes no ledger.
 
     Args:

@@ -19,7 +19,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-CorpusName = Annotated[str, typer.Argument(metavar="CORPUS", help="Its name.")]
+KeyCorpus = Annotated[str, typer.Argument(metavar="CORPUS", help="Its name.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Who it is for: the ledger's caller.")]
 
 
@@ -139,7 +139,7 @@ def remove(name: Name, keys: options.KeysPath = None, as_json: options.AsJson = 
 @app.command("open")
 @console.reported()
 def open_corpus(
-    corpus: CorpusName, keys: options.KeysPath = None, as_json: options.AsJson = False
+    corpus: KeyCorpus, keys: options.KeysPath = None, as_json: options.AsJson = False
 ) -> None:
     """Open a corpus that an owner uploaded to the keys that name it, and those that name none."""
     with open_keys(keys) as file:
@@ -153,7 +153,7 @@ def open_corpus(
 @app.command()
 @console.reported()
 def give(
-    corpus: CorpusName, name: Name, keys: options.KeysPath = None, as_json: options.AsJson = False
+    corpus: KeyCorpus, name: Name, keys: options.KeysPath = None, as_json: options.AsJson = False
 ) -> None:
     """Close a corpus to all keys but one: for an owner whose key was made again."""
     with open_keys(keys) as file:

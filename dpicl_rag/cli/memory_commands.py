@@ -15,7 +15,7 @@ from dpicl_rag.errors import KnowledgeError
 if TYPE_CHECKING:
     from dpicl_rag.knowledge import Entry
     from dpicl_rag.knowledge.answer_file import AnswerFile
-    from dpicl_rag.knowledge.memory_scope import Scope
+    from dpicl_rag.knowledge.memory_scope import MemoryScope
 
 app = typer.Typer(
     help="Show, correct and clear the answers that were released before. They are public; who "
@@ -23,15 +23,17 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Number = Annotated[int, typer.Argument(metavar="ID", help="Its number, as `memory show` has it.")]
-Caller = Annotated[str | None, typer.Option(metavar="NAME", help="Who asked; all by default.")]
+EntryNumber = Annotated[
+    int, typer.Argument(metavar="ID", help="Its number, as `memory show` has it.")
+]
+EntryCaller = Annotated[str | None, typer.Option(metavar="NAME", help="Who asked; all by default.")]
 
 
 @app.command()
 @console.reported()
 def show(
     corpus: options.AnyCorpus = None,
-    caller: Caller = None,
+    caller: EntryCaller = None,
     ledger: options.LedgerPath = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -52,7 +54,7 @@ def show(
 @app.command()
 @console.reported()
 def edit(
-    number: Number,
+    number: EntryNumber,
     answer: Annotated[str, typer.Argument(help="The right answer.")],
     ledger: options.LedgerPath = None,
 ) -> None:
@@ -66,7 +68,7 @@ def edit(
 
 @app.command()
 @console.reported()
-def forget(number: Number, ledger: options.LedgerPath = None) -> None:
+def forget(number: EntryNumber, ledger: options.LedgerPath = None) -> None:
     """Forget one answer. What it cost stays in the ledger."""
     with _existing(ledger) as answers:
         answers.forget(number)
@@ -77,7 +79,7 @@ def forget(number: Number, ledger: options.LedgerPath = None) -> None:
 @console.reported()
 def clear(
     corpus: options.AnyCorpus = None,
-    caller: Caller = None,
+    caller: EntryCaller = None,
     ledger: options.LedgerPath = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
@@ -103,10 +105,10 @@ def _given(corpus: str | None, caller: str | None) -> list[tuple[str, str]]:
     return [(kind, name) for kind, name in named if name is not None]
 
 
-def _scope(corpus: str | None, caller: str | None) -> Scope:
-    from dpicl_rag.knowledge.memory_scope import Scope
+def _scope(corpus: str | None, caller: str | None) -> MemoryScope:
+    from dpicl_rag.knowledge.memory_scope import MemoryScope
 
-    return Scope(corpus, caller)
+    return MemoryScope(corpus, caller)
 
 
 def _public(entry: Entry) -> dict[str, Any]:

@@ -41,7 +41,7 @@ class Source(Place):
             "by default.",
         ),
     ] = None
-    threshold: options.Threshold = None
+    threshold: options.ThresholdOption = None
     top_k: Annotated[
         int | None,
         typer.Option(
@@ -93,7 +93,7 @@ class Source(Place):
 class Units(Place):
     """All units of a corpus, or those near enough to a question."""
 
-    threshold: options.Threshold = None
+    threshold: options.ThresholdOption = None
     sample: Annotated[
         float,
         typer.Option(
@@ -163,7 +163,7 @@ class AnswerSettings(Settings):
 class Paying:
     """Whose budget pays, and what was paid for before."""
 
-    caller: options.Caller = None
+    caller: options.CallerOption = None
     ledger: options.LedgerPath = None
     no_ledger: Annotated[
         bool,
@@ -205,7 +205,7 @@ class Answering(Paying):
     """Who answers."""
 
     model: options.Model = None
-    reader: options.Reader = None
+    reader: options.ReaderOption = None
     max_calls: options.MaxCalls = None
     workers: options.Workers = None
     prefix: Annotated[

@@ -22,7 +22,7 @@ CorpusName = Annotated[
 AnyCorpus = Annotated[
     str | None, typer.Option("--corpus", metavar="NAME", help=f"Of one corpus. {_CORPUS}")
 ]
-Question = Annotated[str, typer.Argument(help="The question. It is public.")]
+QuestionArgument = Annotated[str, typer.Argument(help="The question. It is public.")]
 QuestionOption = Annotated[str, typer.Option("--question", help="The question. It is public.")]
 TextField = Annotated[
     str | None, typer.Option(metavar="FIELD", help="Column of PATH that holds the text.")
@@ -79,7 +79,7 @@ NoLedger = Annotated[
         "--no-ledger", help="Record nothing, keep to no budget, whatever ledger is named."
     ),
 ]
-Caller = Annotated[
+CallerOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="Who asks, for budgets per caller.")
 ]
 Model = Annotated[
@@ -92,7 +92,7 @@ Model = Annotated[
         "toy by default.",
     ),
 ]
-Reader = Annotated[
+ReaderOption = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS",
@@ -148,7 +148,7 @@ Delta = Annotated[
     typer.Option(envvar="DPICL_RAG_DELTA", help="Delta of that privacy, strictly between 0 and 1."),
 ]
 # None tells that another option may stand instead.
-Threshold = Annotated[
+ThresholdOption = Annotated[
     float | None,
     typer.Option(
         help="Use the units whose cosine with the question reaches this. Choose it without "
@@ -192,7 +192,7 @@ Sync = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Fresh = Annotated[
+FreshOption = Annotated[
     bool, typer.Option("--fresh", help="Ask the documents again, even what was asked before.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]

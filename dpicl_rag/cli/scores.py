@@ -29,7 +29,7 @@ def scores(
     units: Annotated[
         int, typer.Option(min=1, help="Suggest the threshold that lets about this many units pass.")
     ] = 64,
-    caller: options.Caller = None,
+    caller: options.CallerOption = None,
     path: options.StorePath = None,
     embedder: options.Embedding = None,
     ledger: options.LedgerPath = None,

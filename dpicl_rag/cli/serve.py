@@ -60,7 +60,7 @@ def serve(
     ] = False,
     sync: options.Sync = None,
     model: options.Model = None,
-    reader: options.Reader = None,
+    reader: options.ReaderOption = None,
     max_calls: options.MaxCalls = None,
     polish: options.Polish = False,
     path: options.StorePath = None,
@@ -81,7 +81,7 @@ def serve(
     for module in ("fastapi", "uvicorn", "prometheus_client", "mcp"):
         optional(module, "server")
     from dpicl_rag.server.app import create_app
-    from dpicl_rag.server.limits import Limits
+    from dpicl_rag.server.limits import ServerLimits
     from dpicl_rag.server.request_log import RequestLog
     from dpicl_rag.server.run import make_server
     from dpicl_rag.server.settings import CorpusSettings
@@ -109,7 +109,7 @@ def serve(
                 max_calls=max_calls,
                 polish=polish,
             )
-        limits = Limits(together, waiting, each, a_minute, seconds)
+        limits = ServerLimits(together, waiting, each, a_minute, seconds)
         lines = {"none": None, "stdout": sys.stdout, "stderr": sys.stderr}[log]
         app = create_app(
             catalogue=catalogue,

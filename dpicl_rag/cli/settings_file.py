@@ -30,14 +30,14 @@ _OPTIONS: Mapping[str, Any] = {
     "keys": options.KeysPath,
     "embedder": options.Embedding,
     "model": options.Model,
-    "reader": options.Reader,
+    "reader": options.ReaderOption,
     "max_calls": options.MaxCalls,
     "corpus": options.CorpusName,
     "epsilon": options.Epsilon,
     "delta": options.Delta,
     "sync": options.Sync,
 }
-_current: Found | None = None
+_current: ChosenSettings | None = None
 
 
 class CorpusTable(BaseModel):
@@ -138,7 +138,7 @@ class SettingsFile(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ChosenSettings:
     """The settings file of one command line.
 
     Attributes:
@@ -150,7 +150,7 @@ class Found:
     settings: SettingsFile
 
     @staticmethod
-    def at(given: Path | None) -> Found:
+    def at(given: Path | None) -> ChosenSettings:
         """The file that is named, or the user's own if there is one.
 
         Raises:
@@ -158,7 +158,7 @@ class Found:
         """
         path = given or own_path()
         absent = given is None and not path.exists()
-        return Found(path, SettingsFile() if absent else SettingsFile.read(path))
+        return ChosenSettings(path, SettingsFile() if absent else SettingsFile.read(path))
 
     def budgets(self) -> dict[str, CorpusTable]:
         """Tables with a budget, by the name that answers of the corpus are booked under."""
@@ -166,16 +166,16 @@ class Found:
         return {_booked(name): table for name, table in tables if table.budget is not None}
 
 
-def choose(given: Path | None) -> Found:
+def choose(given: Path | None) -> ChosenSettings:
     """Find the file of the command that runs; arguments and errors as of `Found.at`."""
     global _current
-    _current = Found.at(given)
+    _current = ChosenSettings.at(given)
     return _current
 
 
-def current() -> Found:
+def current() -> ChosenSettings:
     """The file of the command that runs."""
-    return _current or Found(own_path(), SettingsFile())
+    return _current or ChosenSettings(own_path(), SettingsFile())
 
 
 def own_path() -> Path:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Writing:
+class ExampleWriting:
     """The price of the texts, and the way they are drawn."""
 
     labels: Annotated[
@@ -158,7 +158,7 @@ class Constants:
 @option_groups.expanded
 def examples(
     source: Annotated[Path, typer.Argument(metavar="TABLE", help="CSV or JSON Lines.")],
-    writing: Writing,
+    writing: ExampleWriting,
     constants: Constants,
     out: Annotated[
         Path | None,

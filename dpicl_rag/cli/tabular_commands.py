@@ -45,7 +45,7 @@ Out = Annotated[
     ),
 ]
 PlanOnly = Annotated[bool, typer.Option("--plan", help="Say what it would cost; read nothing.")]
-Charged = Annotated[
+ChargedOption = Annotated[
     str | None,
     typer.Option(
         "--corpus", help="Charge the ledger's budget of this corpus; otherwise nothing is kept."
@@ -69,7 +69,7 @@ class Releasing:
     adjacency: Annotated[
         Literal["add_or_remove_one", "replace_one"], typer.Option(help="What neighbours are.")
     ] = "add_or_remove_one"
-    corpus: Charged = None
+    corpus: ChargedOption = None
     ledger: options.LedgerPath = None
 
     def __post_init__(self) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _RELEASED = "interrupted; a count that was drawn is paid for"
 _BAR = 30  # characters of the longest bar
 
-Plan = Annotated[
+PlanOption = Annotated[
     bool,
     typer.Option("--plan", help="Print how wide the intervals will be, and ask nothing."),
 ]
@@ -40,12 +40,12 @@ Plan = Annotated[
 @console.reported(_RELEASED)
 @option_groups.expanded
 def count(
-    question: options.Question,
+    question: options.QuestionArgument,
     units: option_groups.Units,
     settings: option_groups.Settings,
     answering: option_groups.Answering,
-    fresh: options.Fresh = False,
-    plan: Plan = False,
+    fresh: options.FreshOption = False,
+    plan: PlanOption = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -77,7 +77,7 @@ def count(
 @console.reported(_RELEASED)
 @option_groups.expanded
 def tally(
-    question: options.Question,
+    question: options.QuestionArgument,
     label: Annotated[
         list[str], typer.Option("--label", help="One of the labels; give it twice or more.")
     ],
@@ -95,8 +95,8 @@ def tally(
             "which tell subjects apart and take no time."
         ),
     ] = "model",
-    fresh: options.Fresh = False,
-    plan: Plan = False,
+    fresh: options.FreshOption = False,
+    plan: PlanOption = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -175,7 +175,7 @@ def survey(
     epsilon: options.Epsilon = options.EPSILON,
     delta: options.Delta = options.DELTA,
     paying: option_groups.Paying,
-    fresh: options.Fresh = False,
+    fresh: options.FreshOption = False,
     plan: Annotated[
         bool, typer.Option("--plan", help="Print how small a theme can be seen, and ask nothing.")
     ] = False,

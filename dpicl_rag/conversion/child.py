@@ -25,7 +25,7 @@ from typing import IO, Any, NamedTuple, NoReturn
 from dpicl_rag.conversion.confinement import confine
 from dpicl_rag.conversion.frames import ANSWER, QUESTION, SIZE
 from dpicl_rag.conversion.outcomes import NotConvertedError, Outcome
-from dpicl_rag.conversion.process_limits import Limits
+from dpicl_rag.conversion.process_limits import ProcessLimits
 
 _PIECE = 2**20
 _HEAP_EXHAUSTED = 251  # the exit status of programs in Haskell
@@ -34,7 +34,7 @@ _ANSWER = 3  # what a library prints goes to 1
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class FileReader:
     """A reader of one kind of file.
 
     Attributes:
@@ -55,19 +55,19 @@ def serve(given: Mapping[str, Any]) -> None:
         given: ``limits``, ``readers`` (the module that has them) and ``folder``.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    limits = Limits(**given["limits"])
+    limits = ProcessLimits(**given["limits"])
     questions, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDWR)
     for place in (0, 1, 2):  # what a library prints goes nowhere
         os.dup2(null, place)
-    readers: Mapping[str, Reader] = import_module(given["readers"]).READERS
+    readers: Mapping[str, FileReader] = import_module(given["readers"]).READERS
     gc.freeze()  # what was imported is looked at, and copied, in no process that forks from here
     while len(head := questions.read(QUESTION.size)) == QUESTION.size:
         named, count = QUESTION.unpack(head)
         reader = readers[questions.read(named).decode()]
         with tempfile.TemporaryFile(dir=given["folder"], buffering=0) as content:
             sizes = [_keep(questions, content) for _ in range(count)]
-            work = _Work(reader, content.fileno(), questions.fileno(), given["folder"], limits)
+            work = _FileWork(reader, content.fileno(), questions.fileno(), given["folder"], limits)
             for outcome, converted in _convert(work, sizes):
                 answers.write(ANSWER.pack(outcome, len(converted)) + converted)
                 answers.flush()
@@ -87,17 +87,17 @@ def _keep(questions: IO[bytes], content: IO[bytes]) -> int:
     return int(size)
 
 
-class _Work(NamedTuple):
+class _FileWork(NamedTuple):
     """What a process is forked for: a reader, numbers of the files and of the questions."""
 
-    reader: Reader
+    reader: FileReader
     content: int
     questions: int
     folder: str
-    limits: Limits
+    limits: ProcessLimits
 
 
-def _convert(work: _Work, sizes: Sequence[int]) -> Iterator[tuple[Outcome, bytes]]:
+def _convert(work: _FileWork, sizes: Sequence[int]) -> Iterator[tuple[Outcome, bytes]]:
     """What became of each file."""
     done = 0
     while done < len(sizes):
@@ -110,7 +110,7 @@ def _convert(work: _Work, sizes: Sequence[int]) -> Iterator[tuple[Outcome, bytes
 
 
 def _in_one_process(
-    work: _Work, sizes: Sequence[int]
+    work: _FileWork, sizes: Sequence[int]
 ) -> Generator[tuple[Outcome, bytes], None, tuple[Outcome, int]]:
     """Convert files until the process breaks off; how it ended, and after how many of them."""
     reader, content, _, folder, limits = work
@@ -185,7 +185,7 @@ class _Pipe(NamedTuple):
         return b"".join(pieces)
 
 
-def _ended(process: int, deadline: float, limits: Limits) -> Outcome | None:
+def _ended(process: int, deadline: float, limits: ProcessLimits) -> Outcome | None:
     """How a process ends before a time."""
     while time.monotonic() < deadline:
         found, status, used = os.wait4(process, os.WNOHANG)
@@ -197,7 +197,7 @@ def _ended(process: int, deadline: float, limits: Limits) -> Outcome | None:
     return None
 
 
-def _outcome(code: int, seconds: float, limits: Limits) -> Outcome:
+def _outcome(code: int, seconds: float, limits: ProcessLimits) -> Outcome:
     if code == -signal.SIGXCPU or (code == -signal.SIGKILL and seconds >= limits.cpu_seconds):
         return Outcome.TIME
     if code == _HEAP_EXHAUSTED:
@@ -208,7 +208,12 @@ def _outcome(code: int, seconds: float, limits: Limits) -> Outcome:
 
 
 def _read_files(
-    reader: Reader, content: int, sizes: Sequence[int], answer: int, folder: str, limits: Limits
+    reader: FileReader,
+    content: int,
+    sizes: Sequence[int],
+    answer: int,
+    folder: str,
+    limits: ProcessLimits,
 ) -> NoReturn:
     """Read files in this process, and end it: after the last, or at one that does not end well."""
     outcome = Outcome.DAMAGED
@@ -254,7 +259,7 @@ def _whole(file: IO[bytes], size: int) -> bytes:
     return b"".join(pieces)
 
 
-def _read_file(reader: Reader, content: bytes, limits: Limits) -> tuple[Outcome, bytes]:
+def _read_file(reader: FileReader, content: bytes, limits: ProcessLimits) -> tuple[Outcome, bytes]:
     try:
         converted = reader.read(content)
     except NotConvertedError as error:

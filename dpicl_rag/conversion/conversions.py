@@ -17,7 +17,7 @@ from typing import IO, Self
 
 from dpicl_rag.conversion.frames import ANSWER, QUESTION, SIZE
 from dpicl_rag.conversion.outcomes import NotConvertedError, Outcome
-from dpicl_rag.conversion.process_limits import Limits
+from dpicl_rag.conversion.process_limits import ProcessLimits
 
 _START = """
 import json, sys
@@ -50,9 +50,9 @@ class Conversions:
     """
 
     def __init__(
-        self, limits: Limits | None = None, readers: str = "dpicl_rag.conversion.readers"
+        self, limits: ProcessLimits | None = None, readers: str = "dpicl_rag.conversion.readers"
     ) -> None:
-        self._limits = limits or Limits()
+        self._limits = limits or ProcessLimits()
         self._readers = readers
         self._child: subprocess.Popen[bytes] | None = None
         self._folder: str | None = None

@@ -12,7 +12,7 @@ _OPEN_FILES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ProcessLimits:
     """Limits on one file.
 
     Attributes:

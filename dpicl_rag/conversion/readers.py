@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import io
 
-from dpicl_rag.conversion.child import Reader
+from dpicl_rag.conversion.child import FileReader
 from dpicl_rag.conversion.formats import PANDOC_KINDS, is_installed, pandoc
 from dpicl_rag.conversion.outcomes import NotConvertedError, Outcome
 from dpicl_rag.conversion.packages import check_package
 
-READERS: dict[str, Reader] = {}
+READERS: dict[str, FileReader] = {}
 
 
 def _read_pdf(content: bytes) -> bytes:
@@ -40,22 +40,22 @@ def _read_rtf(content: bytes) -> bytes:
 if is_installed("pdf"):
     import pypdf
 
-    READERS["pdf"] = Reader(_read_pdf)
+    READERS["pdf"] = FileReader(_read_pdf)
 if (program := pandoc()) is not None:
     for kind in PANDOC_KINDS:
         # In its sandbox it reads no file but this, and reaches no network.
         command = (program, "--sandbox", f"--from={kind}", "--to=plain", "--wrap=none")
-        READERS[kind] = Reader(check_package, command)
+        READERS[kind] = FileReader(check_package, command)
 if is_installed("rtf"):
     from striprtf.striprtf import rtf_to_text
 
-    READERS["rtf"] = Reader(_read_rtf)
+    READERS["rtf"] = FileReader(_read_rtf)
 if is_installed("sheet"):
     from dpicl_rag.conversion.spreadsheets import read_rows, read_sheets
 
-    READERS["sheet"] = Reader(read_sheets)
-    READERS["rows"] = Reader(read_rows)
+    READERS["sheet"] = FileReader(read_sheets)
+    READERS["rows"] = FileReader(read_rows)
 if is_installed("msg"):
     from dpicl_rag.conversion.outlook import read_message
 
-    READERS["msg"] = Reader(read_message)
+    READERS["msg"] = FileReader(read_message)

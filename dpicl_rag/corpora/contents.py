@@ -24,7 +24,7 @@ from dpicl_rag.corpora.vector_file import VectorFile
 from dpicl_rag.errors import CorpusError
 from dpicl_rag.files.database import require_whole
 from dpicl_rag.retrieval.metadata_filters import MetadataFilter
-from dpicl_rag.retrieval.stored_record import Record
+from dpicl_rag.retrieval.stored_record import StoredRecord
 
 _SIZE = "version, dimensions, rows, passages"
 
@@ -245,7 +245,7 @@ class Contents:
 
     # Passages.
 
-    def records(self, rows: Iterable[int] | None = None) -> dict[int, tuple[Record, int]]:
+    def records(self, rows: Iterable[int] | None = None) -> dict[int, tuple[StoredRecord, int]]:
         """Passages by their rows, of those that are there, each with its vector's checksum.
 
         Args:
@@ -272,7 +272,7 @@ class Contents:
             document, fields = documents[number]
             require_whole(document.unit in names)
             id = f"{document.digest.hex()}-{position}"
-            records[row] = Record(id, names[document.unit], text, fields), check
+            records[row] = StoredRecord(id, names[document.unit], text, fields), check
         return records
 
     def allowed(self, filter: MetadataFilter) -> npt.NDArray[np.int64]:

@@ -41,7 +41,7 @@ from dpicl_rag.loaders.taken_over import taken_over
 from dpicl_rag.retrieval.defects import Defect, find_defects
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.metadata_filters import filter_from
-from dpicl_rag.retrieval.stored_record import Record
+from dpicl_rag.retrieval.stored_record import StoredRecord
 from dpicl_rag.retrieval.synthetic_mark import SyntheticOrigin
 from dpicl_rag.retrieval.unit_vectors import UnitVectors
 from dpicl_rag.retrieval.vectors import NearUnits, Where
@@ -379,7 +379,7 @@ class Corpus:
         filter = None if where is None else filter_from(where)
         return scan(self._storage, self.embedder, question, least, most, filter)
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[StoredRecord]:
         """Every passage as it is now, those of a unit together. For the owner; private.
 
         Raises:

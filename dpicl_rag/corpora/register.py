@@ -26,7 +26,7 @@ _FORGOTTEN = 1
 _FORGOTTEN_WITH_MORE = 2
 
 
-class Key(NamedTuple):
+class RegisteredKey(NamedTuple):
     """A key and what is known of it. Private.
 
     Attributes:
@@ -172,7 +172,7 @@ class Register:
             KEY.put(
                 self._connection,
                 [
-                    Key(hash, join.unit, part, join.on, by, split.get(hash, 0))
+                    RegisteredKey(hash, join.unit, part, join.on, by, split.get(hash, 0))
                     for hash, part in names.items()
                 ],
             )
@@ -228,18 +228,21 @@ class Register:
             forgotten.append((words, "", "", "", "", _FORGOTTEN_WITH_MORE))
         TIES.put(self._connection, forgotten)
 
-    def _keys(self, column: str, values: Iterable[str]) -> list[Key]:
-        return [Key(*row) for row in KEY.among(self._connection, column, values)]
+    def _keys(self, column: str, values: Iterable[str]) -> list[RegisteredKey]:
+        return [RegisteredKey(*row) for row in KEY.among(self._connection, column, values)]
 
-    def _merged(self) -> list[Key]:
-        return [Key(*row) for row in KEY.rows(self._connection, "former <> ''")]
+    def _merged(self) -> list[RegisteredKey]:
+        return [RegisteredKey(*row) for row in KEY.rows(self._connection, "former <> ''")]
 
     def _give(self, units: Mapping[str, str]) -> None:
         """Give keys to units, by their hashes; what else is known of a key stays."""
         there = {found.hash: found for found in self._keys("hash", units)}
         KEY.put(
             self._connection,
-            [there.get(key, Key(key, ""))._replace(unit=unit) for key, unit in units.items()],
+            [
+                there.get(key, RegisteredKey(key, ""))._replace(unit=unit)
+                for key, unit in units.items()
+            ],
         )
 
     def _offer(self, units: Mapping[str, Iterable[str]]) -> None:

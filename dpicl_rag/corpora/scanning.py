@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dpicl_rag.corpora.contents import Contents
-from dpicl_rag.corpora.storage import State, Storage
+from dpicl_rag.corpora.storage import CorpusState, Storage
 from dpicl_rag.errors import CorpusError
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.metadata_filters import MetadataFilter
-from dpicl_rag.retrieval.stored_record import Record
+from dpicl_rag.retrieval.stored_record import StoredRecord
 from dpicl_rag.retrieval.unit_vectors import UnitVectors
 from dpicl_rag.retrieval.vector_rows import DamagedError, Mask
 from dpicl_rag.retrieval.vectors import NearUnits
@@ -115,7 +115,7 @@ def _scanned(
     if len(names) < len(numbers):
         raise DamagedError
 
-    def fetch(rows: Sequence[int]) -> dict[int, Record]:
+    def fetch(rows: Sequence[int]) -> dict[int, StoredRecord]:
         return _fetched(storage, state, names, rows)
 
     in_order = [names[number] for number in numbers]
@@ -123,8 +123,8 @@ def _scanned(
 
 
 def _fetched(
-    storage: Storage, state: State, names: Mapping[int, str], rows: Sequence[int]
-) -> dict[int, Record]:
+    storage: Storage, state: CorpusState, names: Mapping[int, str], rows: Sequence[int]
+) -> dict[int, StoredRecord]:
     """Passages that are still what was scored, by their rows."""
     now, held = storage.read(lambda c: (storage.is_now(c, state), Contents(c).records(rows)))
     checks = state.rows.check.view(np.int64)

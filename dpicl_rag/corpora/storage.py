@@ -38,7 +38,7 @@ _BATCH = 64  # passages embedded at a time
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class State:
+class CorpusState:
     """The rows of a corpus, as they were at one moment. Private.
 
     Attributes:
@@ -71,7 +71,7 @@ class Storage:
         # Questions have a connection of their own: they do not wait for a writer of this process.
         self._reading: NamedFile | None = None
         self._writing: NamedFile | None = None
-        self._state: State | None = None
+        self._state: CorpusState | None = None
         self._reader()
 
     def __repr__(self) -> str:
@@ -163,7 +163,7 @@ class Storage:
         if documents:
             self.write(work)
 
-    def state(self, embedder: Embedder | None) -> State:
+    def state(self, embedder: Embedder | None) -> CorpusState:
         """The rows as they are now; what is damaged is mended first.
 
         Args:
@@ -192,7 +192,7 @@ class Storage:
             self._state = state
             return state
 
-    def read_at(self, state: State, action: Callable[[sqlite3.Connection], T]) -> T | None:
+    def read_at(self, state: CorpusState, action: Callable[[sqlite3.Connection], T]) -> T | None:
         """Run ``action`` on what a state was read from, or return None where that is no more."""
         return self.read(lambda c: action(c) if self.is_now(c, state) else None)
 
@@ -200,7 +200,7 @@ class Storage:
         """Run ``work`` while nobody writes."""
         return self._writer().write(lambda connection: work())
 
-    def is_now(self, connection: sqlite3.Connection, state: State) -> bool:
+    def is_now(self, connection: sqlite3.Connection, state: CorpusState) -> bool:
         """Whether a transaction sees what a state was read from."""
         return Contents(connection).size().version == state.version
 
@@ -278,12 +278,12 @@ class Storage:
     def _file(self, dimensions: int) -> VectorFile:
         return VectorFile(vectors_file(self.path), dimensions)
 
-    def _loaded(self, file: tuple[int, int]) -> State:
-        def work(connection: sqlite3.Connection) -> State:
+    def _loaded(self, file: tuple[int, int]) -> CorpusState:
+        def work(connection: sqlite3.Connection) -> CorpusState:
             contents = Contents(connection)
             size = contents.size()
             rows = self._file(size.dimensions).load(size.rows, contents.pending())
-            return State(size.version, file, rows)
+            return CorpusState(size.version, file, rows)
 
         return self.read(work)
 

@@ -13,7 +13,7 @@ from dpicl_rag.files.database import require_whole
 
 _WANTED = 5000  # values that are looked for in one statement
 
-Row = tuple[Any, ...]
+SQLRow = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class CheckedTable:
     name: str
     columns: tuple[str, ...]
 
-    def put(self, connection: sqlite3.Connection, rows: Iterable[Row]) -> None:
+    def put(self, connection: sqlite3.Connection, rows: Iterable[SQLRow]) -> None:
         """Write rows, in the place of those that are called so."""
         marks = ",".join("?" * (len(self.columns) + 1))
         names = ",".join((*self.columns, "checksum"))
@@ -39,7 +39,7 @@ class CheckedTable:
 
     def rows(
         self, connection: sqlite3.Connection, condition: str = "1", values: Sequence[Any] = ()
-    ) -> Iterator[Row]:
+    ) -> Iterator[SQLRow]:
         """Rows that a condition lets pass.
 
         Raises:
@@ -57,7 +57,7 @@ class CheckedTable:
         column: str,
         values: Iterable[Any],
         condition: str = "1",
-    ) -> Iterator[Row]:
+    ) -> Iterator[SQLRow]:
         """Rows that have one of the values in a column; see `rows`."""
         for page in pages(list(values), _WANTED):
             marks = ",".join("?" * len(page))

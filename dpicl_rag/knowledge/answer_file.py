@@ -14,14 +14,14 @@ from dpicl_rag.errors import KnowledgeError
 from dpicl_rag.files.named_file import NamedFile
 from dpicl_rag.knowledge.entry import Entry
 from dpicl_rag.knowledge.memory_schema import MEMORY
-from dpicl_rag.knowledge.memory_scope import ALL, Scope
+from dpicl_rag.knowledge.memory_scope import ALL, MemoryScope
 
 _COLUMNS = (
     "id, corpus, caller, question, answer, epsilon, delta, released, numbers, whole, edited, drawn"
 )
 _COMPARED = 10_000  # newest entries that a question is compared with
 
-Row = tuple[int, str, str, str, str, float, float, int, str, int, int, int]
+EntryRow = tuple[int, str, str, str, str, float, float, int, str, int, int, int]
 
 
 class AnswerFile:
@@ -69,13 +69,13 @@ class AnswerFile:
         statement = f"PRAGMA user_version = {MEMORY.version}"
         self._file.now().write(lambda c: c.execute(statement))
 
-    def entries(self, scope: Scope = ALL) -> list[Entry]:
+    def entries(self, scope: MemoryScope = ALL) -> list[Entry]:
         """Entries of a scope, the oldest first."""
         condition, values = scope.condition()
         query = f"SELECT {_COLUMNS} FROM entry WHERE {condition} ORDER BY id"  # noqa: S608
         return self._file.now().read(lambda c: [_entry(row) for row in c.execute(query, values)])
 
-    def newest(self, scope: Scope, most: int) -> list[Entry]:
+    def newest(self, scope: MemoryScope, most: int) -> list[Entry]:
         """The newest entries of a scope, the newest first."""
         condition, values = scope.condition()
         query = (
@@ -86,7 +86,7 @@ class AnswerFile:
             lambda c: [_entry(row) for row in c.execute(query, (*values, most))]
         )
 
-    def find(self, scope: Scope, words: str, form: str) -> Entry | None:
+    def find(self, scope: MemoryScope, words: str, form: str) -> Entry | None:
         """The whole answer to the same question: the operator's own, or else the newest."""
         condition, values = scope.condition()
         query = (
@@ -97,7 +97,7 @@ class AnswerFile:
         row = self._file.now().read(lambda c: c.execute(query, (*values, words, form)).fetchone())
         return None if row is None else _entry(row)
 
-    def find_count(self, scope: Scope, words: str, form: str) -> Entry | None:
+    def find_count(self, scope: MemoryScope, words: str, form: str) -> Entry | None:
         """The newest count that the same question released in the same form."""
         condition, values = scope.condition()
         query = (
@@ -145,7 +145,7 @@ class AnswerFile:
             )
         )
 
-    def edit(self, number: int, answer: str, scope: Scope = ALL) -> None:
+    def edit(self, number: int, answer: str, scope: MemoryScope = ALL) -> None:
         """Correct the answer of an entry.
 
         Raises:
@@ -160,7 +160,7 @@ class AnswerFile:
             number, scope, "UPDATE entry SET answer = ?, whole = 1, edited = 1, drawn = 0", answer
         )
 
-    def forget(self, number: int, scope: Scope = ALL) -> None:
+    def forget(self, number: int, scope: MemoryScope = ALL) -> None:
         """Delete an entry.
 
         Raises:
@@ -168,13 +168,13 @@ class AnswerFile:
         """
         self._change(number, scope, "DELETE FROM entry")
 
-    def clear(self, scope: Scope = ALL) -> int:
+    def clear(self, scope: MemoryScope = ALL) -> int:
         """Delete all entries of a scope; returns how many there were."""
         condition, values = scope.condition()
         statement = f"DELETE FROM entry WHERE {condition}"  # noqa: S608 - see Scope.condition
         return self._file.now().write(lambda c: c.execute(statement, values).rowcount)
 
-    def vectors(self, scope: Scope, fingerprint: str) -> list[tuple[Entry, bytes | None]]:
+    def vectors(self, scope: MemoryScope, fingerprint: str) -> list[tuple[Entry, bytes | None]]:
         """The newest answers, the newest first, with the vectors of an embedding model.
 
         Args:
@@ -212,7 +212,7 @@ class AnswerFile:
         """Close the file; later calls raise KnowledgeError."""
         self._file.close()
 
-    def _change(self, number: int, scope: Scope, statement: str, *new: str) -> None:
+    def _change(self, number: int, scope: MemoryScope, statement: str, *new: str) -> None:
         condition, values = scope.condition()
         whole = f"{statement} WHERE id = ? AND {condition}"
         changed = self._file.now().write(
@@ -237,7 +237,7 @@ def _found(path: Path) -> os.stat_result:
         ) from error
 
 
-def _entry(row: Row) -> Entry:
+def _entry(row: EntryRow) -> Entry:
     number, corpus, caller, question, answer, epsilon, delta, released, numbers, *flags = row
     whole, edited, drawn = map(bool, flags)
     moment = datetime.fromtimestamp(released, UTC)

@@ -16,7 +16,7 @@ from dpicl_rag.errors import ConfigurationError, KnowledgeError
 from dpicl_rag.knowledge.answer_file import AnswerFile
 from dpicl_rag.knowledge.asking_part import shorter_questions
 from dpicl_rag.knowledge.entry import Entry
-from dpicl_rag.knowledge.memory_scope import Scope, part_of
+from dpicl_rag.knowledge.memory_scope import MemoryScope, part_of
 from dpicl_rag.knowledge.same_question import same_words
 from dpicl_rag.ledger.scope import require_name
 
@@ -80,8 +80,8 @@ class AnswerMemory:
         self.part = part_of(where)
         self.neighbours = _validate.count("neighbours", neighbours)
         self.least = _validate.cosine("least", least)
-        self._own = Scope(self.corpus, self.caller or "", self.part, key or "")
-        self._seen = Scope(self.corpus, None, self.part) if shared else self._own
+        self._own = MemoryScope(self.corpus, self.caller or "", self.part, key or "")
+        self._seen = MemoryScope(self.corpus, None, self.part) if shared else self._own
         self._embedder = embedder
         self._warned = False
         self._lent = isinstance(path, AnswerFile)

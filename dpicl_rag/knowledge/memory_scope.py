@@ -9,7 +9,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class MemoryScope:
     """Entries of one corpus, one caller, one key and one filter; None stands for all of a kind.
 
     Attributes:
@@ -32,7 +32,7 @@ class Scope:
         return words or "TRUE", list(given.values())
 
 
-ALL = Scope()
+ALL = MemoryScope()
 
 
 def part_of(where: Mapping[str, Any] | None) -> str:

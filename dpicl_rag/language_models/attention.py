@@ -125,7 +125,7 @@ class Pass(ABC):
 _NOTHING = (torch.empty(0), torch.empty(0))
 
 
-class Reading(Pass):
+class DocumentPass(Pass):
     """Documents one behind the other, each after the shared prefix: ``[1, all their tokens]``.
 
     Attributes:
@@ -181,7 +181,7 @@ class Reading(Pass):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SlotGroup:
     """Rows of a pass whose own keys take the same number of slots.
 
     Attributes:
@@ -207,7 +207,7 @@ class Stepping(Pass):
         width: New tokens.
     """
 
-    def __init__(self, shared: Layers, parts: Sequence[Part], used: int, width: int) -> None:
+    def __init__(self, shared: Layers, parts: Sequence[SlotGroup], used: int, width: int) -> None:
         super().__init__(shared)
         self._parts = parts
         self._used = used
@@ -259,15 +259,15 @@ class Stepping(Pass):
             found += in_tiles(on_shared, shared_value, tile)
         return found.view(rows, heads, width, -1).transpose(1, 2).contiguous()
 
-    def _slots(self, part: Part) -> int:
+    def _slots(self, part: SlotGroup) -> int:
         """Slots of the own part, the new tokens included."""
         return part.cache.slots - part.cache.room + self._used + self._width
 
-    def _attended_slots(self, part: Part) -> int:
+    def _attended_slots(self, part: SlotGroup) -> int:
         """The same and some more, which hold nothing yet and lie behind every query."""
         return part.cache.in_use(self._slots(part))
 
-    def _mask(self, pattern: Pattern, part: Part) -> torch.Tensor:
+    def _mask(self, pattern: Pattern, part: SlotGroup) -> torch.Tensor:
         """[rows of the part, 1, width, shared and own slots]."""
         key = (pattern, part.rows.start)
         found = self._masks.get(key)

@@ -17,7 +17,7 @@ import httpx
 
 from dpicl_rag.language_models.event_loop import SERVERS
 
-Body = Mapping[str, Any]
+JSONObject = Mapping[str, Any]
 
 
 class HttpClient:
@@ -44,12 +44,14 @@ class HttpClient:
     def __repr__(self) -> str:
         return "HttpClient()"
 
-    def request(self, method: str, url: str, body: Body | None, seconds: float) -> httpx.Response:
+    def request(
+        self, method: str, url: str, body: JSONObject | None, seconds: float
+    ) -> httpx.Response:
         """As `send`, for whoever waits in a thread."""
         return SERVERS.run(self.send(method, url, body, seconds))
 
     async def send(
-        self, method: str, url: str, body: Body | None, seconds: float
+        self, method: str, url: str, body: JSONObject | None, seconds: float
     ) -> httpx.Response:
         """The reply to one request; to be awaited in `SERVERS`.
 

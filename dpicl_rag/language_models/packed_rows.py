@@ -12,7 +12,14 @@ import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from dpicl_rag.errors import ContextLengthError
-from dpicl_rag.language_models.attention import Joint, Part, Pass, Reading, Stepping, installed
+from dpicl_rag.language_models.attention import (
+    DocumentPass,
+    Joint,
+    Pass,
+    SlotGroup,
+    Stepping,
+    installed,
+)
 from dpicl_rag.language_models.key_value_cache import KeyValueCache, Layers, passed_to
 from dpicl_rag.language_models.out_of_memory import enough_memory, is_out_of_memory
 from dpicl_rag.language_models.tiles import NotInvariantError, Tiles
@@ -129,14 +136,14 @@ class PackedRows:
         steps = torch.arange(self._used, self._used + width, device=self._passes.device)
         return self._positions[rows, None] + steps
 
-    def _parts(self, rows: slice) -> list[Part]:
+    def _parts(self, rows: slice) -> list[SlotGroup]:
         """The part of each group in a slice of rows."""
         found = []
         for first, cache in self._groups:
             start, stop = max(rows.start, first), min(rows.stop, first + cache.rows)
             if start < stop:
                 found.append(
-                    Part(
+                    SlotGroup(
                         slice(start - rows.start, stop - rows.start),
                         cache,
                         slice(start - first, stop - first),
@@ -160,7 +167,7 @@ class PackedRows:
         def read(part: slice) -> None:
             rows = unread[part]
             lengths = [len(inputs[row]) for row in rows]
-            reading = Reading(self._passes.shared, lengths, self._passes.device)
+            reading = DocumentPass(self._passes.shared, lengths, self._passes.device)
             self._passes.read(reading, [token for row in rows for token in inputs[row]])
             first = 0
             for row, length in zip(rows, lengths, strict=True):
@@ -266,7 +273,7 @@ class _Passes:
             return
         layers = cached.fetch((), self.device)
         if layers is None:
-            reading = Reading([], [len(prefix)], self.device)
+            reading = DocumentPass([], [len(prefix)], self.device)
             self.read(reading, prefix)
             layers = reading.layers
             cached.keep((), layers)
@@ -279,7 +286,7 @@ class _Passes:
             for keys, values in layers
         ]
 
-    def read(self, reading: Reading, token_ids: Tokens) -> None:
+    def read(self, reading: DocumentPass, token_ids: Tokens) -> None:
         """Keys and values of documents; nothing is predicted."""
         self.run(
             reading,

@@ -35,7 +35,7 @@ from dpicl_rag.language_models.turns import undisturbed
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-Kind = type[PackedRows] | type[LoneRows]
+RowsClass = type[PackedRows] | type[LoneRows]
 """A class of rows: sharing passes, or one at a time."""
 
 
@@ -201,7 +201,7 @@ class TransformersModel:
 
     def _read(
         self,
-        kind: Kind,
+        kind: RowsClass,
         prefix: Tokens,
         inputs: Sequence[Tokens],
         room: int,
@@ -238,12 +238,12 @@ class TransformersModel:
             )
         return False
 
-    def _holds(self, kind: Kind, attempt: probe.Attempt) -> bool:
+    def _holds(self, kind: RowsClass, attempt: probe.Attempt) -> bool:
         """Whether an attempt succeeds on this machine; tried once."""
         key = f"{self.fingerprint} {kind.version} {probe.VERSION} {self._here()}"
         return self._probe_results.holds(key, lambda: self._try(kind, attempt))
 
-    def _try(self, kind: Kind, attempt: probe.Attempt) -> bool:
+    def _try(self, kind: RowsClass, attempt: probe.Attempt) -> bool:
         def read(prefix: Tokens, inputs: Sequence[Tokens]) -> TransformersRows:
             return self._read(kind, prefix, inputs, probe.ROOM)
 

@@ -41,7 +41,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ScopeBudgets:
     """The budgets of one scope.
 
     Attributes:

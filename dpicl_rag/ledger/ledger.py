@@ -30,8 +30,8 @@ from dpicl_rag.ledger.owner import current_owner
 from dpicl_rag.ledger.period import Period, day_of
 from dpicl_rag.ledger.reservation import Reservation
 from dpicl_rag.ledger.scope import (
-    Kind,
     Scope,
+    ScopeKind,
     change_budget,
     every_scope,
     find_or_add,
@@ -162,7 +162,7 @@ class Ledger:
         """
         if (corpus is None) == (caller is None):
             raise ConfigurationError("give a budget to one corpus or to one caller")
-        kind: Kind = "caller" if corpus is None else "corpus"
+        kind: ScopeKind = "caller" if corpus is None else "corpus"
         name = require_name(kind, caller if corpus is None else corpus)
         given = budgets(
             rho=rho,

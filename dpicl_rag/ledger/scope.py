@@ -8,14 +8,14 @@ from typing import Literal
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.files.database import require_whole
-from dpicl_rag.ledger.bound import Limits, Usage
+from dpicl_rag.ledger.bound import ScopeBudgets, Usage
 from dpicl_rag.ledger.budgets import Budgets
 from dpicl_rag.ledger.copies import whole
 from dpicl_rag.ledger.fixed_point import to_rho
 from dpicl_rag.ledger.period import Period
 from dpicl_rag.ledger.status import ScopeStatus
 
-Kind = Literal["corpus", "caller"]
+ScopeKind = Literal["corpus", "caller"]
 
 _COLUMNS = (
     f"id, kind, name, budget, unit_budget, period, floor, floor_day, strict, {whole('scope')}"
@@ -27,7 +27,7 @@ class Scope:
     """A corpus or a caller, with its budgets in nano-rho. Callers have no units."""
 
     id: int
-    kind: Kind
+    kind: ScopeKind
     name: str
     budget: int | None
     unit_budget: int | None
@@ -44,10 +44,10 @@ class Scope:
         """Whether it was ever given a budget, be it an endless one."""
         return self.budget is not None or self.unit_budget is not None or self.floor_day > 0
 
-    def limits(self, day: int) -> Limits:
+    def limits(self, day: int) -> ScopeBudgets:
         """The budgets as they are on ``day``; the floor goes when the period ends."""
         current = self.floor_day >= self.period.start(day)
-        return Limits(self.budget, self.unit_budget, self.floor if current else 0)
+        return ScopeBudgets(self.budget, self.unit_budget, self.floor if current else 0)
 
     def room(self, usage: Usage, day: int, *, individual: bool) -> int | None:
         """The most that an answer may reserve, from public numbers alone; None: no limit."""
@@ -128,7 +128,7 @@ class Scope:
         return int(closed + running)
 
 
-def require_name(kind: Kind, name: object) -> str:
+def require_name(kind: ScopeKind, name: object) -> str:
     """``name`` if it can name a corpus or a caller.
 
     Raises:
@@ -143,7 +143,7 @@ def require_name(kind: Kind, name: object) -> str:
     return name
 
 
-def find_or_add(connection: sqlite3.Connection, kind: Kind, name: str) -> Scope:
+def find_or_add(connection: sqlite3.Connection, kind: ScopeKind, name: str) -> Scope:
     """The scope of that name; a new one has no budget."""
     connection.execute("INSERT OR IGNORE INTO scope (kind, name) VALUES (?, ?)", (kind, name))
     row = connection.execute(
@@ -196,7 +196,9 @@ def change_budget(connection: sqlite3.Connection, scope: Scope, day: int, given:
     )
 
 
-def _scope(row: tuple[int, Kind, str, int | None, int | None, str, int, int, int, int]) -> Scope:
+def _scope(
+    row: tuple[int, ScopeKind, str, int | None, int | None, str, int, int, int, int],
+) -> Scope:
     identity, kind, name, budget, unit_budget, period, floor, floor_day, strict, sound = row
     require_whole(sound)
     return Scope(

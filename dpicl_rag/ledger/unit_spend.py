@@ -58,7 +58,7 @@ class UnitSpend:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Found:
+class UnitSpendRow:
     """Row of a unit, and row and spend of the one that it is part of: itself, if of none."""
 
     unit: int
@@ -152,17 +152,17 @@ def settle(connection: sqlite3.Connection, reservation: int, start: int) -> None
     )
 
 
-def find(connection: sqlite3.Connection, scope: Scope, digest: bytes) -> Found | None:
+def find(connection: sqlite3.Connection, scope: Scope, digest: bytes) -> UnitSpendRow | None:
     """The unit of that name, if an answer of the corpus or its owner ever named it."""
     row = connection.execute(_FIND, (scope.id, digest)).fetchone()
     if row is None:
         return None
     unit, root, life, start, in_period, sound = row
     require_whole(sound)
-    return Found(unit, root, UnitSpend(life, start, in_period))
+    return UnitSpendRow(unit, root, UnitSpend(life, start, in_period))
 
 
-def find_or_add(connection: sqlite3.Connection, scope: Scope, digest: bytes) -> Found:
+def find_or_add(connection: sqlite3.Connection, scope: Scope, digest: bytes) -> UnitSpendRow:
     """The unit of that name; a new one has spent nothing."""
     connection.execute(_ADD, (scope.id, digest))
     found = find(connection, scope, digest)

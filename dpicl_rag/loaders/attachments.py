@@ -8,7 +8,14 @@ from typing import cast
 
 from dpicl_rag.loaders.characters import decode_as
 from dpicl_rag.loaders.converted_text import converted_text, require_conversions
-from dpicl_rag.loaders.file_kinds import CONVERTED, KINDS, Kind, is_binary, suffix_of, unsupported
+from dpicl_rag.loaders.file_kinds import (
+    CONVERTED,
+    KINDS,
+    FileFormat,
+    is_binary,
+    suffix_of,
+    unsupported,
+)
 from dpicl_rag.loaders.load_report import Skipped
 from dpicl_rag.loaders.markup import text_of_html
 from dpicl_rag.loaders.records import (
@@ -24,7 +31,7 @@ from dpicl_rag.loaders.records import (
     tidy,
 )
 
-_KINDS: dict[str, Kind] = {
+_KINDS: dict[str, FileFormat] = {
     "application/pdf": "pdf",
     "application/rtf": "rtf",
     "text/rtf": "rtf",
@@ -143,5 +150,5 @@ def _text(one: Attached, options: Options) -> str:
         raise UnreadableError(one.reason)
     if not one.kind:
         return one.text
-    kind = cast(Kind, one.kind)
+    kind = cast(FileFormat, one.kind)
     return converted_text(kind, one.raw, require_conversions(kind, options))

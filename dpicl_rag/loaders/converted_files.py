@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from dpicl_rag.loaders.converted_text import converted, converted_text, require_conversions
-from dpicl_rag.loaders.file_kinds import Kind
+from dpicl_rag.loaders.file_kinds import FileFormat
 from dpicl_rag.loaders.load_report import Skipped
 from dpicl_rag.loaders.records import (
     BAD_HEADER,
     MAX_CONVERTED_BYTES,
-    Entry,
-    Found,
+    LoaderItem,
     Options,
     Record,
+    RecordOrSkipped,
     Unparsed,
     UnreadableError,
 )
@@ -24,7 +24,9 @@ from dpicl_rag.loaders.table_files import columns_in, row_of
 from dpicl_rag.loaders.text_files import record_of_text
 
 
-def read_converted(kind: Kind, stream: Stream, name: str, options: Options) -> Iterator[Found]:
+def read_converted(
+    kind: FileFormat, stream: Stream, name: str, options: Options
+) -> Iterator[LoaderItem]:
     """Read a file that is one record. What cannot be read of it is skipped with its reason.
 
     Raises:
@@ -41,7 +43,7 @@ def read_converted(kind: Kind, stream: Stream, name: str, options: Options) -> I
         yield Skipped(name, str(error))
 
 
-def read_rows(stream: Stream, prefix: str, options: Options) -> Iterator[Entry]:
+def read_rows(stream: Stream, prefix: str, options: Options) -> Iterator[RecordOrSkipped]:
     """Read a spreadsheet whose sheets are tables: the first row of each names its columns.
 
     Args:

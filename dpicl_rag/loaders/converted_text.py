@@ -8,7 +8,7 @@ import re
 from dpicl_rag.conversion import Conversions, NotConvertedError
 from dpicl_rag.conversion.formats import is_installed
 from dpicl_rag.conversion.outcomes import REASONS, Outcome
-from dpicl_rag.loaders.file_kinds import Kind
+from dpicl_rag.loaders.file_kinds import FileFormat
 from dpicl_rag.loaders.records import (
     FILE_TOO_LARGE,
     MAX_CONVERTED_BYTES,
@@ -25,7 +25,7 @@ _GAP = re.compile(r"(?<=\S) {3,}")
 _SHORTEST_RULE = "-----"
 
 
-def require_conversions(kind: Kind, options: Options) -> Conversions:
+def require_conversions(kind: FileFormat, options: Options) -> Conversions:
     """What converts files of a kind here.
 
     Raises:

@@ -46,7 +46,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Row:
+class DelimitedRow:
     """A row of a table.
 
     Attributes:
@@ -75,7 +75,7 @@ def whole_lines(pieces: Iterable[bytes]) -> Iterator[Line]:
         yield Line(first if size <= MAX_RECORD_BYTES else None, quotes)
 
 
-class Rows:
+class DelimitedRows:
     """The rows of a table, one after the other.
 
     What stands between fields is what is most often in the first line, outside quotes.
@@ -96,7 +96,7 @@ class Rows:
         self._delimiter = max(_DELIMITERS, key=header.count)
         self._plain = re.compile(rb'[^"\r\n%s]*+' % re.escape(self._delimiter))
 
-    def read(self, width: int) -> Row | None:
+    def read(self, width: int) -> DelimitedRow | None:
         """The next row, or None at the end.
 
         Args:
@@ -114,13 +114,15 @@ class Rows:
     def _next(self) -> Line | None:
         return self._ahead.popleft() if self._ahead else next(self._lines, None)
 
-    def _row(self, line: Line, width: int) -> Row:
+    def _row(self, line: Line, width: int) -> DelimitedRow:
         """The row that begins with a line that was taken."""
         number = self._number
         if not line.quotes and line.raw is not None and b"\r" not in line.raw[:-2]:
             fields = line.raw.rstrip(b"\r\n").split(self._delimiter, width)
             many = len(fields) > width
-            return Row(number, () if many else tuple(fields), TOO_MANY_FIELDS if many else "")
+            return DelimitedRow(
+                number, () if many else tuple(fields), TOO_MANY_FIELDS if many else ""
+            )
         parse = _Parse(self._plain, self._delimiter, width)
         taken = [line]
         farthest = _FARTHEST
@@ -135,11 +137,11 @@ class Rows:
             parse.reason = NOT_CSV
         if parse.reason:
             self._ahead.extendleft(reversed(taken[1:]))
-            return Row(number, (), parse.reason)
+            return DelimitedRow(number, (), parse.reason)
         self._number += len(taken) - 1
         if parse.is_large:
-            return Row(number, (), TOO_LARGE)
-        return Row(number, tuple(parse.fields))
+            return DelimitedRow(number, (), TOO_LARGE)
+        return DelimitedRow(number, tuple(parse.fields))
 
 
 class _Parse:

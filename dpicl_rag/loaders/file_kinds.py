@@ -9,17 +9,17 @@ from typing import Literal
 from dpicl_rag.loaders.characters import UTF16
 from dpicl_rag.loaders.records import UNSUPPORTED, WAYS_OUT
 
-Kind = Literal[
+FileFormat = Literal[
     "mbox", "eml", "csv", "json", "jsonl", "text", "html",
     "pdf", "docx", "pptx", "odt", "rtf", "epub", "sheet", "msg",
 ]  # fmt: skip
 
-CONVERTED: frozenset[Kind] = frozenset(
+CONVERTED: frozenset[FileFormat] = frozenset(
     ["pdf", "docx", "pptx", "odt", "rtf", "epub", "sheet", "msg"]
 )
 """Kinds that `dpicl_rag.conversion` reads, with the extra ``files``."""
 
-KINDS: dict[str, Kind] = {
+KINDS: dict[str, FileFormat] = {
     ".mbox": "mbox",
     ".mbx": "mbox",
     ".eml": "eml",
@@ -60,7 +60,7 @@ _SIGNATURES = (
     b"ID3\x02", b"ID3\x03", b"ID3\x04", b"fLaC", b"\x7fELF", b"MZ\x90", b"\xca\xfe\xba\xbe",
     b"SQLite format 3\x00", b"PAR1", b"\x93NUMPY", b"AT&TFORM",
 )  # fmt: skip
-_BY_SIGNATURE: dict[bytes, Kind] = {b"%PDF-": "pdf", b"{\\rtf": "rtf"}
+_BY_SIGNATURE: dict[bytes, FileFormat] = {b"%PDF-": "pdf", b"{\\rtf": "rtf"}
 # NUL stands in no text. Of the others a log or a damaged text may have some, but few.
 _CONTROL = re.compile(rb"[\x01-\x07\x0e-\x19\x1c-\x1f]")
 _FEW = 3
@@ -78,7 +78,7 @@ def unsupported(name: str) -> str:
     return f"{UNSUPPORTED}; {way}" if way else UNSUPPORTED
 
 
-def signed_kind(head: bytes) -> Kind | None:
+def signed_kind(head: bytes) -> FileFormat | None:
     """The kind of a file that says by its first bytes what it is."""
     return next((kind for sign, kind in _BY_SIGNATURE.items() if head.startswith(sign)), None)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dpicl_rag.loaders.records import Entry, Record, UnreadableError
+from dpicl_rag.loaders.records import Record, RecordOrSkipped, UnreadableError
 from dpicl_rag.loaders.streams import is_packed, size_of
 
 MAX_FILE_BYTES = 4 * 2**30
@@ -47,7 +47,7 @@ class Allowance:
         if size_of(path, self._most) > self._most:
             raise self._refusal("holds")
 
-    def take(self, entry: Entry) -> None:
+    def take(self, entry: RecordOrSkipped) -> None:
         """Take what an entry needs in memory.
 
         Raises:
@@ -64,7 +64,7 @@ class Allowance:
         )
 
 
-def _weight(entry: Entry) -> int:
+def _weight(entry: RecordOrSkipped) -> int:
     """Bytes that an entry takes in memory, about."""
     if not isinstance(entry, Record):
         return _RECORD_BYTES

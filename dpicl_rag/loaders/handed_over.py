@@ -14,10 +14,10 @@ from dpicl_rag.loaders.framework_documents import (
     refuse_without_field,
 )
 from dpicl_rag.loaders.load_report import Skipped
-from dpicl_rag.loaders.records import EMPTY, Entry, Options, Record, tidy
+from dpicl_rag.loaders.records import EMPTY, Options, Record, RecordOrSkipped, tidy
 
 
-def handed_over(items: object, options: Options) -> tuple[object, Iterator[Entry] | None]:
+def handed_over(items: object, options: Options) -> tuple[object, Iterator[RecordOrSkipped] | None]:
     """The records of documents that were handed over in the place of paths.
 
     Args:
@@ -48,7 +48,7 @@ def handed_over(items: object, options: Options) -> tuple[object, Iterator[Entry
     return whole, records_of(whole)
 
 
-def records_of(items: Iterable[FrameworkDocument]) -> Iterator[Entry]:
+def records_of(items: Iterable[FrameworkDocument]) -> Iterator[RecordOrSkipped]:
     """A record for each document, or why there is none.
 
     Raises:

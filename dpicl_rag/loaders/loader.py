@@ -20,7 +20,7 @@ from dpicl_rag.language_models.base import Progress
 from dpicl_rag.loaders import parsing
 from dpicl_rag.loaders.columns import Columns, few, judge
 from dpicl_rag.loaders.converted_files import read_converted, read_rows
-from dpicl_rag.loaders.file_kinds import CONVERTED, Kind, is_signed, unsupported
+from dpicl_rag.loaders.file_kinds import CONVERTED, FileFormat, is_signed, unsupported
 from dpicl_rag.loaders.file_limits import Allowance
 from dpicl_rag.loaders.framework_documents import FrameworkDocument
 from dpicl_rag.loaders.handed_over import handed_over
@@ -37,10 +37,10 @@ from dpicl_rag.loaders.records import (
     NO_UNIT,
     TIES_MANY,
     UNREADABLE_FILE,
-    Entry,
-    Found,
+    LoaderItem,
     Options,
     Record,
+    RecordOrSkipped,
     Unparsed,
     UnreadableError,
 )
@@ -59,15 +59,15 @@ from dpicl_rag.loaders.threads import (
 )
 from dpicl_rag.loaders.unit_names import unit_in_words
 
-_Reader = Callable[[Stream, str, Options], Iterator[Found]]
+_Reader = Callable[[Stream, str, Options], Iterator[LoaderItem]]
 # Files that hold many records put their name before each record's position; the others are one.
-_MANY: dict[Kind, _Reader] = {
+_MANY: dict[FileFormat, _Reader] = {
     "mbox": read_mbox,
     "csv": read_csv,
     "json": read_json,
     "jsonl": read_jsonl,
 }
-_ONE: dict[Kind, _Reader] = {
+_ONE: dict[FileFormat, _Reader] = {
     "eml": read_eml,
     "text": read_text,
     "html": read_html,
@@ -136,7 +136,7 @@ def load(
             ``text_field`` or the ``key_field``, and the message names the columns; or what is given
             is no path.
     """
-    entries: list[Entry] = []
+    entries: list[RecordOrSkipped] = []
 
     def tell() -> None:
         if on_progress is not None:
@@ -210,32 +210,32 @@ def _children(
         yield conversions, parser
 
 
-def _found(paths: Sequence[Path], options: Options) -> Iterator[Found]:
+def _found(paths: Sequence[Path], options: Options) -> Iterator[LoaderItem]:
     for path in paths:
         for one in _found_in(path, options):
             # Of several paths a position names its own.
             yield one if len(paths) == 1 else replace(one, position=_within(path, one))
 
 
-def _with_attachments(entries: Iterable[Entry]) -> Iterator[Entry]:
+def _with_attachments(entries: Iterable[RecordOrSkipped]) -> Iterator[RecordOrSkipped]:
     """The entries, and behind each message the attachments that were not read."""
     for entry in entries:
         yield entry
         yield from _unread(entry)
 
 
-def _unread(entry: Entry) -> Iterator[Skipped]:
+def _unread(entry: RecordOrSkipped) -> Iterator[Skipped]:
     if isinstance(entry, Record):
         for one in entry.unread:
             yield replace(one, position=f"{entry.position}, {one.position}")
 
 
-def _within(path: Path, entry: Found) -> str:
+def _within(path: Path, entry: LoaderItem) -> str:
     whole = not path.is_dir() and entry.position == shown(Path(path.name))
     return shown(path) if whole else f"{shown(path)}: {entry.position}"
 
 
-def _found_in(path: Path, options: Options) -> Iterator[Found]:
+def _found_in(path: Path, options: Options) -> Iterator[LoaderItem]:
     for source in find_sources(path):
         if isinstance(source, Skipped):
             yield source
@@ -251,7 +251,7 @@ def _found_in(path: Path, options: Options) -> Iterator[Found]:
             yield Skipped(source.name, str(error))
 
 
-def _found_of(source: Source, options: Options) -> Iterator[Found]:
+def _found_of(source: Source, options: Options) -> Iterator[LoaderItem]:
     if source.kind is None:
         raise UnreadableError(unsupported(source.path.name))
     file = os.fsencode(source.path.resolve())
@@ -331,7 +331,7 @@ def _told(records: Iterable[Record], options: Options) -> Columns:
     return judge(map(tuple, tables.values()), options.text_field, naming)
 
 
-def _with_column(entries: list[Entry], name: str, reason: str) -> list[Entry]:
+def _with_column(entries: list[RecordOrSkipped], name: str, reason: str) -> list[RecordOrSkipped]:
     """Skip the rows of tables that lack a value in a column; mail and texts need none."""
     return [
         Skipped(entry.position, reason)
@@ -342,8 +342,8 @@ def _with_column(entries: list[Entry], name: str, reason: str) -> list[Entry]:
 
 
 def _with_threads(
-    entries: list[Entry], unit: str | None, joins: Joins
-) -> tuple[list[Entry], tuple[tuple[str, str], ...]]:
+    entries: list[RecordOrSkipped], unit: str | None, joins: Joins
+) -> tuple[list[RecordOrSkipped], tuple[tuple[str, str], ...]]:
     """The entries with the threads of messages, and where those stand that subjects joined."""
     if unit in (None, "thread") and joins != "allow":
         told = {
@@ -372,7 +372,7 @@ def _with_threads(
     ], tuple(joined)
 
 
-def _with_units(entries: Iterable[Entry], unit: str | None) -> list[Document | Skipped]:
+def _with_units(entries: Iterable[RecordOrSkipped], unit: str | None) -> list[Document | Skipped]:
     identities = Identities()
     return [
         entry if isinstance(entry, Skipped) else _with_unit(entry, unit, identities)

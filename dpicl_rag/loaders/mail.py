@@ -18,7 +18,7 @@ from dpicl_rag.loaders.attachments import (
     read_attachments,
 )
 from dpicl_rag.loaders.characters import characters_of, decode, decode_as, fingerprint
-from dpicl_rag.loaders.mail_parts import Part, parsed_message
+from dpicl_rag.loaders.mail_parts import MailPart, parsed_message
 from dpicl_rag.loaders.markup import text_of_html
 from dpicl_rag.loaders.quotes import own_words
 from dpicl_rag.loaders.records import (
@@ -269,7 +269,7 @@ def _timestamp(date: str) -> float | None:
         return None
 
 
-def _texts(part: Part) -> list[str]:
+def _texts(part: MailPart) -> list[str]:
     """The texts of a message in order; of alternatives the plain one, else the last, the best."""
     kind = part.get_content_type()
     if part.is_multipart():
@@ -288,16 +288,16 @@ def _texts(part: Part) -> list[str]:
     return [text_of_html(text) if kind == "text/html" else text]
 
 
-def _decoded(part: Part) -> str:
+def _decoded(part: MailPart) -> str:
     raw = part.get_payload(decode=True)
     return decode_as(raw if isinstance(raw, bytes) else b"", part.get_content_charset())
 
 
-def _is_attached(part: Part) -> bool:
+def _is_attached(part: MailPart) -> bool:
     return part.get_content_disposition() == "attachment" or bool(part.get_filename())
 
 
-def _attached(part: Part) -> Iterator[Attachment]:
+def _attached(part: MailPart) -> Iterator[Attachment]:
     """The attachments of a message in order, but for pictures within its text and signatures."""
     kind = part.get_content_type()
     if part.is_multipart() and part.get_content_maintype() == "multipart":
@@ -316,7 +316,7 @@ def _attached(part: Part) -> Iterator[Attachment]:
     yield Attachment(name, kind, raw if isinstance(raw, bytes) else None, charset)
 
 
-def _within(part: Part) -> list[Part]:
+def _within(part: MailPart) -> list[MailPart]:
     """The parts of a multipart."""
     children = part.get_payload() if part.get_content_maintype() == "multipart" else ()
-    return [child for child in children if isinstance(child, Part)]
+    return [child for child in children if isinstance(child, MailPart)]

@@ -27,7 +27,7 @@ DEEPEST_PART = 20
 _MANY_PARTS = ("multipart/", "message/")
 
 
-class Part(Message):
+class MailPart(Message):
     """A message or a part of one.
 
     Args:
@@ -79,11 +79,11 @@ class Part(Message):
         return value
 
 
-def parsed_message(raw: bytes) -> Part:
+def parsed_message(raw: bytes) -> MailPart:
     """The tree of a message's parts.
 
     Raises:
         UnreadableError: It has too many.
     """
     # By the old policy: under the new one a malformed Content-Type raises in the middle.
-    return message_from_bytes(raw, Part)
+    return message_from_bytes(raw, MailPart)

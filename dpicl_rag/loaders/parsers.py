@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from dpicl_rag.conversion.child import Reader
+from dpicl_rag.conversion.child import FileReader
 from dpicl_rag.loaders.attachments import Attached
 from dpicl_rag.loaders.characters import decode
 from dpicl_rag.loaders.mail import ParsedMail, parse_mail
@@ -55,4 +55,4 @@ def _parse_html(content: bytes) -> bytes:
     return tidy(text_of_html(decode(content))).encode("utf-8", "replace")
 
 
-READERS = {"mail": Reader(_parse_mail), "html": Reader(_parse_html)}
+READERS = {"mail": FileReader(_parse_mail), "html": FileReader(_parse_html)}

@@ -15,7 +15,7 @@ from threading import Lock
 
 from dpicl_rag.conversion import Conversions
 from dpicl_rag.conversion.outcomes import REASONS, Outcome
-from dpicl_rag.conversion.process_limits import Limits
+from dpicl_rag.conversion.process_limits import ProcessLimits
 from dpicl_rag.errors import LoaderError
 from dpicl_rag.loaders.load_report import Skipped
 from dpicl_rag.loaders.mail import record_of_mail
@@ -23,15 +23,15 @@ from dpicl_rag.loaders.parsers import READERS, mail_in, question_of_mail
 from dpicl_rag.loaders.records import (
     MAX_RECORD_BYTES,
     TOO_LARGE,
-    Entry,
-    Found,
+    LoaderItem,
     Options,
+    RecordOrSkipped,
     Unparsed,
     UnreadableError,
 )
 from dpicl_rag.loaders.text_files import record_of_text
 
-LIMITS = Limits(cpu_seconds=60, text=64 * 2**20)
+LIMITS = ProcessLimits(cpu_seconds=60, text=64 * 2**20)
 """On one message, and on one HTML file."""
 
 BATCH = 200
@@ -65,9 +65,9 @@ def parser(while_waiting: Callable[[], None]) -> Iterator[Conversions | None]:
             one.close()
 
 
-def parsed(found: Iterable[Found], options: Options) -> Iterator[Entry]:
+def parsed(found: Iterable[LoaderItem], options: Options) -> Iterator[RecordOrSkipped]:
     """Records of what was found, in its order, or why there are none."""
-    batch: list[Found] = []
+    batch: list[LoaderItem] = []
     size = 0
     for one in found:
         if isinstance(one, Unparsed) and len(one.raw) > MAX_RECORD_BYTES:
@@ -83,7 +83,7 @@ def parsed(found: Iterable[Found], options: Options) -> Iterator[Entry]:
     yield from _parsed(batch, options)
 
 
-def _parsed(batch: Sequence[Found], options: Options) -> Iterator[Entry]:
+def _parsed(batch: Sequence[LoaderItem], options: Options) -> Iterator[RecordOrSkipped]:
     answers = {
         kind: iter(_answers(kind, [one for one in batch if _kind(one) == kind], options))
         for kind in READERS
@@ -92,11 +92,11 @@ def _parsed(batch: Sequence[Found], options: Options) -> Iterator[Entry]:
         yield _entry(one, next(answers[one.kind]), options) if isinstance(one, Unparsed) else one
 
 
-def _kind(one: Found) -> str:
+def _kind(one: LoaderItem) -> str:
     return one.kind if isinstance(one, Unparsed) else ""
 
 
-def _answers(kind: str, those: Sequence[Found], options: Options) -> Sequence[bytes | Outcome]:
+def _answers(kind: str, those: Sequence[LoaderItem], options: Options) -> Sequence[bytes | Outcome]:
     contents = [
         question_of_mail(one.raw, options.unit) if kind == "mail" else one.raw
         for one in those
@@ -116,12 +116,12 @@ def _answers(kind: str, those: Sequence[Found], options: Options) -> Sequence[by
     return answers
 
 
-def _entry(one: Unparsed, answer: bytes | Outcome, options: Options) -> Entry:
+def _entry(one: Unparsed, answer: bytes | Outcome, options: Options) -> RecordOrSkipped:
     try:
         if isinstance(answer, Outcome):
             raise UnreadableError(REASONS[answer])
         if one.kind == "mail":
-            entry: Entry = record_of_mail(mail_in(answer), one.position, options)
+            entry: RecordOrSkipped = record_of_mail(mail_in(answer), one.position, options)
         else:
             entry = record_of_text(answer.decode(), one.raw, one.position)
     except UnreadableError as error:

@@ -182,8 +182,8 @@ class Options:
         return bool(self.text_field or self.key_field) or self.unit not in _NO_COLUMNS
 
 
-Entry = Record | Skipped
-Found = Entry | Unparsed
+RecordOrSkipped = Record | Skipped
+LoaderItem = RecordOrSkipped | Unparsed
 
 
 class UnreadableError(Exception):

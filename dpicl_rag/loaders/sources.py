@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpicl_rag.loaders.characters import UTF16, characters
-from dpicl_rag.loaders.file_kinds import KINDS, Kind, is_signed, signed_kind, suffix_of
+from dpicl_rag.loaders.file_kinds import KINDS, FileFormat, is_signed, signed_kind, suffix_of
 from dpicl_rag.loaders.load_report import Skipped
 from dpicl_rag.loaders.mbox import begins_mailbox
 from dpicl_rag.loaders.records import LINK, UNREADABLE_FOLDER
@@ -41,7 +41,7 @@ class Source:
     """
 
     path: Path
-    kind: Kind | None
+    kind: FileFormat | None
     folder: Path | None = None
 
     @property
@@ -87,7 +87,7 @@ def find_sources(path: Path) -> Iterator[Source | Skipped]:
         )
         for name in sorted(set(files) - set(links)):
             file = here / name
-            kind: Kind | None = None
+            kind: FileFormat | None = None
             # A pipe or a socket would block the load for ever.
             if os.path.isfile(file):
                 kind = "eml" if in_maildir else kind_of(file)
@@ -108,7 +108,7 @@ def _unreadable(errors: list[OSError], path: Path) -> Iterator[Skipped]:
     errors.clear()
 
 
-def kind_of(path: Path) -> Kind | None:
+def kind_of(path: Path) -> FileFormat | None:
     """The kind of a file, by its name, or by its first bytes where the name says nothing."""
     known = KINDS.get(suffix_of(path.name))
     if known is not None:
@@ -120,7 +120,7 @@ def kind_of(path: Path) -> Kind | None:
         return None
 
 
-def _sniff(head: bytes) -> Kind | None:
+def _sniff(head: bytes) -> FileFormat | None:
     if begins_mailbox(head):
         return "mbox"
     if is_signed(head):

@@ -8,7 +8,7 @@ from io import BufferedReader, BytesIO
 
 from dpicl_rag.loaders.characters import characters, characters_of, written
 from dpicl_rag.loaders.columns import TEXT_FIELDS
-from dpicl_rag.loaders.delimited import Row, Rows, whole_lines
+from dpicl_rag.loaders.delimited import DelimitedRow, DelimitedRows, whole_lines
 from dpicl_rag.loaders.json_array import is_one_object, split_array
 from dpicl_rag.loaders.load_report import Skipped
 from dpicl_rag.loaders.records import (
@@ -24,9 +24,9 @@ from dpicl_rag.loaders.records import (
     TOO_LARGE,
     TOO_MANY_COLUMNS,
     TOO_MANY_FIELDS,
-    Entry,
     Options,
     Record,
+    RecordOrSkipped,
     UnreadableError,
     tidy,
 )
@@ -36,7 +36,7 @@ from dpicl_rag.loaders.streams import Stream, lines_of
 _KEY_FIELDS = ("id", "_id", "uuid", "guid", "record_id", "row_id")
 
 
-def read_csv(stream: Stream, prefix: str, options: Options) -> Iterator[Entry]:
+def read_csv(stream: Stream, prefix: str, options: Options) -> Iterator[RecordOrSkipped]:
     """Read a table whose first row names the columns and shows the delimiter.
 
     Args:
@@ -49,7 +49,7 @@ def read_csv(stream: Stream, prefix: str, options: Options) -> Iterator[Entry]:
         columns has empty ones; one with more is skipped, for it is likely cut in the wrong places.
         See ``loaders.delimited`` for what is damaged.
     """
-    rows = Rows(whole_lines(lines_of(stream)))
+    rows = DelimitedRows(whole_lines(lines_of(stream)))
     header = rows.read(MAX_FIELDS)
     if header is None:
         return
@@ -74,7 +74,9 @@ def read_csv(stream: Stream, prefix: str, options: Options) -> Iterator[Entry]:
         yield _record(fields, exact, position, options)
 
 
-def row_of(columns: Sequence[str], cells: Sequence[str], position: str, options: Options) -> Entry:
+def row_of(
+    columns: Sequence[str], cells: Sequence[str], position: str, options: Options
+) -> RecordOrSkipped:
     """A record of a row whose cells are characters, as those of spreadsheets are.
 
     Args:
@@ -103,11 +105,11 @@ def columns_in(cells: Sequence[str]) -> list[str]:
 
 def columns_of(stream: Stream) -> list[str]:
     """The columns of a table, by its first row; none where that cannot be read."""
-    header = Rows(whole_lines(lines_of(stream))).read(MAX_FIELDS)
+    header = DelimitedRows(whole_lines(lines_of(stream))).read(MAX_FIELDS)
     return _columns(header) if header else []
 
 
-def read_jsonl(stream: Stream, prefix: str, options: Options) -> Iterator[Entry]:
+def read_jsonl(stream: Stream, prefix: str, options: Options) -> Iterator[RecordOrSkipped]:
     """Read a file of one JSON object per line. Arguments and yields as ``read_csv``."""
     for number, whole in enumerate(whole_lines(lines_of(stream)), 1):
         position = f"{prefix}line {number}"
@@ -116,7 +118,7 @@ def read_jsonl(stream: Stream, prefix: str, options: Options) -> Iterator[Entry]
             yield entry
 
 
-def read_json(stream: Stream, prefix: str, options: Options) -> Iterator[Entry]:
+def read_json(stream: Stream, prefix: str, options: Options) -> Iterator[RecordOrSkipped]:
     """Read a file of one array of JSON objects, or of one object per line.
 
     What the file begins with decides. An element that is no object, or is damaged within its
@@ -141,7 +143,7 @@ def read_json(stream: Stream, prefix: str, options: Options) -> Iterator[Entry]:
             yield entry
 
 
-def _row(raw: bytes | None, position: str, options: Options) -> Entry | None:
+def _row(raw: bytes | None, position: str, options: Options) -> RecordOrSkipped | None:
     """A row from one JSON object; None of blanks. Without bytes it is too large."""
     if raw is None:
         return Skipped(position, TOO_LARGE)
@@ -171,7 +173,7 @@ def _row(raw: bytes | None, position: str, options: Options) -> Entry | None:
 
 def _record(
     fields: Mapping[str, str], exact: Mapping[str, str], position: str, options: Options
-) -> Entry:
+) -> RecordOrSkipped:
     if not any(fields.values()):
         return Skipped(position, EMPTY)
     if len(fields) > MAX_FIELDS:
@@ -186,7 +188,7 @@ def _record(
     return Record(position, text, fields, key=key if fields.get(key) else "", exact=exact)
 
 
-def _columns(header: Row) -> list[str]:
+def _columns(header: DelimitedRow) -> list[str]:
     return _names(characters(name)[0] for name in header.fields)
 
 

@@ -12,17 +12,17 @@ from dpicl_rag.loaders.records import (
     EMPTY,
     MAX_RECORD_BYTES,
     TOO_LARGE,
-    Entry,
-    Found,
+    LoaderItem,
     Options,
     Record,
+    RecordOrSkipped,
     Unparsed,
     tidy,
 )
 from dpicl_rag.loaders.streams import Stream
 
 
-def read_text(stream: Stream, name: str, options: Options) -> Iterator[Entry]:
+def read_text(stream: Stream, name: str, options: Options) -> Iterator[RecordOrSkipped]:
     """Read a text file, which is one record."""
     raw = stream.read(MAX_RECORD_BYTES + 1)
     if reason := _refused(raw):
@@ -31,19 +31,19 @@ def read_text(stream: Stream, name: str, options: Options) -> Iterator[Entry]:
         yield record_of_text(tidy(decode(raw)), raw, name)
 
 
-def read_html(stream: Stream, name: str, options: Options) -> Iterator[Found]:
+def read_html(stream: Stream, name: str, options: Options) -> Iterator[LoaderItem]:
     """Read an HTML file as ``read_text`` does, as the text that a reader sees."""
     raw = stream.read(MAX_RECORD_BYTES + 1)
     reason = _refused(raw)
     yield Skipped(name, reason) if reason else Unparsed(name, "html", raw)
 
 
-def read_eml(stream: Stream, name: str, options: Options) -> Iterator[Found]:
+def read_eml(stream: Stream, name: str, options: Options) -> Iterator[LoaderItem]:
     """Read a file that holds one message."""
     yield Unparsed(name, "mail", stream.read(MAX_RECORD_BYTES + 1))
 
 
-def record_of_text(text: str, raw: bytes, name: str) -> Entry:
+def record_of_text(text: str, raw: bytes, name: str) -> RecordOrSkipped:
     """A record of a file that is one text, or why there is none."""
     if not text:
         return Skipped(name, EMPTY)

@@ -15,7 +15,7 @@ from dpicl_rag.methods.votes import VOTE
 
 
 @dataclass(frozen=True)
-class PermuteAndFlip(ExpertMethod):
+class FlippedLabels(ExpertMethod):
     """``lambda * sum_i f_i`` as scores of permute-and-flip.
 
     McKenna, Sheldon 2020, "Permute-and-Flip: A New Mechanism for Differentially Private
@@ -65,5 +65,5 @@ class PermuteAndFlip(ExpertMethod):
         return Calibrated(mechanism, strength, self.charged(event), budget)
 
 
-ON_VOTES = replace(PermuteAndFlip(), utility="vote", name="permute-and-flip-votes")
+ON_VOTES = replace(FlippedLabels(), utility="vote", name="permute-and-flip-votes")
 """On hard votes."""

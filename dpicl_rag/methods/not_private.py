@@ -17,7 +17,7 @@ from dpicl_rag.methods.base import Calibrated, Method, Parameters, one_or_groups
 from dpicl_rag.methods.layouts import Layout, OnePrompt, ZeroShot
 from dpicl_rag.methods.votes import VOTE
 
-Kind = Literal["zero-shot", "k-shot", "soft", "hard"]
+BaselineName = Literal["zero-shot", "k-shot", "soft", "hard"]
 
 _UNCLIPPED = LogProb(1000.0)
 """Less likely than this is impossible; experts are added by a utility of finite range."""
@@ -60,7 +60,7 @@ class NotPrivate(Method):
         rate: Probability with which an example joins a query of the last two.
     """
 
-    name: Kind
+    name: BaselineName
     group_size: int = 1
     rate: float = 1.0
 

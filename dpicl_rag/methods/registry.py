@@ -9,7 +9,7 @@ from typing import Any
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.methods.base import Method
-from dpicl_rag.methods.flipped_labels import ON_VOTES, PermuteAndFlip
+from dpicl_rag.methods.flipped_labels import ON_VOTES, FlippedLabels
 from dpicl_rag.methods.not_private import NotPrivate
 from dpicl_rag.methods.product_of_experts import CORRECTED, GROUPED, ProductOfExperts
 from dpicl_rag.methods.sampling import Sampling
@@ -26,7 +26,7 @@ METHODS: Mapping[str, Callable[..., Method]] = {
     "poe-prior": partial(replace, CORRECTED),
     "votes": Votes,
     "votes-gaussian": VotesGaussian,
-    "permute-and-flip": PermuteAndFlip,
+    "permute-and-flip": FlippedLabels,
     "permute-and-flip-votes": partial(replace, ON_VOTES),
     "sampling": Sampling,
 }

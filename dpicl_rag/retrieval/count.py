@@ -39,14 +39,14 @@ class NoisyCount:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class CoinRate:
     """A public rate ``kept / all`` of coins, each a unit's own."""
 
     kept: int
     all: int
 
     @staticmethod
-    def of(count: NoisyCount | None, most: int | None) -> Share:
+    def of(count: NoisyCount | None, most: int | None) -> CoinRate:
         """Of what was found, how much is kept: about ``most`` units.
 
         Args:
@@ -54,7 +54,7 @@ class Share:
             most: All are kept if None.
         """
         found = 0 if count is None else int(count.value)
-        return Share(1, 1) if most is None or found <= most else Share(most, found)
+        return CoinRate(1, 1) if most is None or found <= most else CoinRate(most, found)
 
     @property
     def rate(self) -> float:

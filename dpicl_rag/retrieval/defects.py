@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from dpicl_rag.documents import unit_of
 from dpicl_rag.retrieval.embeddings import Embedder
-from dpicl_rag.retrieval.stored_record import Record
+from dpicl_rag.retrieval.stored_record import StoredRecord
 
 NO_TEXT = "it has no text, so no question reads it"
 NO_UNIT = "it has no value for the privacy unit, so no question reads it"
@@ -38,7 +38,7 @@ class Defect:
 
 def record_of(
     id: object, fields: Mapping[str, object] | None, text: object, unit_field: str
-) -> Record | Defect:
+) -> StoredRecord | Defect:
     """A record as its store holds it, or what keeps it from being one.
 
     Args:
@@ -53,7 +53,7 @@ def record_of(
         return Defect(str(id), NO_UNIT)
     if not isinstance(text, str):
         return Defect(str(id), NO_TEXT)
-    return Record(str(id), unit, text, {key: str(value) for key, value in fields.items()})
+    return StoredRecord(str(id), unit, text, {key: str(value) for key, value in fields.items()})
 
 
 def vector_length(embedder: Embedder) -> int:
@@ -71,7 +71,7 @@ def comparable(vector: npt.ArrayLike, length: int) -> npt.NDArray[np.float64] | 
 
 
 def find_defects(
-    rows: Iterable[tuple[Record | Defect, npt.ArrayLike]], embedder: Embedder
+    rows: Iterable[tuple[StoredRecord | Defect, npt.ArrayLike]], embedder: Embedder
 ) -> list[Defect]:
     """The defects of a store, in the order of its records.
 

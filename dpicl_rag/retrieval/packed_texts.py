@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from dpicl_rag.language_models.attention import Reading, installed
+from dpicl_rag.language_models.attention import DocumentPass, installed
 from dpicl_rag.language_models.tiles import NotInvariantError, Tiles
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class PackedTexts:
     def _one_pass(self, features: Sequence[Features]) -> list[torch.Tensor]:
         encoder, device = self._model[0].model, self._model.device
         lengths = [_length(one) for one in features]
-        reading = Reading([], lengths, device)
+        reading = DocumentPass([], lengths, device)
         packed = {
             name: torch.cat([one[name] for one in features], dim=1).to(device)
             for name in ("input_ids", "token_type_ids")

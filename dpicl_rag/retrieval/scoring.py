@@ -19,7 +19,7 @@ BLOCK = 16384
 """Rows multiplied at a time: 25 MB at 384 dimensions."""
 
 Floats = npt.NDArray[np.float32]
-Rows = npt.NDArray[np.intp]
+RowIndices = npt.NDArray[np.intp]
 Check = Callable[[int, int], None]
 """Called with the first row of a block and the one after its last, before it is used."""
 
@@ -69,7 +69,7 @@ def rough_scores(vectors: Floats, question: Floats, check: Check | None = None) 
     return scores
 
 
-def exact_scores(vectors: Floats, question: Floats, rows: Rows) -> npt.NDArray[np.float64]:
+def exact_scores(vectors: Floats, question: Floats, rows: RowIndices) -> npt.NDArray[np.float64]:
     """Exact scores of some rows; see `dpicl_rag.retrieval.vectors`.
 
     Args:

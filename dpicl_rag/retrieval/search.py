@@ -18,11 +18,11 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval.base import Candidates, Retrieved, Retriever
-from dpicl_rag.retrieval.count import Share
+from dpicl_rag.retrieval.count import CoinRate
 from dpicl_rag.retrieval.search_bars import UNCOUNTED, Everything, Places, UnitBar, bins_of
 from dpicl_rag.retrieval.vectors import VectorSource, Where, scan
 
-Units = Mapping[str, Sequence[Document]]
+UnitDocuments = Mapping[str, Sequence[Document]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +207,7 @@ class Search:
         rows = self.bar.candidates(near.scores)
         bins = bins_of(near.scores[rows], self.bar.thresholds)
 
-        def fetch(places: list[int]) -> Units:
+        def fetch(places: list[int]) -> UnitDocuments:
             passages = near.passages(rows[places].tolist(), self.passages_per_unit)
             return group_by_unit([passage.document for passage in passages])
 
@@ -223,7 +223,7 @@ class Search:
             found = candidates.choose(admitted, randomness)
             bins = np.array([int(unit not in found.units) for unit in units], dtype=np.intp)
 
-            def fetch(places: list[int]) -> Units:
+            def fetch(places: list[int]) -> UnitDocuments:
                 return {units[place]: found.units[units[place]] for place in places}
 
             own = self._drawn(bins, fetch, admitted, randomness)
@@ -239,7 +239,7 @@ class Search:
     def _drawn(
         self,
         bins: Places,
-        fetch: Callable[[list[int]], Units],
+        fetch: Callable[[list[int]], UnitDocuments],
         admitted: Sequence[bool],
         randomness: Randomness,
     ) -> Retrieved:
@@ -250,7 +250,7 @@ class Search:
         if self.noisy:
             chosen = self.bar.choose(counts.tolist(), self.noise, randomness)
             count_rho = self.noise.rho
-        share = Share.of(chosen.count, self.thin_to)
+        share = CoinRate.of(chosen.count, self.thin_to)
         passing = np.flatnonzero(bins <= chosen.place).tolist()
         kept = [place for place in passing if share.keeps(randomness)]
         count = chosen.count and chosen.count.thinned(share.rate)

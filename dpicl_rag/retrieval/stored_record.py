@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Record:
+class StoredRecord:
     """One passage with its place in the corpus.
 
     Attributes:

@@ -30,7 +30,7 @@ _GRID = np.float32(2**11)
 _ROWS = 8192  # of a block, about: the passages of a unit stay together
 
 
-class Rows(Protocol):
+class VectorTable(Protocol):
     """Vectors by their rows: an array, or what reads them from a file."""
 
     def __getitem__(self, rows: npt.NDArray[np.intp], /) -> npt.NDArray[np.float32]:
@@ -47,7 +47,7 @@ class UnitVectors:
         unit: Number of each passage's unit, ``[n]``; below 0 where a passage is nobody's.
     """
 
-    vectors: Rows
+    vectors: VectorTable
     unit: npt.NDArray[np.integer]
 
     def blocks(self) -> Iterator[Block]:

@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dpicl_rag.retrieval import scoring
-from dpicl_rag.retrieval.stored_record import Record
+from dpicl_rag.retrieval.stored_record import StoredRecord
 from dpicl_rag.retrieval.unit_vectors import UnitVectors
 from dpicl_rag.retrieval.vectors import NearUnits, on_grid
 
 Mask = npt.NDArray[np.bool_]
 Names = Callable[[Sequence[int]], Sequence[str]]
-Fetch = Callable[[Sequence[int]], Mapping[int, Record]]
+Fetch = Callable[[Sequence[int]], Mapping[int, StoredRecord]]
 
 
 class DamagedError(Exception):
@@ -137,7 +137,7 @@ class VectorRows:
             fetch: Returns the records of rows, without those that are gone.
         """
 
-        def passages(places: list[int]) -> list[tuple[Record, float]]:
+        def passages(places: list[int]) -> list[tuple[StoredRecord, float]]:
             rows = self.rows_of(near.units[places].tolist())
             if allowed is not None:
                 rows = rows[allowed[rows]]
@@ -146,21 +146,21 @@ class VectorRows:
 
         return NearUnits(names, near.scores, passages)
 
-    def scores(self, question: npt.ArrayLike, rows: scoring.Rows) -> npt.NDArray[np.float64]:
+    def scores(self, question: npt.ArrayLike, rows: scoring.RowIndices) -> npt.NDArray[np.float64]:
         """Exact scores of some rows; see `Snapshot.scores`."""
         query = on_grid(np.reshape(question, (1, -1)))[0]
         if len(query) != self.dimensions:
             return np.zeros(len(rows))
         return scoring.exact_scores(self.vectors, self._padded(query), rows)
 
-    def rows_of(self, units: Iterable[int]) -> scoring.Rows:
+    def rows_of(self, units: Iterable[int]) -> scoring.RowIndices:
         """Every row of units, given their numbers."""
         wanted = np.zeros(int(self.unit.max(initial=-1)) + 2, dtype=bool)
         wanted[list(units)] = True
         wanted[-1] = False  # what -1 points to
         return np.flatnonzero(wanted[self.unit])
 
-    def _best(self, rows: scoring.Rows, scores: npt.NDArray[np.float64]) -> Near:
+    def _best(self, rows: scoring.RowIndices, scores: npt.NDArray[np.float64]) -> Near:
         units, places = np.unique(self.unit[rows], return_inverse=True)
         best = np.full(len(units), -np.inf)
         np.maximum.at(best, places, scores)
@@ -186,7 +186,7 @@ class CheckedRows:
     def __repr__(self) -> str:
         return "CheckedRows(<private>)"
 
-    def __getitem__(self, rows: scoring.Rows, /) -> npt.NDArray[np.float32]:
+    def __getitem__(self, rows: scoring.RowIndices, /) -> npt.NDArray[np.float32]:
         """See `dpicl_rag.retrieval.unit_vectors.Rows`."""
         found = self._rows.vectors[rows]
         found[checksums(found) != self._rows.check[rows]] = 0.0

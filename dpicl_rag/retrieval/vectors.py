@@ -21,7 +21,7 @@ import numpy.typing as npt
 from dpicl_rag.documents import Document
 from dpicl_rag.retrieval.base import unit_key
 from dpicl_rag.retrieval.embeddings import Embedder
-from dpicl_rag.retrieval.stored_record import Record
+from dpicl_rag.retrieval.stored_record import StoredRecord
 from dpicl_rag.retrieval.unit_vectors import UnitVectors
 
 _GRID = float(2**24)
@@ -38,7 +38,7 @@ class Scored(NamedTuple):
     score: float
 
 
-Fetch = Callable[[list[int]], Iterable[tuple[Record, float]]]
+Fetch = Callable[[list[int]], Iterable[tuple[StoredRecord, float]]]
 """Reads the passages of units by their places, each with its exact cosine."""
 
 
@@ -71,7 +71,7 @@ class NearUnits:
             Passages of a unit together, its best first.
         """
         places = list(chosen)
-        of_unit: dict[str, list[tuple[Record, float]]] = {self.units[at]: [] for at in places}
+        of_unit: dict[str, list[tuple[StoredRecord, float]]] = {self.units[at]: [] for at in places}
         for record, score in self._fetch([self._order[place] for place in places]):
             if record.unit in of_unit:
                 of_unit[record.unit].append((record, score))
@@ -164,13 +164,13 @@ class Snapshot:
         vectors: Their embeddings, shape ``[n, d]``, in the same order.
     """
 
-    def __init__(self, records: Sequence[Record], vectors: npt.ArrayLike) -> None:
+    def __init__(self, records: Sequence[StoredRecord], vectors: npt.ArrayLike) -> None:
         keys = {unit: unit_key(unit) for unit in {record.unit for record in records}}
         order = sorted(
             range(len(records)),
             key=lambda row: (keys[records[row].unit], records[row].unit, records[row].id),
         )
-        self.records: list[Record] = [records[row] for row in order]
+        self.records: list[StoredRecord] = [records[row] for row in order]
         self.vectors: npt.NDArray[np.float32] = (
             on_grid(vectors)[order] if order else np.zeros((0, 0), dtype=np.float32)
         )
@@ -229,7 +229,7 @@ class Snapshot:
             least = max(least, float(np.partition(best, -most)[-most]))
         near = np.flatnonzero(best >= least)
 
-        def fetch(places: list[int]) -> Iterator[tuple[Record, float]]:
+        def fetch(places: list[int]) -> Iterator[tuple[StoredRecord, float]]:
             for unit in near[places]:
                 rows = slice(self.starts[unit], self.starts[unit + 1])
                 yield from zip(self.records[rows], scores[rows].tolist(), strict=True)

@@ -15,7 +15,7 @@ from dpicl_rag.errors import StoppedError
 from dpicl_rag.language_models.turns import taking_turns
 from dpicl_rag.server.answering_thread import AnsweringThread
 from dpicl_rag.server.api_keys import Caller
-from dpicl_rag.server.limits import Limits, Rate, busy, limited
+from dpicl_rag.server.limits import Rate, ServerLimits, busy, limited
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ class Admission:
         clock: Seconds; for tests.
     """
 
-    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, limits: ServerLimits, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits
         self.clock = clock
         self.inside = 0

@@ -16,7 +16,7 @@ from dpicl_rag.server.api_keys import KeyFile
 from dpicl_rag.server.audits import Auditor
 from dpicl_rag.server.catalogue import Catalogue
 from dpicl_rag.server.failures import Failure, Refusal
-from dpicl_rag.server.limits import Limits
+from dpicl_rag.server.limits import ServerLimits
 from dpicl_rag.server.regular_syncs import RegularSyncs
 from dpicl_rag.server.request_guard import RequestGuard
 from dpicl_rag.server.request_log import RequestLog
@@ -43,7 +43,7 @@ _SAID = {
 def create_app(
     catalogue: Catalogue,
     keys: KeyFile | None = None,
-    limits: Limits | None = None,
+    limits: ServerLimits | None = None,
     request_log: RequestLog | None = None,
     *,
     uploads: Uploads | None = None,
@@ -61,7 +61,7 @@ def create_app(
         auditor: Runs owners' audits; None runs none.
         syncs: Bring the corpora up to date; None leaves that to others.
     """
-    admission = Admission(limits or Limits())
+    admission = Admission(limits or ServerLimits())
     services = Services(
         catalogue=catalogue,
         keys=keys,

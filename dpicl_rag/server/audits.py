@@ -20,7 +20,7 @@ from dpicl_rag.server.jobs import Job
 
 _NEW = "new"  # the folder of a report that is not whole yet
 
-Command = Callable[[str, str, int, Path, Mapping[str, Any]], Sequence[str]]
+AuditCommand = Callable[[str, str, int, Path, Mapping[str, Any]], Sequence[str]]
 """A command line, from a corpus, a question, the number of runs, a folder for the report and the
 settings served."""
 
@@ -38,7 +38,7 @@ class Auditor:
     """
 
     folder: Path
-    command: Command
+    command: AuditCommand
 
     def __repr__(self) -> str:
         return "Auditor()"
@@ -116,7 +116,7 @@ class Auditor:
         return new
 
 
-def audit_command(known: Sequence[str], *options: str) -> Command:
+def audit_command(known: Sequence[str], *options: str) -> AuditCommand:
     """A command line of ``dpicl-rag audit``.
 
     Args:

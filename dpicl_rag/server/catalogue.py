@@ -15,7 +15,7 @@ from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.knowledge import AnswerMemory, Entry
 from dpicl_rag.knowledge.answer_file import AnswerFile
-from dpicl_rag.knowledge.memory_scope import Scope, part_of
+from dpicl_rag.knowledge.memory_scope import MemoryScope, part_of
 from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.language_models.defaults import is_toy
 from dpicl_rag.language_models.tokenizer import Tokenizer
@@ -28,7 +28,7 @@ from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.given import as_retriever
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.failures import Refusal
-from dpicl_rag.surveys.counts_units import Reader
+from dpicl_rag.surveys.counts_units import ReadBy
 from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, PrivateTally
 from dpicl_rag.surveys.tally_plan import planned_tally
 
@@ -101,7 +101,7 @@ class NumbersAsked:
     labels: tuple[str, ...] = ()
     most: int = 1
     sample: float = 1.0
-    by: Reader | None = None
+    by: ReadBy | None = None
     fresh: bool = False
 
     def of(
@@ -278,7 +278,7 @@ class Catalogue:
         self.served(name, caller)
         if self._memory is None or not self._memory.exists():  # reading makes no file
             return []
-        own = Scope(name, caller.name or "", part_of(None), caller.id or "")
+        own = MemoryScope(name, caller.name or "", part_of(None), caller.id or "")
         return self._answer_file(self._memory).newest(own, most)
 
     def check(self) -> None:

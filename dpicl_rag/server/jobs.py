@@ -17,8 +17,8 @@ from dpicl_rag.server.child_command import PATIENCE_S
 from dpicl_rag.server.failures import Refusal, refusal
 from dpicl_rag.server.one_task import one_task
 
-Kind = Literal["ingest", "audit"]
-State = Literal["running", "done", "failed", "stopped"]
+JobKind = Literal["ingest", "audit"]
+JobState = Literal["running", "done", "failed", "stopped"]
 T = TypeVar("T")
 
 _POLL = 0.2  # seconds
@@ -50,13 +50,13 @@ class Job:
         seconds_left: For what is done now, by its pace so far; None where that is not known.
     """
 
-    kind: Kind
+    kind: JobKind
     corpus: str
     owner: str | None
     stage: str = ""
     done: float = 0
     total: float | None = None
-    state: State = "running"
+    state: JobState = "running"
     result: dict[str, Any] | None = None
     error: str | None = None
     id: str = field(default_factory=lambda: f"job-{secrets.token_hex(8)}")
@@ -119,7 +119,7 @@ class Jobs:
         return self.latest if mine else None
 
     @contextmanager
-    def begun(self, kind: Kind, corpus: str, owner: Caller) -> Iterator[Job]:
+    def begun(self, kind: JobKind, corpus: str, owner: Caller) -> Iterator[Job]:
         """Take the one place there is. ``run`` gives it back, or what the block raises.
 
         Raises:

@@ -15,7 +15,7 @@ MOST_EPSILON = 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ServerLimits:
     """Public limits.
 
     Attributes:

@@ -17,7 +17,7 @@ from dpicl_rag.errors import DPICLError
 from dpicl_rag.server.catalogue import Catalogue
 from dpicl_rag.server.child_command import own_command, run_command
 
-Command = Callable[[str], Sequence[str]]
+SyncCommand = Callable[[str], Sequence[str]]
 """A command line, from the name of a corpus."""
 
 MOST_SECONDS = 6 * 3600.0
@@ -39,7 +39,7 @@ class RegularSyncs:
     """
 
     every: float
-    command: Command
+    command: SyncCommand
     tell: Callable[[str], None]
     most_seconds: float = MOST_SECONDS
     leads_by: float = LEADS_BY
@@ -94,7 +94,7 @@ class RegularSyncs:
             self.tell(f"sync of {name}: it goes through again")
 
 
-def sync_command(*options: str, config: str | None = None) -> Command:
+def sync_command(*options: str, config: str | None = None) -> SyncCommand:
     """A command line of ``dpicl-rag sync``.
 
     Args:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dpicl_rag.server.failures import Refusal
-from dpicl_rag.surveys.counts_units import Reader
+from dpicl_rag.surveys.counts_units import ReadBy
 
 LONGEST_QUESTION = 4096
 """Letters."""
@@ -77,7 +77,7 @@ class TallyArguments(Arguments):
     question: Question = Field(description="What each unit is asked. Public.")
     labels: list[Text] = Field(max_length=256, description="Answers that are counted. Public.")
     most: int = Field(1, ge=1, description="Labels that one unit says at most.")
-    by: Reader | None = Field(
+    by: ReadBy | None = Field(
         None, description="What reads a unit: the model, or stored vectors, which tell subjects."
     )
     sample: Sample = 1.0
@@ -88,7 +88,7 @@ class SurveyArguments(Arguments):
     """What the units are about, or what they say to a question."""
 
     question: Question | None = Field(None, description="What they are asked, if anything. Public.")
-    by: Reader | None = Field(None, description="What reads a unit; stored vectors by default.")
+    by: ReadBy | None = Field(None, description="What reads a unit; stored vectors by default.")
     sample: Sample = 1.0
     fresh: Fresh = False
 

@@ -11,7 +11,7 @@ from mcp.server.stdio import stdio_server
 from dpicl_rag.server.admission import Admission
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.catalogue import Catalogue
-from dpicl_rag.server.limits import Limits
+from dpicl_rag.server.limits import ServerLimits
 from dpicl_rag.server.one_task import one_task
 from dpicl_rag.server.regular_syncs import RegularSyncs
 from dpicl_rag.server.tool_server import make_tool_server
@@ -32,9 +32,9 @@ async def serve_tools(
         output: Where the protocol is written.
         syncs: Bring the corpora up to date; None leaves that to others.
     """
-    limits = Limits()
+    limits = ServerLimits()
     most = limits.together + limits.waiting
-    admission = Admission(Limits(each=most, a_minute=_NO_RATE))
+    admission = Admission(ServerLimits(each=most, a_minute=_NO_RATE))
     server = make_tool_server(Tools(catalogue, admission), lambda _: Visit(caller))
     try:
         async with AsyncExitStack() as stack:

@@ -142,7 +142,7 @@ class Uploads:
             DPICLError: As ``load`` and ``Corpus.add``. What was stored until then stays, and the
                 same upload goes on from there.
         """
-        embedder = _Waiting(self.embedder, admission, asyncio.get_running_loop())
+        embedder = _WaitingUpload(self.embedder, admission, asyncio.get_running_loop())
         try:
             return await in_thread(self._ingest, job, catalogue, embedder, path, unit)
         finally:
@@ -199,7 +199,7 @@ class Uploads:
             raise type(error)(str(error).replace(str(path), path.name)) from None
 
 
-class _Waiting:
+class _WaitingUpload:
     """An embedder that waits for the engine like an answer, for each batch. For worker threads."""
 
     def __init__(

@@ -30,7 +30,7 @@ from dpicl_rag.files.checked_table import pages
 from dpicl_rag.retrieval import kinds
 from dpicl_rag.retrieval.defects import Defect, find_defects, record_of
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
-from dpicl_rag.retrieval.stored_record import Record
+from dpicl_rag.retrieval.stored_record import StoredRecord
 from dpicl_rag.retrieval.synthetic_mark import SyntheticOrigin
 from dpicl_rag.retrieval.unit_vectors import UnitVectors
 from dpicl_rag.retrieval.vector_rows import DamagedError, Mask
@@ -54,7 +54,7 @@ _PREFIX = "chroma:"
 _PAGE = 1000  # records asked for at a time
 _LOCK_S = 3600.0  # another process reads the whole
 
-Row = tuple[Record | Defect, npt.NDArray[np.float32]]
+ChromaRow = tuple[StoredRecord | Defect, npt.NDArray[np.float32]]
 
 Reach = Callable[[], AbstractContextManager["Collection"]]
 """The collection as it is now."""
@@ -228,7 +228,7 @@ class ChromaCollection:
             near = cached.rows.near(question, least, most, allowed)
         names = [cached.names[place] for place in near.units.tolist()]
 
-        def fetch(rows: Sequence[int]) -> dict[int, Record]:
+        def fetch(rows: Sequence[int]) -> dict[int, StoredRecord]:
             with guarded(), self._reach() as collection:
                 return self._fetched(collection, cached, rows)
 
@@ -249,7 +249,7 @@ class ChromaCollection:
         except DamagedError:
             return self._readable(self._files, None, damaged=cached)[0].rows.unit_vectors()
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[StoredRecord]:
         """Every passage as it is now, those of a unit together. For the owner; private.
 
         Raises:
@@ -345,15 +345,17 @@ class ChromaCollection:
     ) -> Iterator[tuple[list[str], list[str | None], npt.NDArray[np.float32]]]:
         for page in self._row_pages(collection):
             ids = [record.id for record, _ in page]
-            units = [record.unit if isinstance(record, Record) else None for record, _ in page]
+            units = [
+                record.unit if isinstance(record, StoredRecord) else None for record, _ in page
+            ]
             yield ids, units, on_grid(np.stack([vector for _, vector in page]))
 
-    def _rows(self, collection: Collection) -> Iterator[Row]:
+    def _rows(self, collection: Collection) -> Iterator[ChromaRow]:
         """Every record with its vector."""
         for page in self._row_pages(collection):
             yield from page
 
-    def _row_pages(self, collection: Collection) -> Iterator[list[Row]]:
+    def _row_pages(self, collection: Collection) -> Iterator[list[ChromaRow]]:
         # Identifiers first, in one statement: pages by offset would slip under a writer.
         for ids in pages(collection.get(include=[])["ids"], _PAGE):
             page: Any = collection.get(
@@ -367,18 +369,18 @@ class ChromaCollection:
 
     def _snapshot(self, collection: Collection, where: Where | None = None) -> Snapshot:
         """All passages as they are now, in memory."""
-        rows = [row for row in self._rows(collection) if isinstance(row[0], Record)]
+        rows = [row for row in self._rows(collection) if isinstance(row[0], StoredRecord)]
         vectors = np.stack([vector for _, vector in rows]) if rows else np.zeros((0, 0))
-        whole = Snapshot([r for r, _ in rows if isinstance(r, Record)], vectors)
+        whole = Snapshot([r for r, _ in rows if isinstance(r, StoredRecord)], vectors)
         if where is None:
             return whole
         return whole.where(collection.get(where=dict(where), include=[])["ids"])
 
     def _fetched(
         self, collection: Collection, cached: Cached, rows: Sequence[int]
-    ) -> dict[int, Record]:
+    ) -> dict[int, StoredRecord]:
         wanted = {cached.ids[row]: row for row in rows}
-        records: dict[int, Record] = {}
+        records: dict[int, StoredRecord] = {}
         for ids in pages(list(wanted), _PAGE):
             found: Any = collection.get(ids=list(ids), include=["metadatas", "documents"])
             for one in zip(
@@ -387,7 +389,7 @@ class ChromaCollection:
                 row, record = wanted[one[0]], record_of(*one, self._unit_field)
                 # A record that is another unit's by now is not what was scored.
                 name = cached.names[int(cached.rows.unit[row])]
-                if isinstance(record, Record) and record.unit == name:
+                if isinstance(record, StoredRecord) and record.unit == name:
                     records[row] = record
         return records
 

@@ -21,15 +21,15 @@ from dpicl_rag.errors import CorpusError, DPICLError
 from dpicl_rag.retrieval.defects import Defect, comparable, find_defects
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.metadata_filters import MetadataFilter, filter_from
-from dpicl_rag.retrieval.stored_record import Record
+from dpicl_rag.retrieval.stored_record import StoredRecord
 from dpicl_rag.retrieval.vectors import NearUnits, Where, on_grid
 
 T = TypeVar("T")
-Question = npt.NDArray[np.float32]
+QuestionVector = npt.NDArray[np.float32]
 _BATCH = 1024  # rows scored at a time: 12 MB at 1536 dimensions
 
 
-class Row(NamedTuple):
+class ScoredRow(NamedTuple):
     """A record that may be near enough. Private.
 
     Attributes:
@@ -41,14 +41,14 @@ class Row(NamedTuple):
     vector: Any
 
 
-class Reading(Protocol):
+class StoreReading(Protocol):
     """The rows of a store now, under one filter. A record without a text or a unit is not there.
 
     The question has length 1 and lies on the grid, or is zero. An own score may be off by
     `margin`. Each is a function of the question and its own row.
     """
 
-    def best(self, question: Question, count: int) -> Sequence[tuple[str | None, float]]:
+    def best(self, question: QuestionVector, count: int) -> Sequence[tuple[str | None, float]]:
         """The ``count`` rows with the highest own scores, or all rows if there are fewer.
 
         Returns:
@@ -56,15 +56,15 @@ class Reading(Protocol):
         """
         ...
 
-    def near(self, question: Question, floor: float) -> Iterable[Row]:
+    def near(self, question: QuestionVector, floor: float) -> Iterable[ScoredRow]:
         """Every row whose own score is at least ``floor`` or cannot be trusted."""
         ...
 
-    def members(self, units: Sequence[str]) -> Iterable[tuple[Record, Any]]:
+    def members(self, units: Sequence[str]) -> Iterable[tuple[StoredRecord, Any]]:
         """Every record of some units, with its vector."""
         ...
 
-    def everything(self) -> Iterable[tuple[Record | Defect, Any]]:
+    def everything(self) -> Iterable[tuple[StoredRecord | Defect, Any]]:
         """Every record of the store, whatever the filter, with its vector."""
         ...
 
@@ -83,7 +83,7 @@ class ExactStore(ABC):
     kind: str
 
     @abstractmethod
-    def read(self, filter: MetadataFilter, work: Callable[[Reading], T]) -> T:
+    def read(self, filter: MetadataFilter, work: Callable[[StoreReading], T]) -> T:
         """Do some work on the store as it is now.
 
         Args:
@@ -122,7 +122,7 @@ class ExactStore(ABC):
         found = self._guarded(filter, lambda store: _scanned(store, query, least, most))
         units = list(found)
 
-        def fetch(places: list[int]) -> list[tuple[Record, float]]:
+        def fetch(places: list[int]) -> list[tuple[StoredRecord, float]]:
             # For nothing, too: a store that refuses shall not do so only where there is something.
             chosen = [units[place] for place in places]
             return self._guarded(filter, lambda store: _passages(store, chosen, query))
@@ -140,7 +140,7 @@ class ExactStore(ABC):
         everything = filter_from(None)
         return self._guarded(everything, lambda s: find_defects(s.everything(), self.embedder))
 
-    def _guarded(self, filter: MetadataFilter, work: Callable[[Reading], T]) -> T:
+    def _guarded(self, filter: MetadataFilter, work: Callable[[StoreReading], T]) -> T:
         """Keep a driver's errors to their kind, and its spans out of traces: both quote units."""
         try:
             with unobserved():
@@ -165,7 +165,7 @@ def margin(dimension: int) -> float:
     return (3 * dimension + 64) * 2.0**-24
 
 
-def exact_scores(vectors: Sequence[Any], query: Question) -> npt.NDArray[np.float64]:
+def exact_scores(vectors: Sequence[Any], query: QuestionVector) -> npt.NDArray[np.float64]:
     """Cosines on the grid, each a function of the question and its own vector alone.
 
     Args:
@@ -184,7 +184,9 @@ def exact_scores(vectors: Sequence[Any], query: Question) -> npt.NDArray[np.floa
     return scores
 
 
-def _scanned(store: Reading, query: Question, least: float, most: int | None) -> dict[str, float]:
+def _scanned(
+    store: StoreReading, query: QuestionVector, least: float, most: int | None
+) -> dict[str, float]:
     """Units that reach ``least``, the best ``most`` of them among those found."""
     if most is None:
         return _scored(store, query, least)
@@ -195,7 +197,7 @@ def _scanned(store: Reading, query: Question, least: float, most: int | None) ->
     return found
 
 
-def _bound(store: Reading, query: Question, most: int) -> float:
+def _bound(store: StoreReading, query: QuestionVector, most: int) -> float:
     """A score that the best ``most`` units all reach, so that the others need not be read."""
     count = 64 + 4 * most
     while True:
@@ -211,7 +213,7 @@ def _bound(store: Reading, query: Question, most: int) -> float:
         count *= 4
 
 
-def _scored(store: Reading, query: Question, least: float) -> dict[str, float]:
+def _scored(store: StoreReading, query: QuestionVector, least: float) -> dict[str, float]:
     """Every unit whose best passage reaches ``least``, and its exact score."""
     found: dict[str, float] = {}
     for batch in _batches(store.near(query, least - margin(len(query)))):
@@ -228,9 +230,11 @@ def _batches(rows: Iterable[T]) -> Iterator[list[T]]:
         yield batch
 
 
-def _passages(store: Reading, units: Sequence[str], query: Question) -> list[tuple[Record, float]]:
+def _passages(
+    store: StoreReading, units: Sequence[str], query: QuestionVector
+) -> list[tuple[StoredRecord, float]]:
     """All passages of some units, each with its exact score."""
-    found: list[tuple[Record, float]] = []
+    found: list[tuple[StoredRecord, float]] = []
     for batch in _batches(store.members(units)):
         scores = exact_scores([vector for _, vector in batch], query).tolist()
         found += zip([record for record, _ in batch], scores, strict=True)

@@ -18,14 +18,14 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval.defects import NO_TEXT, Defect, record_of
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.metadata_filters import MetadataFilter
-from dpicl_rag.retrieval.stored_record import Record
-from dpicl_rag.stores.exact_store import ExactStore, Question, Reading, Row, T
+from dpicl_rag.retrieval.stored_record import StoredRecord
+from dpicl_rag.stores.exact_store import ExactStore, QuestionVector, ScoredRow, StoreReading, T
 
 _BLOCK = 8192  # vectors scored at a time: 12 MB at 384 dimensions
 _LEAST, _MOST = 1e-9, 1e9  # lengths whose squares float32 holds in full
 
 
-class Entry(NamedTuple):
+class FaissRecord(NamedTuple):
     """The record of a vector of an index. Private.
 
     Attributes:
@@ -61,7 +61,7 @@ class FaissVectors(ExactStore):
     def __init__(
         self,
         index: Any,
-        entry: Callable[[int], Entry | None],
+        entry: Callable[[int], FaissRecord | None],
         *,
         unit_field: str,
         embedder: Embedder,
@@ -74,10 +74,10 @@ class FaissVectors(ExactStore):
         self._unit_field = unit_field
         flat_part(index)
 
-    def read(self, filter: MetadataFilter, work: Callable[[Reading], T]) -> T:
+    def read(self, filter: MetadataFilter, work: Callable[[StoreReading], T]) -> T:
         """See `ExactStore.read`."""
         flat, ids = flat_part(self._index)
-        return work(_Reading(flat, ids, self._entry, self._unit_field, filter))
+        return work(_FaissReading(flat, ids, self._entry, self._unit_field, filter))
 
 
 def flat_part(index: Any) -> tuple[Any, Sequence[int]]:
@@ -102,14 +102,14 @@ def flat_part(index: Any) -> tuple[Any, Sequence[int]]:
     return flat, range(flat.ntotal) if ids is None else ids
 
 
-class _Reading:
+class _FaissReading:
     """See `exact.Reading`."""
 
     def __init__(
         self,
         flat: Any,
         ids: Sequence[int],
-        entry: Callable[[int], Entry | None],
+        entry: Callable[[int], FaissRecord | None],
         unit_field: str,
         filter: MetadataFilter,
     ) -> None:
@@ -120,7 +120,7 @@ class _Reading:
         self._filter = filter
         self._scores: npt.NDArray[np.float32] | None = None
 
-    def best(self, question: Question, count: int) -> Sequence[tuple[str | None, float]]:
+    def best(self, question: QuestionVector, count: int) -> Sequence[tuple[str | None, float]]:
         scores = np.nan_to_num(self._own(question), nan=-np.inf, neginf=-np.inf)
         if count < len(scores):
             places = np.argpartition(-scores, count)[:count]
@@ -128,25 +128,25 @@ class _Reading:
             places = np.arange(len(scores))
         return [(self._unit(place), float(scores[place])) for place in places.tolist()]
 
-    def near(self, question: Question, floor: float) -> Iterator[Row]:
+    def near(self, question: QuestionVector, floor: float) -> Iterator[ScoredRow]:
         for place in np.flatnonzero(~(self._own(question) < floor)).tolist():
             unit = self._unit(place)
             if unit is not None:
-                yield Row(unit, self._flat.reconstruct(place))
+                yield ScoredRow(unit, self._flat.reconstruct(place))
 
-    def members(self, units: Sequence[str]) -> Iterator[tuple[Record, Any]]:
+    def members(self, units: Sequence[str]) -> Iterator[tuple[StoredRecord, Any]]:
         wanted = frozenset(units)
         for place in range(len(self._ids)):
             if self._unit(place) in wanted:
                 record = self._record(place)
-                if isinstance(record, Record):
+                if isinstance(record, StoredRecord):
                     yield record, self._flat.reconstruct(place)
 
-    def everything(self) -> Iterator[tuple[Record | Defect, Any]]:
+    def everything(self) -> Iterator[tuple[StoredRecord | Defect, Any]]:
         for place in range(len(self._ids)):
             yield self._record(place), self._flat.reconstruct(place)
 
-    def _own(self, question: Question) -> npt.NDArray[np.float32]:
+    def _own(self, question: QuestionVector) -> npt.NDArray[np.float32]:
         """Cosines in float32, NaN where that range does not hold them: ``[n]``."""
         if self._scores is None:
             self._scores = np.zeros(len(self._ids), dtype=np.float32)
@@ -166,14 +166,14 @@ class _Reading:
             return None
         return unit_of(entry.id, entry.fields, self._unit_field)
 
-    def _record(self, place: int) -> Record | Defect:
+    def _record(self, place: int) -> StoredRecord | Defect:
         entry = self._entry(self._ids[place])
         if entry is None:
             return Defect(str(self._ids[place]), NO_TEXT)
         return record_of(entry.id, entry.fields, entry.text, self._unit_field)
 
 
-def _cosines(rows: npt.NDArray[np.float32], question: Question) -> npt.NDArray[np.float32]:
+def _cosines(rows: npt.NDArray[np.float32], question: QuestionVector) -> npt.NDArray[np.float32]:
     with np.errstate(all="ignore"):
         lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
         cosines: npt.NDArray[np.float32] = (rows @ question) / lengths

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval.defects import Defect, comparable, find_defects, vector_length
 from dpicl_rag.retrieval.embeddings import Embedder
-from dpicl_rag.retrieval.stored_record import Record
+from dpicl_rag.retrieval.stored_record import StoredRecord
 from dpicl_rag.retrieval.vectors import NearUnits, Snapshot, Where
 
 
@@ -30,7 +30,7 @@ class InMemoryVectors:
     name: ClassVar[None] = None
 
     embedder: Embedder
-    read: Callable[[], Iterable[tuple[Record | Defect, Sequence[float]]]]
+    read: Callable[[], Iterable[tuple[StoredRecord | Defect, Sequence[float]]]]
 
     def __repr__(self) -> str:
         return "InMemoryVectors(<private>)"
@@ -50,7 +50,9 @@ class InMemoryVectors:
         """
         if where is not None:
             raise ConfigurationError("where needs a Chroma collection; keep the documents in one")
-        rows = [(record, vector) for record, vector in self.read() if isinstance(record, Record)]
+        rows = [
+            (record, vector) for record, vector in self.read() if isinstance(record, StoredRecord)
+        ]
         vectors = np.zeros((len(rows), self._length))
         for place, (_, vector) in enumerate(rows):
             row = comparable(vector, self._length)

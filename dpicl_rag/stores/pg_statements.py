@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval.metadata_filters import EVERYTHING, MetadataFilter
-from dpicl_rag.stores.exact_store import Question
+from dpicl_rag.stores.exact_store import QuestionVector
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -89,7 +89,7 @@ class Statements:
             [self._whole, f"{self._text} IS NOT NULL", *self._passing(filter)]
         )
 
-    def best(self, question: Question, count: int) -> tuple[str, dict[str, Any]]:
+    def best(self, question: QuestionVector, count: int) -> tuple[str, dict[str, Any]]:
         """Own score, unit and fields of the rows with the highest own scores."""
         score, values = self._score(question)
         # The units of the others are not worked out.
@@ -98,7 +98,7 @@ class Statements:
         statement = f"SELECT {columns} FROM ({rows}) AS rows"  # noqa: S608 - quoted
         return statement, {**values, "count": count}
 
-    def near(self, question: Question, floor: float) -> tuple[str, dict[str, Any]]:
+    def near(self, question: QuestionVector, floor: float) -> tuple[str, dict[str, Any]]:
         """Vector, unit and fields of the rows whose own score is at least ``floor``."""
         score, values = self._score(question)
         columns = ", ".join([self._bytes, self._unit, *self._asked])
@@ -131,7 +131,7 @@ class Statements:
     def _bytes(self) -> str:
         return f"vector_send({self._vector})"
 
-    def _score(self, question: Question) -> tuple[str, dict[str, Any]]:
+    def _score(self, question: QuestionVector) -> tuple[str, dict[str, Any]]:
         """The cosine in float32. By hand: ``<=>`` has no value for vectors of another length."""
         vector = f"[{','.join(map(repr, question.tolist()))}]"
         score = (

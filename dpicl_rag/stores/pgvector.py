@@ -15,8 +15,8 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval.defects import NO_TEXT, NO_UNIT, Defect
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.metadata_filters import EVERYTHING, MetadataFilter
-from dpicl_rag.retrieval.stored_record import Record
-from dpicl_rag.stores.exact_store import ExactStore, Question, Reading, Row, T
+from dpicl_rag.retrieval.stored_record import StoredRecord
+from dpicl_rag.stores.exact_store import ExactStore, QuestionVector, ScoredRow, StoreReading, T
 from dpicl_rag.stores.pg_statements import Statements, Table, types_of
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class PgVectors(ExactStore):
                 "column that holds the privacy unit in columns"
             )
 
-    def read(self, filter: MetadataFilter, work: Callable[[Reading], T]) -> T:
+    def read(self, filter: MetadataFilter, work: Callable[[StoreReading], T]) -> T:
         """See `ExactStore.read`."""
 
         def on(connection: Connection) -> T:
@@ -97,7 +97,7 @@ class PgVectors(ExactStore):
                 filter,
                 validates=(connection.dialect.server_version_info or ()) >= (16,),
             )
-            return work(_Reading(connection, statements, filter))
+            return work(_PgReading(connection, statements, filter))
 
         found: T = self._connect(on)
         return found
@@ -146,7 +146,7 @@ def quieted(engine: Engine) -> Engine:
     return quiet
 
 
-class _Reading:
+class _PgReading:
     """See `exact.Reading`."""
 
     def __init__(
@@ -156,23 +156,23 @@ class _Reading:
         self._statements = statements
         self._filter = filter
 
-    def best(self, question: Question, count: int) -> Sequence[tuple[str | None, float]]:
+    def best(self, question: QuestionVector, count: int) -> Sequence[tuple[str | None, float]]:
         rows = self._searched(*self._statements.best(question, count))
         return [(unit if self._passes(fields) else None, own) for own, unit, *fields in rows]
 
-    def near(self, question: Question, floor: float) -> Iterator[Row]:
+    def near(self, question: QuestionVector, floor: float) -> Iterator[ScoredRow]:
         for vector, unit, *fields in self._searched(*self._statements.near(question, floor)):
             if unit is not None and self._passes(fields):
-                yield Row(unit, _vector(vector))
+                yield ScoredRow(unit, _vector(vector))
 
-    def members(self, units: Sequence[str]) -> Iterator[tuple[Record, Any]]:
+    def members(self, units: Sequence[str]) -> Iterator[tuple[StoredRecord, Any]]:
         for first in range(0, max(1, len(units)), _PAGE):
             page = list(units[first : first + _PAGE])
             for vector, unit, id, text, *fields in self._rows(*self._statements.members(page)):
                 if self._passes(fields):
                     yield self._record(unit, id, text, fields), _vector(vector)
 
-    def everything(self) -> Iterator[tuple[Record | Defect, Any]]:
+    def everything(self) -> Iterator[tuple[StoredRecord | Defect, Any]]:
         for vector, unit, id, text, *fields in self._rows(*self._statements.everything()):
             if unit is None or text is None:
                 yield Defect(str(id), NO_UNIT if unit is None else NO_TEXT), _vector(vector)
@@ -200,9 +200,9 @@ class _Reading:
         # Metadata is parsed where it is asked for.
         return self._filter is EVERYTHING or self._filter.passes(self._statements.fields(fields))
 
-    def _record(self, unit: str, id: str, text: str, values: list[Any]) -> Record:
+    def _record(self, unit: str, id: str, text: str, values: list[Any]) -> StoredRecord:
         fields = self._statements.fields(values)
-        return Record(str(id), unit, text, {key: str(value) for key, value in fields.items()})
+        return StoredRecord(str(id), unit, text, {key: str(value) for key, value in fields.items()})
 
 
 def _set_locally(connection: Connection, settings: Mapping[str, str]) -> None:

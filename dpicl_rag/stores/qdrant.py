@@ -16,8 +16,8 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval.defects import NO_UNIT, Defect, record_of
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.metadata_filters import MetadataFilter
-from dpicl_rag.retrieval.stored_record import Record
-from dpicl_rag.stores.exact_store import ExactStore, Question, Reading, Row, T
+from dpicl_rag.retrieval.stored_record import StoredRecord
+from dpicl_rag.stores.exact_store import ExactStore, QuestionVector, ScoredRow, StoreReading, T
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient, models
@@ -72,7 +72,7 @@ class QdrantVectors(ExactStore):
         )
         self._vector = vector
 
-    def read(self, filter: MetadataFilter, work: Callable[[Reading], T]) -> T:
+    def read(self, filter: MetadataFilter, work: Callable[[StoreReading], T]) -> T:
         """See `ExactStore.read`."""
         config = self._client.get_collection(self._collection).config
         _require_cosines(config.params.vectors, self._vector)
@@ -82,7 +82,9 @@ class QdrantVectors(ExactStore):
                 "the strict mode of the Qdrant collection limits results (max_query_limit), so it "
                 "would fail only where much is near; lift that limit"
             )
-        return work(_Reading(self._client, self._collection, self._vector, self._points, filter))
+        return work(
+            _QdrantReading(self._client, self._collection, self._vector, self._points, filter)
+        )
 
 
 def _require_cosines(vectors: Any, name: str) -> None:
@@ -141,7 +143,7 @@ class _Points:
         fields = payload if self._metadata is None else payload.get(self._metadata)
         return fields if isinstance(fields, Mapping) else {}
 
-    def record(self, id: object, payload: Payload | None) -> Record | Defect:
+    def record(self, id: object, payload: Payload | None) -> StoredRecord | Defect:
         payload = payload or {}
         fields, field = self.fields(payload), self._unit_field
         if field != "document" and not isinstance(fields.get(field), (str, int, float)):
@@ -200,7 +202,7 @@ def _written(unit: str) -> list[float | bool]:
     return [value] if math.isfinite(value) else []
 
 
-class _Reading:
+class _QdrantReading:
     """See `exact.Reading`."""
 
     def __init__(
@@ -217,30 +219,33 @@ class _Reading:
         self._points = points
         self._filter = filter
 
-    def best(self, question: Question, count: int) -> Sequence[tuple[str | None, float]]:
+    def best(self, question: QuestionVector, count: int) -> Sequence[tuple[str | None, float]]:
         found = self._search(question, count, with_payload=True)
         return [(self._unit(point.id, point.payload), point.score) for point in found]
 
-    def near(self, question: Question, floor: float) -> Iterator[Row]:
+    def near(self, question: QuestionVector, floor: float) -> Iterator[ScoredRow]:
         for point in self._nominated(question, floor):
             unit = self._unit(point.id, point.payload)
             if unit is not None:
-                yield Row(unit, self._vector_of(point))
+                yield ScoredRow(unit, self._vector_of(point))
 
-    def members(self, units: Sequence[str]) -> Iterator[tuple[Record, Any]]:
+    def members(self, units: Sequence[str]) -> Iterator[tuple[StoredRecord, Any]]:
         wanted = frozenset(units)
         for first in range(0, max(1, len(units)), _PAGE):
             page = units[first : first + _PAGE]
             for point in self._scrolled(self._points.of_units(page)):
                 record = self._points.record(point.id, point.payload)
-                if isinstance(record, Record) and self._unit(point.id, point.payload) in wanted:
+                if (
+                    isinstance(record, StoredRecord)
+                    and self._unit(point.id, point.payload) in wanted
+                ):
                     yield record, self._vector_of(point)
 
-    def everything(self) -> Iterator[tuple[Record | Defect, Any]]:
+    def everything(self) -> Iterator[tuple[StoredRecord | Defect, Any]]:
         for point in self._scrolled(None):
             yield self._points.record(point.id, point.payload), self._vector_of(point)
 
-    def _nominated(self, question: Question, floor: float) -> Iterator[Any]:
+    def _nominated(self, question: QuestionVector, floor: float) -> Iterator[Any]:
         """Points near enough, with payload and vector."""
         if floor <= 0 or not question.any():
             # A zero vector scores 0, and may have no score in the store.
@@ -255,7 +260,7 @@ class _Reading:
                 self._collection, page, with_payload=True, with_vectors=self._with_vectors
             )
 
-    def _search(self, question: Question, count: int, **options: Any) -> list[Any]:
+    def _search(self, question: QuestionVector, count: int, **options: Any) -> list[Any]:
         return self._client.query_points(
             self._collection,
             query=question.tolist(),
@@ -291,6 +296,6 @@ class _Reading:
 
     def _unit(self, id: object, payload: Payload | None) -> str | None:
         record = self._points.record(id, payload)
-        if not isinstance(record, Record):
+        if not isinstance(record, StoredRecord):
             return None
         return record.unit if self._filter.passes(self._points.fields(payload or {})) else None

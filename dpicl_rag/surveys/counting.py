@@ -11,7 +11,7 @@ from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.surveys.remembered_counts import Remembered
 
 
-class OpenAccount(Protocol):
+class OpenSharedAccount(Protocol):
     """Opens an account that all units pay alike, see `dpicl_rag.ledger.open_account`."""
 
     def __call__(self, *, rho: float) -> Account:
@@ -31,6 +31,6 @@ class Counting:
     """
 
     config: PrivacyConfig
-    open_account: OpenAccount
+    open_account: OpenSharedAccount
     randomness: Randomness
     remembered: Remembered = field(default_factory=Remembered)

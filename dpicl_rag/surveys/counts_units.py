@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import torch
 
 
-Reader = Literal["model", "vectors"]
+ReadBy = Literal["model", "vectors"]
 """What reads units for a tally or a survey."""
 
 
@@ -85,7 +85,7 @@ class CountsUnits(AsksUnits):
         documents: Documents,
         *,
         most: int = 1,
-        by: Reader = "model",
+        by: ReadBy = "model",
         sample: float = 1.0,
         fresh: bool = False,
         on_progress: Progress | None = None,
@@ -133,7 +133,7 @@ class CountsUnits(AsksUnits):
         vocabulary: Sequence[str] | None = None,
         votes: int = VOTES,
         threshold: float | None = None,
-        by: Reader = "vectors",
+        by: ReadBy = "vectors",
         sample: float = 1.0,
         fresh: bool = False,
         on_progress: Progress | None = None,

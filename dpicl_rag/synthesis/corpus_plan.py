@@ -142,7 +142,7 @@ class CorpusPlan:
         """The plan of one record."""
         return answer_plan(self._config(), DIRECT, 0.0)
 
-    def run_plan(self, source: str, model: str) -> synthesis_folder.Plan:
+    def run_plan(self, source: str, model: str) -> synthesis_folder.SynthesisPlan:
         """The part of it that a folder keeps.
 
         Args:
@@ -159,7 +159,7 @@ class CorpusPlan:
             "text": self.rho - self.keys_rho,
             "record": self.record_rho,
         }
-        return synthesis_folder.Plan(settings, charges)
+        return synthesis_folder.SynthesisPlan(settings, charges)
 
     def _config(self) -> PrivacyConfig:
         return PrivacyConfig.create(

@@ -31,8 +31,8 @@ from dpicl_rag.synthesis.pools import (
     public_rate,
 )
 from dpicl_rag.synthesis.record_writer import run_account, write_records
-from dpicl_rag.synthesis.released_records import StoppedBy, Synthesis, SyntheticRecord
-from dpicl_rag.synthesis.synthesis_folder import Plan, Run, open_run
+from dpicl_rag.synthesis.released_records import RecordStoppedBy, Synthesis, SyntheticRecord
+from dpicl_rag.synthesis.synthesis_folder import Run, SynthesisPlan, open_run
 
 if TYPE_CHECKING:
     from dpicl_rag.ledger import Ledger
@@ -159,7 +159,7 @@ def synthesise_examples(
     prompts = {label: shown.prompt(loaded.tokenizer, label) for label in names}
     room = min(p.allowance(loaded, unit_tokens * per_expert, max_tokens) for p in prompts.values())
     charges = {"epsilon": plan.true_epsilon, "delta": plan.delta}
-    with open_run(folder, Plan(settings, charges)) as run:
+    with open_run(folder, SynthesisPlan(settings, charges)) as run:
         own = pools(examples, names, labels_per_unit)
         coins = randomness or Randomness()
         charge = LabelCharge(
@@ -228,7 +228,7 @@ class _Writer:
             return self._batch(label, text, self._spend)
         return self._sampled(label, self._spend)
 
-    def stopped_by(self, tokens: Sequence[int]) -> StoppedBy:
+    def stopped_by(self, tokens: Sequence[int]) -> RecordStoppedBy:
         """See `write_records`."""
         if ended(self._model.tokenizer, tokens):
             return "end"

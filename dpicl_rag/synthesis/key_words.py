@@ -46,7 +46,7 @@ Pay = Callable[[Sequence[int]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class ReleasedWord:
     """A released word.
 
     Attributes:
@@ -81,7 +81,7 @@ class WordList:
     round: ClassVar[str] = "list"
     """Name of its one round."""
 
-    def release(self, units: Sequence[Iterable[str]], count: Count) -> list[Key]:
+    def release(self, units: Sequence[Iterable[str]], count: Count) -> list[ReleasedWord]:
         """Words that enough units have.
 
         Args:
@@ -91,7 +91,7 @@ class WordList:
         listed = frozenset(self.words)
         own = [listed.intersection(words) for words in units]
         passed = count(self.round, self.words, own, self.noise)
-        return [Key(word, number, self.noise.sigma) for word, number in passed]
+        return [ReleasedWord(word, number, self.noise.sigma) for word, number in passed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +124,13 @@ class Trie:
         """The form in which a word would come out."""
         return word[: self.longest]
 
-    def release(self, units: Sequence[Iterable[str]], count: Count) -> list[Key]:
+    def release(self, units: Sequence[Iterable[str]], count: Count) -> list[ReleasedWord]:
         """Words that enough units have; arguments as in `WordList.release`."""
         letters = frozenset(self.alphabet)
         spelled = [
             {self._spelled(word) for word in words if letters.issuperset(word)} for words in units
         ]
-        found: list[Key] = []
+        found: list[ReleasedWord] = []
         beginnings = [""]
         for level, name in enumerate(self.rounds, start=1):
             candidates = map("".join, product(beginnings, self._blocks()))
@@ -138,7 +138,7 @@ class Trie:
             own = [self.nodes(words, followed, level) for words in spelled]
             passed = count(name, candidates, own, self.noise)
             found += [
-                Key(node.removesuffix(_END), number, self.noise.sigma)
+                ReleasedWord(node.removesuffix(_END), number, self.noise.sigma)
                 for node, number in passed
                 if self._is_whole(node)
             ]

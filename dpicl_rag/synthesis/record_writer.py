@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.ledger.account import Account, open_account
-from dpicl_rag.synthesis.released_records import StoppedBy
+from dpicl_rag.synthesis.released_records import RecordStoppedBy
 from dpicl_rag.synthesis.synthesis_folder import Run
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def write_records(
     run: Run,
     total: int,
     draw: Callable[[int], Iterator[int]],
-    stopped_by: Callable[[Sequence[int]], StoppedBy],
+    stopped_by: Callable[[Sequence[int]], RecordStoppedBy],
     on_progress: Progress | None,
 ) -> None:
     """Write every record that was not begun yet.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dpicl_rag.retrieval.embeddings import Embedder
     from dpicl_rag.stores.chroma import ChromaCollection
 
-StoppedBy = Literal["end", "length", "budget", "interrupted"]
+RecordStoppedBy = Literal["end", "length", "budget", "interrupted"]
 """The end of a record: a stop token or string, its length, the budget, or a kill of the run."""
 
 _VERSION = 1
@@ -43,7 +43,7 @@ class SyntheticRecord:
     label: str | None
     key: str | None
     tokens: int
-    stopped_by: StoppedBy
+    stopped_by: RecordStoppedBy
 
     def fields(self, run: str) -> dict[str, Any]:
         """What a corpus keeps of it beside its text."""

@@ -21,7 +21,7 @@ from typing import Any
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.files.run_files import alone_in, cut_tail, whole_lines, write_line, write_whole
-from dpicl_rag.synthesis.released_records import StoppedBy
+from dpicl_rag.synthesis.released_records import RecordStoppedBy
 
 _VERSION = 1
 _PLAN, _KEYS, _JOURNAL, _KEY = "plan.json", "keys.json", "journal.jsonl", "run.key"
@@ -39,11 +39,11 @@ class Drawn:
     """
 
     tokens: tuple[int, ...] = ()
-    stopped_by: StoppedBy | None = None
+    stopped_by: RecordStoppedBy | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SynthesisPlan:
     """The work and the cost of a run: fixed before any data are read, and public.
 
     Attributes:
@@ -122,7 +122,7 @@ class Run:
         line = {"record": record, "token": token}
         self._write(record, line, Drawn((*before.tokens, token)))
 
-    def close(self, record: int, stopped_by: StoppedBy) -> None:
+    def close(self, record: int, stopped_by: RecordStoppedBy) -> None:
         """End a record."""
         line = {"record": record, "stopped_by": stopped_by}
         self._write(record, line, Drawn(self._records[record].tokens, stopped_by))
@@ -162,7 +162,7 @@ def read_run(folder: Path) -> Kept:
 
 
 @contextmanager
-def open_run(folder: Path | None, plan: Plan) -> Iterator[Run]:
+def open_run(folder: Path | None, plan: SynthesisPlan) -> Iterator[Run]:
     """Begin a run in a folder, or go on with the one that is there.
 
     Args:
@@ -188,7 +188,7 @@ def open_run(folder: Path | None, plan: Plan) -> Iterator[Run]:
         yield run
 
 
-def _settle_plan(folder: Path, plan: Plan) -> None:
+def _settle_plan(folder: Path, plan: SynthesisPlan) -> None:
     if (folder / _PLAN).exists():
         if _read_plan(folder)["digest"] != plan.digest:
             raise ConfigurationError(f"{folder}: holds another plan; {_ANOTHER}")
@@ -220,7 +220,7 @@ def _read_plan(folder: Path) -> dict[str, Any]:
     try:
         if plan["version"] != _VERSION:
             raise ConfigurationError(f"{folder}: the run is of another version of this library")
-        if Plan(plan["settings"], plan["charges"]).digest == plan["digest"]:
+        if SynthesisPlan(plan["settings"], plan["charges"]).digest == plan["digest"]:
             return dict(plan)
     except (KeyError, TypeError):
         pass

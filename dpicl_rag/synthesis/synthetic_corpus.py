@@ -19,11 +19,11 @@ from dpicl_rag.mechanisms.privacy_filters import privacy_filter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.synthesis.corpus_plan import CorpusPlan
 from dpicl_rag.synthesis.export import require_free
-from dpicl_rag.synthesis.key_words import LONGEST, Key, Own, noisy_counts
+from dpicl_rag.synthesis.key_words import LONGEST, Own, ReleasedWord, noisy_counts
 from dpicl_rag.synthesis.record_filters import Keep
 from dpicl_rag.synthesis.record_text import draw_record
 from dpicl_rag.synthesis.record_writer import run_account, write_records
-from dpicl_rag.synthesis.released_records import StoppedBy, Synthesis, SyntheticRecord
+from dpicl_rag.synthesis.released_records import RecordStoppedBy, Synthesis, SyntheticRecord
 from dpicl_rag.synthesis.synthesis_folder import Drawn, Run, open_run
 from dpicl_rag.synthesis.template import RecordTemplate
 from dpicl_rag.synthesis.topics import Topic, batch_of, joined, topics_for
@@ -40,7 +40,7 @@ RECORDS = "records.jsonl"
 
 _NO_CORPUS = "default"  # where a ledger books lists
 
-Units = Mapping[str, Sequence[str]]
+UnitPassages = Mapping[str, Sequence[str]]
 """The passages of each unit. Private."""
 
 
@@ -146,7 +146,7 @@ def synthesise(
     longest.allowance(loaded, plan.unit_tokens, room)
     name = getattr(source, "name", _NO_CORPUS)
     with open_run(folder, plan.run_plan(name, loaded.fingerprint)) as run:
-        writer = _Writer(plan, loaded, public, run, randomness or Randomness())
+        writer = _CorpusWriter(plan, loaded, public, run, randomness or Randomness())
         units = _passages(source)
         rho = writer.rho_left()
         with run_account(ledger, name, rho, list(units)) as account:
@@ -163,7 +163,7 @@ def synthesise(
         )
 
 
-class _Writer:
+class _CorpusWriter:
     """Draws what a run still lacks."""
 
     def __init__(
@@ -188,7 +188,7 @@ class _Writer:
         records = _numbered(self.topics({}, Account(0.0, 0)))
         return min(len(records) - len(run.records), plan.topics_per_unit) * plan.record_rho
 
-    def topics(self, units: Units, account: Account) -> list[Topic]:
+    def topics(self, units: UnitPassages, account: Account) -> list[Topic]:
         """The topics of the released keys, the rarest key first."""
         plan = self._plan
         able = account.able(plan.keys_rho)
@@ -196,7 +196,7 @@ class _Writer:
             self._words(passages) if admitted else UnitWords((), ())
             for passages, admitted in zip(units.values(), able, strict=True)
         ]
-        released: dict[str, Key] = {}
+        released: dict[str, ReleasedWord] = {}
         count = partial(self._count, account)
         if (word_list := plan.word_list(self._public.listed)) is not None:
             found = word_list.release([own.listed for own in words], count)
@@ -211,7 +211,7 @@ class _Writer:
     def write(
         self,
         topics: Sequence[Topic],
-        units: Units,
+        units: UnitPassages,
         account: Account,
         on_progress: Progress | None,
     ) -> None:
@@ -243,7 +243,7 @@ class _Writer:
         self,
         topic: Topic,
         mine: Sequence[str],
-        units: Units,
+        units: UnitPassages,
         account: Account,
         places: Mapping[str, int],
     ) -> Iterator[int]:
@@ -266,7 +266,7 @@ class _Writer:
         model = copying(self._model, plan.copy_bias)
         return draw_record(model, prompt, template, gathered, self._randomness)
 
-    def _stopped_by(self, tokens: Sequence[int]) -> StoppedBy:
+    def _stopped_by(self, tokens: Sequence[int]) -> RecordStoppedBy:
         tokenizer, template = self._model.tokenizer, self._plan.template
         last = template.parts(tokenizer, tokens)[-1]
         return "end" if template.fields[-1].ended(tokenizer, last) else "length"
@@ -320,7 +320,7 @@ def _numbered(topics: Sequence[Topic]) -> list[tuple[int, int]]:
     ]
 
 
-def _passages(source: Corpus | ChromaCollection | Iterable[Document | str]) -> Units:
+def _passages(source: Corpus | ChromaCollection | Iterable[Document | str]) -> UnitPassages:
     """The passages of each unit, in an order that depends on nothing else."""
     if (records := getattr(source, "records", None)) is not None:
         found: dict[str, list[str]] = {}

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from dpicl_rag.retrieval.count import NoisyCount
-from dpicl_rag.synthesis.key_words import Key
+from dpicl_rag.synthesis.key_words import ReleasedWord
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Topic:
         records: How many of the batches become records.
     """
 
-    key: Key
+    key: ReleasedWord
     batches: int
     records: int
 
@@ -35,7 +35,7 @@ class Topic:
         return NoisyCount(self.key.count, self.key.sigma).thinned(1 / self.batches)
 
 
-def topics_for(keys: Sequence[Key], batch: int, most: int) -> list[Topic]:
+def topics_for(keys: Sequence[ReleasedWord], batch: int, most: int) -> list[Topic]:
     """The topic of each key: from its noisy count, and no other.
 
     Args:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 GRID = 1 << 16
 """Steps from the middle of a column's bounds to either end."""
 
-Key = tuple[int, ...]
+GroupKey = tuple[int, ...]
 """A group: for each name that is grouped by, the label's place or the column's bit."""
 
 
@@ -55,7 +55,7 @@ class Group:
         label: A count for every answer; empty where the label is grouped by.
     """
 
-    key: Key
+    key: GroupKey
     count: int
     columns: tuple[tuple[int, ...], ...]
     label: tuple[int, ...]
@@ -165,7 +165,7 @@ class AggregatesPlan:
                 self.schema.column(name)
 
     @property
-    def keys(self) -> list[Key]:
+    def keys(self) -> list[GroupKey]:
         """Every group."""
         answers = len(self.schema.label.values)
         sizes = [answers if name == self.schema.label.name else 2 for name in self.group_by]
@@ -187,7 +187,7 @@ class AggregatesPlan:
         """The charge in a ledger, zCDP rho. Parts are added up where all rows are read."""
         return self.charge.rho if self.rate == 1 else zcdp(self.epsilon)
 
-    def key_of(self, encoded: Encoded) -> Key:
+    def key_of(self, encoded: Encoded) -> GroupKey:
         """The group of a row with a label. Private."""
         assert encoded.label is not None
         columns = zip(self.schema.columns, encoded.places, strict=True)

@@ -26,7 +26,7 @@ from dpicl_rag.tabular.schema import Row
 if TYPE_CHECKING:
     from dpicl_rag.ledger import Ledger
 
-Noise = DiscreteLaplace | DiscreteGaussian
+TableNoise = DiscreteLaplace | DiscreteGaussian
 
 T = TypeVar("T")
 
@@ -79,7 +79,7 @@ class Charge:
         return self.moves * zcdp(float(self.share))
 
     @property
-    def noise(self) -> Noise:
+    def noise(self) -> TableNoise:
         """On every number."""
         if not self.delta:
             return DiscreteLaplace(self.share)

@@ -24,7 +24,7 @@ from dpicl_rag.accounting.pure_dp import amplified_epsilon, epsilon_on_sample
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.tabular.charge import paid
-from dpicl_rag.tabular.local_privacy import Method, local_report, row_of_bits
+from dpicl_rag.tabular.local_privacy import LocalMethod, local_report, row_of_bits
 from dpicl_rag.tabular.row_bits import RowBits
 from dpicl_rag.tabular.schema import Row, Schema
 
@@ -115,7 +115,7 @@ class FreshRows:
         *,
         k: int,
         queries: int,
-        method: Method = "bits",
+        method: LocalMethod = "bits",
         ledger: Ledger | None = None,
         corpus: str = "default",
         randomness: Randomness | None = None,
@@ -126,7 +126,7 @@ class FreshRows:
         self._rows: list[Row] = [row if isinstance(row, Mapping) else {} for row in own]
         self.charge = FreshCharge(epsilon, k, queries, len(self._rows))
         self._layout = RowBits(schema, method == "one-hot")
-        self._method: Method = method
+        self._method: LocalMethod = method
         self._ledger, self._corpus = ledger, corpus
         self._coins = randomness or Randomness()
         self._asked = 0

@@ -40,8 +40,8 @@ from dpicl_rag.tabular.noisy_tables import NoisyTables
 from dpicl_rag.tabular.row_bits import RowBits
 from dpicl_rag.tabular.schema import Row, Schema
 
-Method = Literal["one-attribute", "bits", "one-hot"]
-METHODS: tuple[Method, ...] = get_args(Method)
+LocalMethod = Literal["one-attribute", "bits", "one-hot"]
+METHODS: tuple[LocalMethod, ...] = get_args(LocalMethod)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Report:
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
-    method: Method
+    method: LocalMethod
     epsilon: float
     schema: str
     column: str = ""
@@ -132,7 +132,7 @@ def local_report(
     schema: Schema,
     epsilon: float,
     *,
-    method: Method = "one-attribute",
+    method: LocalMethod = "one-attribute",
     randomness: Randomness | None = None,
 ) -> Report:
     """The report that may leave the machine of the person whose row it is.
@@ -199,7 +199,7 @@ def tables_from_reports(reports: Iterable[Report], schema: Schema, epsilon: floa
 
 
 def bits_from_reports(
-    reports: Iterable[Report], schema: Schema, epsilon: float, method: Method = "bits"
+    reports: Iterable[Report], schema: Schema, epsilon: float, method: LocalMethod = "bits"
 ) -> Bits:
     """The joint distribution estimated from reports of bits, as LDP-TabICL does it.
 
@@ -241,7 +241,7 @@ def _known(method: str) -> str:
     return method
 
 
-def _check(one: Report, number: int, schema: Schema, epsilon: float, method: Method) -> None:
+def _check(one: Report, number: int, schema: Schema, epsilon: float, method: LocalMethod) -> None:
     wanted: Sequence[tuple[str, object, object]] = (
         ("method", one.method, method),
         ("schema", one.schema, schema.digest),

@@ -22,7 +22,7 @@ from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.retrieval import Documents, GivenDocuments, Retriever, stability_of_list
 from dpicl_rag.retrieval.vectors import Where
-from langchain_dpicl_rag.inputs import Question, asked, joined, refuse_arguments
+from langchain_dpicl_rag.inputs import ChainInput, asked, joined, refuse_arguments
 from langchain_dpicl_rag.private_model import LLMArguments, llm_from, with_unit
 from langchain_dpicl_rag.store_retrievers import private_retriever
 
@@ -30,7 +30,7 @@ Answered: TypeAlias = Any
 """The text; under ``numbers=True`` a dict with the text under ``answer``."""
 
 
-class _PrivateChain(RunnableSerializable[Question, Answered]):
+class _PrivateChain(RunnableSerializable[ChainInput, Answered]):
     """Question in, answer out; LangChain records these two and nothing else."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -45,7 +45,7 @@ class _PrivateChain(RunnableSerializable[Question, Answered]):
 
     def invoke(
         self,
-        input: Question,
+        input: ChainInput,
         config: RunnableConfig | None = None,
         *,
         fresh: bool | None = False,
@@ -73,7 +73,7 @@ class _PrivateChain(RunnableSerializable[Question, Answered]):
 
     async def ainvoke(
         self,
-        input: Question,
+        input: ChainInput,
         config: RunnableConfig | None = None,
         *,
         fresh: bool | None = False,
@@ -83,14 +83,14 @@ class _PrivateChain(RunnableSerializable[Question, Answered]):
         refuse_arguments(kwargs)
         question, llm, documents, how = self._asked(input, fresh)
 
-        async def answer(_: Question) -> Answered:
+        async def answer(_: ChainInput) -> Answered:
             return self._answered(await llm.aanswer(question, documents, **how))
 
         return await self._acall_with_config(answer, question, config)
 
     def stream(
         self,
-        input: Question,
+        input: ChainInput,
         config: RunnableConfig | None = None,
         *,
         fresh: bool | None = False,
@@ -101,7 +101,7 @@ class _PrivateChain(RunnableSerializable[Question, Answered]):
 
     def astream(
         self,
-        input: Question,
+        input: ChainInput,
         config: RunnableConfig | None = None,
         *,
         fresh: bool | None = False,
@@ -112,7 +112,7 @@ class _PrivateChain(RunnableSerializable[Question, Answered]):
 
     def transform(
         self,
-        input: Iterator[Question],
+        input: Iterator[ChainInput],
         config: RunnableConfig | None = None,
         *,
         fresh: bool | None = False,
@@ -133,7 +133,7 @@ class _PrivateChain(RunnableSerializable[Question, Answered]):
 
     async def atransform(
         self,
-        input: AsyncIterator[Question],
+        input: AsyncIterator[ChainInput],
         config: RunnableConfig | None = None,
         *,
         fresh: bool | None = False,
@@ -396,5 +396,5 @@ class _ToolInput(BaseModel):
     question: str = Field(description="One self-contained question.")
 
 
-async def _one(input: Question) -> AsyncIterator[Question]:
+async def _one(input: ChainInput) -> AsyncIterator[ChainInput]:
     yield input

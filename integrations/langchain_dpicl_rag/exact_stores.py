@@ -10,7 +10,7 @@ from langchain_core.vectorstores import VectorStore
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval.vectors import VectorSource
-from dpicl_rag.stores.faiss import Entry, FaissVectors
+from dpicl_rag.stores.faiss import FaissRecord, FaissVectors
 from dpicl_rag.stores.pg_statements import Table
 from dpicl_rag.stores.pgvector import Connect, PgVectors, connecting_through
 from dpicl_rag.stores.qdrant import QdrantVectors
@@ -116,12 +116,12 @@ def _qdrant(store: Any, unit_field: str) -> VectorSource:
 
 
 def _faiss(store: Any, unit_field: str) -> VectorSource:
-    def entry(place: int) -> Entry | None:
+    def entry(place: int) -> FaissRecord | None:
         id = store.index_to_docstore_id.get(place)
         document = None if id is None else store.docstore.search(id)
         if not isinstance(document, Document):
             return None
-        return Entry(id, document.metadata, document.page_content)
+        return FaissRecord(id, document.metadata, document.page_content)
 
     return FaissVectors(
         store.index, entry, unit_field=unit_field, embedder=embedder_of(store.embeddings)

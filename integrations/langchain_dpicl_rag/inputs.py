@@ -13,7 +13,7 @@ from dpicl_rag.answering.follow_ups import Turn
 from dpicl_rag.errors import ConfigurationError
 from langchain_dpicl_rag.conversations import Conversation, after
 
-Question: TypeAlias = str | dict[str, Any]
+ChainInput: TypeAlias = str | dict[str, Any]
 """A question, or a dict that holds it under the chain's ``input_key``, and perhaps the turns before
 it under ``chat_history``."""
 
@@ -81,7 +81,7 @@ def refuse_arguments(arguments: dict[str, Any]) -> None:
         )
 
 
-def joined(parts: list[Question]) -> Any:
+def joined(parts: list[ChainInput]) -> Any:
     """Input that came in parts, as LangChain streams it."""
     whole: Any = None
     for part in parts:

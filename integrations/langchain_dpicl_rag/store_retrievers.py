@@ -12,7 +12,7 @@ from dpicl_rag.corpora import Corpus
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval import UNITS, Retriever, refuse_approximate, retriever_over
 from dpicl_rag.retrieval.defects import Defect, record_of
-from dpicl_rag.retrieval.stored_record import Record
+from dpicl_rag.retrieval.stored_record import StoredRecord
 from dpicl_rag.retrieval.vectors import VectorSource, Where
 from dpicl_rag.stores.in_memory import InMemoryVectors
 from langchain_dpicl_rag.embedding_models import embedder_of
@@ -98,7 +98,7 @@ def _vectors(store: Any, unit_field: str | None) -> VectorSource:
 
 
 def _in_memory(store: InMemoryVectorStore, unit_field: str) -> InMemoryVectors:
-    def read() -> Iterator[tuple[Record | Defect, list[float]]]:
+    def read() -> Iterator[tuple[StoredRecord | Defect, list[float]]]:
         for row in list(store.store.values()):
             yield record_of(row["id"], row["metadata"], row["text"], unit_field), row["vector"]
 

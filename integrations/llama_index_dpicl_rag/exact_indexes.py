@@ -14,7 +14,7 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.loaders.framework_documents import fields_of_node
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.vectors import VectorSource
-from dpicl_rag.stores.faiss import Entry, FaissVectors
+from dpicl_rag.stores.faiss import FaissRecord, FaissVectors
 from dpicl_rag.stores.pg_statements import Table
 from dpicl_rag.stores.pgvector import PgVectors
 from dpicl_rag.stores.qdrant import QdrantVectors
@@ -93,13 +93,13 @@ def _faiss(index: VectorStoreIndex, unit_field: str, embedder: Embedder) -> Vect
     # A map store knows the nodes of its ids; for the other, the index does.
     nodes: Any = getattr(store, "_faiss_id_to_node_id_map", None)
 
-    def entry(place: int) -> Entry | None:
+    def entry(place: int) -> FaissRecord | None:
         id = index.index_struct.nodes_dict.get(str(place)) if nodes is None else nodes.get(place)
         node = None if id is None else index.docstore.get_document(id, raise_error=False)
         if node is None:
             return None
         text = node.get_content(metadata_mode=MetadataMode.NONE)
-        return Entry(node.node_id, fields_of_node(node), text)
+        return FaissRecord(node.node_id, fields_of_node(node), text)
 
     return FaissVectors(store.client, entry, unit_field=unit_field, embedder=embedder)
 

@@ -19,7 +19,7 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.loaders.framework_documents import SOURCE_FIELD
 from dpicl_rag.retrieval import UNITS, Retriever, refuse_approximate, retriever_over
 from dpicl_rag.retrieval.defects import NO_TEXT, Defect
-from dpicl_rag.retrieval.stored_record import Record
+from dpicl_rag.retrieval.stored_record import StoredRecord
 from dpicl_rag.retrieval.vectors import VectorSource, Where
 from dpicl_rag.stores.in_memory import InMemoryVectors
 from llama_index_dpicl_rag.exact_indexes import exact_source
@@ -109,7 +109,7 @@ def _of_index(index: VectorStoreIndex, unit_field: str) -> VectorSource:
     if not isinstance(store, SimpleVectorStore):
         refuse_approximate(type(store).__name__)
 
-    def read() -> Iterator[tuple[Record | Defect, list[float]]]:
+    def read() -> Iterator[tuple[StoredRecord | Defect, list[float]]]:
         for id, vector in dict(store.data.embedding_dict).items():
             node = index.docstore.get_document(id, raise_error=False)
             yield Defect(id, NO_TEXT) if node is None else record_of_node(node, unit_field), vector

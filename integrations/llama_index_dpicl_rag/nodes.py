@@ -6,10 +6,10 @@ from llama_index.core.schema import BaseNode, MetadataMode
 
 from dpicl_rag.loaders.framework_documents import fields_of_node
 from dpicl_rag.retrieval.defects import Defect, record_of
-from dpicl_rag.retrieval.stored_record import Record
+from dpicl_rag.retrieval.stored_record import StoredRecord
 
 
-def record_of_node(node: BaseNode, unit_field: str) -> Record | Defect:
+def record_of_node(node: BaseNode, unit_field: str) -> StoredRecord | Defect:
     """A node with its privacy unit; the text is the node's own, without its metadata.
 
     Args:

@@ -26,7 +26,7 @@ from dpicl_rag.mechanisms import randomness
 from dpicl_rag.server.api_keys import KeyFile
 from dpicl_rag.server.app import create_app
 from dpicl_rag.server.catalogue import Catalogue
-from dpicl_rag.server.limits import Limits
+from dpicl_rag.server.limits import ServerLimits
 from dpicl_rag.server.settings import CorpusSettings
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.command_line import run_command
@@ -108,7 +108,7 @@ class Installation:
         self,
         table: dict[str, Any] | None = None,
         keys: KeyFile | None = None,
-        limits: Limits | None = None,
+        limits: ServerLimits | None = None,
     ) -> Iterator[TestClient]:
         """A client of a server without a port, with the owner's key where there are no others."""
         app = create_app(self.catalogue(table), keys, limits)

@@ -8,7 +8,7 @@ from typing import Any
 
 from dpicl_rag.server.admission import Admission
 from dpicl_rag.server.api_keys import Caller, KeyFile
-from dpicl_rag.server.limits import Limits
+from dpicl_rag.server.limits import ServerLimits
 from dpicl_rag.server.tools import Tools
 from tests.integrations.installation import LABELS, QUESTION, UNKNOWN, Case, Installation, reply
 from tests.support.served_in_process import called, chat
@@ -80,7 +80,7 @@ def hurried(installed: Installation) -> list[Any]:
     keys = KeyFile(installed.folder / "keys.sqlite")
     headers = {"Authorization": f"Bearer {keys.add('ann')}"}
     question = {"model": "notes", **chat("Hi!")}
-    with installed.client(keys=keys, limits=Limits(a_minute=1)) as client:
+    with installed.client(keys=keys, limits=ServerLimits(a_minute=1)) as client:
         return [
             reply(client.post("/v1/chat/completions", json=question, headers=headers))
             for _ in range(2)
@@ -221,7 +221,7 @@ CALLS: dict[str, tuple[dict[str, Any], ...]] = {
 
 def tools_listed(installed: Installation) -> list[Any]:
     catalogue = installed.catalogue()
-    found = Tools(catalogue, Admission(Limits())).listed(Caller(None))
+    found = Tools(catalogue, Admission(ServerLimits())).listed(Caller(None))
     catalogue.close()
     return [
         {

@@ -23,7 +23,7 @@ from dpicl_rag.server import delivery, served_answer
 from dpicl_rag.server.api_keys import KeyFile
 from dpicl_rag.server.app import create_app
 from dpicl_rag.server.catalogue import Catalogue, Served
-from dpicl_rag.server.limits import Limits
+from dpicl_rag.server.limits import ServerLimits
 from dpicl_rag.server.request_log import RequestLog
 from tests.integrations.leak_probe import SECRET, LeakProbe, SpyModel
 from tests.integrations.test_neighbours import SameAnswer
@@ -146,7 +146,7 @@ def opened(folder: Path, documents, model):
     )
     catalogue.texts = [document.text for document in documents]  # for planted faults
     log = RequestLog(sys.stderr, questions=True)
-    app = create_app(catalogue, keys, Limits(a_minute=60), log)
+    app = create_app(catalogue, keys, ServerLimits(a_minute=60), log)
     catalogue.count = app.state.services.metrics.request
     try:
         with running(app, catalogue) as server:

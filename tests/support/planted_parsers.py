@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpicl_rag.conversion.child import Reader
+from dpicl_rag.conversion.child import FileReader
 from dpicl_rag.loaders import parsers
 from tests.support import planted_readers
 
@@ -16,4 +16,4 @@ def _parse(content: bytes) -> bytes:
     return parsers.READERS["mail"].read(content)
 
 
-READERS = {**parsers.READERS, "mail": Reader(_parse)}
+READERS = {**parsers.READERS, "mail": FileReader(_parse)}

@@ -13,7 +13,7 @@ import threading
 import time
 from pathlib import Path
 
-from dpicl_rag.conversion.child import Reader
+from dpicl_rag.conversion.child import FileReader
 
 _ANSWER = 3  # where a reader's answer goes
 _seen: list[bytes] = []
@@ -155,7 +155,7 @@ def _listed(content: bytes) -> bytes:
 
 
 READERS = {
-    name.removeprefix("_"): Reader(made)
+    name.removeprefix("_"): FileReader(made)
     for name, made in list(globals().items())
     if name.startswith("_") and getattr(made, "__module__", "") == __name__
 }
@@ -171,8 +171,8 @@ def _does_as_it_says(content: bytes) -> bytes:
     return READERS[name].read(content) if name in READERS else content
 
 
-READERS["does"] = Reader(_does_as_it_says)
-READERS["client"] = Reader(
+READERS["does"] = FileReader(_does_as_it_says)
+READERS["client"] = FileReader(
     lambda content: content,
     (
         sys.executable,
@@ -182,6 +182,6 @@ READERS["client"] = Reader(
         "except PermissionError:\n    print('refused')",
     ),
 )
-READERS["write"] = Reader(lambda content: content, ("/bin/sh", "-c", "echo x > filled && cat"))
-READERS["cat"] = Reader(lambda content: content, ("/bin/cat",))
-READERS["sleeps"] = Reader(lambda content: content, ("/bin/sleep", "1000"))
+READERS["write"] = FileReader(lambda content: content, ("/bin/sh", "-c", "echo x > filled && cat"))
+READERS["cat"] = FileReader(lambda content: content, ("/bin/cat",))
+READERS["sleeps"] = FileReader(lambda content: content, ("/bin/sleep", "1000"))

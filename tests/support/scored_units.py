@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dpicl_rag.retrieval.stored_record import Record
+from dpicl_rag.retrieval.stored_record import StoredRecord
 from dpicl_rag.retrieval.vectors import NearUnits, Snapshot, Where
 
 Outcome = TypeVar("Outcome", bound=Hashable)
@@ -39,7 +39,7 @@ class ScoredUnits:
 
     def __init__(self, units: Mapping[str, Sequence[float]]) -> None:
         records = [
-            Record(f"{unit}/{place}", unit, f"{unit}/{place}")
+            StoredRecord(f"{unit}/{place}", unit, f"{unit}/{place}")
             for unit, scores in units.items()
             for place in range(len(scores))
         ]

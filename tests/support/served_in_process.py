@@ -14,7 +14,7 @@ from dpicl_rag.server.admission import Admission
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.app import create_app
 from dpicl_rag.server.catalogue import Catalogue
-from dpicl_rag.server.limits import Limits
+from dpicl_rag.server.limits import ServerLimits
 from dpicl_rag.server.request_log import Exchange
 from dpicl_rag.server.tools import ToolCall, Tools
 
@@ -47,7 +47,7 @@ def called(catalogue: Catalogue, name: str, *given: dict[str, Any]) -> list[Call
         """Nobody listens."""
 
     async def call() -> list[CallToolResult]:
-        admission, found = Admission(Limits()), []
+        admission, found = Admission(ServerLimits()), []
         for arguments in given:
             visit = ToolCall(Caller(None), Exchange(), tell)
             tools = Tools(catalogue, admission)

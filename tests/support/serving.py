@@ -21,7 +21,7 @@ from dpicl_rag.retrieval import GivenDocuments
 from dpicl_rag.server.api_keys import KeyFile
 from dpicl_rag.server.app import create_app
 from dpicl_rag.server.catalogue import Catalogue, Served
-from dpicl_rag.server.limits import Limits
+from dpicl_rag.server.limits import ServerLimits
 from dpicl_rag.server.request_log import RequestLog
 from dpicl_rag.server.run import make_server
 from tests.support.bucket_embedder import BucketEmbedder
@@ -70,7 +70,7 @@ def serve(folder: Path, listening: socket.socket) -> None:
             embedder=BucketEmbedder(),
         )
         keys = KeyFile(folder / "keys.sqlite", busy_timeout=300.0)
-        app = create_app(catalogue, keys, Limits(a_minute=1_000_000), RequestLog(log))
+        app = create_app(catalogue, keys, ServerLimits(a_minute=1_000_000), RequestLog(log))
         server = make_server(app, host="127.0.0.1", port=0)
         server.run(sockets=[listening])
 

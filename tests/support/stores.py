@@ -20,7 +20,7 @@ from sqlalchemy import Engine, text
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
 from dpicl_rag.stores.exact_store import ExactStore
-from dpicl_rag.stores.faiss import Entry, FaissVectors
+from dpicl_rag.stores.faiss import FaissRecord, FaissVectors
 from dpicl_rag.stores.pg_statements import Table
 from dpicl_rag.stores.pgvector import PgVectors
 from dpicl_rag.stores.qdrant import QdrantVectors
@@ -109,7 +109,7 @@ def in_corpus(given: Passages) -> Corpus:
 def in_faiss(given: Passages, *, mapped: bool = False, metric: str = "IndexFlatIP") -> FaissVectors:
     """As a flat index holds them; lengths are no matter."""
     index = getattr(faiss, metric)(DIMENSION)
-    entries = {n: Entry(row.id, row.fields, row.text) for n, row in enumerate(given.rows)}
+    entries = {n: FaissRecord(row.id, row.fields, row.text) for n, row in enumerate(given.rows)}
     vectors = np.array([row.vector for row in given.rows], dtype=np.float32).reshape(-1, DIMENSION)
     vectors = vectors * 2.0 ** (np.arange(len(vectors), dtype=np.float32)[:, None] % 9 - 4)
     if mapped:

@@ -26,7 +26,7 @@ from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.privacy_filters import IndividualFilter
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval import Candidates, NoisyThreshold, Retrieved, Search
-from dpicl_rag.retrieval.count import NoisyCount, Share
+from dpicl_rag.retrieval.count import CoinRate, NoisyCount
 from tests.support.scored_units import ScoredUnits, distribution, gaussian_pmf
 from tests.unit.retrieval.test_private_distributions import deficit
 
@@ -77,7 +77,7 @@ class Read:
 
     def coin(self, unit, choose):
         """Whether the unit was sampled, or would have been."""
-        rate = Share.of(self.own.bar.chosen.count, self.own.thin_to).rate
+        rate = CoinRate.of(self.own.bar.chosen.count, self.own.thin_to).rate
         if rate == 1 or unit in self.candidates:
             return rate == 1 or unit in self.found.units
         return bool(choose([(1, rate), (0, 1 - rate)]))

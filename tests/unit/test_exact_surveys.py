@@ -19,7 +19,7 @@ from dpicl_rag.ledger.account import Account
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.histogram import Histogram
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.retrieval.count import Share
+from dpicl_rag.retrieval.count import CoinRate
 from dpicl_rag.surveys import surveying, themes, vector_tally
 from dpicl_rag.surveys.estimate import Estimate
 from tests.support.scored_units import distribution, gaussian_pmf
@@ -224,9 +224,9 @@ def size_shown(monkeypatch):
 
     def of(count, most):
         SHOWN.append(count.value)
-        return Share(1, 1)
+        return CoinRate(1, 1)
 
-    monkeypatch.setattr(Share, "of", staticmethod(of))
+    monkeypatch.setattr(CoinRate, "of", staticmethod(of))
 
 
 @pytest.mark.usefixtures("size_shown")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from dpicl_rag.language_models.http_client import Body
+from dpicl_rag.language_models.http_client import JSONObject
 from dpicl_rag.language_models.openai_compatible.server import Server
 
 PATH = "/completions"
@@ -42,7 +42,7 @@ class Completions:
 
     server: Server
     model: str
-    options: Body = field(repr=False)
+    options: JSONObject = field(repr=False)
     shown: int = 1
     names: bool = False
 
@@ -50,7 +50,7 @@ class Completions:
     _EXPERT = 20
     _NAMED = 128
 
-    def public(self, prompts: Sequence[Tokens], fields: Body | None = None) -> list[Shown]:
+    def public(self, prompts: Sequence[Tokens], fields: JSONObject | None = None) -> list[Shown]:
         """Tokens of public rows.
 
         Args:
@@ -63,7 +63,9 @@ class Completions:
         bodies = self._bodies(prompts, fields or {"logprobs": self.shown})
         return [row for rows in self.server.ask(PATH, bodies, understood) for row in rows or ()]
 
-    def experts(self, prompts: Sequence[Tokens], fields: Body | None = None) -> list[Shown | None]:
+    def experts(
+        self, prompts: Sequence[Tokens], fields: JSONObject | None = None
+    ) -> list[Shown | None]:
         """Tokens of experts' rows; None of a prompt that by itself gets no answer.
 
         Args:
@@ -76,7 +78,7 @@ class Completions:
         few = {"logprobs": min(self._EXPERT, self.shown)}
         return self._each(prompts, fields or few, understood)
 
-    def named(self, tokens: Sequence[int]) -> Body:
+    def named(self, tokens: Sequence[int]) -> JSONObject:
         """Fields that ask for some tokens; for as many as there are, where those have no names."""
         if not self.names or len(tokens) > self._NAMED:
             return {"logprobs": self.shown}
@@ -95,7 +97,7 @@ class Completions:
         shown = min(self._EXPERT, self.shown)
         return self._each(prompts, {"max_tokens": most, "logprobs": shown}, continuations)
 
-    def body(self, prompts: Sequence[Tokens], **more: Any) -> Body:
+    def body(self, prompts: Sequence[Tokens], **more: Any) -> JSONObject:
         """A request for the next token of some prompts."""
         return {
             "model": self.model,
@@ -108,7 +110,10 @@ class Completions:
         }
 
     def _each(
-        self, prompts: Sequence[Tokens], fields: Body, read: Callable[[Any, Body], list[T]]
+        self,
+        prompts: Sequence[Tokens],
+        fields: JSONObject,
+        read: Callable[[Any, JSONObject], list[T]],
     ) -> list[T | None]:
         ask = partial(self.server.ask, PATH, understand=read)
         (public,) = self._bodies([_PUBLIC], fields)
@@ -122,13 +127,15 @@ class Completions:
                 found += rows
         return found
 
-    def _bodies(self, prompts: Sequence[Tokens], fields: Body, most: int = ROWS) -> list[Body]:
+    def _bodies(
+        self, prompts: Sequence[Tokens], fields: JSONObject, most: int = ROWS
+    ) -> list[JSONObject]:
         """Requests with a public number of prompts each."""
         chunks = [prompts[first : first + most] for first in range(0, len(prompts), most)]
         return [self.body(chunk, **fields) for chunk in chunks]
 
 
-def understood(answer: Any, body: Body) -> list[Shown]:
+def understood(answer: Any, body: JSONObject) -> list[Shown]:
     """Tokens that an answer shows for each prompt, in the order of the prompts.
 
     Raises:
@@ -137,7 +144,7 @@ def understood(answer: Any, body: Body) -> list[Shown]:
     return [_shown(choice) for choice in _finished(answer, body)]
 
 
-def continuations(answer: Any, body: Body) -> list[Said]:
+def continuations(answer: Any, body: JSONObject) -> list[Said]:
     """What an answer has each prompt go on with, in the order of the prompts.
 
     Raises:
@@ -146,7 +153,7 @@ def continuations(answer: Any, body: Body) -> list[Said]:
     return [_said(choice, body["max_tokens"]) for choice in _finished(answer, body)]
 
 
-def _finished(answer: Any, body: Body) -> list[Any]:
+def _finished(answer: Any, body: JSONObject) -> list[Any]:
     """The choices of an answer, one for each prompt.
 
     What stands in a choice that was finished follows from its own prompt, so it may not end an

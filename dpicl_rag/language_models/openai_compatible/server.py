@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import httpx
 
 from dpicl_rag.errors import EngineUnavailableError, ModelError
-from dpicl_rag.language_models.http_client import Body, HttpClient, listed_models
+from dpicl_rag.language_models.http_client import HttpClient, JSONObject, listed_models
 from dpicl_rag.language_models.retries import (
     CallFailure,
     CallOutcome,
@@ -62,7 +62,7 @@ class Server:
             )
         return found
 
-    def accepts(self, path: str, body: Body) -> Any:
+    def accepts(self, path: str, body: JSONObject) -> Any:
         """The answer to a body, asked once; None where it is refused.
 
         Args:
@@ -87,9 +87,9 @@ class Server:
     def ask(
         self,
         path: str,
-        bodies: Sequence[Body],
-        understand: Callable[[Any, Body], T],
-        public: Body | None = None,
+        bodies: Sequence[JSONObject],
+        understand: Callable[[Any, JSONObject], T],
+        public: JSONObject | None = None,
         *,
         at_once: bool = False,
     ) -> list[T | None]:
@@ -106,7 +106,7 @@ class Server:
             EngineUnavailableError: What is public was not answered until the deadline, or refused.
         """
 
-        async def call(body: Body) -> CallOutcome[T]:
+        async def call(body: JSONObject) -> CallOutcome[T]:
             seconds = call_limit(self._deadline)
             try:
                 reply = await self._client.send("POST", f"{self.url}{path}", body, seconds)

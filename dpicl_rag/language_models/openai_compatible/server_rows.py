@@ -11,7 +11,7 @@ import torch
 
 from dpicl_rag.errors import ConfigurationError, ContextLengthError
 from dpicl_rag.language_models.copy_bias import CopyBias
-from dpicl_rag.language_models.http_client import Body
+from dpicl_rag.language_models.http_client import JSONObject
 from dpicl_rag.language_models.openai_compatible.completions import (
     Completions,
     Said,
@@ -141,7 +141,7 @@ class ServerRows:
         scores = torch.log_softmax(total, dim=-1)
         return DenseStep(scores[0], scores[1:])
 
-    def _places(self, ends: Sequence[Tokens], fields: Body | None) -> Iterator[torch.Tensor]:
+    def _places(self, ends: Sequence[Tokens], fields: JSONObject | None) -> Iterator[torch.Tensor]:
         """Log-probabilities after each end of every row, float32 [rows, size].
 
         The public row is asked by itself and first, so that no expert is at work beside it.

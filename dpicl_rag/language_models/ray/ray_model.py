@@ -15,7 +15,7 @@ from dpicl_rag.language_models.base import Input, Progress, speaks
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.ray.commands import Reading
 from dpicl_rag.language_models.ray.shard import bits_of
-from dpicl_rag.language_models.ray.worker import Source, load
+from dpicl_rag.language_models.ray.worker import ModelSource, load
 from dpicl_rag.language_models.ray.worker_pool import WorkerPool, connect
 from dpicl_rag.language_models.ray.worker_rows import RayRows
 
@@ -57,7 +57,7 @@ class RayModel:
 
     def __init__(
         self,
-        model: Source = None,
+        model: ModelSource = None,
         workers: int = 2,
         *,
         threads: int | None = None,

@@ -30,11 +30,11 @@ PART = 64 << 10
 _HEAD = struct.Struct("<QI")
 _KEPT = 16  # messages and replies, for a driver that asks again
 
-Source = str | Path | Callable[[], Any] | None
+ModelSource = str | Path | Callable[[], Any] | None
 """Source of a process's model: an id or folder, a function, or the packaged default."""
 
 
-def load(source: Source) -> LanguageModel:
+def load(source: ModelSource) -> LanguageModel:
     """A language model of this process.
 
     Raises:

@@ -17,7 +17,7 @@ from dpicl_rag._packaged import optional
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError, ModelError
 from dpicl_rag.language_models.out_of_memory import NotEnoughMemoryError
 from dpicl_rag.language_models.ray.commands import Answer, Commands, End, Reply
-from dpicl_rag.language_models.ray.worker import PART, Actor, Source, parts_of, read_part
+from dpicl_rag.language_models.ray.worker import PART, Actor, ModelSource, parts_of, read_part
 
 Write = Callable[[int, bool], Commands]
 """Commands for a worker; all from the beginning for one that knows nothing."""
@@ -76,7 +76,7 @@ class WorkerPool:
     """
 
     def __init__(
-        self, source: Source, size: int, *, threads: int, gpus: float, patience: float
+        self, source: ModelSource, size: int, *, threads: int, gpus: float, patience: float
     ) -> None:
         ray = _ray()
         packed = ray.cloudpickle.dumps(source)

@@ -19,7 +19,7 @@ from dpicl_rag.language_models.readers.concurrent_reader import ConcurrentReader
 Passages = tuple[str, ...]
 
 
-class Reading(Protocol):
+class UnitReading(Protocol):
     """Reads the passages of each unit by itself."""
 
     def __call__(
@@ -64,7 +64,7 @@ _CHARACTERS = 16_000  # of a unit that are read at most
 _WORDS = 64  # of a note that are kept
 
 
-def notes(reader: Reader, question: str, prompt: str = NOTE) -> Reading:
+def notes(reader: Reader, question: str, prompt: str = NOTE) -> UnitReading:
     """Reads a note of each unit.
 
     Args:
@@ -75,7 +75,7 @@ def notes(reader: Reader, question: str, prompt: str = NOTE) -> Reading:
     return partial(_read, reader, partial(_filled, prompt, question=question), _line)
 
 
-def choices(reader: Reader, question: str, labels: Sequence[str], most: int = 1) -> Reading:
+def choices(reader: Reader, question: str, labels: Sequence[str], most: int = 1) -> UnitReading:
     """Reads the labels that each unit says.
 
     Args:
@@ -88,7 +88,7 @@ def choices(reader: Reader, question: str, labels: Sequence[str], most: int = 1)
     return partial(_read, reader, given, partial(_said, labels=labels, most=most))
 
 
-def phrases(reader: Reader, question: str, most: int) -> Reading:
+def phrases(reader: Reader, question: str, most: int) -> UnitReading:
     """Reads a few phrases of each unit.
 
     Args:

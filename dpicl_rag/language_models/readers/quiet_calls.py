@@ -17,12 +17,12 @@ _installing = threading.Lock()
 _SUPPRESSED = ("suppress_instrumentation", "suppress_language_model_instrumentation")
 
 
-class _Silence(logging.Filter):
+class _QuietCalls(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         return not holds()
 
 
-_SILENCE = _Silence()
+_SILENCE = _QuietCalls()
 
 
 @contextmanager

@@ -13,14 +13,14 @@ from dpicl_rag.server.delivery import GONE, unless_gone
 from dpicl_rag.server.failures import Refusal
 from dpicl_rag.server.request_log import Exchange
 from dpicl_rag.server.services import Asking, Using
-from dpicl_rag.surveys.counts_units import Reader
+from dpicl_rag.surveys.counts_units import ReadBy
 from dpicl_rag.surveys.estimate import within
 from dpicl_rag.surveys.survey_plan import VOTES, survey_plan
 from dpicl_rag.surveys.vocabulary import packaged_words
 
 router = APIRouter()
 
-Text = Annotated[str, Field(min_length=1, max_length=512)]
+PublicText = Annotated[str, Field(min_length=1, max_length=512)]
 
 
 class SurveyRequest(BaseModel):
@@ -28,13 +28,13 @@ class SurveyRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    model: Text
+    model: PublicText
     kind: Literal["count", "tally", "survey"]
     question: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
-    labels: list[Text] = Field(default_factory=list, max_length=256)
+    labels: list[PublicText] = Field(default_factory=list, max_length=256)
     most: int = Field(1, ge=1)
     sample: float = Field(1.0, gt=0, le=1)
-    by: Reader | None = None
+    by: ReadBy | None = None
     fresh: bool = False
 
 
@@ -59,7 +59,7 @@ async def surveys(
 
 
 @router.get("/v1/surveys")
-async def plan(model: Text, services: Using, caller: Asking) -> dict[str, Any]:
+async def plan(model: PublicText, services: Using, caller: Asking) -> dict[str, Any]:
     """How small a theme can be seen, how wide intervals will be, how long labels may be; free."""
     if services.catalogue.served(model, caller) is None:
         raise Refusal(400, "the public model reads no documents to count", param="model")

@@ -64,7 +64,7 @@ def test_the_settings_file_may_name_it(cli, home):
 def test_a_sync_has_the_store_the_ledger_and_the_settings_of_the_server(home):
     file = home / "own.toml"
     file.write_text("max_calls = 3\n")
-    found = settings_file.Found.at(file)
+    found = settings_file.ChosenSettings.at(file)
     syncs = regular_syncs(60, found, path="store", embedder=None, ledger=Path("book.sqlite"))
     program, *words = syncs.command("mail")
     assert program == sys.executable

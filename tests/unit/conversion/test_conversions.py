@@ -15,11 +15,11 @@ import pytest
 
 from dpicl_rag.conversion import Conversions, NotConvertedError
 from dpicl_rag.conversion.outcomes import Outcome
-from dpicl_rag.conversion.process_limits import Limits
+from dpicl_rag.conversion.process_limits import ProcessLimits
 from tests.support import planted_readers
 
 PLANTED = "tests.support.planted_readers"
-SMALL = Limits(cpu_seconds=1, seconds=60, memory=2**29, text=2**20)
+SMALL = ProcessLimits(cpu_seconds=1, seconds=60, memory=2**29, text=2**20)
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="Linux alone refuses system calls")
 
 

@@ -3,7 +3,13 @@ import torch
 
 from dpicl_rag.errors import ModelError
 from dpicl_rag.language_models import packed_rows
-from dpicl_rag.language_models.attention import IMPLEMENTATION, Part, Pattern, Stepping, installed
+from dpicl_rag.language_models.attention import (
+    IMPLEMENTATION,
+    Pattern,
+    SlotGroup,
+    Stepping,
+    installed,
+)
 from dpicl_rag.language_models.key_value_cache import KeyValueCache
 from dpicl_rag.language_models.tiles import NotInvariantError
 from tests.support.tiny_model import build_tiny_model
@@ -53,8 +59,8 @@ def test_a_step_is_attention_over_what_every_row_holds(
     caches = [KeyValueCache(1, 6, used + width), KeyValueCache(2, 6, used + width)]
     starts = torch.tensor([6 - length for length in lengths])
     parts = [
-        Part(slice(0, 1), caches[0], slice(0, 1), starts[:1]),
-        Part(slice(1, 3), caches[1], slice(0, 2), starts[1:]),
+        SlotGroup(slice(0, 1), caches[0], slice(0, 1), starts[:1]),
+        SlotGroup(slice(1, 3), caches[1], slice(0, 2), starts[1:]),
     ]
     own = [
         (random(heads, n + used + width, size), random(heads, n + used + width, size))

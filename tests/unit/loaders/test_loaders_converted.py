@@ -11,7 +11,7 @@ import pytest
 
 from dpicl_rag.conversion import Conversions
 from dpicl_rag.conversion.outcomes import REASONS, Outcome
-from dpicl_rag.conversion.process_limits import Limits
+from dpicl_rag.conversion.process_limits import ProcessLimits
 from dpicl_rag.errors import LoaderError
 from dpicl_rag.loaders import Skipped, load, loader
 from dpicl_rag.loaders.converted_text import NO_TEXT
@@ -332,7 +332,7 @@ def test_a_planted_converter_costs_one_line(
         """Every ``odt`` goes to the fault."""
 
         def __init__(self) -> None:
-            limits = Limits(cpu_seconds=1, seconds=1, memory=2**29)
+            limits = ProcessLimits(cpu_seconds=1, seconds=1, memory=2**29)
             super().__init__(limits, "tests.support.planted_readers")
 
         def convert(self, kind: str, content: bytes) -> bytes:

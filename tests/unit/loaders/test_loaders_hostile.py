@@ -9,7 +9,7 @@ import pytest
 
 from dpicl_rag.conversion import Conversions
 from dpicl_rag.conversion.outcomes import REASONS, Outcome
-from dpicl_rag.conversion.process_limits import Limits
+from dpicl_rag.conversion.process_limits import ProcessLimits
 from dpicl_rag.errors import LoaderError
 from dpicl_rag.loaders import LoadResult, characters, load, parsing
 from dpicl_rag.loaders.mail_parts import LONGEST_HEADER, MOST_PARTS
@@ -132,7 +132,7 @@ def test_the_last_wall_costs_its_mail_alone(
 ) -> None:
     """With a reader planted that misbehaves at one message: first of its batch, or within it."""
     monkeypatch.setattr(parsing, "_idle", [])
-    limits = Limits(cpu_seconds=1, memory=2**29)
+    limits = ProcessLimits(cpu_seconds=1, memory=2**29)
     monkeypatch.setattr(
         parsing, "Conversions", lambda *_: Conversions(limits, "tests.support.planted_parsers")
     )
@@ -162,7 +162,7 @@ def test_a_load_is_stopped_while_one_record_is_parsed(
     made: list[Conversions] = []
 
     def planted(*_: object) -> Conversions:
-        made.append(Conversions(Limits(), "tests.support.planted_parsers"))
+        made.append(Conversions(ProcessLimits(), "tests.support.planted_parsers"))
         return made[-1]
 
     monkeypatch.setattr(parsing, "_idle", [])

@@ -11,13 +11,13 @@ from dpicl_rag.loaders import load
 from dpicl_rag.loaders.load_report import Skipped
 from dpicl_rag.loaders.mail import keys_of_stored, message_id, sender
 from dpicl_rag.loaders.parsing import parsed
-from dpicl_rag.loaders.records import Entry, Options, Record, ThreadKeys, Unparsed
+from dpicl_rag.loaders.records import Options, Record, RecordOrSkipped, ThreadKeys, Unparsed
 from dpicl_rag.loaders.threads import thread_keys, thread_offers
 
 GREETING = "Grüße aus Málaga, naïve café"
 
 
-def read_mail(raw: bytes, position: str, options: Options) -> Entry:
+def read_mail(raw: bytes, position: str, options: Options) -> RecordOrSkipped:
     """A message, parsed in this process."""
     (entry,) = parsed([Unparsed(position, "mail", raw)], options)
     return entry

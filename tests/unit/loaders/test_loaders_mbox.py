@@ -10,12 +10,12 @@ from dpicl_rag.loaders import load
 from dpicl_rag.loaders.load_report import Skipped
 from dpicl_rag.loaders.mbox import read_mbox
 from dpicl_rag.loaders.parsing import parsed
-from dpicl_rag.loaders.records import Entry, Options, Record
+from dpicl_rag.loaders.records import Options, Record, RecordOrSkipped
 
 POSTMARK = b"From a@example.org Mon Dec 13 07:05:00 2000\n"
 
 
-def read(raw: bytes) -> list[Entry]:
+def read(raw: bytes) -> list[RecordOrSkipped]:
     return list(parsed(read_mbox(io.BufferedReader(io.BytesIO(raw)), "", Options()), Options()))
 
 

@@ -22,7 +22,7 @@ from dpicl_rag.loaders import (
     threads,
 )
 from dpicl_rag.loaders.file_limits import _weight
-from dpicl_rag.loaders.records import Entry, Record
+from dpicl_rag.loaders.records import Record, RecordOrSkipped
 from dpicl_rag.loaders.subjects import normalise
 from tests.unit.loaders.neighbours import corpus, differences
 
@@ -42,7 +42,7 @@ Patch = Callable[[Any, str, Any], None]
 
 def _allowance_shared_by_records(patch: Patch) -> None:
     def cut(reader: Any) -> Any:
-        def read(*arguments: Any) -> Iterator[Entry]:
+        def read(*arguments: Any) -> Iterator[RecordOrSkipped]:
             left = 15_000
             for entry in reader(*arguments):
                 left -= _weight(entry)

@@ -10,7 +10,7 @@ import pytest
 from dpicl_rag.corpora.vector_file import VectorFile
 from dpicl_rag.retrieval import scoring
 from dpicl_rag.retrieval.base import unit_key
-from dpicl_rag.retrieval.stored_record import Record
+from dpicl_rag.retrieval.stored_record import StoredRecord
 from dpicl_rag.retrieval.vector_rows import VectorRows
 from dpicl_rag.retrieval.vectors import Snapshot, on_grid
 from dpicl_rag.stores import exact_store
@@ -18,7 +18,7 @@ from dpicl_rag.stores import exact_store
 Vectors = npt.NDArray[np.float64]
 
 
-def corpus(seed: int) -> tuple[list[Record], Vectors, Vectors]:
+def corpus(seed: int) -> tuple[list[StoredRecord], Vectors, Vectors]:
     """Records of some units, their vectors with many ties, and a question."""
     generator = np.random.default_rng(seed)
     count, dimensions = int(generator.integers(1, 60)), int(generator.integers(1, 40))
@@ -27,12 +27,15 @@ def corpus(seed: int) -> tuple[list[Record], Vectors, Vectors]:
     vectors[generator.permutation(count)[: len(copies)]] = vectors[copies]
     units = generator.integers(0, 1 + count // 2, size=count)
     records = [
-        Record(f"id {row:03}", f"unit {unit}", f"text {row}") for row, unit in enumerate(units)
+        StoredRecord(f"id {row:03}", f"unit {unit}", f"text {row}")
+        for row, unit in enumerate(units)
     ]
     return records, vectors, generator.normal(size=dimensions)
 
 
-def mapped(folder: Path, records: list[Record], vectors: Vectors) -> tuple[VectorRows, list[str]]:
+def mapped(
+    folder: Path, records: list[StoredRecord], vectors: Vectors
+) -> tuple[VectorRows, list[str]]:
     """Rows in a file, and the names of their units."""
     names = sorted({record.unit for record in records})
     file = VectorFile(folder / "vectors", vectors.shape[1])
@@ -108,7 +111,7 @@ def test_blocks_and_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_units_come_in_the_order_of_their_keys() -> None:
-    whole = Snapshot([Record(str(n), f"unit {n}", "") for n in range(30)], np.ones((30, 2)))
+    whole = Snapshot([StoredRecord(str(n), f"unit {n}", "") for n in range(30)], np.ones((30, 2)))
     assert list(whole.scan(np.ones(2)).units) == sorted(whole.units, key=unit_key)
 
 

@@ -24,7 +24,7 @@ from dpicl_rag.retrieval import (
     TopK,
     TopKRetriever,
 )
-from dpicl_rag.retrieval.stored_record import Record
+from dpicl_rag.retrieval.stored_record import StoredRecord
 from dpicl_rag.retrieval.vectors import NearUnits, Snapshot, Where
 from tests.support.scored_units import OneVector
 
@@ -41,7 +41,7 @@ class Vectors:
 
     def __init__(self, units: Units) -> None:
         rows = [
-            (Record(f"{unit}/{place}", unit, f"{unit}/{place}"), vector)
+            (StoredRecord(f"{unit}/{place}", unit, f"{unit}/{place}"), vector)
             for unit, vectors in units.items()
             for place, vector in enumerate(vectors)
         ]

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from dpicl_rag.retrieval.base import unit_key
-from dpicl_rag.retrieval.stored_record import Record
+from dpicl_rag.retrieval.stored_record import StoredRecord
 from dpicl_rag.retrieval.vectors import Snapshot, on_grid
 
 
 def snapshot(vectors: np.ndarray) -> Snapshot:
-    records = [Record(str(row), f"unit {row}", "text") for row in range(len(vectors))]
+    records = [StoredRecord(str(row), f"unit {row}", "text") for row in range(len(vectors))]
     return Snapshot(records, vectors)
 
 
@@ -74,7 +74,7 @@ def test_blocks_agree_with_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_rows_of_a_unit_stand_together_in_an_order_that_no_insertion_changes() -> None:
     generator = np.random.default_rng(4)
-    records = [Record(f"id {row}", f"unit {row % 7}", "text") for row in range(40)]
+    records = [StoredRecord(f"id {row}", f"unit {row % 7}", "text") for row in range(40)]
     vectors = generator.normal(size=(40, 4))
     order = generator.permutation(40)
     whole = Snapshot([records[row] for row in order], vectors[order])
@@ -94,7 +94,7 @@ def test_the_order_of_units_does_not_follow_their_names() -> None:
 
 def test_a_filtered_snapshot_is_the_snapshot_of_its_rows() -> None:
     generator = np.random.default_rng(5)
-    records = [Record(f"id {row}", f"unit {row % 3}", "text") for row in range(12)]
+    records = [StoredRecord(f"id {row}", f"unit {row % 3}", "text") for row in range(12)]
     vectors, question = generator.normal(size=(12, 4)), generator.normal(size=4)
     part = Snapshot(records, vectors).where(f"id {row}" for row in (*range(0, 12, 2), 99))
     other = Snapshot(records[::2], vectors[::2])
@@ -109,7 +109,7 @@ def test_a_scan_finds_the_units_that_reach_a_score_and_of_these_the_best_with_ti
 ) -> None:
     generator = np.random.default_rng(6)
     vectors = generator.integers(-1, 2, size=(30, 3)).astype(float)  # many ties
-    records = [Record(f"id {row:02}", f"unit {row % 8}", f"text {row}") for row in range(30)]
+    records = [StoredRecord(f"id {row:02}", f"unit {row % 8}", f"text {row}") for row in range(30)]
     whole = Snapshot(records, vectors)
     question = np.array([1.0, 0.5, 0.25])
     scores = whole.scores(question)
@@ -135,5 +135,5 @@ def test_an_empty_snapshot() -> None:
 
 
 def test_representations_say_nothing() -> None:
-    record = Record("id", "secret unit", "secret text", {"secret": "value"})
+    record = StoredRecord("id", "secret unit", "secret text", {"secret": "value"})
     assert "secret" not in repr(record) + repr(Snapshot([record], np.ones((1, 2))))

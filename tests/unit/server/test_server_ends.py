@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 
 from dpicl_rag.errors import LedgerError
-from dpicl_rag.server.limits import Limits
+from dpicl_rag.server.limits import ServerLimits
 from tests.support.paced_model import PacedModel
 from tests.unit.server.conftest import NOTES
 
@@ -96,7 +96,7 @@ def test_who_hangs_up_before_the_first_token_pays_at_most_for_that(paced, token_
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_who_hangs_up_in_the_queue_spends_nothing(paced, stream):
-    running, model = paced(Limits(together=1))
+    running, model = paced(ServerLimits(together=1))
     first = running.send({**QUESTION, "stream": True})
     until(lambda: model.begun)
     waiting = running.send({**QUESTION, "stream": stream})
@@ -161,7 +161,7 @@ def test_two_streams_alternate_token_by_token(paced):
 
 
 def test_an_answer_ends_at_a_token_when_its_time_is_over(paced, monkeypatch):
-    running, model = paced(Limits(seconds=5))
+    running, model = paced(ServerLimits(seconds=5))
     now = [0.0]
     monkeypatch.setattr(running.admission, "clock", lambda: now[0])
     answers = []
@@ -179,7 +179,7 @@ def test_an_answer_ends_at_a_token_when_its_time_is_over(paced, monkeypatch):
 
 
 def test_when_the_server_goes_down_answers_end_at_their_next_token(paced):
-    running, model = paced(Limits(together=1))
+    running, model = paced(ServerLimits(together=1))
     with closing(running.send({**QUESTION, "stream": True})) as sent:
         model.let(2)
         until(lambda: model.begun == 3)
@@ -257,7 +257,7 @@ def counted(paced, monkeypatch):
     # A made-up model has labels of one letter.
     monkeypatch.setattr("dpicl_rag.surveys.counts_units.YES_OR_NO", ("a", "b"))
 
-    running, model = paced(Limits(seconds=5))
+    running, model = paced(ServerLimits(seconds=5))
     now = [0.0]
     monkeypatch.setattr(running.admission, "clock", lambda: now[0])
     with closing(running.send(COUNT, "/v1/surveys")) as sent:

@@ -10,7 +10,7 @@ import pytest
 
 from dpicl_rag.errors import ConfigurationError, KeyFileError
 from dpicl_rag.server.api_keys import KeyFile
-from dpicl_rag.server.limits import Limits
+from dpicl_rag.server.limits import ServerLimits
 from tests.support.paced_model import PacedModel
 from tests.unit.server.test_server_ends import QUESTION, until
 
@@ -57,7 +57,7 @@ def test_a_limit_of_nothing_is_refused(keys, limit):
 
 def test_a_key_has_limits_of_its_own(serve, keys):
     slow, quick = keys.add("ann", a_minute=2), keys.add("bob", a_minute=5)
-    running = serve(keys, model=PacedModel(open=True), limits=Limits(a_minute=3))
+    running = serve(keys, model=PacedModel(open=True), limits=ServerLimits(a_minute=3))
 
     def asked(key):
         headers = bearer(key)

@@ -7,7 +7,7 @@ import pytest
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.server.failures import Refusal
-from dpicl_rag.server.limits import Limits, Rate
+from dpicl_rag.server.limits import Rate, ServerLimits
 from tests.support.paced_model import PacedModel
 from tests.unit.server.test_server_ends import QUESTION, until
 
@@ -19,12 +19,12 @@ def bearer(key):
 @pytest.mark.parametrize("wrong", [{"together": 0}, {"each": 0}, {"waiting": -1}, {"seconds": 0}])
 def test_limits_outside_their_range_are_refused(wrong):
     with pytest.raises(ConfigurationError):
-        Limits(**wrong)
+        ServerLimits(**wrong)
 
 
 def test_a_key_has_so_many_questions_a_minute(serve, keys):
     first, second = keys.add("ann"), keys.add("bob")
-    running = serve(keys, model=PacedModel(open=True), limits=Limits(a_minute=2))
+    running = serve(keys, model=PacedModel(open=True), limits=ServerLimits(a_minute=2))
 
     def ask(key):
         return running.client.post("/v1/chat/completions", json=QUESTION, headers=bearer(key))
@@ -59,7 +59,7 @@ def test_what_is_left_of_a_minute_comes_back_by_and_by():
 
 def test_a_key_has_so_many_questions_at_a_time(serve, keys):
     key, model = keys.add("ann"), PacedModel()
-    running = serve(keys, model=model, limits=Limits(each=2))
+    running = serve(keys, model=model, limits=ServerLimits(each=2))
     sent = [running.send(QUESTION, **bearer(key)) for _ in range(2)]
     until(lambda: running.admission.inside == 2)
     with (
@@ -79,7 +79,7 @@ def test_a_key_has_so_many_questions_at_a_time(serve, keys):
 
 def test_a_full_queue_says_when_to_come_back(serve):
     model = PacedModel()
-    running = serve(model=model, limits=Limits(together=1, waiting=2))
+    running = serve(model=model, limits=ServerLimits(together=1, waiting=2))
     sent = [running.send({**QUESTION, "stream": True}) for _ in range(3)]
     until(lambda: running.admission.inside == 3)
     refused = running.ask()

@@ -14,7 +14,7 @@ from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.errors import LedgerError
 from dpicl_rag.server import served_answer, tool_sessions
 from dpicl_rag.server.api_keys import Caller
-from dpicl_rag.server.limits import Limits
+from dpicl_rag.server.limits import ServerLimits
 from dpicl_rag.server.request_log import RequestLog
 from dpicl_rag.server.views import budget
 from tests.support.bucket_embedder import BucketEmbedder
@@ -316,7 +316,7 @@ def test_sessions_that_are_opened_at_once_are_counted_before_they_begin(serve, k
 
 
 def test_limits_of_a_key_hold_for_tools(serve, keys):
-    running = serve(keys, model=PacedModel(open=True), limits=Limits(a_minute=2))
+    running = serve(keys, model=PacedModel(open=True), limits=ServerLimits(a_minute=2))
     ann = keys.add("ann")
     results = [call(running, "ask", ann, **QUESTION, fresh=True) for _ in range(3)]
     assert [result.isError for result in results] == [False, False, True]

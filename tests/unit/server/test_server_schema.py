@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpicl_rag.server.limits import Limits
+from dpicl_rag.server.limits import ServerLimits
 from tests.support.paced_model import PacedModel
 
 FEW = 3
@@ -13,7 +13,7 @@ FEW = 3
 
 @pytest.fixture
 def running(serve):
-    return serve(model=PacedModel(open=True), limits=Limits())
+    return serve(model=PacedModel(open=True), limits=ServerLimits())
 
 
 def test_the_document_is_open_and_names_no_corpus(running):

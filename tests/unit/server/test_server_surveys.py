@@ -13,7 +13,7 @@ from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.server.admission import Admission
 from dpicl_rag.server.api_keys import Caller
-from dpicl_rag.server.limits import Limits
+from dpicl_rag.server.limits import ServerLimits
 from dpicl_rag.server.routers.survey_endpoints import SurveyRequest, surveys
 from dpicl_rag.server.settings import CorpusSettings
 from tests.support.bucket_embedder import BucketEmbedder
@@ -132,7 +132,7 @@ async def test_a_client_that_left_while_it_waited_is_not_counted_for():
     async def gone():
         return {"type": "http.disconnect"}
 
-    admission, free = Admission(Limits()), threading.Event()
+    admission, free = Admission(ServerLimits()), threading.Event()
     catalogue = SimpleNamespace(served=lambda *_: None, numbers=count)
     services = SimpleNamespace(admission=admission, catalogue=catalogue)
     before = asyncio.create_task(admission.take(free.wait))

@@ -11,7 +11,7 @@ import pytest
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval import ThresholdRetriever
 from dpicl_rag.retrieval.defects import NO_TEXT, NO_UNIT, NO_VECTOR, OTHER_LENGTH
-from dpicl_rag.stores.faiss import Entry, FaissVectors
+from dpicl_rag.stores.faiss import FaissRecord, FaissVectors
 from tests.support.scored_units import OneVector
 from tests.support.stores import DIMENSION, EMBEDDER, FIELD, fixed
 
@@ -33,8 +33,8 @@ def units(made: FaissVectors, threshold: float = 0.9) -> list[str]:
     return sorted(d.unit for d in ThresholdRetriever(made, threshold).retrieve("q"))
 
 
-def named(unit: str) -> Entry:
-    return Entry(unit, {FIELD: unit}, "text")
+def named(unit: str) -> FaissRecord:
+    return FaissRecord(unit, {FIELD: unit}, "text")
 
 
 def test_a_damaged_row_stops_nothing_and_its_owner_learns_of_it() -> None:
@@ -42,8 +42,8 @@ def test_a_damaged_row_stops_nothing_and_its_owner_learns_of_it() -> None:
         [
             (named("whole"), NEAR),
             (None, NEAR),
-            (Entry("no text", {FIELD: "no text"}, None), NEAR),
-            (Entry("no unit", {}, "text"), NEAR),
+            (FaissRecord("no text", {FIELD: "no text"}, None), NEAR),
+            (FaissRecord("no unit", {}, "text"), NEAR),
             (named("zero"), np.zeros(DIMENSION)),
             (named("nan"), [np.nan] + [1] * 7),
             (named("infinite"), [np.inf] + [1] * 7),

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from dpicl_rag.errors import ConfigurationError, CorpusError, MissingDependencyError
-from dpicl_rag.retrieval.stored_record import Record
+from dpicl_rag.retrieval.stored_record import StoredRecord
 from dpicl_rag.retrieval.vectors import Snapshot, VectorSource, on_grid
 from dpicl_rag.stores import exact_store
-from dpicl_rag.stores.exact_store import ExactStore, Row, exact_scores, margin
+from dpicl_rag.stores.exact_store import ExactStore, ScoredRow, exact_scores, margin
 from dpicl_rag.stores.faiss import FaissVectors, _cosines
 from dpicl_rag.stores.pg_statements import Table
 from dpicl_rag.stores.pgvector import PgVectors
@@ -40,7 +40,7 @@ def test_scores_in_float32_are_within_the_margin(dimension: int) -> None:
 def test_scores_are_those_of_a_snapshot() -> None:
     made = passages(12)
     rows = [row.vector for row in made.rows]
-    records = [Record(f"{n:03}", f"{n:03}", "") for n in range(len(rows))]
+    records = [StoredRecord(f"{n:03}", f"{n:03}", "") for n in range(len(rows))]
     snapshot = Snapshot(records, np.array(rows))
     scores = dict(
         zip([r.id for r in snapshot.records], snapshot.scores(made.question), strict=True)
@@ -86,10 +86,10 @@ class Changing(ExactStore):
     def best(self, question: Any, count: int) -> Sequence[tuple[str | None, float]]:
         return [("gone", 1.0), (None, 0.9), ("also gone", float("nan")), ("here", 0.5)]
 
-    def near(self, question: Any, floor: float) -> Iterator[Row]:
+    def near(self, question: Any, floor: float) -> Iterator[ScoredRow]:
         for unit, score in (("here", 0.5), ("far", 0.2)):
             if score >= floor:
-                yield Row(unit, [score, (1 - score * score) ** 0.5] + [0.0] * 6)
+                yield ScoredRow(unit, [score, (1 - score * score) ** 0.5] + [0.0] * 6)
 
     def members(self, units: Sequence[str]) -> Iterator[Any]:
         return iter(())

@@ -8,12 +8,16 @@ from collections import Counter
 import pytest
 
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
-from dpicl_rag.synthesis.key_words import Key
+from dpicl_rag.synthesis.key_words import ReleasedWord
 from dpicl_rag.synthesis.topics import batch_of, joined, topics_for
 from dpicl_rag.synthesis.unit_words import PublicWords, words_in
 from tests.support.tiny_model import build_tiny_tokenizer
 
-KEYS = [Key("fever", 100, 6.0), Key("cough", 31, 6.0), Key("rash", -3, 6.0)]
+KEYS = [
+    ReleasedWord("fever", 100, 6.0),
+    ReleasedWord("cough", 31, 6.0),
+    ReleasedWord("rash", -3, 6.0),
+]
 RUN_KEY = b"k" * 32
 
 
@@ -77,7 +81,7 @@ def test_a_unit_joins_the_rarest_keys_and_no_more_than_asked():
 
 
 def test_the_number_of_records_follows_from_the_noisy_count():
-    topics = topics_for([*KEYS, Key("much", 1000, 6.0)], batch=32, most=3)
+    topics = topics_for([*KEYS, ReleasedWord("much", 1000, 6.0)], batch=32, most=3)
     assert [(t.batches, t.records) for t in topics] == [(3, 3), (1, 1), (1, 1), (31, 3)]
     assert topics[0].count.value == pytest.approx(100 / 3)
 
@@ -86,11 +90,11 @@ def test_a_number_of_records_from_the_true_count_is_seen():
     """The planted fault: with the true count the number of records tells one unit."""
 
     def records(true, noise):
-        return topics_for([Key("fever", true + noise, 6.0)], batch=32, most=9)[0].records
+        return topics_for([ReleasedWord("fever", true + noise, 6.0)], batch=32, most=9)[0].records
 
     # The same release gives the same number, whatever the true counts behind it.
     assert records(63, 1) == records(64, 0)
-    faulty = [topics_for([Key("fever", true, 6.0)], 32, 9)[0].records for true in (63, 64)]
+    faulty = [topics_for([ReleasedWord("fever", true, 6.0)], 32, 9)[0].records for true in (63, 64)]
     assert faulty[0] != faulty[1]
 
 
@@ -137,5 +141,7 @@ def test_a_tokenizer_of_bytes_lists_no_words():
 
 
 def test_noise_is_what_the_count_of_a_batch_says():
-    (topic,) = topics_for([Key("fever", 64, DiscreteGaussian(5.0).sigma)], batch=32, most=1)
+    (topic,) = topics_for(
+        [ReleasedWord("fever", 64, DiscreteGaussian(5.0).sigma)], batch=32, most=1
+    )
     assert topic.count.sigma == pytest.approx(((5 / 2) ** 2 + 64 / 4) ** 0.5)
