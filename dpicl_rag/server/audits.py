@@ -6,10 +6,8 @@ also ends with that process, wherever it is.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shutil
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +15,9 @@ from typing import Any
 
 from dpicl_rag.auditing.audit_folder import FIGURES, PLOT, REPORT, AuditFolder
 from dpicl_rag.errors import ConfigurationError, DPICLError
+from dpicl_rag.server.child_command import own_command, run_command
 from dpicl_rag.server.jobs import Job
 
-_RUN = "from dpicl_rag.cli import console, main; console.tell_progress(); main()"
-_LONGEST_LINE = 2**20
 _NEW = "new"  # the folder of a report that is not whole yet
 
 Command = Callable[[str, str, int, Path, Mapping[str, Any]], Sequence[str]]
@@ -69,19 +66,9 @@ class Auditor:
             DPICLError: No report came out.
         """
         job.at("Reading the documents")
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-            limit=_LONGEST_LINE,
-        )
-        try:
-            said = await job.until_stopped(_followed(process, job))
-        finally:
-            if process.returncode is None:
-                process.kill()
-            await process.wait()
-        return self._keep(job.corpus, said)
+        audit = run_command(command, on_progress=lambda part, done: job.at(part, done, 100))
+        ended = await job.until_stopped(audit)
+        return self._keep(job.corpus, "".join(ended.lines[-1:]))
 
     def report(self, corpus: str) -> dict[str, Any] | None:
         """Figures and text of the audit under way, or of the last one; None if there was none."""
@@ -129,21 +116,6 @@ class Auditor:
         return new
 
 
-async def _followed(process: asyncio.subprocess.Process, job: Job) -> str:
-    """The last line that it said, which is for the owner; progress is noted."""
-    assert process.stderr is not None
-    said = ""
-    async for line in process.stderr:
-        text = line.decode("utf-8", "replace").strip()
-        try:
-            part = json.loads(text)
-            job.at(str(part["progress"]), int(part["percent"]), 100)
-        except (ValueError, TypeError, KeyError):
-            said = text or said
-    await process.wait()
-    return said
-
-
 def audit_command(known: Sequence[str], *options: str) -> Command:
     """A command line of ``dpicl-rag audit``.
 
@@ -167,9 +139,9 @@ def audit_command(known: Sequence[str], *options: str) -> Command:
             if value is not None
             for word in (f"--{name.replace('_', '-')}", str(value))
         ]
-        start = [sys.executable, "-c", _RUN, "audit", "--corpus", corpus, "--out", str(out)]
+        where = ("--corpus", corpus, "--out", str(out))
         # One word each: a question may look like an option.
-        asked = [f"--question={question}", f"--runs={runs}"]
-        return [*start, *asked, "--quiet", *options, *given]
+        asked = (f"--question={question}", f"--runs={runs}")
+        return own_command("audit", *where, *asked, "--quiet", *options, *given)
 
     return command

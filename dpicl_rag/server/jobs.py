@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar
 
 from dpicl_rag.errors import DPICLError
 from dpicl_rag.server.api_keys import Caller
+from dpicl_rag.server.child_command import PATIENCE_S
 from dpicl_rag.server.failures import Refusal, refusal
 from dpicl_rag.server.one_task import one_task
 
@@ -21,7 +22,7 @@ State = Literal["running", "done", "failed", "stopped"]
 T = TypeVar("T")
 
 _POLL = 0.2  # seconds
-_PATIENCE_S = 2.0  # for a job that was asked to end
+_PATIENCE_S = PATIENCE_S + 1.0  # for a job that was asked to end, by its command too
 _SHOWN = (
     *("id", "kind", "corpus", "state", "stage"),
     *("done", "total", "seconds_left", "result", "error"),

@@ -8,24 +8,17 @@ took, follows from documents: that is said to whoever runs the server, and to no
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from dpicl_rag.answering.answers import in_thread
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.errors import DPICLError
 from dpicl_rag.server.catalogue import Catalogue
+from dpicl_rag.server.child_command import own_command, run_command
 
 Command = Callable[[str], Sequence[str]]
 """A command line, from the name of a corpus."""
-
-_OWN = ("error: ", "internal error (")  # lines that a command says on purpose
-_NICE = 10  # answers come first
-_PATIENCE_S = 2.0  # for a sync that was asked to end
 
 MOST_SECONDS = 6 * 3600.0
 """A sync that takes longer is ended, and goes on in the next round."""
@@ -80,11 +73,16 @@ class RegularSyncs:
         try:
             if not await in_thread(_is_following, catalogue.corpora[name].counted):
                 return []
-            return await _failures_of(self.command(name), self.most_seconds)
+            ended = await run_command(self.command(name), most_seconds=self.most_seconds)
         except DPICLError as error:
             return [f"error: {error}"]
         except Exception as error:  # its message may quote a text
             return [f"internal error ({type(error).__name__})"]
+        if ended.status is None:
+            return [f"it took more than {self.most_seconds:,.0f} seconds, and goes on next time"]
+        if ended.status == 0:
+            return []
+        return ended.errors or [f"it ended with status {ended.status}"]
 
     def _note(self, name: str, failures: Sequence[str]) -> None:
         for line in failures:
@@ -103,48 +101,10 @@ def sync_command(*options: str, config: str | None = None) -> Command:
         options: Given in any case: store, ledger, embedder.
         config: The settings file.
     """
-    start = [sys.executable, "-m", "dpicl_rag", *(["--config", config] if config else [])]
-    return lambda corpus: [*start, "sync", corpus, "--quiet", *options]
+    file = ("--config", config) if config else ()
+    return lambda corpus: own_command(*file, "sync", corpus, "--quiet", *options)
 
 
 def _is_following(source: object) -> bool:
     """Whether it is a corpus of ours that knows where its documents are."""
     return isinstance(source, Corpus) and bool(source.followed.sources())
-
-
-async def _failures_of(command: Sequence[str], most_seconds: float) -> list[str]:
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        stdin=asyncio.subprocess.DEVNULL,  # nobody answers what it may ask
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    if sys.platform != "win32":
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, process.pid, _NICE)
-    try:
-        _, said = await asyncio.wait_for(process.communicate(), most_seconds)
-    except TimeoutError:
-        return [f"it took more than {most_seconds:,.0f} seconds, and goes on next time"]
-    finally:
-        await _ended(process)
-    if process.returncode == 0:
-        return []
-    lines = said.decode("utf-8", "replace").splitlines()
-    # Whatever else stands there is no line of ours, and may quote a text.
-    own = [line for line in lines if line.startswith(_OWN)]
-    return own or [f"it ended with status {process.returncode}"]
-
-
-async def _ended(process: asyncio.subprocess.Process) -> None:
-    """Let a process stop in order, or else at once."""
-    if process.returncode is not None:
-        return
-    with suppress(ProcessLookupError):
-        process.send_signal(signal.SIGINT if sys.platform != "win32" else signal.SIGTERM)
-    try:
-        await asyncio.wait_for(process.wait(), _PATIENCE_S)
-    except TimeoutError:
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from dpicl_rag.language_models.readers import concurrent_reader
+from dpicl_rag.language_models import retries
 from dpicl_rag.language_models.readers.concurrent_reader import ConcurrentReader
 from dpicl_rag.language_models.readers.notes import notes
 from dpicl_rag.mechanisms.histogram import Histogram
@@ -104,7 +104,7 @@ def reader_of(how):
 @pytest.fixture
 def swift(monkeypatch):
     """No test waits for a deadline."""
-    monkeypatch.setattr(concurrent_reader, "time", SwiftClock())
+    monkeypatch.setattr(retries, "time", SwiftClock())
 
 
 @pytest.mark.usefixtures("swift")

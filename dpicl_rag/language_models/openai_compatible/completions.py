@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from dpicl_rag.language_models.openai_compatible.http_client import Body, Server
+from dpicl_rag.language_models.http_client import Body
+from dpicl_rag.language_models.openai_compatible.server import Server
 
 PATH = "/completions"
 ROWS = 64
@@ -60,7 +61,7 @@ class Completions:
             EngineUnavailableError: See `Server.ask`.
         """
         bodies = self._bodies(prompts, fields or {"logprobs": self.shown})
-        return [row for rows in self.server.ask(PATH, bodies, understood) for row in rows]
+        return [row for rows in self.server.ask(PATH, bodies, understood) for row in rows or ()]
 
     def experts(self, prompts: Sequence[Tokens], fields: Body | None = None) -> list[Shown | None]:
         """Tokens of experts' rows; None of a prompt that by itself gets no answer.
@@ -70,7 +71,7 @@ class Completions:
             fields: As for `public`; by default a public number of tokens.
 
         Raises:
-            EngineUnavailableError: See `Server.ask_each`.
+            EngineUnavailableError: See `Server.ask`.
         """
         few = {"logprobs": min(self._EXPERT, self.shown)}
         return self._each(prompts, fields or few, understood)
@@ -89,7 +90,7 @@ class Completions:
             most: Tokens of a continuation. Public.
 
         Raises:
-            EngineUnavailableError: See `Server.ask_each`.
+            EngineUnavailableError: See `Server.ask`.
         """
         shown = min(self._EXPERT, self.shown)
         return self._each(prompts, {"max_tokens": most, "logprobs": shown}, continuations)
@@ -109,7 +110,7 @@ class Completions:
     def _each(
         self, prompts: Sequence[Tokens], fields: Body, read: Callable[[Any, Body], list[T]]
     ) -> list[T | None]:
-        ask = partial(self.server.ask_each, PATH, understand=read)
+        ask = partial(self.server.ask, PATH, understand=read)
         (public,) = self._bodies([_PUBLIC], fields)
         bodies = self._bodies(prompts, fields)
         found: list[T | None] = []

@@ -7,24 +7,11 @@ import concurrent.futures
 import errno
 import socket
 import ssl
-from enum import Enum
 
 import httpx
 
+from dpicl_rag.language_models.retries import CallFailure, failure_of_status
 
-class Failure(Enum):
-    """Why a call gave no reply."""
-
-    OWN = "own"
-    """The prompt's own content, as far as one can tell."""
-    PASSING = "passing"
-    """Trouble around the prompt; a later try may go well."""
-    REFUSED = "refused"
-    """Whoever asks is refused: a wrong key, an unknown model, an account that cannot pay."""
-
-
-_OWN = {400, 413, 422}
-_PASSING = {408, 409, 425, 429}  # and all from 500
 _TYPES = (
     *(TimeoutError, ConnectionError, socket.gaierror, ssl.SSLError, httpx.TransportError),
     *(asyncio.CancelledError, concurrent.futures.CancelledError),
@@ -44,8 +31,8 @@ _ERRNOS = {
 _LINKS = 8  # errors of one chain that are looked at
 
 
-def failure_of(error: BaseException) -> Failure:
-    """What an error of a call follows from; `Failure.OWN` where nothing is known about it.
+def failure_of(error: BaseException) -> CallFailure:
+    """What an error of a call follows from; `CallFailure.OWN` where nothing is known about it.
 
     Clients wrap errors of other clients, so those that led to it are looked at too.
     """
@@ -57,7 +44,7 @@ def failure_of(error: BaseException) -> Failure:
         if found is not None:
             return found
         one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
-    return Failure.OWN
+    return CallFailure.OWN
 
 
 def status_of(error: BaseException) -> int | None:
@@ -70,16 +57,14 @@ def status_of(error: BaseException) -> int | None:
     return None
 
 
-def _recognised(error: BaseException) -> Failure | None:
+def _recognised(error: BaseException) -> CallFailure | None:
     status = status_of(error) if isinstance(error, Exception) else None
     if status is not None:
-        if status >= 500 or status in _PASSING:
-            return Failure.PASSING
-        return Failure.OWN if status in _OWN else Failure.REFUSED
+        return failure_of_status(status)
     names = {kind.__name__ for kind in type(error).__mro__}
     network = isinstance(error, OSError) and error.errno in _ERRNOS
     if network or isinstance(error, _TYPES) or names & _NAMES:
-        return Failure.PASSING
+        return CallFailure.PASSING
     return None
 
 

@@ -17,6 +17,7 @@ from dpicl_rag.cli.catalogues import regular_syncs
 from dpicl_rag.cli.interval import seconds
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.following.followed_files import FileSource, bring_files
+from dpicl_rag.server.child_command import own_command
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.unit.cli.test_cli_serve import ROOT, served
 
@@ -68,7 +69,7 @@ def test_a_sync_has_the_store_the_ledger_and_the_settings_of_the_server(home):
     program, *words = syncs.command("mail")
     assert program == sys.executable
     assert words == [
-        *("-m", "dpicl_rag", "--config", str(file), "sync", "mail", "--quiet"),
+        *own_command("--config", str(file), "sync", "mail", "--quiet")[1:],
         *("--path", "store", "--ledger", "book.sqlite"),
     ]
     assert regular_syncs(None, found, path=None, embedder=None, ledger=None) is None

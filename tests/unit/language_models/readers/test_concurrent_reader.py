@@ -26,9 +26,9 @@ from dpicl_rag.auditing.channels import Channels, chain_of
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError, ModelError
 from dpicl_rag.language_models.readers import concurrent_reader, quiet_calls
 from dpicl_rag.language_models.readers.base import Reader
-from dpicl_rag.language_models.readers.call_failures import Failure
 from dpicl_rag.language_models.readers.concurrent_reader import PUBLIC_PROMPT, ConcurrentReader
 from dpicl_rag.language_models.readers.reply_cache import CHARACTERS
+from dpicl_rag.language_models.retries import CallFailure
 
 SECRET = "quillon-vexatrix"
 PROMPTS = [f"{SECRET} {number}" for number in range(23)]
@@ -575,7 +575,7 @@ def test_instrumentations_that_ask_are_told_to_keep_off():
 
 
 def test_a_reply_that_is_left_out_is_found(monkeypatch):
-    monkeypatch.setattr(concurrent_reader, "failure_of", lambda error: Failure.OWN)
+    monkeypatch.setattr(concurrent_reader, "failure_of", lambda error: CallFailure.OWN)
     call = answering(lambda prompt: status_error(429) if prompt == PROMPTS[7] else None)
     assert reader(call).replies(PROMPTS)[7] == ""
 
