@@ -38,7 +38,7 @@ class Scored(NamedTuple):
     score: float
 
 
-Fetch = Callable[[list[int]], Iterable[tuple[Record, float]]]
+FetchPassages = Callable[[list[int]], Iterable[tuple[Record, float]]]
 """Reads the passages of units by their places, each with its exact cosine."""
 
 
@@ -51,7 +51,9 @@ class NearUnits:
         fetch: Reads the passages of units, by their places in ``units``; of none, too.
     """
 
-    def __init__(self, units: Sequence[str], scores: npt.NDArray[np.float64], fetch: Fetch) -> None:
+    def __init__(
+        self, units: Sequence[str], scores: npt.NDArray[np.float64], fetch: FetchPassages
+    ) -> None:
         order = sorted(range(len(units)), key=lambda place: (unit_key(units[place]), units[place]))
         self.units: Sequence[str] = [units[place] for place in order]
         self.scores: npt.NDArray[np.float64] = scores[order]
@@ -61,7 +63,7 @@ class NearUnits:
         return "NearUnits(<private>)"
 
     def passages(self, chosen: Iterable[int], most: int | None = None) -> list[Scored]:
-        """Fetch the passages of chosen units: only now are texts read.
+        """FetchPassages the passages of chosen units: only now are texts read.
 
         Args:
             chosen: Indices of ``units``, in the order in which they shall come.
