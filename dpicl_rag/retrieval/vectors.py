@@ -63,7 +63,7 @@ class NearUnits:
         return "NearUnits(<private>)"
 
     def passages(self, chosen: Iterable[int], most: int | None = None) -> list[Scored]:
-        """FetchPassages the passages of chosen units: only now are texts read.
+        """Fetch the passages of chosen units: only now are texts read.
 
         Args:
             chosen: Indices of ``units``, in the order in which they shall come.
