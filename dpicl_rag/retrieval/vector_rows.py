@@ -19,7 +19,7 @@ from dpicl_rag.retrieval.vectors import NearUnits, on_grid
 
 Mask = npt.NDArray[np.bool_]
 Names = Callable[[Sequence[int]], Sequence[str]]
-Fetch = Callable[[Sequence[int]], Mapping[int, StoredRecord]]
+FetchRows = Callable[[Sequence[int]], Mapping[int, StoredRecord]]
 
 
 class DamagedError(Exception):
@@ -125,7 +125,7 @@ class VectorRows:
         names: Sequence[str],
         allowed: Mask | None,
         question: npt.ArrayLike,
-        fetch: Fetch,
+        fetch: FetchRows,
     ) -> NearUnits:
         """Units by their names; their texts are fetched when they are chosen.
 

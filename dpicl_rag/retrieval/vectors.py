@@ -38,7 +38,7 @@ class Scored(NamedTuple):
     score: float
 
 
-Fetch = Callable[[list[int]], Iterable[tuple[StoredRecord, float]]]
+FetchPassages = Callable[[list[int]], Iterable[tuple[StoredRecord, float]]]
 """Reads the passages of units by their places, each with its exact cosine."""
 
 
@@ -51,7 +51,9 @@ class NearUnits:
         fetch: Reads the passages of units, by their places in ``units``; of none, too.
     """
 
-    def __init__(self, units: Sequence[str], scores: npt.NDArray[np.float64], fetch: Fetch) -> None:
+    def __init__(
+        self, units: Sequence[str], scores: npt.NDArray[np.float64], fetch: FetchPassages
+    ) -> None:
         order = sorted(range(len(units)), key=lambda place: (unit_key(units[place]), units[place]))
         self.units: Sequence[str] = [units[place] for place in order]
         self.scores: npt.NDArray[np.float64] = scores[order]
