@@ -136,7 +136,7 @@ FAULTS: dict[str, tuple[str, dict[str, Any]]] = {
     "spans are sampled": ("traced async function", _SAMPLED),
     "instrumentations go on": ("address", _GOING_ON),
     "both": ("traced function", {**_SAMPLED, **_GOING_ON}),
-    "logs are written": ("traced function", {f"{_QUIET}._Silence.filter": lambda *_: True}),
+    "logs are written": ("traced function", {f"{_QUIET}._QuietCalls.filter": lambda *_: True}),
 }
 """Silences that are switched off, each with a reader in which that is seen."""
 

@@ -201,7 +201,7 @@ def test_a_wrong_table_ends_every_command(cli, written, table, reason):
 
 def test_settings_of_answers_stand_beside_a_budget(written):
     written(BUDGET + 'epsilon = 2.0\nthreshold = 0.5\nsystem = "Be brief."\n')
-    found = settings_file.Found.at(None)
+    found = settings_file.ChosenSettings.at(None)
     table = found.settings.corpora["mail"]
     assert table.settings == {"epsilon": 2.0, "threshold": 0.5, "system": "Be brief."}
     assert table.budget_settings == {
@@ -211,16 +211,16 @@ def test_settings_of_answers_stand_beside_a_budget(written):
 
 def test_a_collection_is_known_by_the_name_that_its_answers_are_booked_under(written):
     written('[corpora."chroma:/srv/db#tickets"]\nbudget = 2.0\n')
-    assert set(settings_file.Found.at(None).budgets()) == {"tickets"}
+    assert set(settings_file.ChosenSettings.at(None).budgets()) == {"tickets"}
     written('[corpora."chroma:nothing"]\nbudget = 2.0\n')
     with pytest.raises(ConfigurationError, match="chroma:FOLDER#COLLECTION"):
-        settings_file.Found.at(None).budgets()
+        settings_file.ChosenSettings.at(None).budgets()
 
 
 def start(path, budget, gate, said):
     """What a command does when it opens the ledger, at the same time as others."""
     table = settings_file.CorpusTable(budget=budget)
-    found = settings_file.Found(path, settings_file.SettingsFile(corpora={"mail": table}))
+    found = settings_file.ChosenSettings(path, settings_file.SettingsFile(corpora={"mail": table}))
     settings_file.current = lambda: found
     file_budgets.console.note = said.put
     look = Ledger.has_budget

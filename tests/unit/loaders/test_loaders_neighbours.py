@@ -62,7 +62,7 @@ def _subject_that_ties_by_itself(patch: Patch) -> None:
 
 def _quote_that_swallows_rows(patch: Patch) -> None:
     class Swallowing(delimited.Rows):
-        def _row(self, line: delimited.Line, width: int) -> delimited.Row:
+        def _row(self, line: delimited.Line, width: int) -> delimited.DelimitedRow:
             row = super()._row(line, width)
             self._ahead.clear()
             return row

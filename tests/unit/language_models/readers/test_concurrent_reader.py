@@ -553,7 +553,7 @@ def test_neither_logs_nor_traces_see_a_call(spans):
 
 @pytest.mark.parametrize(
     ("fault", "silent"),
-    [("_Silence.filter", lambda *_: True), ("unobserved", nullcontext)],
+    [("_QuietCalls.filter", lambda *_: True), ("unobserved", nullcontext)],
 )
 def test_a_call_that_is_observed_is_found(spans, monkeypatch, fault, silent):
     monkeypatch.setattr(f"{quiet_calls.__name__}.{fault}", silent)
