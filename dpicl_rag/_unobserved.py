@@ -11,7 +11,7 @@ from contextvars import ContextVar
 # Chroma's client for servers logs by these, a line or more for each page that it reads, and Pillow
 # for each part of an image; IMAPClient by its own, every line of the mail.
 _LOGGERS = (
-    *("httpx", "httpcore.connection", "httpcore.http11", "httpcore.http2", "asyncio"),
+    *("httpx", "httpcore.connection", "httpcore.http11", "httpcore.http2"),
     *("PIL.ImageFile", "PIL.PngImagePlugin", "PIL.TiffImagePlugin"),
     *("imapclient.imapclient", "imapclient.imaplib", "imapclient.util"),
 )

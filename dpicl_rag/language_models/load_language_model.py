@@ -29,13 +29,13 @@ def load_language_model(
         ModelError: It cannot be loaded.
     """
     from dpicl_rag.language_models.defaults import default_model
+    from dpicl_rag.language_models.openai_compatible.server_address import Address
     from dpicl_rag.language_models.prefix_cache import PrefixCache
-    from dpicl_rag.language_models.server_address import COMPLETIONS
     from dpicl_rag.language_models.transformers import TransformersModel
 
     if model is None:
         model = default_model()
-    elif isinstance(model, str) and COMPLETIONS.meant(model):
+    elif isinstance(model, str) and Address.meant(model):
         from dpicl_rag.language_models.openai_compatible.openai_model import OpenAICompatibleModel
 
         model = OpenAICompatibleModel(model)

@@ -36,7 +36,7 @@ from dpicl_rag.retrieval.unit_vectors import UnitVectors
 from dpicl_rag.retrieval.vector_rows import DamagedError, Mask
 from dpicl_rag.retrieval.vectors import NearUnits, Snapshot, Where, on_grid
 from dpicl_rag.stores.cached_vectors import Cached, CachedVectors, cache_folder
-from dpicl_rag.stores.chroma_address import Address
+from dpicl_rag.stores.chroma_address import ChromaAddress
 from dpicl_rag.stores.chroma_client import guarded, opened, require_silent
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class ChromaCollection:
             raise ConfigurationError(f"{address!r} is no address of a Chroma collection")
         with ExitStack() as connections:
             server = None
-            if Address.of(wanted.place) is not None:
+            if ChromaAddress.of(wanted.place) is not None:
                 server = connections.enter_context(opened(wanted.place))
 
             @contextmanager

@@ -19,7 +19,7 @@ _SECONDS = 10.0  # until a server has said that it is there
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ChromaAddress:
     """The address of a Chroma server.
 
     Attributes:
@@ -36,7 +36,7 @@ class Address:
         return f"{self.scheme}://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
     @classmethod
-    def of(cls, place: str | Path | None) -> Address | None:
+    def of(cls, place: str | Path | None) -> ChromaAddress | None:
         """The address that a place is; None if it is a folder.
 
         Raises:

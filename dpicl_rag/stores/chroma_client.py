@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from dpicl_rag._packaged import optional
 from dpicl_rag._unobserved import unobserved
 from dpicl_rag.errors import CorpusError, DPICLError
-from dpicl_rag.stores.chroma_address import NO_TELEMETRY, Address, disconnect
+from dpicl_rag.stores.chroma_address import NO_TELEMETRY, ChromaAddress, disconnect
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -37,7 +37,7 @@ def opened(place: str | Path) -> Iterator[ClientAPI]:
     import chromadb
     from chromadb.config import Settings
 
-    address = Address.of(place)
+    address = ChromaAddress.of(place)
     if address is not None:
         client = address.connect("default_tenant", "default_database")
         try:

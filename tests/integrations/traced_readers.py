@@ -39,7 +39,6 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from dpicl_rag import Document, PrivateContextLLM
 from dpicl_rag.auditing.channels import differences
-from dpicl_rag.language_models import event_loop
 from dpicl_rag.language_models.readers import (
     langchain_silence,
     llama_index_silence,
@@ -122,8 +121,7 @@ READERS = {
 }
 
 _QUIET = quiet_calls.__name__
-# Loops in which async functions run are quiet by themselves too.
-_SAMPLED = {f"{room.__name__}.unobserved": nullcontext for room in (quiet_calls, event_loop)}
+_SAMPLED = {f"{_QUIET}.unobserved": nullcontext}
 _GOING_ON = {f"{_QUIET}._without_instrumentation": nullcontext}
 _TOLD = {
     "LangChain": {f"{langchain_silence.__name__}._holds": lambda: False},

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from contextvars import ContextVar
-
-_now: ContextVar[float] = ContextVar("now", default=0.0)
 
 
-class SwiftClock:
-    """Every look at it takes ten seconds, in each thread and task by itself."""
+class SwiftClock(threading.local):
+    """Every look at it takes ten seconds, in each thread by itself."""
 
-    @staticmethod
-    def monotonic() -> float:
-        _now.set(_now.get() + 10.0)
-        return _now.get()
+    now = 0.0
+
+    def monotonic(self) -> float:
+        self.now += 10.0
+        return self.now
 
     time = staticmethod(time.time)

@@ -13,8 +13,8 @@ NAMES = {
     # Options of the command line, which are names too.
     *(
         "NewCorpus",
-        "Charged",
-        "CorpusName",
+        "ChargedOption",
+        "KeyCorpus",
         "options.CorpusName",
         "options.AnyCorpus",
         "options.Corpus",

@@ -16,7 +16,7 @@ from dpicl_rag.language_models.openai_compatible.completions import (
     Tokens,
     understood,
 )
-from dpicl_rag.language_models.openai_compatible.server import Server
+from dpicl_rag.language_models.openai_compatible.http_client import Server
 from dpicl_rag.language_models.tokenizer import HuggingFaceTokenizer
 
 TEXT = "Größe: 12.5 µm, é — 日本語\n\n\tif (x_1 != 'y'):  return  f(x);  don't\r\n🙂 1234567"
@@ -39,7 +39,10 @@ def served_model(server: Server, name: str) -> dict[str, Any]:
     Raises:
         ModelError: It does not answer, or has no such model.
     """
-    models = server.models()
+    try:
+        models = [one for one in server.get("/models")["data"] if isinstance(one["id"], str)]
+    except (TypeError, LookupError):
+        models = []
     found = [one for one in models if one["id"] == name or (not name and len(models) == 1)]
     if not found:
         wanted = f"has no model {name!r}" if name else "has not just one model"

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from dpicl_rag.language_models.http_client import JSONObject
-from dpicl_rag.language_models.openai_compatible.server import Server
+from dpicl_rag.language_models.openai_compatible.http_client import JSONObject, Server
 
 PATH = "/completions"
 ROWS = 64
@@ -61,7 +60,7 @@ class Completions:
             EngineUnavailableError: See `Server.ask`.
         """
         bodies = self._bodies(prompts, fields or {"logprobs": self.shown})
-        return [row for rows in self.server.ask(PATH, bodies, understood) for row in rows or ()]
+        return [row for rows in self.server.ask(PATH, bodies, understood) for row in rows]
 
     def experts(
         self, prompts: Sequence[Tokens], fields: JSONObject | None = None
@@ -73,7 +72,7 @@ class Completions:
             fields: As for `public`; by default a public number of tokens.
 
         Raises:
-            EngineUnavailableError: See `Server.ask`.
+            EngineUnavailableError: See `Server.ask_each`.
         """
         few = {"logprobs": min(self._EXPERT, self.shown)}
         return self._each(prompts, fields or few, understood)
@@ -92,7 +91,7 @@ class Completions:
             most: Tokens of a continuation. Public.
 
         Raises:
-            EngineUnavailableError: See `Server.ask`.
+            EngineUnavailableError: See `Server.ask_each`.
         """
         shown = min(self._EXPERT, self.shown)
         return self._each(prompts, {"max_tokens": most, "logprobs": shown}, continuations)
@@ -115,7 +114,7 @@ class Completions:
         fields: JSONObject,
         read: Callable[[Any, JSONObject], list[T]],
     ) -> list[T | None]:
-        ask = partial(self.server.ask, PATH, understand=read)
+        ask = partial(self.server.ask_each, PATH, understand=read)
         (public,) = self._bodies([_PUBLIC], fields)
         bodies = self._bodies(prompts, fields)
         found: list[T | None] = []

@@ -19,14 +19,14 @@ from dpicl_rag.language_models.copy_bias import copy_bias_of
 from dpicl_rag.language_models.openai_compatible import capabilities
 from dpicl_rag.language_models.openai_compatible.bits import MOVES
 from dpicl_rag.language_models.openai_compatible.completions import Tokens
-from dpicl_rag.language_models.openai_compatible.server import Server
+from dpicl_rag.language_models.openai_compatible.http_client import Server
+from dpicl_rag.language_models.openai_compatible.server_address import Address
 from dpicl_rag.language_models.openai_compatible.server_rows import ServerRows
-from dpicl_rag.language_models.server_address import COMPLETIONS
 from dpicl_rag.language_models.tokenizer import HuggingFaceTokenizer
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 from dpicl_rag.weights import hub
 
-KEY = COMPLETIONS.key
+KEY = "DPICL_RAG_API_KEY"
 _DEADLINE = 300.0
 
 
@@ -38,7 +38,7 @@ class OpenAICompatibleModel:
     with the server's when they are connected.
 
     Args:
-        address: ``openai+http://127.0.0.1:8000/v1#model``, see `COMPLETIONS`.
+        address: ``openai+http://127.0.0.1:8000/v1#model``, see `Address`.
         tokenizer: Folder or Hugging Face id of the tokenizer; by default what the address names.
         key: The server's key; by default the environment variable ``DPICL_RAG_API_KEY``.
 
@@ -53,18 +53,18 @@ class OpenAICompatibleModel:
         EngineUnavailableError: It stopped answering while it was tried.
     """
 
-    def __init__(self, address: str, *, tokenizer: str | Path = "", key: str | None = None) -> None:
-        where = COMPLETIONS.parse(address)
-        deadline = where.options.get("deadline", _DEADLINE)
-        server = Server(where.url, key or os.environ.get(KEY), deadline)
+    def __init__(
+        self, address: str | Address, *, tokenizer: str | Path = "", key: str | None = None
+    ) -> None:
+        where = address if isinstance(address, Address) else Address.parse(address)
+        server = Server(where.url, key or os.environ.get(KEY), where.deadline or _DEADLINE)
         served = capabilities.served_model(server, where.model)
         name = str(served["id"])
-        wanted = str(tokenizer) or where.options.get("tokenizer", "")
+        wanted = str(tokenizer) or where.tokenizer
         self.tokenizer = _tokenizer([wanted] if wanted else [name, served.get("root")])
         capabilities.require_tokenizer(server, name, self.tokenizer)
         # A server counts the token that it is asked for too.
-        most = where.options.get("context") or served.get("max_model_len")
-        self.context_length = _context(most) - 1
+        self.context_length = _context(where.context or served.get("max_model_len")) - 1
         vocabulary = self.tokenizer.vocabulary
         self._size = 1 + max(vocabulary.values())
         self._completions, own = capabilities.connect(server, name, self._size)

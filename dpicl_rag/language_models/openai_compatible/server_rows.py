@@ -11,7 +11,6 @@ import torch
 
 from dpicl_rag.errors import ConfigurationError, ContextLengthError
 from dpicl_rag.language_models.copy_bias import CopyBias
-from dpicl_rag.language_models.http_client import JSONObject
 from dpicl_rag.language_models.openai_compatible.completions import (
     Completions,
     Said,
@@ -19,6 +18,7 @@ from dpicl_rag.language_models.openai_compatible.completions import (
     Tokens,
 )
 from dpicl_rag.language_models.openai_compatible.distributions import expert_rows, public_row
+from dpicl_rag.language_models.openai_compatible.http_client import JSONObject
 from dpicl_rag.language_models.sentence_end import Continuation, SentenceEnd
 from dpicl_rag.mechanisms.step import DenseStep, Step
 

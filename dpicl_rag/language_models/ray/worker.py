@@ -19,10 +19,10 @@ from typing import Any
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.language_models.load_language_model import load_language_model
+from dpicl_rag.language_models.openai_compatible.server_address import Address
 from dpicl_rag.language_models.out_of_memory import NotEnoughMemoryError, enough_memory
 from dpicl_rag.language_models.ray.commands import Reply
 from dpicl_rag.language_models.ray.shard import BehindError, Shard, bits_of
-from dpicl_rag.language_models.server_address import COMPLETIONS
 
 PART = 64 << 10
 """Most bytes of a part of a message."""
@@ -41,7 +41,7 @@ def load(source: ModelSource) -> LanguageModel:
         ConfigurationError: The source is a loaded model, or a server.
         ModelError: It cannot be loaded.
     """
-    if isinstance(source, str) and COMPLETIONS.meant(source):
+    if isinstance(source, str) and Address.meant(source):
         raise ConfigurationError("a server needs no workers: ask it from this process")
     if source is None or isinstance(source, (str, Path)):
         return load_language_model(source)

@@ -9,21 +9,20 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.language_models.event_loop import EventLoop
+from dpicl_rag.language_models.openai_compatible import event_loop
 from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.chat_endpoint import chat_endpoint
-from dpicl_rag.language_models.readers.concurrent_reader import DEADLINE, ConcurrentReader
+from dpicl_rag.language_models.readers.concurrent_reader import (
+    DEADLINE,
+    ConcurrentReader,
+    call_limit,
+)
 from dpicl_rag.language_models.readers.langchain_reader import is_runnable, langchain_reader
 from dpicl_rag.language_models.readers.llama_index_reader import (
     is_llama_index,
     llama_index_reader,
 )
 from dpicl_rag.language_models.readers.reply_cache import ReplyCache
-from dpicl_rag.language_models.retries import call_limit
-
-_FUNCTIONS = EventLoop("dpicl-rag functions")
-# Always the same: clients keep connections, which belong to the loop that opened them. Not that of
-# servers, which a function that blocks would keep from ending it.
 
 
 def as_reader(given: object, cache: ReplyCache | None = None) -> Reader:
@@ -32,7 +31,7 @@ def as_reader(given: object, cache: ReplyCache | None = None) -> Reader:
     Args:
         given: A `Reader`; an address, see `chat_endpoint`; a ``Runnable`` of LangChain; an ``LLM``
             of LlamaIndex; a function from a prompt to a text, sync or async. An async one runs in
-            an event loop of the library's, always the same, and must not block it.
+            the library's own event loop, always the same, and must not block it.
         cache: Where its replies are kept; in memory by default.
 
     Raises:
@@ -71,9 +70,8 @@ def _made(given: object) -> Reader:
 def _waited_for(call: Callable[[str], Any]) -> Callable[[str], object]:
     def waited_for(prompt: str) -> object:
         found = call(prompt)
-        if not inspect.isawaitable(found):
-            return found
-        return _FUNCTIONS.run(_in_time(found))
+        # Always in one loop: clients keep connections, which belong to the loop that opened them.
+        return event_loop.run(_in_time(found)) if inspect.isawaitable(found) else found
 
     return waited_for
 

@@ -7,11 +7,24 @@ import concurrent.futures
 import errno
 import socket
 import ssl
+from enum import Enum
 
 import httpx
 
-from dpicl_rag.language_models.retries import CallFailure, failure_of_status
 
+class CallFailure(Enum):
+    """Why a call gave no reply."""
+
+    OWN = "own"
+    """The prompt's own content, as far as one can tell."""
+    PASSING = "passing"
+    """Trouble around the prompt; a later try may go well."""
+    REFUSED = "refused"
+    """Whoever asks is refused: a wrong key, an unknown model, an account that cannot pay."""
+
+
+_OWN = {400, 413, 422}
+_PASSING = {408, 409, 425, 429}  # and all from 500
 _TYPES = (
     *(TimeoutError, ConnectionError, socket.gaierror, ssl.SSLError, httpx.TransportError),
     *(asyncio.CancelledError, concurrent.futures.CancelledError),
@@ -32,7 +45,7 @@ _LINKS = 8  # errors of one chain that are looked at
 
 
 def failure_of(error: BaseException) -> CallFailure:
-    """What an error of a call follows from; `CallFailure.OWN` where nothing is known about it.
+    """What an error of a call follows from; `Failure.OWN` where nothing is known about it.
 
     Clients wrap errors of other clients, so those that led to it are looked at too.
     """
@@ -60,7 +73,9 @@ def status_of(error: BaseException) -> int | None:
 def _recognised(error: BaseException) -> CallFailure | None:
     status = status_of(error) if isinstance(error, Exception) else None
     if status is not None:
-        return failure_of_status(status)
+        if status >= 500 or status in _PASSING:
+            return CallFailure.PASSING
+        return CallFailure.OWN if status in _OWN else CallFailure.REFUSED
     names = {kind.__name__ for kind in type(error).__mro__}
     network = isinstance(error, OSError) and error.errno in _ERRNOS
     if network or isinstance(error, _TYPES) or names & _NAMES:

@@ -5,18 +5,31 @@ Ollama, llama.cpp, vLLM, LM Studio and hosted models have it.
 
 from __future__ import annotations
 
+import json
+import math
 import os
+import ssl
+import weakref
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import httpx
 
 from dpicl_rag.errors import ConfigurationError, ModelError
-from dpicl_rag.language_models.http_client import HttpClient, listed_models
 from dpicl_rag.language_models.readers.concurrent_reader import (
     CONCURRENCY,
     DEADLINE,
     ConcurrentReader,
+    call_limit,
 )
-from dpicl_rag.language_models.retries import call_limit
-from dpicl_rag.language_models.server_address import CHAT
+from dpicl_rag.language_models.readers.quiet_calls import quietly
 
+KEY = "DPICL_RAG_READER_KEY"
+"""Environment variable of the key; where it is not there at all, ``OPENAI_API_KEY``."""
+
+_SCHEME = "chat+"
+_FORM = "chat+http://HOST:PORT/v1?deadline=SECONDS&concurrency=CALLS#MODEL"
 _MOST = 64  # tokens of a reply
 _BYTES = 1 << 20  # of an answer, whatever a server makes of that limit
 # The first that a model takes is kept: some have one temperature only, some have the new name.
@@ -27,16 +40,66 @@ _SETTINGS: tuple[dict[str, int], ...] = (
     {"max_completion_tokens": _MOST},
 )
 
-KEY = CHAT.key
-"""Environment variable of the key; where it is not there at all, ``OPENAI_API_KEY``."""
+
+@dataclass(frozen=True, slots=True)
+class ChatAddress:
+    """A chat model of a server.
+
+    Attributes:
+        url: Of the interface, without a slash at its end: ``http://127.0.0.1:11434/v1``.
+        model: As the server names it; empty for the only one that it has.
+        deadline: Seconds that a prompt may fail, see `ConcurrentReader`.
+        concurrency: Calls at once.
+    """
+
+    url: str
+    model: str = ""
+    deadline: float = DEADLINE
+    concurrency: int = CONCURRENCY
+
+    @staticmethod
+    def meant(text: object) -> bool:
+        """Whether a text is meant to be an address."""
+        return isinstance(text, str) and text.startswith(_SCHEME)
+
+    @staticmethod
+    def parse(text: str) -> ChatAddress:
+        """Read an address.
+
+        Raises:
+            ConfigurationError: It is none, or it has a key in it.
+        """
+        try:
+            parts = urlsplit(text.removeprefix(_SCHEME))
+            given = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
+            found = ChatAddress(
+                f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}",
+                parts.fragment,
+                float(given.pop("deadline", DEADLINE)),
+                int(given.pop("concurrency", CONCURRENCY)),
+            )
+            # Reading a port that is no number raises.
+            whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+            whole = whole and 0 < found.deadline < math.inf and found.concurrency > 0
+            keyed = "@" in parts.netloc
+        except ValueError:
+            whole = keyed = False
+        if not whole or given or not ChatAddress.meant(text):
+            raise ConfigurationError(f"the address of a chat model looks like {_FORM}")
+        if keyed:
+            raise ConfigurationError(
+                "an address is shown to others; give the chat model's key in the environment "
+                f"variable {KEY}"
+            )
+        return found
 
 
 def chat_endpoint(address: str, *, backoff: float | None = None) -> ConcurrentReader:
     """A reader that asks a server for chat completions.
 
-    Prompts go there and nowhere else, see `HttpClient`. The key comes from
-    ``DPICL_RAG_READER_KEY``, else from ``OPENAI_API_KEY``; it is sent only where one is set, and an
-    empty ``DPICL_RAG_READER_KEY`` sends none.
+    Prompts go there and nowhere else: no proxy is taken from the environment, no redirection is
+    followed. The key comes from ``DPICL_RAG_READER_KEY``, else from ``OPENAI_API_KEY``; it is sent
+    only where one is set, and an empty ``DPICL_RAG_READER_KEY`` sends none.
 
     Args:
         address: As ``chat+http://HOST:PORT/v1#MODEL``. Without a model the server is asked for
@@ -47,17 +110,20 @@ def chat_endpoint(address: str, *, backoff: float | None = None) -> ConcurrentRe
         ConfigurationError: It is no such address, or the key cannot be sent.
         ModelError: No model is named, and the server does not name one alone.
     """
-    found = CHAT.parse(address)
-    deadline = found.options.get("deadline", DEADLINE)
-    endpoint = _Endpoint(found.url, deadline)
+    found = ChatAddress.parse(address)
+    endpoint = _Endpoint(found)
     model = endpoint.model = found.model or endpoint.only_model()
     return ConcurrentReader(
         endpoint,
-        f"{CHAT.prefix}{found.url}#{model}",
-        concurrency=found.options.get("concurrency", CONCURRENCY),
-        deadline=deadline,
+        f"{_SCHEME}{found.url}#{model}",
+        concurrency=found.concurrency,
+        deadline=found.deadline,
         backoff=backoff,
     )
+
+
+class _ChatTroubleError(ConnectionError):
+    """What came is no answer of such a server."""
 
 
 class _StatusError(Exception):
@@ -71,12 +137,14 @@ class _StatusError(Exception):
 class _Endpoint:
     """One model of one server; called with a prompt."""
 
-    def __init__(self, url: str, deadline: float) -> None:
+    def __init__(self, address: ChatAddress) -> None:
         self.model = ""
-        self._url = url
-        self._seconds = call_limit(deadline)
-        self._client = HttpClient(_key(), _BYTES)
+        self._url = address.url
+        self._seconds = call_limit(address.deadline)
+        self._headers = _headers()
         self._settings: dict[str, int] | None = None
+        self._process = 0
+        self._client: httpx.Client | None = None
 
     def __repr__(self) -> str:
         return f"_Endpoint({self._url!r})"
@@ -103,26 +171,33 @@ class _Endpoint:
         Raises:
             ModelError: It does not answer, or names none, or several.
         """
-        models = listed_models(self._client, self._url, self._seconds) or []
-        if len(models) != 1:
+        names: list[str] = []
+        try:
+            with quietly():
+                response = self._send("GET", "/models", None)
+                names = (
+                    [one["id"] for one in response.json()["data"]] if response.is_success else []
+                )
+        except Exception:  # noqa: S110 - what a server says comes nowhere
+            pass
+        if len(names) != 1 or not isinstance(names[0], str):
             raise ModelError(
                 f"the server at {self._url} does not name one model alone: see that it runs, give "
                 f"its key in {KEY} if it wants one, and name the model at the end of the address, "
                 "as #MODEL"
             )
-        return str(models[0]["id"])
+        return names[0]
 
     def _ask(self, prompt: str, settings: dict[str, int]) -> str:
         messages = [{"role": "user", "content": prompt}]
         body = {"model": self.model, "messages": messages, "stream": False, **settings}
-        url = f"{self._url}/chat/completions"
-        reply = self._client.request("POST", url, body, self._seconds)
-        if not reply.is_success:
-            raise _StatusError(reply.status_code)
+        response = self._send("POST", "/chat/completions", body)
+        if not response.is_success:
+            raise _StatusError(response.status_code)
         try:
-            found = reply.json()
+            found = response.json()
         except ValueError:
-            raise ConnectionError from None  # what came is no answer of such a server
+            raise _ChatTroubleError from None
         if isinstance(found, dict) and isinstance(found.get("error"), dict):
             # Servers that stand before others tell late failures of those so.
             code = found["error"].get("code")
@@ -132,12 +207,40 @@ class _Endpoint:
             return ""
         return _text(choice["message"]["content"])
 
+    def _send(self, method: str, path: str, body: dict[str, Any] | None) -> httpx.Response:
+        content = None if body is None else json.dumps(body)
+        with self._open().stream(method, f"{self._url}{path}", content=content) as response:
+            read = bytearray()
+            for part in response.iter_bytes():
+                read += part
+                if len(read) > _BYTES:
+                    raise ValueError  # what is said to this prompt is too long
+        return httpx.Response(response.status_code, content=bytes(read))
 
-def _key() -> str:
+    def _open(self) -> httpx.Client:
+        """The client of this process; its connections stay open from call to call."""
+        if self._client is None or self._process != os.getpid():
+            self._process = os.getpid()
+            self._client = httpx.Client(
+                headers=self._headers,
+                timeout=self._seconds,
+                trust_env=False,
+                verify=ssl.create_default_context(),
+                follow_redirects=False,
+                limits=httpx.Limits(keepalive_expiry=60.0),
+            )
+            weakref.finalize(self, _close, self._client, self._process).atexit = False
+        return self._client
+
+
+def _headers() -> dict[str, str]:
+    headers = {"Content-Type": "application/json"}
     key = os.environ.get(KEY, os.environ.get("OPENAI_API_KEY", "")).strip()
     if not (key.isascii() and key.isprintable()):
         raise ConfigurationError(f"the key in {KEY} or OPENAI_API_KEY is no line of ASCII")
-    return key
+    if key:
+        headers["Authorization"] = f"Bearer {key}"
+    return headers
 
 
 def _text(content: object) -> str:
@@ -145,3 +248,9 @@ def _text(content: object) -> str:
     if isinstance(content, list):
         return "".join(part["text"] for part in content if part.get("type") == "text")
     return content if isinstance(content, str) else ""
+
+
+def _close(client: httpx.Client, process: int) -> None:
+    if process == os.getpid():  # a forked child leaves its parent's connections alone
+        with quietly():  # a line for each connection
+            client.close()

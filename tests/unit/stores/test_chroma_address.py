@@ -14,7 +14,7 @@ from dpicl_rag.corpora import Corpus
 from dpicl_rag.corpora.folder import beside, local_path
 from dpicl_rag.errors import ConfigurationError, CorpusError, MissingDependencyError
 from dpicl_rag.stores.chroma import ChromaCollection, CollectionAddress
-from dpicl_rag.stores.chroma_address import Address
+from dpicl_rag.stores.chroma_address import ChromaAddress
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.chroma_server import free_port
 
@@ -22,10 +22,10 @@ from tests.support.chroma_server import free_port
 @pytest.mark.parametrize(
     ("place", "address"),
     [
-        ("http://chroma:8000", Address("http", "chroma", 8000)),
-        ("http://chroma", Address("http", "chroma", 8000)),
-        ("https://chroma.example.org/", Address("https", "chroma.example.org", 443)),
-        ("http://[::1]:9", Address("http", "::1", 9)),
+        ("http://chroma:8000", ChromaAddress("http", "chroma", 8000)),
+        ("http://chroma", ChromaAddress("http", "chroma", 8000)),
+        ("https://chroma.example.org/", ChromaAddress("https", "chroma.example.org", 443)),
+        ("http://[::1]:9", ChromaAddress("http", "::1", 9)),
         ("notes", None),
         ("./http", None),
         (Path("notes"), None),
@@ -33,9 +33,9 @@ from tests.support.chroma_server import free_port
     ],
 )
 def test_a_place_is_an_address_or_a_folder(place, address):
-    assert Address.of(place) == address
+    assert ChromaAddress.of(place) == address
     if address is not None:
-        assert Address.of(str(address)) == address
+        assert ChromaAddress.of(str(address)) == address
 
 
 @pytest.mark.parametrize(

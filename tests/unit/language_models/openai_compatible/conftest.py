@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from dpicl_rag.language_models.openai_compatible import openai_model as room
+from dpicl_rag.language_models.openai_compatible.http_client import Server
 from dpicl_rag.language_models.openai_compatible.openai_model import OpenAICompatibleModel
-from dpicl_rag.language_models.openai_compatible.server import Server
 from tests.support.fake_server import FakeServer
 from tests.support.tiny_model import build_tiny_tokenizer
 

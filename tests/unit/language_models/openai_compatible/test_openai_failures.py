@@ -17,7 +17,7 @@ from collections import Counter
 import pytest
 
 from dpicl_rag import Document, EngineUnavailableError, Ledger, PrivateContextLLM
-from dpicl_rag.language_models import retries
+from dpicl_rag.language_models.openai_compatible import http_client
 from dpicl_rag.language_models.sentence_end import Continuation
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 from dpicl_rag.mechanisms.utilities import Surplus
@@ -99,7 +99,7 @@ HOSTILE = 77
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_befalls_one_row_alone_is_its_own_silence(serve, monkeypatch, fault):
     """A document may make a server fail over its prompt, and for ever."""
-    monkeypatch.setattr(retries, "time", SwiftClock())
+    monkeypatch.setattr(http_client, "time", SwiftClock())
     fake, model = serve()
     type(model._completions.server).patience = 2.0 if fault in STUCK else 60.0
     others = [(3,), (4, 5)]
@@ -118,7 +118,7 @@ def test_what_befalls_one_row_alone_is_its_own_silence(serve, monkeypatch, fault
 
 
 def test_a_row_that_a_server_fails_over_says_nothing_by_itself_either(serve, monkeypatch):
-    monkeypatch.setattr(retries, "time", SwiftClock())
+    monkeypatch.setattr(http_client, "time", SwiftClock())
     fake, model = serve()
     fake.hostile = lambda prompt: "busy" if HOSTILE in prompt else None
     rows = model.read((9, 9), [(1, 2), (3,), (HOSTILE, 8)], room=9)

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable
 from unittest import mock
 
-from dpicl_rag.language_models import retries
 from dpicl_rag.language_models.readers import concurrent_reader
 from dpicl_rag.language_models.readers.concurrent_reader import PUBLIC_PROMPT, ConcurrentReader
 from dpicl_rag.language_models.readers.reply_cache import ReplyCache
@@ -113,11 +112,7 @@ def differences(seed: int, kind: str) -> list[str]:
             seen.append({unit: replies[unit] for unit in there if unit != HOSTILE})
         return seen
 
-    clock = SwiftClock()
-    with (
-        mock.patch.object(concurrent_reader, "time", clock),
-        mock.patch.object(retries, "time", clock),
-    ):
+    with mock.patch.object(concurrent_reader, "time", SwiftClock()):
         without, with_it = history(together=False), history(together=True)
     return [
         f"{kind}: in count {at} {one} became {other}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from functools import partial
 
 import httpx
@@ -11,7 +10,7 @@ import pytest
 from langchain_core.language_models import FakeListChatModel
 from llama_index.core.llms import MockLLM
 
-from dpicl_rag.errors import ConfigurationError, EngineUnavailableError, ModelError
+from dpicl_rag.errors import ConfigurationError, ModelError
 from dpicl_rag.language_models.readers import as_reader as room
 from dpicl_rag.language_models.readers.as_reader import as_reader
 from dpicl_rag.language_models.readers.concurrent_reader import ConcurrentReader
@@ -98,7 +97,7 @@ def test_an_async_client_keeps_its_connections_from_call_to_call():
         async def close():
             await client.aclose()
 
-        room._FUNCTIONS.run(close())
+        room.event_loop.run(close())
 
 
 async def test_from_within_an_event_loop():
@@ -134,25 +133,6 @@ def test_an_async_function_that_hangs_is_ended(monkeypatch):
     found._backoff = 0.001
     assert found.replies(PROMPTS[:2]) == ["", ""]
     assert set(ended) == set(PROMPTS[:2])
-
-
-def test_an_async_function_that_blocks_holds_up_nobody_but_its_own():
-    released = threading.Event()
-
-    async def blocks(prompt):
-        if prompt in PROMPTS:
-            released.wait(30)
-        return prompt
-
-    found, other = as_reader(blocks), as_reader(str.upper)
-    found.replies([])
-    found._deadline = 0.2
-    try:
-        with pytest.raises(EngineUnavailableError):  # its public prompt waits too
-            found.replies(PROMPTS[:1])
-        assert other.replies(PROMPTS) == UPPER
-    finally:
-        released.set()
 
 
 def test_a_function_has_a_name_of_its_own_unless_it_gives_one():

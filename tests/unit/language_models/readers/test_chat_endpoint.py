@@ -9,10 +9,9 @@ import pytest
 
 from dpicl_rag.auditing.channels import Channels
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError, ModelError
-from dpicl_rag.language_models.readers.chat_endpoint import KEY, chat_endpoint
+from dpicl_rag.language_models.readers.chat_endpoint import KEY, ChatAddress, chat_endpoint
 from dpicl_rag.language_models.readers.concurrent_reader import PUBLIC_PROMPT
 from dpicl_rag.language_models.readers.reply_cache import CHARACTERS
-from dpicl_rag.language_models.server_address import CHAT, ServerAddress
 from tests.support.fake_chat import SECRET, FakeChat, reply
 
 PROMPTS = [f"Ida's code is {number}." for number in range(17)]
@@ -37,18 +36,18 @@ def but_for_the_public(say):
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("chat+http://127.0.0.1:11434/v1#tiny", ("http://127.0.0.1:11434/v1", "tiny", {})),
-        ("chat+https://host/v1/", ("https://host/v1", "", {})),
-        ("chat+http://[::1]:80/v1#a/b:c", ("http://[::1]:80/v1", "a/b:c", {})),
+        ("chat+http://127.0.0.1:11434/v1#tiny", ChatAddress("http://127.0.0.1:11434/v1", "tiny")),
+        ("chat+https://host/v1/", ChatAddress("https://host/v1")),
+        ("chat+http://[::1]:80/v1#a/b:c", ChatAddress("http://[::1]:80/v1", "a/b:c")),
         (
             "chat+http://host/v1?deadline=1.5&concurrency=3#m",
-            ("http://host/v1", "m", {"deadline": 1.5, "concurrency": 3}),
+            ChatAddress("http://host/v1", "m", 1.5, 3),
         ),
     ],
 )
 def test_addresses(text, found):
-    assert CHAT.meant(text)
-    assert CHAT.parse(text) == ServerAddress(*found)
+    assert ChatAddress.meant(text)
+    assert ChatAddress.parse(text) == found
 
 
 @pytest.mark.parametrize(
@@ -85,7 +84,7 @@ def test_a_key_has_no_place_in_an_address(user):
 
 @pytest.mark.parametrize("text", ["/models/chat", "openai+http://host", None, ("chat+", "b")])
 def test_other_things_are_not_meant(text):
-    assert not CHAT.meant(text)
+    assert not ChatAddress.meant(text)
 
 
 def test_replies_of_a_server(fake):
