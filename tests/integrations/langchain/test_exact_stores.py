@@ -46,7 +46,7 @@ TEXTS = [
     "What is the disease that Cid has?",
     "Dee is well.",
 ]
-PATIENTS = ["ann", "bob", "ann", "cid", "dee"]
+PATIENTS = ["ann", "bob", "ann", "cid", "zoe"]
 FIELDS = [
     {"patient": name, "ward": ward} for name, ward in zip(PATIENTS, (1, 2, 1, 2, 1), strict=True)
 ]
@@ -209,7 +209,7 @@ def test_neither_callbacks_nor_logs_are_told(
     with caplog.at_level(logging.DEBUG):
         chain.invoke(QUESTION, {"callbacks": [recording_handler(probe)]})
     assert QUESTION in " ".join(told)
-    for secret in ("zingpocket", "cured", "dee"):
+    for secret in ("zingpocket", "cured", "zoe"):
         assert secret not in " ".join(told)
         assert secret not in caplog.text
 
@@ -229,7 +229,7 @@ def test_the_unit_must_be_named(store: Any) -> None:
 def test_deleted_is_gone_and_added_is_found(store: Any) -> None:
     retriever = private_retriever(store, unit_field="patient", threshold=-1)
     (id,) = store.add_texts(["Eve has it."], [{"patient": "eve"}], ids=[str(uuid.uuid4())])
-    everybody = {"ann", "bob", "cid", "dee", "eve"}
+    everybody = {"ann", "bob", "cid", "zoe", "eve"}
     assert {d.unit for d in retriever.retrieve(QUESTION)} == everybody
     store.delete([id])
     assert {d.unit for d in retriever.retrieve(QUESTION)} == everybody - {"eve"}
