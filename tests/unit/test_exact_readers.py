@@ -12,7 +12,7 @@ from dpicl_rag.language_models.readers import concurrent_reader
 from dpicl_rag.language_models.readers.concurrent_reader import ConcurrentReader
 from dpicl_rag.language_models.readers.notes import notes
 from dpicl_rag.mechanisms.histogram import Histogram
-from dpicl_rag.retrieval import CountedRetriever, GivenDocuments, Search
+from dpicl_rag.retrieval import Candidates, CountedRetriever, GivenDocuments, Search
 from tests.support.scripted_reader import ScriptedReader, document_of
 from tests.support.swift_clock import SwiftClock
 from tests.unit import test_exact_agreement as agreement
@@ -197,8 +197,8 @@ def test_a_limit_of_calls_is_paid_for(unit, accounting):
 @pytest.mark.usefixtures("as_drawn")
 @pytest.mark.parametrize("paid", [0.0, 0.5])
 def test_a_limit_that_pays_for_its_count_in_part_or_not_at_all_is_seen(monkeypatch, paid):
-    price, honest = CountedRetriever.rho, CountedRetriever.search
-    monkeypatch.setattr(CountedRetriever, "rho", lambda self, reach: paid * price(self, reach))
+    price, honest = Search.rho, Search.search
+    monkeypatch.setattr(Search, "rho", lambda self, reach: paid * price(self, reach))
 
     def cheap(self, question):
         search = honest(self, question)
@@ -207,9 +207,9 @@ def test_a_limit_that_pays_for_its_count_in_part_or_not_at_all_is_seen(monkeypat
             found = search.choose(*given)
             return replace(found, unit_rho=[paid * rho for rho in found.unit_rho])
 
-        return Search(search.units, draw)
+        return Candidates(search.units, draw)
 
-    monkeypatch.setattr(CountedRetriever, "search", cheap)
+    monkeypatch.setattr(Search, "search", cheap)
     assert tallies.worst(tallies.counted(search=few), "b", **LIMITED) > 0.01
 
 
