@@ -61,13 +61,13 @@ def _subject_that_ties_by_itself(patch: Patch) -> None:
 
 
 def _quote_that_swallows_rows(patch: Patch) -> None:
-    class Swallowing(delimited.Rows):
+    class Swallowing(delimited.DelimitedRows):
         def _row(self, line: delimited.Line, width: int) -> delimited.DelimitedRow:
             row = super()._row(line, width)
             self._ahead.clear()
             return row
 
-    patch(table_files, "Rows", Swallowing)
+    patch(table_files, "DelimitedRows", Swallowing)
 
 
 def _error_that_one_row_decides(patch: Patch) -> None:
