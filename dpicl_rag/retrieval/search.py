@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -77,6 +77,12 @@ class Search:
                 "a bar, a filter and passages_per_unit need the vectors of a corpus; a retriever "
                 "has its own"
             )
+
+    def __repr__(self) -> str:
+        shown = {one.name: repr(getattr(self, one.name)) for one in fields(self) if one.repr}
+        if isinstance(self.source, Retriever) and not isinstance(self.source, Search):
+            shown["source"] = type(self.source).__name__  # one of a user may show its texts
+        return f"Search({', '.join(f'{name}={value}' for name, value in shown.items())})"
 
     @cached_property
     def corpus_name(self) -> str | None:

@@ -1,4 +1,6 @@
 import random
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -187,3 +189,20 @@ def test_what_noise_or_coins_decide_is_drawn(corpus: Corpus) -> None:
 def test_a_retriever_has_no_scores_for_a_bar(more: Any) -> None:
     with pytest.raises(ConfigurationError, match="need the vectors of a corpus"):
         Search(GivenDocuments(NOTES), **more)
+
+
+def test_a_search_shows_nothing_that_a_retriever_of_a_user_would_show() -> None:
+    @dataclass
+    class Notes(ExactRetriever):
+        texts: Sequence[str]
+        stability = Stability(added=1, changed=0)
+
+        def retrieve(self, question: str) -> list[Document]:
+            return [Document(text, text) for text in self.texts]
+
+    search = Search(Notes(["a secret"]), thin_to=3)
+    assert repr(search) == (
+        "Search(source=Notes, bar=Everything(), passages_per_unit=None, "
+        "counted=False, sigma=None, thin_to=3, rate=1.0)"
+    )
+    assert "secret" not in repr(Search(search, rate=0.5))
