@@ -23,7 +23,7 @@ from rich.table import Table
 
 from benchmarks.made_up_complaints import PROBLEMS, QUESTION, complaints
 from dpicl_rag.accounting import DIRECT
-from dpicl_rag.answering.label_draw import label_step
+from dpicl_rag.answering.labels import label_step
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.language_models.base import LanguageModel
 from dpicl_rag.language_models.load_language_model import load_language_model
@@ -31,8 +31,8 @@ from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import Step, rows_of
 from dpicl_rag.prompts import CONTENT_FREE, PromptTemplate, label_tokens
 from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
+from dpicl_rag.surveys.count_plans import tally_plan
 from dpicl_rag.surveys.opinions import YES_OR_NO, opinions
-from dpicl_rag.surveys.tally_plan import tally_plan
 from dpicl_research.tasks import load_task
 
 ABOUT = "What is this article about?"

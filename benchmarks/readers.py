@@ -34,7 +34,7 @@ from benchmarks.kept_replies import KeptReplies, Used
 from benchmarks.reader_tasks import TASKS, Case, Task
 from benchmarks.rival_budget import beside_any, beside_gaussian
 from dpicl_rag import Corpus, PrivateContextLLM
-from dpicl_rag.answering.plan import priced_search
+from dpicl_rag.answering.answer_plan import priced_search
 from dpicl_rag.answering.settlement import UNSUPPORTED
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.language_models.defaults import default_model

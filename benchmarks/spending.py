@@ -40,10 +40,11 @@ from benchmarks.stated_notes import stated_notes
 from dpicl_rag import Corpus, Document, TopKRetriever
 from dpicl_rag.accounting import DIRECT, Budget, epsilon_to_rho, strength_for
 from dpicl_rag.accounting.shares import SHARES
+from dpicl_rag.answering.answer_plan import answer_plan
 from dpicl_rag.answering.ballot import Ballot
 from dpicl_rag.answering.ballots import Ballots, hearing
 from dpicl_rag.answering.canonical_form import canonical_form
-from dpicl_rag.answering.plan import Plan, answer_plan
+from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.prompt_rows import BareModel
 from dpicl_rag.answering.question import Question
 from dpicl_rag.answering.support import Witness

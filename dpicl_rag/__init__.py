@@ -11,9 +11,8 @@ from dpicl_rag._lazy import importing
 
 if TYPE_CHECKING:
     from dpicl_rag.accounting import Adjacency, Stability
-    from dpicl_rag.answering.answer_cost import AnswerCost
     from dpicl_rag.answering.async_stream import AsyncPrivateStream
-    from dpicl_rag.answering.few_units import FewUnitsWarning
+    from dpicl_rag.answering.plan import FewUnitsWarning, Plan
     from dpicl_rag.answering.private_stream import PrivateStream
     from dpicl_rag.configuration import PrivacyConfig
     from dpicl_rag.corpora import Corpus
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from dpicl_rag.mechanisms.randomness import NotPrivateWarning
     from dpicl_rag.private_context_llm import PrivateContextLLM
     from dpicl_rag.prompts import Example, PromptTemplate
+    from dpicl_rag.requests import Request
     from dpicl_rag.results import PrivateAnswer, PrivateLabel
     from dpicl_rag.retrieval import (
         CountedRetriever,
@@ -58,7 +58,6 @@ __getattr__, __dir__ = importing(
     __name__,
     {
         "accounting": "Adjacency Stability",
-        "answering.answer_cost": "AnswerCost",
         "answering.async_stream": "AsyncPrivateStream",
         "answering.private_stream": "PrivateStream",
         "configuration": "PrivacyConfig",
@@ -66,7 +65,7 @@ __getattr__, __dir__ = importing(
         "errors": "BudgetExceededError ConfigurationError ContextLengthError CorpusError "
         "DPICLError EngineUnavailableError KnowledgeError LedgerError LoaderError "
         "MissingDependencyError MissingDocumentsError ModelError",
-        "answering.few_units": "FewUnitsWarning",
+        "answering.plan": "FewUnitsWarning Plan",
         "knowledge": "AnswerMemory NotRememberedWarning PublicDocuments",
         "language_models.openai_compatible.openai_model": "OpenAICompatibleModel",
         "language_models.prefix_cache": "PrefixCache",
@@ -79,6 +78,7 @@ __getattr__, __dir__ = importing(
         "private_context_llm": "PrivateContextLLM",
         "prompts": "Example PromptTemplate",
         "corpora": "Corpus",
+        "requests": "Request",
         "results": "PrivateAnswer PrivateLabel",
         "retrieval": "CountedRetriever PoissonSampledRetriever PrivateThresholdRetriever "
         "PrivateTopKRetriever ThresholdRetriever TopKRetriever",
@@ -89,7 +89,6 @@ __getattr__, __dir__ = importing(
 __version__ = "0.1.0"
 __all__ = [
     "Adjacency",
-    "AnswerCost",
     "AnswerMemory",
     "AsyncPrivateStream",
     "BudgetExceededError",
@@ -114,6 +113,7 @@ __all__ = [
     "NotPrivateWarning",
     "NotRememberedWarning",
     "OpenAICompatibleModel",
+    "Plan",
     "PoissonSampledRetriever",
     "PrefixCache",
     "PrivacyConfig",
@@ -130,6 +130,7 @@ __all__ = [
     "PublicDocuments",
     "RayModel",
     "ReplyCache",
+    "Request",
     "Stability",
     "ThresholdRetriever",
     "TopKRetriever",

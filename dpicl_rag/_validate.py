@@ -1,10 +1,18 @@
-"""Checks of public parameters, each with an error that names the parameter."""
+"""Checks of public parameters: errors that name the parameter, and sentences of pydantic's."""
 
 from __future__ import annotations
 
+import difflib
 import math
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from dpicl_rag.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+_LONGEST = 128  # characters of a field's name
 
 
 def non_negative(name: str, value: float) -> float:
@@ -54,3 +62,36 @@ def count(name: str, value: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ConfigurationError(f"{name} must be a whole number of 1 or more")
     return value
+
+
+def sentence_of(
+    error: ValidationError, known: Iterable[str], elsewhere: Mapping[str, str] | None = None
+) -> str:
+    """The first thing that pydantic found wrong, in one sentence without the value.
+
+    Args:
+        error: What it raised.
+        known: Names of the settings that there are.
+        elsewhere: By names that there are not: what stands in their place.
+    """
+    place, sentence = place_and_sentence(error)
+    if error.errors(include_url=False, include_context=False, include_input=False)[0]["type"] != (
+        "extra_forbidden"
+    ):
+        return sentence
+    hint = (elsewhere or {}).get(place) or did_you_mean(place, known)
+    return f"{place}: no such setting{'; ' if hint else ''}{hint}"
+
+
+def place_and_sentence(error: ValidationError) -> tuple[str, str]:
+    """Where the first thing is that pydantic found wrong, and a sentence that begins with it."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    place = ".".join(str(part) for part in first["loc"])[:_LONGEST]
+    reason = first["msg"].removeprefix("Value error, ")
+    return place, f"{place}: {reason}" if place else reason
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A question about a name that is near to one that there is; else nothing."""
+    near = difflib.get_close_matches(name, list(known), 1)
+    return f"did you mean {near[0]}?" if near else ""

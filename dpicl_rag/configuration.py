@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
+from collections.abc import Sequence
 from typing import Any, Literal, TypedDict, Unpack
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from dpicl_rag import _validate
 from dpicl_rag.accounting import Adjacency, epsilon_to_rho
 from dpicl_rag.accounting.shares import SHARES
 from dpicl_rag.errors import ConfigurationError
@@ -74,79 +75,124 @@ class Settings(TypedDict, total=False):
 class PrivacyConfig(BaseModel):
     """Settings of an answer: its budget, and how it is drawn.
 
-    Attributes:
-        epsilon: Privacy of one answer, above 0.
-        delta: Privacy of one answer, strictly between 0 and 1.
-        utility: ``surplus``, ``log_ratio``, ``log_prob`` or ``vote``; None takes ``surplus`` for
-            answers and ``log_prob`` for labels.
-        accounting: ``individual`` charges each unit what it revealed; ``fixed`` charges the same
-            for every token. None takes individual accounting where it is sound.
-        max_tokens: Most tokens of an answer.
-        privacy_unit: ``document``, or the metadata field whose value makes one unit.
-        adjacency: What makes two corpora neighbours.
-        strength: lambda, the weight of the experts; None derives it from the budget, and from the
-            number of units where a search has released one.
-        units: Number of units that an answer over a whole ``Corpus`` aims to read.
-        unsupported: What becomes of an answer that the documents do not support: ``mark`` says so
-            beside it, ``refuse`` puts a fixed sentence in its place, ``ignore`` does not ask. By
-            default ``mark``, and ``refuse`` where only a string is handed on
-            (``PrivateContextLLM.for_strings``). Asking takes a tenth of the answer's budget, rho
-            0.04 at most.
-        agreement: Whether experts are first asked for whole sentences, each by itself, and one on
-            which enough of them agree is released for the price of a count: ``auto`` draws tokens
-            where they do not agree, ``only`` draws none, ``off`` draws tokens from the start. None
-            is ``auto`` where each unit pays for itself and the engine can (``SpeakingRows``), and
-            ``off`` elsewhere.
-        sentences: Most sentences of an answer by agreement; each is another count.
-        clip: Clip bound of ``log_prob`` (C) and ``log_ratio`` (c).
-        expert_power: Sharpening of each expert before it votes, for ``surplus``.
-        copy_bias: How far each expert favours words of its own document in an answer, in nats, 0 to
-            10; for models that are ``Copying``. A function of the unit alone, so it costs nothing
-            by itself. 0 reads experts as they are; labels always do.
-        public_power: Exponent on the public model in the base measure. At 1 a token costs what it
-            surprises that model.
-        public_top_k: Draw among the public model's k likeliest tokens only; None draws among all.
-        unit_tokens: Most document tokens that one expert reads.
-        groups: Merge units into this many random groups, one expert each; None keeps one each.
-        stop: Answers end before any of these strings.
-        block_tokens: Experts read up to this many tokens, proposed by the public model, in one
-            pass. The released text has the same distribution and the same charge; 0 reads token
-            by token. It pays where a pass costs about the same for one token or several: on a
-            GPU, hardly on a CPU.
-        max_calls: Thin what a reader reads for a question to about this number of units, each by a
-            secret coin, at a rate from a noisy count that the answer's budget pays for. No cap: one
-            would tell how many units there are.
-        polish: Have the reader write the released answer as a fluent sentence, from public text
-            alone. The released text stands beside it.
-        seed: Repeatable draws for tests. Not private.
+    Each has its help, its range and its default here, and nowhere else.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    epsilon: float = Field(8.0, gt=0, allow_inf_nan=False)
-    delta: float = Field(1e-5, gt=0, lt=1)
-    utility: UtilityName | None = None
-    accounting: Accounting | None = None
-    max_tokens: int = Field(32, ge=1)
-    privacy_unit: str = "document"
-    adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE
-    strength: float | None = Field(None, gt=0, allow_inf_nan=False)
-    units: int = Field(64, ge=1)
-    unsupported: Unsupported = "mark"
-    agreement: AgreementName | None = None
-    sentences: int = Field(1, ge=1)
-    clip: float | None = Field(None, gt=0, allow_inf_nan=False)
-    expert_power: float = Field(2.0, gt=0, allow_inf_nan=False)
-    copy_bias: float = Field(1.0, ge=0, le=10)
-    public_power: float = Field(1.0, ge=0, allow_inf_nan=False)
-    public_top_k: int | None = Field(None, ge=1)
-    unit_tokens: int = Field(256, ge=8)
-    groups: int | None = Field(None, ge=1)
-    stop: tuple[str, ...] = ()
-    block_tokens: int = Field(0, ge=0)
-    max_calls: int | None = Field(None, ge=1)
-    polish: bool = False
-    seed: int | None = None
+    epsilon: float = Field(
+        8.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="Privacy of one answer, above 0; less is more private.",
+    )
+    delta: float = Field(
+        1e-5, gt=0, lt=1, description="Delta of that privacy, strictly between 0 and 1."
+    )
+    utility: UtilityName | None = Field(
+        None,
+        description="What a document says about a token; surplus for answers and log_prob for "
+        "labels by default.",
+    )
+    accounting: Accounting | None = Field(
+        None,
+        description="Charge each unit what it revealed, or all the same. Individual where it is "
+        "sound, by default.",
+    )
+    max_tokens: int = Field(32, ge=1, description="Most tokens of an answer.")
+    privacy_unit: str = Field(
+        "document", description="document, or the metadata field whose value makes one unit."
+    )
+    adjacency: Adjacency = Field(
+        Adjacency.ADD_OR_REMOVE_ONE, description="What makes two corpora neighbours."
+    )
+    strength: float | None = Field(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="lambda, the weight of the experts; by default from the budget, and from the "
+        "number of units where a search has released one.",
+    )
+    units: int = Field(
+        64, ge=1, description="Number of units that an answer over a whole corpus aims to read."
+    )
+    unsupported: Unsupported = Field(
+        "mark",
+        description="What becomes of an answer that the documents do not support. mark: it is "
+        "shown, and called a guess. refuse: a fixed sentence takes its place. ignore: nobody asks "
+        "whether they do. mark by default, and refuse for clients of a server and agents, where "
+        "only a string is handed on. Asking takes a tenth of the budget, rho 0.04 at most.",
+    )
+    agreement: AgreementName | None = Field(
+        None,
+        description="auto: release a sentence that enough documents give independently, else draw "
+        "word by word. only: release nothing else. off: draw word by word from the start, "
+        "which is dearer. By default auto where each unit pays for itself and the engine can. The "
+        "budget needs delta for it (budget set --thresholds).",
+    )
+    sentences: int = Field(
+        1, ge=1, description="Most sentences of an answer by agreement; each is another count."
+    )
+    clip: float | None = Field(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="Clip bound of log_prob (C) and log_ratio (c).",
+    )
+    expert_power: float = Field(
+        2.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="Sharpening of each expert before it votes, for surplus.",
+    )
+    copy_bias: float = Field(
+        1.0,
+        ge=0,
+        le=10,
+        description="How far each expert favours words of its own document in an answer, in nats; "
+        "for models that are Copying. A function of the unit alone, so it costs nothing by itself. "
+        "0 reads experts as they are; labels always do.",
+    )
+    public_power: float = Field(
+        1.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Exponent on the public model in the base measure. At 1 a token costs what it "
+        "surprises that model.",
+    )
+    public_top_k: int | None = Field(
+        None,
+        ge=1,
+        description="Draw among the public model's k likeliest tokens only; by default among all.",
+    )
+    unit_tokens: int = Field(256, ge=8, description="Most tokens read of each unit.")
+    groups: int | None = Field(
+        None,
+        ge=1,
+        description="Merge units into this many random groups, one expert each; by default one "
+        "each.",
+    )
+    stop: tuple[str, ...] = Field((), description="Answers end before any of these strings.")
+    block_tokens: int = Field(
+        0,
+        ge=0,
+        description="Experts read up to this many tokens, proposed by the public model, in one "
+        "pass. The released text has the same distribution and the same charge; 0 reads token by "
+        "token. It pays on a GPU, hardly on a CPU.",
+    )
+    max_calls: int | None = Field(
+        None,
+        ge=1,
+        description="Have the reader read about this many units at most: of more, coins choose, at "
+        "a rate from a noisy count that the budget pays for. No cap: one would tell how many units "
+        "there are.",
+    )
+    polish: bool = Field(
+        False,
+        description="Have the reader write the released answer as a fluent sentence. It sees no "
+        "document for that; what was released stands beside it.",
+    )
+    seed: int | None = Field(None, description="Repeatable draws for tests. Not private.")
 
     @model_validator(mode="before")
     @classmethod
@@ -158,6 +204,20 @@ class PrivacyConfig(BaseModel):
                 "guarantee; use public_power or public_top_k, which act on the public model"
             )
         return values
+
+    def asked_for(self, max_tokens: int | None, stop: Sequence[str]) -> PrivacyConfig:
+        """The settings of one answer.
+
+        Args:
+            max_tokens: Most tokens that are asked for; no more than the settings say.
+            stop: Strings that end it, beside those of the settings.
+        """
+        asked: dict[str, Any] = {}
+        if max_tokens is not None and max_tokens < self.max_tokens:
+            asked["max_tokens"] = max_tokens
+        if stop:
+            asked["stop"] = (*self.stop, *stop)
+        return self.model_copy(update=asked) if asked else self
 
     def require_reader(self, reader: object) -> None:
         """See that there is a reader where a setting speaks of one.
@@ -201,11 +261,5 @@ class PrivacyConfig(BaseModel):
         try:
             return cls(**settings)
         except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            name = ".".join(map(str, first["loc"]))
-            reason = first["msg"].removeprefix("Value error, ")
-            if first["type"] == "extra_forbidden":
-                near = difflib.get_close_matches(name, cls.model_fields, 1)
-                hint = _ELSEWHERE.get(name) or "".join(f"did you mean {other}?" for other in near)
-                reason = "no such setting" + (hint and f"; {hint}")
-            raise ConfigurationError(f"{name}: {reason}" if name else reason) from None
+            sentence = _validate.sentence_of(error, cls.model_fields, _ELSEWHERE)
+            raise ConfigurationError(sentence) from None

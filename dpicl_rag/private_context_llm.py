@@ -3,54 +3,42 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from dpicl_rag._other_libraries import NoOrdinaryModel
-from dpicl_rag.answering.answer_cost import AnswerCost
+from dpicl_rag.answering.answers import begin_answer, plan_of_answer
 from dpicl_rag.answering.async_stream import AsyncPrivateStream
-from dpicl_rag.answering.ballots import hearing, naming_of
 from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form
-from dpicl_rag.answering.chooses_labels import ChoosesLabels
-from dpicl_rag.answering.decoding import generate
-from dpicl_rag.answering.experts import OpenAccount, gather, one_each
-from dpicl_rag.answering.few_units import warn_of_few_units
-from dpicl_rag.answering.follow_ups import Turn, whole_question
-from dpicl_rag.answering.plan import answer_plan, priced_search, with_agreement
+from dpicl_rag.answering.experts import one_each
+from dpicl_rag.answering.follow_ups import whole_question
+from dpicl_rag.answering.labels import draw_label, plan_of_label
+from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.private_stream import PrivateStream
-from dpicl_rag.answering.prompt_rows import bare_log_probs
-from dpicl_rag.answering.proposals import proposal_for
-from dpicl_rag.answering.public_reply import public_reply
-from dpicl_rag.answering.question import Question
 from dpicl_rag.answering.reading_ahead import read_ahead
-from dpicl_rag.answering.remembered import form_of, released_before
-from dpicl_rag.answering.settlement import Settlement
-from dpicl_rag.answering.small_talk import is_small_talk
-from dpicl_rag.answering.support import Support
-from dpicl_rag.answering.whole_answers import whole_answer
+from dpicl_rag.answering.run import NO_CORPUS, Run
 from dpicl_rag.answering.worker_threads import in_worker
 from dpicl_rag.configuration import PrivacyConfig, Settings
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.knowledge.answer_memory import AnswerMemory
 from dpicl_rag.knowledge.joined import as_knowledge
-from dpicl_rag.language_models.base import LanguageModel, Progress, speaks
-from dpicl_rag.language_models.copy_bias import copying
+from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.language_models.load_language_model import load_language_model
 from dpicl_rag.language_models.readers.no_writer import NoWriter
-from dpicl_rag.language_models.readers.notes import notes
-from dpicl_rag.language_models.readers.polish import polished
-from dpicl_rag.ledger.account import open_account
 from dpicl_rag.ledger.status import least_remaining
 from dpicl_rag.loaders.framework_documents import FrameworkDocument
+from dpicl_rag.mechanisms.base import Charged
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.prompts import Prompt, PromptTemplate, plain
-from dpicl_rag.results import PrivateAnswer
-from dpicl_rag.retrieval.given import Documents, GivenDocuments, as_retriever
-from dpicl_rag.retrieval.search import Search
-from dpicl_rag.surveys.counts_units import CountsUnits
+from dpicl_rag.prompts import PromptTemplate
+from dpicl_rag.requests import VOTES, Asking, Kind, ReadBy, Request, Turn
+from dpicl_rag.results import PrivateAnswer, PrivateLabel
+from dpicl_rag.retrieval.given import Documents, GivenDocuments, corpus_name_of
+from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, PrivateTally
+from dpicl_rag.surveys.surveying import plan_of_survey, survey_units
+from dpicl_rag.surveys.tallies import count_units, plan_of_tally, tally_units
 
 if TYPE_CHECKING:
     from dpicl_rag.language_models.prefix_cache import PrefixCache
@@ -58,10 +46,26 @@ if TYPE_CHECKING:
     from dpicl_rag.language_models.readers.reply_cache import ReplyCache
     from dpicl_rag.ledger import Ledger
 
-_NO_CORPUS = "default"  # where a ledger books lists
+Result = PrivateAnswer | PrivateLabel | PrivateCount | PrivateTally | PrivateSurvey
+"""What a request is answered with: a DP output, and public numbers."""
+
+_RELEASES: Mapping[Kind, Callable[[Request, Documents, Run], Result]] = {
+    "answer": lambda request, documents, run: begin_answer(request, documents, run).whole(),
+    "label": draw_label,
+    "count": count_units,
+    "tally": tally_units,
+    "survey": survey_units,
+}
+_PLANS: Mapping[Kind, Callable[[Request, Documents, Run], tuple[Plan[Charged], int | None]]] = {
+    "answer": plan_of_answer,
+    "label": plan_of_label,
+    "count": plan_of_tally,
+    "tally": plan_of_tally,
+    "survey": plan_of_survey,
+}
 
 
-class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
+class PrivateContextLLM(NoOrdinaryModel):
     """Answers questions from private documents with a differential privacy guarantee.
 
     Every answer is (epsilon, delta)-DP for every privacy unit, whatever else is in the corpus.
@@ -180,14 +184,35 @@ class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
             return self
         return self.with_settings(unsupported="refuse")
 
+    def run(
+        self, request: Request, documents: Documents, *, on_progress: Progress | None = None
+    ) -> Result:
+        """Ask for an answer, a label, a count, a tally or a survey.
+
+        Args:
+            request: Public; see `Request`.
+            documents: As in ``answer``.
+            on_progress: Called with the part of the documents that is read, 0 to 1.
+
+        Raises:
+            DPICLError: As in the method that its kind names.
+        """
+        release = _RELEASES[request.kind]
+        return release(request, documents, self._run(request, documents, on_progress))
+
+    def begin(
+        self, request: Request, documents: Documents, *, on_progress: Progress | None = None
+    ) -> PrivateStream:
+        """Begin an answer to a request; see ``stream``."""
+        return begin_answer(request, documents, self._run(request, documents, on_progress))
+
     def answer(
         self,
         question: str,
         documents: Documents,
         *,
-        turns: Sequence[Turn] = (),
-        fresh: bool = False,
         on_progress: Progress | None = None,
+        **asking: Unpack[Asking],
     ) -> PrivateAnswer:
         """Answer a question from documents.
 
@@ -202,10 +227,11 @@ class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
             documents: Private documents, strings, documents of LangChain or LlamaIndex (the setting
                 ``privacy_unit`` names the metadata field of their unit), or a retriever. None at
                 all gives the public model's answer by the same path.
-            turns: The conversation before the question, as pairs of speaker and words. Public. A
-                question that leans on it is put into whole words first: ``answer.question``.
-            fresh: Ask the documents again where the memory has the answer to the same question.
             on_progress: Called with the part of the documents that is read, 0 to 1.
+            **asking: Fields of `Request`: ``turns``, the conversation before the question, as pairs
+                of speaker and words (a question that leans on it is put into whole words first:
+                ``answer.question``); ``fresh``, to ask the documents again where the memory has the
+                answer to the same question; ``system``, ``max_tokens`` and ``stop``.
 
         Raises:
             BudgetExceededError: A budget of the ledger cannot pay for the first token.
@@ -217,20 +243,15 @@ class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
             KnowledgeError: Public knowledge cannot be read. Nothing is spent.
             MissingDocumentsError: ``documents`` is None.
         """
-        begun = self.stream(question, documents, turns=turns, fresh=fresh, on_progress=on_progress)
-        with begun as stream:
-            for _ in stream:
-                pass
-            return stream.answer
+        return self.stream(question, documents, on_progress=on_progress, **asking).whole()
 
     def stream(
         self,
         question: str,
         documents: Documents,
         *,
-        turns: Sequence[Turn] = (),
-        fresh: bool = False,
         on_progress: Progress | None = None,
+        **asking: Unpack[Asking],
     ) -> PrivateStream:
         """Answer a question piece by piece; see ``answer`` for arguments and errors.
 
@@ -238,96 +259,8 @@ class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
             An iterator over pieces of text, sync and async; its ``answer`` holds the whole when it
             has ended.
         """
-        search = self._search(documents)
-        corpus, question = self._booked_under(search.corpus_name), plain(question)
-        if is_small_talk(question):
-            return public_reply(question, self.model, self.reader, self.config, corpus)
-        able = self.reader is not None or speaks(self.model)
-        config = with_agreement(self.config, search.stability, speaks=able)
-        question = self.whole_question(question, turns)
-        model = copying(self.model, config.copy_bias)
-        asked = Question(question, self.template, model, config, self._form)
-        prompt, allowance = asked.prompt, asked.allowance
-        memory = self._memory(search)
-        form = form_of(self.template, config.stop)
-        reading = polish = None
-        if self.reader is not None:
-            reading = notes(self.reader, question, self.template.note)
-            polish = partial(polished, self.reader, question) if config.polish else None
-        if memory is not None and not fresh and (entry := memory.same(question, form)):
-            return released_before(
-                entry.answer, question, corpus, model.tokenizer, config.max_tokens, polish
-            )
-        known = [] if isinstance(model, NoWriter) else self._knowledge.recall(question)
-        informed = model.digest(known, allowance)
-        reader = copying(self.model, config.copy_bias, public=bool(informed))
-        proposal, sought = None, question
-        if informed and not fresh and config.unsupported != "ignore":
-            proposal, sought = proposal_for(asked, memory, reader, informed, known)
-        booked, proposed = self._ledger is not None, proposal is not None
-        search = priced_search(config, search, booked=booked, proposed=proposed)
-        opening, price = self._opening(search), search.rho(config.adjacency)
-        counts = 2 if proposed else 1
-        plan = answer_plan(config, search.stability, price, counts, booked=booked)
-        warn_of_few_units(config, search, plan)
-        gathered = gather(
-            question=sought,
-            search=search,
-            plan=plan,
-            open_account=opening,
-            randomness=self._randomness,
-            digest=lambda passages: model.digest(passages, allowance),
-            reading=reading,
-            on_progress=on_progress,
-        )
-        spend = gathered.spend  # an ended stream keeps no documents
-        support = None
-        if plan.support is not None:
-            support = Support(
-                plan.support,
-                spend,
-                self._randomness,
-                proposal=proposal,
-                found=gathered.count,
-                bare=(lambda ids: sum(bare_log_probs(model, prompt, ids))) if informed else None,
-            )
-        whole = whole_answer(asked, plan, gathered, self._randomness)
-        # Begins when the first piece is asked for, inside the stream's own clean-up.
-        tokens = generate(
-            model=reader,
-            prompt=prompt,
-            gathered=gathered,
-            randomness=self._randomness,
-            max_tokens=config.max_tokens,
-            block_tokens=config.block_tokens,
-            support=support,
-            whole=whole,
-            hear=hearing(asked, gathered.passages, notes=self.reader is not None),
-            naming=naming_of(asked, proposal, gathered.passages),
-            informed=informed,
-            on_progress=on_progress if self.reader is None else None,
-        )
-        settlement = Settlement(
-            config=config,
-            spend=spend,
-            corpus=corpus,
-            support=support,
-            whole=whole,
-            recalled=len(known),
-            keep=None if memory is None else partial(memory.keep, question, form),
-            polish=polish,
-        )
-        return PrivateStream(
-            tokens,
-            model.tokenizer,
-            stop=config.stop,
-            max_tokens=config.max_tokens,
-            start=self.template.answer_prefix,
-            question=question,
-            held=config.unsupported == "refuse" or polish is not None,
-            finish=gathered.close,
-            settle=settlement,
-        )
+        request = Request.of("answer", question=question, **asking)
+        return self.begin(request, documents, on_progress=on_progress)
 
     aanswer = in_worker(answer)
 
@@ -336,13 +269,161 @@ class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
         question: str,
         documents: Documents,
         *,
-        turns: Sequence[Turn] = (),
-        fresh: bool = False,
         on_progress: Progress | None = None,
+        **asking: Unpack[Asking],
     ) -> AsyncPrivateStream:
         """``stream`` with the search and each draw in a worker thread; begins when it is read."""
-        ask = partial(self.stream, turns=turns, fresh=fresh, on_progress=on_progress)
+        ask = partial(self.stream, on_progress=on_progress, **asking)
         return AsyncPrivateStream(lambda: ask(question, documents))
+
+    def classify(
+        self,
+        question: str,
+        documents: Documents,
+        labels: Sequence[str],
+        *,
+        method: str | None = None,
+        on_progress: Progress | None = None,
+    ) -> PrivateLabel:
+        """Choose one of several labels in one draw.
+
+        It is purely epsilon-DP (delta 0), but for ``votes-gaussian`` and after a priced search.
+
+        Args:
+            question: Public text.
+            documents: As in ``answer``.
+            labels: At least two; each may be several tokens long.
+            method: A published method by name (``dpicl_rag.methods``), charged the same for every
+                unit: ``poe``, ``poe-prior`` (for questions that bring the text to be labelled),
+                ``votes``, ``votes-gaussian`` ((epsilon, delta)-DP), ``permute-and-flip`` or
+                ``permute-and-flip-votes``. None takes the ``utility`` and ``accounting`` of the
+                settings.
+            on_progress: Called with the part of the documents that is read, 0 to 1.
+
+        Raises:
+            ConfigurationError: The labels cannot be distinguished, or as in ``answer``.
+            BudgetExceededError: A budget of the ledger cannot pay.
+            EngineUnavailableError: The engine does not answer. No label is paid for; a priced
+                search is, where it was done.
+            MissingDocumentsError: ``documents`` is None.
+        """
+        request = Request.of("label", question=question, labels=labels, method=method)
+        return draw_label(request, documents, self._run(request, documents, on_progress))
+
+    def count(
+        self,
+        question: str,
+        documents: Documents,
+        *,
+        sample: float = 1.0,
+        fresh: bool = False,
+        on_progress: Progress | None = None,
+    ) -> PrivateCount:
+        """How many units say yes to a question: a noisy count, with an interval.
+
+        Each unit says yes or no by itself; under individual accounting one that says no pays
+        nothing.
+
+        Args:
+            question: Public text that each unit answers with yes or no.
+            documents: As in ``answer``; of a corpus, all units.
+            sample: Public probability with which a unit is asked, by a secret coin of its own. Of
+                a large corpus fewer are read, and the interval is wider.
+            fresh: Count again what the memory has with no more noise than this would have.
+            on_progress: Called with the part of the documents that is read, 0 to 1.
+
+        Raises:
+            ConfigurationError: A setting is out of range, or does not fit the retriever.
+            BudgetExceededError: A budget of the ledger cannot pay.
+            EngineUnavailableError: The engine does not answer. No count is paid for.
+            MissingDocumentsError: ``documents`` is None.
+            StoppedError: It was ended between two steps; where `turns` are taken.
+        """
+        request = Request.of("count", question=question, sample=sample, fresh=fresh)
+        return count_units(request, documents, self._run(request, documents, on_progress))
+
+    def tally(
+        self,
+        question: str,
+        labels: Sequence[str],
+        documents: Documents,
+        *,
+        most: int = 1,
+        by: ReadBy = "model",
+        sample: float = 1.0,
+        fresh: bool = False,
+        on_progress: Progress | None = None,
+    ) -> PrivateTally:
+        """How many units say each of several labels: noisy counts, with intervals.
+
+        Args:
+            question: Public text that each unit answers with a label.
+            labels: At least two. Public: choose them without looking at the documents.
+            documents: As in ``count``.
+            most: Labels that one unit says at most.
+            by: What reads the units: the language model, or the vectors that a corpus stores, by
+                which a unit says the labels that it is nearest to. Vectors tell subjects apart and
+                take no time, and every unit pays.
+            sample: As in ``count``.
+            fresh: As in ``count``.
+            on_progress: As in ``count``.
+
+        Raises:
+            ConfigurationError: As in ``count``; or the labels cannot be distinguished, or are fewer
+                than ``most``.
+            BudgetExceededError: As in ``count``, also for the other errors.
+        """
+        fields = {"labels": labels, "most": most, "by": by, "sample": sample, "fresh": fresh}
+        request = Request.of("tally", question=question, **fields)
+        return tally_units(request, documents, self._run(request, documents, on_progress))
+
+    def survey(
+        self,
+        question: str | None,
+        documents: Documents,
+        *,
+        vocabulary: Sequence[str] | None = None,
+        votes: int = VOTES,
+        threshold: float | None = None,
+        by: ReadBy = "vectors",
+        sample: float = 1.0,
+        fresh: bool = False,
+        on_progress: Progress | None = None,
+    ) -> PrivateSurvey:
+        """What the units are about: themes of public words, and how many units are of each.
+
+        By the vectors that a corpus stores; no language model reads anything. A unit votes for the
+        public words nearest to its passages, or to the phrases that a reader says of it. Words of
+        many units are released, grouped into themes, and units are counted by theme.
+
+        Args:
+            question: Public text: of each unit the passage that is nearest to it votes, for words
+                that say something beyond it. None asks whole units.
+            documents: A corpus, a Chroma collection or a list.
+            vocabulary: Public words or phrases that units vote for; by default 1,000 English ones.
+            votes: Words that one unit votes for.
+            threshold: Cosine with the question from which a unit is asked at all. Public.
+            by: What reads the units: the vectors that a corpus stores, or, as ``"model"``, the
+                reader.
+            sample: As in ``count``.
+            fresh: As in ``count``.
+            on_progress: Called with the part that a reader has read.
+
+        Raises:
+            ConfigurationError: A setting is out of range, or ``documents`` is a search, or there is
+                no reader to ask.
+            BudgetExceededError: A budget of the ledger cannot pay.
+            EngineUnavailableError: The reader does not answer. No count is paid for.
+            MissingDocumentsError: ``documents`` is None.
+        """
+        fields = {"vocabulary": vocabulary, "votes": votes, "threshold": threshold, "by": by}
+        request = Request.of("survey", question=question, sample=sample, fresh=fresh, **fields)
+        return survey_units(request, documents, self._run(request, documents, on_progress))
+
+    aclassify = in_worker(classify)
+    acount = in_worker(count)
+    atally = in_worker(tally)
+    asurvey = in_worker(survey)
 
     def whole_question(self, question: str, turns: Sequence[Turn]) -> str:
         """A question in words that stand by themselves, as documents are asked; it is free.
@@ -357,28 +438,25 @@ class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
         """
         return whole_question(question, turns, self.model, self.reader)
 
-    def plan(self, documents: Documents) -> AnswerCost:
-        """What an answer may cost, split by what it pays for. Nothing is searched or paid.
+    def plan(self, documents: Documents, request: Request | None = None) -> Plan[Any]:
+        """What a request may cost, split by what it pays for. Nothing is searched or paid.
 
         Args:
             documents: As in ``answer``.
+            request: What is asked for; an answer by default.
 
         Returns:
-            Public numbers; print them, or let a notebook show them.
+            Public numbers, which a run pays by; print them, or let a notebook show them.
 
         Raises:
             ConfigurationError: The settings do not fit the retriever, or cost more than the budget.
             MissingDocumentsError: ``documents`` is None.
         """
-        search = self._search(documents)
-        return AnswerCost.of(
-            self.config,
-            search,
-            self.budget_left(self._booked_under(search.corpus_name)),
-            booked=self._ledger is not None,
-            speaks=speaks(self.model),
-            read=self.reader is not None,
-        )
+        request = request or Request.of("answer")
+        run = self._run(request, documents)
+        plan, aim = _PLANS[request.kind](request, documents, run)
+        calls = aim if run.reader is not None else None
+        return replace(plan, budget_left=self.budget_left(run.booked_under), calls=calls)
 
     def warm(
         self,
@@ -406,7 +484,7 @@ class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
                 "a reader reads documents when a question is asked; leave the reader out to read "
                 "them for a model beforehand"
             )
-        config, prompt = self.config, self._prompt("?")
+        config, prompt = self.config, self._run(Request.of("answer"), ()).prompt("?")
         allowance = prompt.allowance(self.model, config.unit_tokens, config.max_tokens)
         given = GivenDocuments(documents, privacy_unit=config.privacy_unit)
         experts = one_each(group_by_unit(given.retrieve("")))
@@ -422,38 +500,28 @@ class PrivateContextLLM(ChoosesLabels, CountsUnits, NoOrdinaryModel):
         """
         if self._ledger is None:
             return None
-        name = corpus or self._corpus or _NO_CORPUS
+        name = corpus or self._corpus or NO_CORPUS
         return least_remaining(self._ledger.status(), name, self._caller)
 
     def public_numbers(self, answer: PrivateAnswer) -> dict[str, Any]:
         """Public numbers that may stand beside an answer, none of which counts inputs."""
         return {**answer.public_numbers(), "budget_left": self.budget_left(answer.corpus)}
 
-    def _prompt(self, question: str) -> Prompt:
-        return Question(question, self.template, self.model, self.config).prompt
-
-    def _search(self, documents: Documents) -> Search:
-        """The search for the units that are asked; nothing is looked at yet."""
-        search = as_retriever(documents, self.config.privacy_unit, self.config.units)
-        if self.reader is None or self.config.max_calls is None:
-            return search
-        return search.limited(self.config.max_calls)
-
-    def _memory(self, search: Search) -> AnswerMemory | None:
-        """The memory of released answers, if it is that of the documents that are asked."""
-        memory = self._knowledge.memory
-        if memory is not None:
-            memory.require_documents(self._corpus or search.corpus_name, search.filter)
-        return memory
-
-    def _opening(self, search: Search) -> OpenAccount:
-        return partial(
-            open_account,
-            self._ledger,
-            corpus=self._booked_under(search.corpus_name),
-            source=search.corpus_name or None,
+    def _run(
+        self, request: Request, documents: Documents, on_progress: Progress | None = None
+    ) -> Run:
+        source = corpus_name_of(documents)
+        return Run(
+            config=self.config.asked_for(request.max_tokens, request.stop),
+            model=self.model,
+            reader=self.reader,
+            template=self.template.instructed(request.system),
+            form=self._form,
+            knowledge=self._knowledge,
+            randomness=self._randomness,
+            corpus=self._corpus or source,
+            source=source,
+            ledger=self._ledger,
             caller=self._caller,
+            on_progress=on_progress,
         )
-
-    def _booked_under(self, corpus: str | None) -> str:
-        return self._corpus or corpus or _NO_CORPUS

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import takewhile
 from typing import Protocol
 
-from dpicl_rag.answering.experts import Gathered
+from dpicl_rag.answering.experts import Experts
 from dpicl_rag.answering.prompt_rows import read, read_alone
 from dpicl_rag.answering.support import Naming, Support
 from dpicl_rag.answering.whole_answers import Hear, WholeAnswer
@@ -32,7 +32,7 @@ from dpicl_rag.prompts import Prompt
 def generate(
     model: LanguageModel,
     prompt: Prompt,
-    gathered: Gathered[Mechanism],
+    experts: Experts[Mechanism],
     randomness: Randomness,
     *,
     max_tokens: int,
@@ -44,12 +44,12 @@ def generate(
     informed: Input | None = None,
     on_progress: Progress | None = None,
 ) -> Generator[int, None, None]:
-    """Read what was gathered and draw a text from it: what answers and synthesis share.
+    """Read what was experts and draw a text from it: what answers and synthesis share.
 
     Args:
         model: Reads documents.
         prompt: Public text before and after the document.
-        gathered: The experts, how strong they are, and how they pay.
+        experts: The experts, how strong they are, and how they pay.
         randomness: Where the coins come from.
         max_tokens: Most tokens drawn.
         block_tokens: Most tokens proposed to the experts at once; 0 proposes none.
@@ -69,7 +69,7 @@ def generate(
     longer = 0 if proposal is None else max(0, len(proposal.suffix) - len(prompt.suffix))
     reading = partial(read, model, prompt, room=max_tokens + longer, informed=informed)
     with enough_memory():
-        rows, draft = reading(gathered.inputs, on_progress=on_progress), None
+        rows, draft = reading(experts.inputs, on_progress=on_progress), None
         if support is not None and proposal is not None and support.confirms(rows, naming):
             yield from proposal.tokens
             return
@@ -84,8 +84,8 @@ def generate(
         yield from decode(
             rows=rows,
             suffix=prompt.suffix,
-            mechanism=gathered.mechanism,
-            spend=gathered.spend,
+            mechanism=experts.mechanism,
+            spend=experts.spend,
             randomness=randomness,
             max_tokens=max_tokens,
             stop_tokens=model.tokenizer.stop_tokens,

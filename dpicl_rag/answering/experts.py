@@ -36,7 +36,7 @@ class Expert:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Gathered(Generic[M]):
+class Experts(Generic[M]):
     """Inputs of the experts, their mechanism, their filter, and the return of unspent budget.
 
     ``count`` is the released number of units, if any, and ``rate`` that of the coins which kept
@@ -110,7 +110,7 @@ def gather(
     digest: Callable[[Sequence[str]], Input],
     reading: UnitReading | None = None,
     on_progress: Progress | None = None,
-) -> Gathered[M]:
+) -> Experts[M]:
     """Search, open the account, pay for the search, and build the experts.
 
     An expert with nothing to read has nothing to say: it is left out, weighs nothing and pays
@@ -175,7 +175,7 @@ def gather(
         )
         stack.pop_all()  # whoever draws closes it
     inputs, passages = [own for _, own in read], [expert.passages for expert, _ in read]
-    return Gathered(
+    return Experts(
         inputs, mechanism, spend, found.count, account.close, passages, thresholds, found.rate
     )
 
@@ -198,6 +198,6 @@ def _opened(open_account: OpenAccount, plan: Plan[Charged], units: Sequence[str]
     try:
         return opened(rho=plan.rho, at_least=None)
     except BudgetExceededError:
-        if plan.least_rho >= plan.rho:
+        if plan.least_rho is None or plan.least_rho >= plan.rho:
             raise
     return opened(rho=plan.least_rho, at_least=None)

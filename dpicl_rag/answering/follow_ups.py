@@ -19,9 +19,7 @@ from dpicl_rag.language_models.content_words import content_words
 from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.notes import notes
 from dpicl_rag.prompts import Example, PromptTemplate, plain
-
-Turn = tuple[str, str]
-"""Who speaks, such as ``"user"``, and what was said. No name where the words say who speaks."""
+from dpicl_rag.requests import Turn
 
 _ASKING = ("user", "human")
 _LEANING = re.compile(

@@ -1,102 +1,158 @@
-"""Plans of answers: their cost and their draws, fixed before anything private is looked at."""
+"""Plans of private releases: their parts, each with its price, and how they are drawn.
+
+A plan is fixed before anything private is looked at. What it prints is what a run pays from.
+"""
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from dpicl_rag.accounting import (
-    DIRECT,
-    RANDOM_GROUPS,
-    Budget,
-    Stability,
-    bounded_range_strength,
-    epsilon_to_rho,
-    require_individual,
-    strength_for,
-)
-from dpicl_rag.accounting.shares import SHARES
 from dpicl_rag.answering.ladder import Ladder
 from dpicl_rag.answering.support import SupportCount
-from dpicl_rag.configuration import PrivacyConfig, UtilityName
-from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.base import Charged, Mechanism
+from dpicl_rag.mechanisms.base import Charged
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
-from dpicl_rag.mechanisms.privacy_filters import rounded_up
-from dpicl_rag.mechanisms.utilities import (
-    Likeliest,
-    LogProb,
-    LogRatio,
-    Sufficient,
-    Surplus,
-    Utility,
-    Vote,
-)
+from dpicl_rag.notebook_table import notebook_table
 from dpicl_rag.retrieval.count import NoisyCount
 from dpicl_rag.retrieval.search import Search
 
-# Something is left for tokens where counts of support take much.
-_MOST_OF_AGREEMENT = 0.98
-
-# Nats that all experts together add to a token at most, where their number is known; and what they
-# must be able to add for any word to be carried. With less the public answer is useless.
-_MOST_NATS, _LEAST_NATS = 40.0, 6.0
-
-LabelMethod = Callable[[Budget], tuple[Mechanism, bool]]
-"""Makes a mechanism for a budget, and says whether experts are read without a question too."""
-
+# Nats that lift a word from one in a million to odds of 4 nats, as names that a model has never
+# heard need it. Divided by lambda that is 15, 29 and 53 units at epsilon 8, 4 and 2; measured are
+# 14, 26 and 48 (benchmarks/README.md, "how many documents must agree").
+_NEWS = math.log(1e6) + 4.0
 
 M_co = TypeVar("M_co", bound=Charged, covariant=True)
 
 
+class FewUnitsWarning(UserWarning):
+    """A setting leaves an answer fewer units than it needs; see `Plan.warn_of_few_units`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """A part of a plan, and the most that it costs any unit. Public.
+
+    Attributes:
+        name: Of the part: ``search``, ``support``, ``agreement``, ``words``, ``label``, ``counts``
+            or ``themes``.
+        rho: zCDP.
+        what: What it pays for, for people.
+        delta: What its thresholds cost.
+    """
+
+    name: str
+    rho: float
+    what: str
+    delta: float = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Plan(Generic[M_co]):
-    """Public numbers of one answer, label or tally. No private text has a part in them.
+    """Public numbers of one answer, label, tally or survey. No private text has a part in them.
+
+    An answer that public knowledge proposes has the same bound: its search takes less of it, and it
+    may be counted twice. One from memory costs nothing.
 
     Attributes:
         mechanism: How a token, a label or counts are drawn, and what a draw costs.
         individual: Whether each unit pays for what it reveals, or all pay the same.
-        rho: zCDP rho of the whole answer, search included.
-        least_rho: What a ledger must hold of it, where each unit pays for itself: a budget of the
-            same epsilon is kept as a little less, since a part of its delta is for thresholds.
-        search_rho: The part of it that the search costs any unit at most.
-        support: The count of experts that support the answer, or none.
-        counts: How many such counts there may be: of a proposal, and of what is drawn.
+        epsilon: The whole is (epsilon, delta)-DP.
+        delta: See ``epsilon``.
+        rho: The whole, zCDP: the most that its parts cost any unit together.
+        parts: What it pays for, in the order of paying; the run pays these and no others.
+        least_rho: What a ledger must hold of ``rho``, where each unit pays for itself: a budget of
+            the same epsilon is kept as a little less, since a part of its delta is for thresholds.
+            None where that is all of it.
+        support: The count of experts that support an answer, or none.
         groups: Number of random groups; None gives each unit an expert of its own.
         takes_priors: Whether the label's experts are read without a question too.
         counted: Makes the mechanism for a released number of units that were found; None where
             strength does not follow it.
+        weighs_news: Whether the mechanism's strength says how many units must agree on a word.
         ladder: Counts of whole answers, each with its threshold; None where tokens are drawn from
             the start.
-        threshold_delta: What all thresholds cost together.
         only_agreement: Whether no token is drawn where experts do not agree.
+        budget_left: What the ledger has left for the corpus and the caller, zCDP rho; None without
+            a limit, and where nobody asked.
+        calls: About how many calls a reader is asked for; None without a reader, and where only the
+            documents tell.
     """
 
     mechanism: M_co
     individual: bool
+    epsilon: float
+    delta: float
     rho: float
-    least_rho: float
-    search_rho: float
-    groups: int | None
+    parts: tuple[Price, ...]
+    least_rho: float | None = None
     support: SupportCount | None = None
-    counts: int = 1
+    groups: int | None = None
     takes_priors: bool = False
     counted: Callable[[NoisyCount], M_co] | None = None
+    weighs_news: bool = False
     ladder: Ladder | None = None
-    threshold_delta: float = 0.0
     only_agreement: bool = False
+    budget_left: float | None = None
+    calls: int | None = None
+
+    def price(self, name: str) -> float:
+        """The most that a part costs any unit, zCDP rho; 0 where there is no such part."""
+        return next((part.rho for part in self.parts if part.name == name), 0.0)
 
     @property
-    def ladder_rho(self) -> float:
-        """The part of ``rho`` that counts of one sentence cost any unit at most."""
-        return 0.0 if self.ladder is None else self.ladder.rho
+    def search_rho(self) -> float:
+        """The part of ``rho`` for finding the units, and how many they are."""
+        return self.price("search")
 
     @property
     def support_rho(self) -> float:
-        """The part of ``rho`` that support counts cost any unit at most."""
-        return 0.0 if self.support is None else self.counts * self.support.rho
+        """The part of ``rho`` for counts of units that support the answer."""
+        return self.price("support")
+
+    @property
+    def agreement_rho(self) -> float:
+        """The part of ``rho`` for counts of whole sentences, each expert's own.
+
+        Only units that have a vote pay, where accounting is individual.
+        """
+        return self.price("agreement")
+
+    @property
+    def tokens_rho(self) -> float:
+        """The part of ``rho`` for words, token by token: what is left."""
+        return self.price("words")
+
+    @property
+    def token_rho(self) -> float:
+        """What one draw costs a unit that has all of it to tell, zCDP rho."""
+        return self.mechanism.rho
+
+    @property
+    def threshold_delta(self) -> float:
+        """What all thresholds cost together."""
+        return sum(part.delta for part in self.parts)
+
+    @property
+    def thresholds(self) -> tuple[int, ...]:
+        """About how many documents must say the same, at each count of whole sentences."""
+        return tuple(step.threshold for step in self.ladder.steps) if self.ladder else ()
+
+    @property
+    def units_to_agree(self) -> int | None:
+        """About how many units must say the same; None where settings have no such number."""
+        if self.ladder:
+            return self.ladder.units  # fewer than tokens need
+        if self.weighs_news and isinstance(self.mechanism, ExponentialMechanism):
+            return units_needed(self.mechanism)
+        return None
+
+    @property
+    def answers_left(self) -> int | None:
+        """Answers at this price that the budget surely pays for; None without a limit."""
+        return None if self.budget_left is None else int(self.budget_left / self.rho)
 
     def mechanism_for(self, count: NoisyCount | None) -> M_co:
         """The mechanism, no stronger than the units that were found need it.
@@ -111,243 +167,78 @@ class Plan(Generic[M_co]):
             return self.mechanism
         return self.counted(count)
 
+    def warn_of_few_units(self, search: Search) -> None:
+        """Warn where settings leave fewer units than an answer needs.
 
-def with_agreement(config: PrivacyConfig, stability: Stability, *, speaks: bool) -> PrivacyConfig:
-    """The settings of one answer: whether experts are asked for whole sentences is decided.
+        A function of public numbers: nothing is searched, and what a threshold or a list finds has
+        no part in it. Experts that cannot carry a word together leave the answer to the public
+        model: it is fluent, and wrong.
 
-    Args:
-        config: Public settings.
-        stability: From the corpus to the units that are found.
-        speaks: Whether rows of the engine can go on each by itself.
+        Args:
+            search: Finds its units.
+        """
+        needed = self.units_to_agree
+        found = (search.aim, _remedy(search))
+        for most, remedy in (found, (self.groups, "leave groups out")):
+            if most is not None and needed is not None and most < needed:
+                warnings.warn(
+                    f"at most about {most} units are read for an answer, and at epsilon "
+                    f"{self.epsilon:g} it needs about {needed} that agree: with fewer the model "
+                    f"answers without them, and may be wrong; {remedy}, or raise epsilon",
+                    FewUnitsWarning,
+                    stacklevel=3,
+                )
+                return
 
-    Raises:
-        ConfigurationError: The settings ask for sentences and cannot have them, or do not fit the
-            stability.
-    """
-    if config.agreement in ("auto", "only") and not speaks:
-        raise ConfigurationError(
-            "experts of this engine cannot answer each by itself (SpeakingRows, docs/engines.md); "
-            "leave agreement out, or use 'off'"
-        )
-    if config.agreement is not None:
-        return config
-    # Where all units pay the same, all would pay for every count of the ladder.
-    asks = speaks and accounts_individually(config, _to_experts(config, stability))
-    return config.model_copy(update={"agreement": "auto" if asks else "off"})
+    def rows(self) -> list[tuple[str, float, str]]:
+        """Name, zCDP rho and explanation of every part, and of the whole as the last."""
+        parts = [(part.name, part.rho, part.what) for part in self.parts]
+        return [*parts, ("whole", self.rho, f"epsilon {self.epsilon:g}, delta {self.delta:g}")]
 
+    def notes(self) -> list[str]:
+        """Sentences on how many units must agree, and on the budget."""
+        found = []
+        if self.units_to_agree is not None:
+            found.append(f"about {self.units_to_agree} units must say the same")
+        if self.calls is not None:
+            found.append(f"about {self.calls} calls to the reader, one for each unit found")
+        if self.budget_left is not None:
+            many = "one answer" if self.answers_left == 1 else f"{self.answers_left} answers"
+            found.append(f"the budget has rho {self.budget_left:.4g} left, {many} at this price")
+        return found
 
-def accounts_individually(config: PrivacyConfig, stability: Stability) -> bool:
-    """Whether each unit pays for what it reveals, and not all the same.
+    def as_dict(self) -> dict[str, Any]:
+        """All numbers, for JSON."""
+        names = ("epsilon", "delta", "rho", "search_rho", "support_rho", "agreement_rho")
+        words = ("thresholds", "tokens_rho", "token_rho", "individual", "units_to_agree")
+        left = ("budget_left", "calls", "answers_left")
+        return {name: getattr(self, name) for name in (*names, *words, *left)}
 
-    Args:
-        config: Public settings.
-        stability: From the corpus to the experts.
+    def __str__(self) -> str:
+        lines = [f"{name:<9}  rho {rho:<9.4g}  {what}" for name, rho, what in self.rows()]
+        return "\n".join([*lines, *self.notes()])
 
-    Raises:
-        ConfigurationError: The settings ask for it, and the stability does not allow it.
-    """
-    if config.accounting == "individual":
-        require_individual(stability, config.adjacency)
-    return stability.individual_under(config.adjacency) and config.accounting != "fixed"
-
-
-def priced_search(
-    config: PrivacyConfig, search: Search, *, booked: bool, proposed: bool = False
-) -> Search:
-    """The search of an answer with the noise that its share pays for, where that is not set.
-
-    Args:
-        config: Public settings, see `with_agreement`.
-        search: Finds its units.
-        booked: Whether a ledger books the answer.
-        proposed: Whether public knowledge proposes an answer.
-    """
-    part = SHARES.search_beside_agreement
-    if config.agreement == "off":
-        part = SHARES.search_of_proposal if proposed else 1.0
-    return search.within(part * config.rho(booked=booked), config.adjacency)
+    def _repr_html_(self) -> str:
+        rows = [(name, f"rho {rho:.4g}: {what}") for name, rho, what in self.rows()]
+        return notebook_table(". ".join(self.notes()), rows)
 
 
-def answer_plan(
-    config: PrivacyConfig,
-    stability: Stability,
-    search_rho: float,
-    counts: int = 1,
-    *,
-    booked: bool = False,
-) -> Plan[Mechanism]:
-    """The plan of an answer of up to ``max_tokens`` draws.
+def units_needed(mechanism: ExponentialMechanism) -> int:
+    """About how many units must agree before tokens follow them. Public.
 
     Args:
-        config: Public settings, see `with_agreement`.
-        stability: From the corpus to the units that are found.
-        search_rho: zCDP rho that the search costs any unit at most.
-        counts: Of support, at most.
-        booked: Whether a ledger books what thresholds cost.
-
-    Raises:
-        ConfigurationError: The settings do not fit the stability, or cost more than the budget.
+        mechanism: Draws by ``surplus`` or ``vote``.
     """
-    assert config.agreement is not None
-    whole = config.rho(booked=booked)
-    support = None
-    if config.unsupported != "ignore":
-        moved = sum(_to_experts(config, stability).moved(config.adjacency))
-        part = 1.0 if config.agreement == "off" else SHARES.support_beside_agreement
-        support = SupportCount.within(part * SHARES.counting(whole), moved)
-    beside = search_rho + (0.0 if support is None else counts * support.rho)
-    delta = config.threshold_delta(booked=booked)
-    ladder = _ladder(config, stability, whole, whole - beside, delta, booked=booked)
-    individual = accounts_individually(config, _to_experts(config, stability))
-    if ladder is not None and not individual:
-        # Every unit has paid for the ladder; else only those that had a vote, and they draw with
-        # what they have left.
-        beside += config.sentences * ladder.rho
-    budget = _budget(config, stability, beside, config.delta_of_rho(booked=booked))
-    left = budget.rho
-    utility = _utility(config, config.utility or "surplus")
-    if config.public_top_k is not None:
-        utility = Likeliest(utility, config.public_top_k)
-    draws = min(SHARES.pivotal_tokens, config.max_tokens) if individual else config.max_tokens
-    strength = config.strength or strength_for(budget, draws, utility.range)
-    mechanism = ExponentialMechanism(utility, strength, budget.factor)
-    if not individual and mechanism.rho > left:
-        raise ConfigurationError(
-            "strength is so high that one token costs more than the whole budget of an "
-            "answer; lower it or leave it out"
-        )
-    return Plan(
-        mechanism=mechanism,
-        individual=individual,
-        rho=whole,
-        least_rho=min(whole, epsilon_to_rho(config.epsilon, SHARES.beside_pool(config.delta))),
-        search_rho=search_rho,
-        groups=config.groups,
-        support=support,
-        counts=counts,
-        counted=_counted(config, budget) if individual else None,
-        ladder=ladder,
-        threshold_delta=delta if ladder else 0.0,
-        only_agreement=config.agreement == "only",
-    )
+    return math.ceil(_NEWS / (mechanism.strength * mechanism.utility.range))
 
 
-def label_plan(
-    config: PrivacyConfig,
-    stability: Stability,
-    search_rho: float,
-    method: LabelMethod | None = None,
-) -> Plan[Mechanism]:
-    """The plan of a label, one draw.
-
-    Args:
-        config: Public settings.
-        stability: From the corpus to the units that are found.
-        search_rho: zCDP rho that the search costs any unit at most.
-        method: A published method, charged the same for every unit; None takes the ``utility`` and
-            ``accounting`` of the settings.
-
-    Raises:
-        ConfigurationError: The settings do not fit the method or the stability, or cost more than
-            the budget.
-    """
-    budget = _budget(config, stability, search_rho, config.delta)
-    individual = method is None and accounts_individually(config, budget.stability)
-    mechanism, priors = (_by_utility(config, budget), False) if method is None else method(budget)
-    # Rounded up: in exact sums the budget pays for the search and the draw.
-    rho = rounded_up(Fraction(budget.search_rho) + Fraction(mechanism.rho))
-    return Plan(
-        mechanism=mechanism,
-        individual=individual,
-        rho=rho,
-        least_rho=rho,
-        search_rho=budget.search_rho,
-        groups=config.groups,
-        takes_priors=priors,
-    )
-
-
-def _counted(config: PrivacyConfig, budget: Budget) -> Callable[[NoisyCount], Mechanism] | None:
-    """Strength by need: see docs/privacy.md. For utilities that say how much a token gains."""
-    name = config.utility or "surplus"
-    if config.strength is not None or name not in ("surplus", "vote"):
-        return None
-    draws = min(SHARES.pivotal_tokens_counted, config.max_tokens)
-    most, cheap = (strength_for(budget, d, 1.0) for d in (draws, SHARES.cheap_tokens))
-
-    def mechanism(count: NoisyCount) -> ExponentialMechanism:
-        units = max(1.0, count.low)
-        strength = min(most, _MOST_NATS / units) if most * count.high >= _LEAST_NATS else 0.0
-        utility: Utility = Sufficient(_utility(config, name), strength * units, cheap * units)
-        if config.public_top_k is not None:
-            utility = Likeliest(utility, config.public_top_k)
-        return ExponentialMechanism(utility, strength, budget.factor)
-
-    return mechanism
-
-
-def _ladder(
-    config: PrivacyConfig,
-    stability: Stability,
-    whole: float,
-    most: float,
-    delta: float,
-    *,
-    booked: bool,
-) -> Ladder | None:
-    """Counts of whole answers; those of all sentences together leave some of ``most``.
-
-    Args:
-        config: Public settings.
-        stability: From the corpus to the units that are found.
-        whole: zCDP rho of the answer.
-        most: The same without its search and the counts of support.
-        delta: Of all thresholds.
-        booked: Whether a ledger books what thresholds cost.
-    """
-    if config.agreement == "off" or most <= 0:
-        return None
-    rho = min(SHARES.agreement * whole, _MOST_OF_AGREEMENT * most) / config.sentences
-    own, reach = delta / config.sentences, (_to_experts(config, stability), config.adjacency)
-    if booked:
-        return Ladder.behind_top_count(rho, own, *reach)
-    return Ladder.within(rho, own, SHARES.first_threshold * config.units, *reach)
-
-
-def _budget(config: PrivacyConfig, stability: Stability, search_rho: float, delta: float) -> Budget:
-    return Budget(
-        config.epsilon,
-        delta,
-        config.adjacency,
-        _to_experts(config, stability),
-        search_rho=search_rho,
-    )
-
-
-def _to_experts(config: PrivacyConfig, stability: Stability) -> Stability:
-    return stability.then(DIRECT if config.groups is None else RANDOM_GROUPS)
-
-
-def _by_utility(config: PrivacyConfig, budget: Budget) -> ExponentialMechanism:
-    """One draw of the exponential mechanism; lambda times its reach is its pure epsilon."""
-    utility = _utility(config, config.utility or "log_prob")
-    most = bounded_range_strength(budget, utility.range)
-    if config.strength is not None and config.strength > most * (1 + 1e-12):
-        raise ConfigurationError(
-            f"strength {config.strength:g} costs more than epsilon {config.epsilon:g} in one draw; "
-            "lower it or leave it out"
-        )
-    strength = min(config.strength or most, most)
-    return ExponentialMechanism(utility, strength, budget.factor, budget.search_delta)
-
-
-def _utility(config: PrivacyConfig, name: UtilityName) -> Utility:
-    match name:
-        case "log_prob":
-            return LogProb(config.clip or 4.0)
-        case "log_ratio":
-            return LogRatio(config.clip or 1.0, config.public_power)
-        case "surplus":
-            return Surplus(config.expert_power, config.public_power)
-        case "vote":
-            return Vote(config.public_power)
+def _remedy(search: Search) -> str:
+    """The setting that lets a search find more units."""
+    if search.rate < 1:
+        return "raise the sampling rate"
+    if search.thin_to is not None and not search.bar.noisy:
+        return "raise max_calls"
+    if search.nearest is not None:
+        # Of half the weight, as each may displace another.
+        return "leave top_k (the k of a retriever) out"
+    return "raise units"

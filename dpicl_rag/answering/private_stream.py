@@ -96,6 +96,13 @@ class PrivateStream(Iterator[str], AsyncIterator[str]):
             raise DPICLError("the answer is there when the stream has ended; read it to its end")
         return self._answer
 
+    def whole(self) -> PrivateAnswer:
+        """Draw to the end; the answer."""
+        with self:
+            for _ in self:
+                pass
+            return self.answer
+
     def close(self) -> None:
         """End the answer here. Waits for a draw in another thread. May be called again."""
         with self._lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -9,7 +10,7 @@ from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.knowledge.asking_part import asking_part
-from dpicl_rag.language_models.base import LanguageModel
+from dpicl_rag.language_models.base import Input, LanguageModel
 from dpicl_rag.prompts import Prompt, PromptTemplate
 
 
@@ -48,6 +49,10 @@ class Question:
         """Tokens that an expert reads of its unit."""
         config = self.config
         return self.prompt.allowance(self.model, config.unit_tokens, config.max_tokens)
+
+    def digest(self, passages: Sequence[str]) -> Input:
+        """What an expert reads of its unit."""
+        return self.model.digest(passages, self.allowance)
 
     @property
     def hearings(self) -> tuple[Prompt, ...]:

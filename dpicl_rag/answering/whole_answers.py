@@ -14,7 +14,7 @@ from functools import partial
 import torch
 
 from dpicl_rag.answering.ballot import Ballot
-from dpicl_rag.answering.experts import Gathered
+from dpicl_rag.answering.experts import Experts
 from dpicl_rag.answering.ladder import Ladder
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.question import Question
@@ -32,22 +32,22 @@ _END = "."
 
 
 def whole_answer(
-    question: Question, plan: Plan[Mechanism], gathered: Gathered[Mechanism], randomness: Randomness
+    question: Question, plan: Plan[Mechanism], experts: Experts[Mechanism], randomness: Randomness
 ) -> WholeAnswer | None:
     """What asks experts for whole sentences; None where the plan counts none, or no pool pays.
 
     Args:
         question: What is asked.
         plan: Of the answer.
-        gathered: The experts, and how they pay.
+        experts: The experts, and how they pay.
         randomness: Where noise comes from.
     """
-    if not plan.ladder or not gathered.thresholds:
+    if not plan.ladder or not experts.thresholds:
         return None
     config, text = question.config, question.text
     return WholeAnswer(
         plan.ladder,
-        gathered.spend,
+        experts.spend,
         randomness,
         show=partial(shown_form, question=text, begins=not question.template.answer_prefix),
         lead=question.prompt.lead,
@@ -55,7 +55,7 @@ def whole_answer(
         most=config.max_tokens,
         # Of experts that cannot carry a word, what is drawn would be refused.
         alone=plan.only_agreement
-        or (config.unsupported == "refuse" and gathered.mechanism.rho == 0),
+        or (config.unsupported == "refuse" and experts.mechanism.rho == 0),
     )
 
 

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dpicl_rag.answering.small_talk import is_small_talk
-from dpicl_rag.cli import console, data_folder, file_budgets, option_groups, options
+from dpicl_rag.cli import console, data_folder, option_groups, options
 from dpicl_rag.cli.asking import (
     asked_model,
     opened_corpus,
+    planning_model,
+    print_plan,
     print_spent,
     tell_calls,
     tell_toy,
 )
-from dpicl_rag.configuration import MethodName, PrivacyConfig
+from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError, EngineUnavailableError
 from dpicl_rag.results import cost_of
 from dpicl_rag.surveys.asks_number import asks_number
 
 if TYPE_CHECKING:
-    from dpicl_rag.answering.answer_cost import AnswerCost
+    from dpicl_rag.answering.plan import Plan
     from dpicl_rag.answering.private_stream import PrivateStream
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.results import PrivateAnswer
+    from dpicl_rag.retrieval.search import Search
     from dpicl_rag.retrieval.synthetic_mark import SyntheticOrigin
     from dpicl_rag.stores.chroma import ChromaCollection
 
@@ -47,8 +50,8 @@ def ask(
     source: option_groups.Source,
     settings: option_groups.AnswerSettings,
     answering: option_groups.Answering,
-    fresh: options.FreshOption = False,
-    polish: options.Polish = False,
+    reading: option_groups.Reading,
+    asking: option_groups.Asking,
     plan: Annotated[
         bool,
         typer.Option("--plan", help="Print what the answer may cost, by part, and ask nothing."),
@@ -85,22 +88,21 @@ def ask(
             console.note(_NUMBER)
         if is_small_talk(question):
             console.note(_SMALL_TALK)
-        if plan:
-            _print_plan(opened, source, settings, answering, as_json=as_json)
-            return
+        config = PrivacyConfig.create(**settings, **reading)
         search = data_folder.search_of(opened, source)
-        llm = stack.enter_context(
-            asked_model(opened, source, settings, answering, quiet, polish=polish)
-        )
+        if plan:
+            _print_plan(opened.name, search, source, config, answering, as_json=as_json)
+            return
+        llm = stack.enter_context(asked_model(opened, source, config, answering, quiet))
         if answering.reader is not None:
-            tell_calls(search.aim, answering.max_calls)
-        from dpicl_rag.answering.few_units import FewUnitsWarning
+            tell_calls(search.aim, config.max_calls)
+        from dpicl_rag.answering.plan import FewUnitsWarning
         from dpicl_rag.knowledge import NotRememberedWarning
 
         told = console.told(FewUnitsWarning, NotRememberedWarning)
         with told, console.Bar("Reading the documents", quiet=quiet) as bar:
             with console.status("Searching the corpus", quiet=quiet):
-                stream = llm.stream(question, search, fresh=fresh, on_progress=bar.update)
+                stream = llm.stream(question, search, on_progress=bar.update, **asking)
             with stream:
                 _drain(stream, bar, answering.prefix, silent=as_json)
         answer = stream.answer
@@ -142,15 +144,10 @@ def classify(
     ],
     source: option_groups.Source,
     *,
-    method: Annotated[
-        MethodName | None,
-        typer.Option(
-            help="A published method, charged the same for every unit; see docs/methods.md. By "
-            "default --utility and --accounting decide."
-        ),
-    ] = None,
     settings: option_groups.Settings,
     answering: option_groups.Answering,
+    reading: option_groups.LabelReading,
+    choosing: option_groups.Choosing,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -163,11 +160,12 @@ def classify(
     with ExitStack() as stack:
         opened = stack.enter_context(opened_corpus(source, quiet))
         search = data_folder.search_of(opened, source)
-        llm = stack.enter_context(asked_model(opened, source, settings, answering, quiet))
+        config = PrivacyConfig.create(**settings, **reading)
+        llm = stack.enter_context(asked_model(opened, source, config, answering, quiet))
         if answering.reader is not None:
-            tell_calls(search.aim, answering.max_calls)
+            tell_calls(search.aim, config.max_calls)
         bar = stack.enter_context(console.Bar("Reading the documents", quiet=quiet))
-        chosen = llm.classify(question, search, label, method=method, on_progress=bar.update)
+        chosen = llm.classify(question, search, label, on_progress=bar.update, **choosing)
     if as_json:
         console.write_json({"label": chosen.label, **cost_of(chosen)})
         return
@@ -175,9 +173,9 @@ def classify(
     print_spent(chosen, recorded=not answering.no_ledger)
 
 
-def _what_would_help(cost: AnswerCost) -> str:
+def _what_would_help(plan: Plan[Any]) -> str:
     """One sentence of public numbers, for an answer that documents do not support."""
-    at, needed = f"at epsilon {cost.epsilon:g}", cost.units_to_agree
+    at, needed = f"at epsilon {plan.epsilon:g}", plan.units_to_agree
     many = f"{at} many" if needed is None else f"{at} about {needed}"
     return (
         f"For an answer {many} units must state the same: ask for one fact that many state, raise "
@@ -186,47 +184,26 @@ def _what_would_help(cost: AnswerCost) -> str:
 
 
 def _print_plan(
-    opened: Corpus | ChromaCollection,
+    name: str,
+    search: Search,
     source: option_groups.Source,
-    settings: option_groups.AnswerSettings,
+    config: PrivacyConfig,
     answering: option_groups.Answering,
     *,
     as_json: bool,
 ) -> None:
-    """What an answer may cost. No model is loaded, nothing is searched, and nothing is paid."""
-    from rich.table import Table
-
-    from dpicl_rag.answering.answer_cost import AnswerCost
+    """What an answer may cost, by part."""
     from dpicl_rag.knowledge.public_documents import PublicDocuments
-    from dpicl_rag.ledger.status import least_remaining
 
     for public in answering.public or ():
         with data_folder.open_corpus(public, source.path, source.embedder) as corpus:
             PublicDocuments(corpus)  # refuses a private one
-    left = None
-    if not answering.no_ledger:
-        with file_budgets.open_book(answering.ledger, opened.name) as ledger:
-            left = least_remaining(ledger.status(), opened.name, answering.caller)
-    search = data_folder.search_of(opened, source)
-    if answering.max_calls is not None:
-        search = search.limited(answering.max_calls)
-    cost = AnswerCost.of(
-        PrivacyConfig.create(**settings.made()),
-        search,
-        left,
-        booked=not answering.no_ledger,
-        speaks=True,  # as every model that has a name
-        read=answering.reader is not None,
-    )
+    with planning_model(config, answering.reader, name, answering) as llm:
+        plan = llm.plan(search)
     if as_json:
-        console.write_json(cost.as_dict())
-        return
-    table = Table("", "rho", "", box=None)
-    for name, rho, what in cost.rows():
-        table.add_row(name, f"{rho:.4g}", what)
-    console.stdout().print(table)
-    for note in cost.notes():
-        console.stdout().print(note, style="dim", soft_wrap=True)
+        console.write_json(plan.as_dict())
+    else:
+        print_plan(plan)
 
 
 def _ask_synthetic(
@@ -256,7 +233,7 @@ def _ask_synthetic(
                 model=model,
                 template=PromptTemplate(answer_prefix=answering.prefix),
                 records=source.top_k or source.units or RECORDS,
-                max_tokens=settings.max_tokens,
+                max_tokens=PrivacyConfig.create(**settings).max_tokens,
             )
     if as_json:
         synthetic = {"epsilon": origin.epsilon, "delta": origin.delta, "run": origin.run}

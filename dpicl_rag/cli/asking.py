@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from functools import partial
-from typing import TYPE_CHECKING
+from contextlib import ExitStack, closing, contextmanager
+from typing import TYPE_CHECKING, Any
 
 from dpicl_rag.cli import console, data_folder, file_budgets, option_groups
 from dpicl_rag.configuration import PrivacyConfig
-from dpicl_rag.mechanisms.randomness import NotPrivateWarning, Randomness
+from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 
 if TYPE_CHECKING:
+    from dpicl_rag.answering.plan import Plan
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.knowledge import AnswerMemory
     from dpicl_rag.language_models.base import LanguageModel
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from dpicl_rag.private_context_llm import PrivateContextLLM
     from dpicl_rag.results import Paid
     from dpicl_rag.stores.chroma import ChromaCollection
-    from dpicl_rag.surveys.counting import Counting
 
 _TOY = (
     "toy model: the default is for trying the library; for real use give --model small, medium or "
@@ -42,40 +41,89 @@ def opened_corpus(source: option_groups.Place, quiet: bool) -> Iterator[Corpus |
 def asked_model(
     opened: Corpus | ChromaCollection,
     source: option_groups.Place,
-    settings: option_groups.Settings,
-    answering: option_groups.Answering,
+    config: PrivacyConfig,
+    paying: option_groups.Paying,
     quiet: bool,
     *,
-    polish: bool = False,
+    reader: str | None = None,
 ) -> Iterator[PrivateContextLLM]:
-    """What answers, with its ledger and memory; settings are checked before the slow steps."""
+    """What answers, with its ledger and memory; where none of a corpus is read, no model is loaded.
+
+    Args:
+        opened: The corpus.
+        source: Where it is.
+        config: Settings of answers.
+        paying: Whose budget pays, and perhaps who answers.
+        quiet: Whether no progress is shown.
+        reader: Address of a chat model that reads for a survey.
+    """
     from dpicl_rag.language_models.prefix_cache import ReadAnewWarning
+    from dpicl_rag.language_models.readers.no_writer import UnloadedModel
     from dpicl_rag.prompts import PromptTemplate
 
-    config = PrivacyConfig.create(**settings.made(), max_calls=answering.max_calls, polish=polish)
-    config.require_reader(answering.reader)
+    answering = paying if isinstance(paying, option_groups.Answering) else None
+    made: dict[str, Any] = config.model_dump(exclude_unset=True)
+    if answering is not None:
+        reader = answering.reader
+        made["template"] = PromptTemplate(answer_prefix=answering.prefix)
+        made["prefix_cache"] = data_folder.open_prefixes(opened.name, source.path)
+    config.require_reader(reader)
     with ExitStack() as stack:
         ledger = None
-        if not answering.no_ledger:
-            ledger = stack.enter_context(file_budgets.open_book(answering.ledger, opened.name))
-        loading = console.status("Loading the language model", quiet=quiet)
+        if not paying.no_ledger:
+            ledger = stack.enter_context(file_budgets.open_book(paying.ledger, opened.name))
+        loading = console.status("Loading the language model", quiet=quiet or answering is None)
         with console.told(NotPrivateWarning, ReadAnewWarning), loading:
             from dpicl_rag.private_context_llm import PrivateContextLLM
 
-            model = data_folder.spread_model(answering.model, answering.workers)
+            model: Any = UnloadedModel()
+            if answering is not None:
+                spread = data_folder.spread_model(answering.model, answering.workers)
+                model = stack.enter_context(spread)
             llm = PrivateContextLLM(
-                stack.enter_context(model),
-                reader=stack.enter_context(opened_reader(answering.reader, opened, source)),
-                template=PromptTemplate(answer_prefix=answering.prefix),
+                model,
+                reader=stack.enter_context(opened_reader(reader, opened, source)),
                 ledger=ledger,
                 corpus=opened.name,
-                caller=answering.caller,
-                knowledge=_knowledge(stack, opened.name, source, answering),
-                prefix_cache=data_folder.open_prefixes(opened.name, source.path),
-                **config.model_dump(exclude_unset=True),
+                caller=paying.caller,
+                knowledge=_knowledge(stack, opened.name, source, paying),
+                **made,
             )
         tell_toy(llm.model)
         yield llm
+
+
+@contextmanager
+def planning_model(
+    config: PrivacyConfig,
+    reader: str | None,
+    name: str | None = None,
+    paying: option_groups.Paying | None = None,
+) -> Iterator[PrivateContextLLM]:
+    """What makes plans: no model is loaded, nothing is searched, and nothing is paid.
+
+    Args:
+        config: Settings of answers.
+        reader: Address of a chat model that would read.
+        name: Of the corpus.
+        paying: Whose budget would pay; None looks at no ledger.
+    """
+    from dpicl_rag.language_models.readers.no_writer import UnloadedModel
+    from dpicl_rag.private_context_llm import PrivateContextLLM
+
+    config.require_reader(reader)
+    with ExitStack() as stack:
+        ledger = None
+        if paying is not None and name is not None and not paying.no_ledger:
+            ledger = stack.enter_context(file_budgets.open_book(paying.ledger, name))
+        yield PrivateContextLLM(
+            UnloadedModel(),
+            reader=None if reader is None else lambda prompt: "",
+            ledger=ledger,
+            corpus=name,
+            caller=None if paying is None else paying.caller,
+            **config.model_dump(exclude_unset=True),
+        )
 
 
 def tell_calls(aim: int | None, limit: int | None) -> None:
@@ -113,50 +161,19 @@ def tell_toy(model: LanguageModel) -> None:
 
 
 def _knowledge(
-    stack: ExitStack, name: str, source: option_groups.Place, answering: option_groups.Answering
+    stack: ExitStack, name: str, source: option_groups.Place, paying: option_groups.Paying
 ) -> list[AnswerMemory | Corpus | ChromaCollection]:
     """The memory of the corpus, and the public corpora that were named."""
     found: list[AnswerMemory | Corpus | ChromaCollection] = []
-    if answering.remembers:
-        found.append(stack.enter_context(_memory(name, source, answering)))
-    for public in answering.public or ():
+    if paying.remembers:
+        memory = data_folder.open_memory(
+            name, paying.caller, paying.ledger, source.embedder, shared=paying.shared
+        )
+        found.append(stack.enter_context(memory))
+    for public in (paying.public if isinstance(paying, option_groups.Answering) else None) or ():
         corpus = data_folder.open_corpus(public, source.path, source.embedder)
         found.append(stack.enter_context(corpus))
     return found
-
-
-def _memory(
-    name: str, source: option_groups.Place, paying: option_groups.Paying
-) -> AbstractContextManager[AnswerMemory]:
-    return data_folder.open_memory(
-        name, paying.caller, paying.ledger, source.embedder, shared=paying.shared
-    )
-
-
-@contextmanager
-def counting(
-    opened: Corpus | ChromaCollection,
-    source: option_groups.Place,
-    config: PrivacyConfig,
-    paying: option_groups.Paying,
-    *,
-    fresh: bool,
-) -> Iterator[Counting]:
-    """What counts by stored vectors, with its ledger and memory. No language model is loaded."""
-    from dpicl_rag.ledger import open_account
-    from dpicl_rag.surveys.counting import Counting
-    from dpicl_rag.surveys.remembered_counts import Remembered
-
-    name = opened.name
-    with ExitStack() as stack:
-        book = memory = None
-        if not paying.no_ledger:
-            book = stack.enter_context(file_budgets.open_book(paying.ledger, name))
-        if paying.remembers:
-            memory = stack.enter_context(_memory(name, source, paying))
-        opening = partial(open_account, book, corpus=name, source=name, caller=paying.caller)
-        coins = Randomness.of(config.seed)
-        yield Counting(config, opening, coins, Remembered(memory, fresh))
 
 
 def print_spent(answer: Paid, end: str = "", *, recorded: bool) -> None:
@@ -164,3 +181,15 @@ def print_spent(answer: Paid, end: str = "", *, recorded: bool) -> None:
     spent = f"spent: epsilon {answer.epsilon:g}, delta {answer.delta:g}, rho {answer.rho:.4g}"
     note = "" if recorded else " (not recorded)"
     console.stdout().print(f"{spent}{note}{end}", style="dim", soft_wrap=True)
+
+
+def print_plan(plan: Plan[Any]) -> None:
+    """The parts of a plan with their prices, and its notes."""
+    from rich.table import Table
+
+    table = Table("", "rho", "", box=None)
+    for name, rho, what in plan.rows():
+        table.add_row(name, f"{rho:.4g}", what)
+    console.stdout().print(table)
+    for note in plan.notes():
+        console.stdout().print(note, style="dim", soft_wrap=True)

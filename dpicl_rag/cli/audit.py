@@ -82,7 +82,7 @@ def audit(
         given = context.get_parameter_source(name)
         if given is not None and given.name == "COMMANDLINE":  # a store may be in the environment
             raise typer.BadParameter("it goes only with --corpus", param_hint=f"--{name}")
-    config = PrivacyConfig.create(**settings.made())
+    config = PrivacyConfig.create(**settings)
     if out is not None:
         optional("matplotlib", "eval")
     with console.status("Reading the documents", quiet=quiet):
@@ -111,7 +111,7 @@ def audit(
         whole = load_language_model(model, PrefixCache(memory=0))
         remembering = auditing.RememberingModel(whole)
         stored = data_folder.load_embedder(embedder)
-    reading_anew = auditing.Subject(whole, question, settings.made())
+    reading_anew = auditing.Subject(whole, question, settings)
     # Draws are compared; answers by agreement have an attack of their own.
     drawn = {**reading_anew.settings, "agreement": "off"}
     subject = replace(reading_anew, model=remembering, settings=drawn)
@@ -122,7 +122,7 @@ def audit(
     of = identity(
         [*sample, *around],
         question,
-        settings.made(),
+        settings,
         lengths,
         whole.fingerprint,
         stored.fingerprint,

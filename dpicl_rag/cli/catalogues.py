@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -51,7 +51,7 @@ def chosen_settings(
         tables = {name: table.settings for name, table in file.settings.corpora.items()}
         return settings_of(tables, file.path)
     every = names or Corpus.names(path)
-    return {name: CorpusSettings(privacy=settings.made()) for name in every}
+    return {name: CorpusSettings(privacy=settings) for name in every}
 
 
 @contextmanager
@@ -94,12 +94,12 @@ def open_catalogue(
     memory: Path | None,
     embedder: str | None,
     reader: str | None,
-    max_calls: int | None,
-    polish: bool,
+    **settings: Any,
 ) -> Catalogue:
     """Corpora with the model that answers from them; it closes the ledger.
 
-    Those that the settings file gives a budget have one from now on.
+    Those that the settings file gives a budget have one from now on. Further arguments are settings
+    of all corpora.
     """
     from dpicl_rag.language_models.load_language_model import load_language_model
     from dpicl_rag.language_models.readers.as_reader import as_reader
@@ -113,6 +113,5 @@ def open_catalogue(
         memory=memory,
         embedder=data_folder.load_embedder(embedder),
         reader=None if reader is None else as_reader(reader),
-        max_calls=max_calls,
-        polish=polish,
+        **settings,
     )

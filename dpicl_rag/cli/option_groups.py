@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, is_dataclass
-from typing import Annotated, Any, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Annotated, Any, TypeVar, get_args
 
 import typer
 
-from dpicl_rag import configuration
 from dpicl_rag.cli import options
+from dpicl_rag.cli.model_options import Fields
+from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.requests import CONVERSATION, FIELDS, Kind, Request
 
 T = TypeVar("T")
 
-_BY_ITSELF = configuration.PrivacyConfig.create()
+
+def of_command_line(kind: Kind) -> tuple[str, ...]:
+    """Fields of a request that are options of its command by themselves."""
+    own = (*CONVERSATION, "labels", "vocabulary", "threshold")
+    return tuple(name for name in FIELDS[kind] if name not in own)
 
 
 @dataclass(frozen=True)
@@ -94,69 +100,44 @@ class Units(Place):
     """All units of a corpus, or those near enough to a question."""
 
     threshold: options.ThresholdOption = None
-    sample: Annotated[
-        float,
-        typer.Option(
-            metavar="RATE",
-            help="Ask each unit by a secret coin of its own, with this probability: fewer are "
-            "read, and intervals are wider.",
-        ),
-    ] = 1.0
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Fields of `PrivacyConfig`, by default as they are there."""
+_OF_ALL = ("epsilon", "delta", "accounting", "utility", "unit_tokens")
 
-    epsilon: options.Epsilon = options.EPSILON
-    delta: options.Delta = options.DELTA
-    accounting: Annotated[
-        configuration.Accounting | None,
-        typer.Option(
-            help="Charge each unit what it revealed, or all the same. Individual where it is "
-            "sound, by default."
-        ),
-    ] = None
-    utility: Annotated[
-        configuration.UtilityName | None,
-        typer.Option(
-            help="What a document says about a token; surplus for answers and log_prob for labels "
-            "by default."
-        ),
-    ] = None
-    unit_tokens: Annotated[int, typer.Option(help="Most tokens read of each unit.")] = (
-        _BY_ITSELF.unit_tokens
-    )
+Settings = Annotated[Mapping[str, Any], Fields(PrivacyConfig, _OF_ALL)]
+"""Settings of labels and counts that were made, by name."""
 
-    def made(self) -> dict[str, Any]:
-        """Settings by name, without those that nobody made and that have no default here."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+ANSWER_SETTINGS = (*_OF_ALL, "unsupported", "agreement", "max_tokens")
 
+AnswerSettings = Annotated[Mapping[str, Any], Fields(PrivacyConfig, ANSWER_SETTINGS)]
+"""Settings of answers that were made, by name."""
 
-@dataclass(frozen=True)
-class AnswerSettings(Settings):
-    """Those of answers that are longer than a label."""
+SurveySettings = Annotated[Mapping[str, Any], Fields(PrivacyConfig, ("epsilon", "delta"))]
+"""Settings of surveys that were made, by name."""
 
-    unsupported: Annotated[
-        configuration.Unsupported | None,
-        typer.Option(
-            help="What becomes of an answer that the documents do not support. mark: it is shown, "
-            "and called a guess. refuse: a fixed sentence takes its place. ignore: nobody asks "
-            "whether they do. mark by default, and refuse for clients of a server and agents."
-        ),
-    ] = None
-    agreement: Annotated[
-        configuration.AgreementName | None,
-        typer.Option(
-            help="auto: release a sentence that enough documents give independently, else draw "
-            "word by word. only: release nothing else. off: draw word by word from the start, "
-            "which is dearer. By default auto where each unit pays for itself. The budget needs "
-            "delta for it (budget set --thresholds)."
-        ),
-    ] = None
-    max_tokens: Annotated[int, typer.Option(help="Most tokens of an answer.")] = (
-        _BY_ITSELF.max_tokens
-    )
+Reading = Annotated[Mapping[str, Any], Fields(PrivacyConfig, ("max_calls", "polish"))]
+"""How a reader is asked, as far as it was said, by name."""
+
+LabelReading = Annotated[Mapping[str, Any], Fields(PrivacyConfig, ("max_calls",))]
+"""The same of labels, counts and surveys, which have no words."""
+
+Asking = Annotated[Mapping[str, Any], Fields(Request, of_command_line("answer"))]
+"""Fields of an answer that were given, by name; the question stands beside them."""
+
+Choosing = Annotated[Mapping[str, Any], Fields(Request, of_command_line("label"))]
+"""The same of a label."""
+
+Counting = Annotated[Mapping[str, Any], Fields(Request, of_command_line("count"))]
+"""The same of a count."""
+
+Tallying = Annotated[Mapping[str, Any], Fields(Request, of_command_line("tally"))]
+"""The same of a tally."""
+
+Surveying = Annotated[
+    Mapping[str, Any],
+    Fields(Request, tuple(name for name in of_command_line("survey") if name != "by")),
+]
+"""The same of a survey; where there is a reader, units are read by it."""
 
 
 @dataclass(frozen=True)
@@ -206,7 +187,6 @@ class Answering(Paying):
 
     model: options.Model = None
     reader: options.ReaderOption = None
-    max_calls: options.MaxCalls = None
     workers: options.Workers = None
     prefix: Annotated[
         str, typer.Option(help="Public words that every answer begins with. They cost nothing.")
@@ -220,6 +200,10 @@ class Answering(Paying):
         ),
     ] = None
 
+    def paying(self) -> Paying:
+        """Whose budget pays where no language model answers."""
+        return Paying(**{field.name: getattr(self, field.name) for field in fields(Paying)})
+
 
 def expanded(command: Callable[..., T]) -> Callable[..., T]:
     """Make options of the fields of a command's dataclass parameters.
@@ -227,23 +211,44 @@ def expanded(command: Callable[..., T]) -> Callable[..., T]:
     Typer reads options from a signature, so the command gets one in which they all stand.
     """
     given = _parameters(command)
-    groups: dict[str, Any] = {p.name: p.annotation for p in given if is_dataclass(p.annotation)}
+    groups = {p.name: found for p in given if (found := _group(p.annotation)) is not None}
     flat = [
         option.replace(kind=option.KEYWORD_ONLY)
-        for parameter in given
-        for option in (
-            _parameters(groups[parameter.name]) if parameter.name in groups else [parameter]
-        )
+        for one in given
+        for option in (groups[one.name].parameters() if one.name in groups else [one])
     ]
+
+    grouped = {option.name for group in groups.values() for option in group.parameters()}
 
     @functools.wraps(command)
     def run(**values: Any) -> T:
+        every = {name: values.pop(name) for name in [*values] if name in grouped}
         for name, group in groups.items():
-            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+            values[name] = group.given(every)
         return command(**values)
 
     run.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
     return run
+
+
+@dataclass(frozen=True, slots=True)
+class _DataclassGroup:
+    """A dataclass, made of the options that are its fields."""
+
+    kind: Any
+
+    def parameters(self) -> list[inspect.Parameter]:
+        return _parameters(self.kind)
+
+    def given(self, values: Mapping[str, Any]) -> Any:
+        return self.kind(**{field.name: values[field.name] for field in fields(self.kind)})
+
+
+def _group(annotation: Any) -> _DataclassGroup | Fields | None:
+    """The group of options that a parameter stands for, if it is one."""
+    if is_dataclass(annotation):
+        return _DataclassGroup(annotation)
+    return next((one for one in get_args(annotation) if isinstance(one, Fields)), None)
 
 
 def _parameters(maker: Callable[..., Any]) -> list[inspect.Parameter]:

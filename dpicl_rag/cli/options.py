@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from dpicl_rag.cli import interval
+from dpicl_rag.cli.model_options import option
 from dpicl_rag.configuration import PrivacyConfig
 
 _BY_ITSELF = PrivacyConfig.create()
@@ -110,24 +111,6 @@ SurveyReader = Annotated[
         "chat+http://HOST:PORT/v1#MODEL. It is sent the documents.",
     ),
 ]
-MaxCalls = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        metavar="N",
-        envvar="DPICL_RAG_MAX_CALLS",
-        help="Have the reader read about N units at most: of more, coins choose, at a rate from a "
-        "noisy count that --epsilon pays for.",
-    ),
-]
-Polish = Annotated[
-    bool,
-    typer.Option(
-        "--polish",
-        help="Have the reader write the released answer as a fluent sentence. It sees no document "
-        "for that; what was released stands beside it.",
-    ),
-]
 Workers = Annotated[
     int | None,
     typer.Option(
@@ -137,16 +120,9 @@ Workers = Annotated[
         "cluster that RAY_ADDRESS names, or of this machine. The answer is the same.",
     ),
 ]
-Epsilon = Annotated[
-    float,
-    typer.Option(
-        envvar="DPICL_RAG_EPSILON", help="Privacy of one answer, above 0; less is more private."
-    ),
-]
-Delta = Annotated[
-    float,
-    typer.Option(envvar="DPICL_RAG_DELTA", help="Delta of that privacy, strictly between 0 and 1."),
-]
+Epsilon = Annotated[float, option("epsilon", PrivacyConfig.model_fields["epsilon"])]
+Delta = Annotated[float, option("delta", PrivacyConfig.model_fields["delta"])]
+MaxCalls = Annotated[int | None, option("max_calls", PrivacyConfig.model_fields["max_calls"])]
 # None tells that another option may stand instead.
 ThresholdOption = Annotated[
     float | None,
@@ -192,9 +168,6 @@ Sync = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-FreshOption = Annotated[
-    bool, typer.Option("--fresh", help="Ask the documents again, even what was asked before.")
-]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -38,6 +37,7 @@ _NO_KEYS = (
 def serve(
     context: typer.Context,
     settings: option_groups.AnswerSettings,
+    reading: option_groups.Reading,
     corpus: ServedCorpora = None,
     config: ServedConfig = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
@@ -61,8 +61,6 @@ def serve(
     sync: options.Sync = None,
     model: options.Model = None,
     reader: options.ReaderOption = None,
-    max_calls: options.MaxCalls = None,
-    polish: options.Polish = False,
     path: options.StorePath = None,
     embedder: options.Embedding = None,
     keys: options.KeysPath = None,
@@ -75,9 +73,7 @@ def serve(
     run.
     """
     options.at_most_one({"--corpus": corpus or None, "--config": config})
-    PrivacyConfig.create(**settings.made(), max_calls=max_calls, polish=polish).require_reader(
-        reader
-    )
+    PrivacyConfig.create(**settings, **reading).require_reader(reader)
     for module in ("fastapi", "uvicorn", "prometheus_client", "mcp"):
         optional(module, "server")
     from dpicl_rag.server.app import create_app
@@ -95,7 +91,7 @@ def serve(
             uploads = Uploads(
                 path,
                 data_folder.load_embedder(embedder),
-                CorpusSettings(settings.made()),
+                CorpusSettings(settings),
             )
             stack.callback(uploads.close)
         with console.status("Loading the language model", quiet=quiet):
@@ -106,8 +102,7 @@ def serve(
                 memory=data_folder.memory_path(ledger),
                 embedder=embedder,
                 reader=reader,
-                max_calls=max_calls,
-                polish=polish,
+                **reading,
             )
         limits = ServerLimits(together, waiting, each, a_minute, seconds)
         lines = {"none": None, "stdout": sys.stdout, "stderr": sys.stderr}[log]
@@ -138,7 +133,7 @@ def _auditor(model: str | None, path: str | None, embedder: str | None) -> Audit
 
     given = {"--path": path, "--model": model, "--embedder": embedder}
     words = [word for name, value in given.items() if value for word in (name, value)]
-    known = [field.name for field in fields(option_groups.AnswerSettings)]
+    known = option_groups.ANSWER_SETTINGS
     return Auditor(beside(path, "audits"), audit_command(known, *words))
 
 

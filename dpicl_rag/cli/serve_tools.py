@@ -30,14 +30,13 @@ from dpicl_rag.errors import ConfigurationError
 def mcp(
     context: typer.Context,
     settings: option_groups.AnswerSettings,
+    reading: option_groups.Reading,
     corpus: ServedCorpora = None,
     config: ServedConfig = None,
     caller: options.CallerOption = None,
     sync: options.Sync = None,
     model: options.Model = None,
     reader: options.ReaderOption = None,
-    max_calls: options.MaxCalls = None,
-    polish: options.Polish = False,
     path: options.StorePath = None,
     embedder: options.Embedding = None,
     ledger: options.LedgerPath = None,
@@ -54,9 +53,7 @@ def mcp(
     ledger. `serve` has the same tools at /mcp.
     """
     options.at_most_one({"--corpus": corpus or None, "--config": config})
-    PrivacyConfig.create(**settings.made(), max_calls=max_calls, polish=polish).require_reader(
-        reader
-    )
+    PrivacyConfig.create(**settings, **reading).require_reader(reader)
     for module in ("fastapi", "mcp"):
         optional(module, "mcp")
     from dpicl_rag.server.api_keys import Caller
@@ -76,8 +73,7 @@ def mcp(
             memory=None if no_memory else data_folder.memory_path(ledger),
             embedder=embedder,
             reader=reader,
-            max_calls=max_calls,
-            polish=polish,
+            **reading,
         )
         # A thread that waits for a line of standard input would hold up every other end. The
         # ledger is made for this one: what was released is in it.

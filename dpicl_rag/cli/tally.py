@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpicl_rag import _validate
 from dpicl_rag.cli import console, option_groups, options
 from dpicl_rag.cli.asking import (
     asked_model,
-    counting,
     opened_corpus,
-    opened_reader,
+    planning_model,
     print_spent,
     tell_calls,
 )
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.requests import Request
+from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, PrivateTally
 
 if TYPE_CHECKING:
     from dpicl_rag.corpora import Corpus
+    from dpicl_rag.private_context_llm import PrivateContextLLM, Result
     from dpicl_rag.stores.chroma import ChromaCollection
     from dpicl_rag.surveys.estimate import Estimate
-    from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, PrivateTally
 
 _RELEASED = "interrupted; a count that was drawn is paid for"
 _BAR = 30  # characters of the longest bar
@@ -44,7 +44,8 @@ def count(
     units: option_groups.Units,
     settings: option_groups.Settings,
     answering: option_groups.Answering,
-    fresh: options.FreshOption = False,
+    reading: option_groups.LabelReading,
+    asking: option_groups.Counting,
     plan: PlanOption = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -54,19 +55,16 @@ def count(
     A noisy count with an interval that holds the true one 95 times in 100. It covers noise, and not
     what the model misreads.
     """
+    config = PrivacyConfig.create(**settings, **reading)
+    request = Request.of("count", question=question, **asking)
     if plan:
-        _print_plan(settings, answering, 1, 1, units.sample, as_json=as_json)
+        _print_plan(request, config, answering.reader, as_json=as_json)
         return
     with ExitStack() as stack:
         opened = stack.enter_context(opened_corpus(units, quiet))
-        documents = _documents(opened, units)
-        llm = stack.enter_context(asked_model(opened, units, settings, answering, quiet))
-        if answering.reader is not None:
-            tell_calls(None, answering.max_calls)
-        bar = stack.enter_context(console.Bar("Reading the documents", quiet=quiet))
-        found = llm.count(
-            question, documents, sample=units.sample, fresh=fresh, on_progress=bar.update
-        )
+        llm = stack.enter_context(asked_model(opened, units, config, answering, quiet))
+        found = _read(llm, request, _documents(opened, units), stack, quiet)
+    assert isinstance(found, PrivateCount)
     if as_json:
         console.write_json(found.as_dict())
         return
@@ -85,17 +83,8 @@ def tally(
     *,
     settings: option_groups.Settings,
     answering: option_groups.Answering,
-    most: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Labels that one unit says at most.")
-    ] = 1,
-    by: Annotated[
-        Literal["model", "vectors"],
-        typer.Option(
-            help="What reads the units: the language model, or the vectors that the corpus stores, "
-            "which tell subjects apart and take no time."
-        ),
-    ] = "model",
-    fresh: options.FreshOption = False,
+    reading: option_groups.LabelReading,
+    asking: option_groups.Tallying,
     plan: PlanOption = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -104,43 +93,30 @@ def tally(
 
     Noisy counts with intervals, as of `count`. Choose labels without looking at the documents.
     """
+    request = Request.of("tally", question=question, labels=label, **asking)
     if len(label) < 2:
         raise typer.BadParameter("give at least two labels", param_hint="--label")
-    if most > len(label):
+    if request.most > len(label):
         raise typer.BadParameter("more labels a unit than labels", param_hint="--most")
     if len(set(label)) < len(label):
         raise typer.BadParameter("a label stands there twice", param_hint="--label")
-    from dpicl_rag.surveys.vector_tally import tally_by_vectors
-
+    by_vectors = request.read_by == "vectors"
+    config = PrivacyConfig.create(**settings, **({} if by_vectors else reading))
     if plan:
-        read = option_groups.Answering() if by == "vectors" else answering
-        _print_plan(settings, read, len(label), most, units.sample, as_json=as_json)
+        _print_plan(request, config, None if by_vectors else answering.reader, as_json=as_json)
         return
     with ExitStack() as stack:
         opened = stack.enter_context(opened_corpus(units, quiet))
-        if by == "vectors":
+        if by_vectors:
             if units.threshold is not None:
                 raise ConfigurationError("vectors of all units are read; leave --threshold out")
-            config = PrivacyConfig.create(**settings.made())
-            counts = stack.enter_context(counting(opened, units, config, answering, fresh=fresh))
-            found = tally_by_vectors(
-                question, label, opened, counts, most=most, sample=units.sample
-            )
+            paying = answering.paying()
+            llm = stack.enter_context(asked_model(opened, units, config, paying, quiet))
+            found = llm.run(request, opened)
         else:
-            documents = _documents(opened, units)
-            llm = stack.enter_context(asked_model(opened, units, settings, answering, quiet))
-            if answering.reader is not None:
-                tell_calls(None, answering.max_calls)
-            bar = stack.enter_context(console.Bar("Reading the documents", quiet=quiet))
-            found = llm.tally(
-                question,
-                label,
-                documents,
-                most=most,
-                sample=units.sample,
-                fresh=fresh,
-                on_progress=bar.update,
-            )
+            llm = stack.enter_context(asked_model(opened, units, config, answering, quiet))
+            found = _read(llm, request, _documents(opened, units), stack, quiet)
+    assert isinstance(found, PrivateTally)
     if as_json:
         console.write_json(found.as_dict())
         return
@@ -167,15 +143,11 @@ def survey(
             "English words.",
         ),
     ] = None,
-    votes: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Words that one unit votes for.")
-    ] = 3,
     reader: options.SurveyReader = None,
-    max_calls: options.MaxCalls = None,
-    epsilon: options.Epsilon = options.EPSILON,
-    delta: options.Delta = options.DELTA,
+    reading: option_groups.LabelReading,
+    settings: option_groups.SurveySettings,
+    asking: option_groups.Surveying,
     paying: option_groups.Paying,
-    fresh: options.FreshOption = False,
     plan: Annotated[
         bool, typer.Option("--plan", help="Print how small a theme can be seen, and ask nothing.")
     ] = False,
@@ -187,47 +159,34 @@ def survey(
     By the vectors that the corpus stores: no language model reads anything, but for a reader, by
     whose phrases units vote instead.
     """
-    from dpicl_rag.surveys.survey_plan import survey_plan
     from dpicl_rag.surveys.survey_results import LISTED
-    from dpicl_rag.surveys.surveying import survey_documents
-    from dpicl_rag.surveys.vocabulary import packaged_words, words_of_file
+    from dpicl_rag.surveys.vocabulary import words_of_file
 
-    config = PrivacyConfig.create(epsilon=epsilon, delta=delta, max_calls=max_calls)
+    config = PrivacyConfig.create(**settings, **reading)
     config.require_reader(reader)
-    words = packaged_words() if vocabulary is None else words_of_file(vocabulary)
-    planned = survey_plan(config, len(words), votes)
-    smallest = planned.smallest(_validate.rate("sample", units.sample))
+    request = Request.of(
+        "survey",
+        question=question,
+        vocabulary=None if vocabulary is None else words_of_file(vocabulary),
+        threshold=units.threshold,
+        by="vectors" if reader is None else "model",
+        **asking,
+    )
     if plan:
-        if as_json:
-            console.write_json({"smallest": smallest, "rho": planned.rho})
-            return
-        console.stdout().print(
-            f"themes of fewer than about {smallest} units will not be seen; a survey costs "
-            f"epsilon {epsilon:g}, delta {delta:g}, rho {planned.rho:.4g}",
-            soft_wrap=True,
-        )
+        # By vectors: a reader's search may cost something more.
+        planned = request.model_copy(update={"by": "vectors"})
+        _print_plan(planned, config, reader, as_json=as_json)
         return
     with ExitStack() as stack:
         opened = stack.enter_context(opened_corpus(units, quiet))
-        counts = stack.enter_context(counting(opened, units, config, paying, fresh=fresh))
-        reads = stack.enter_context(opened_reader(reader, opened, units))
-        if reads is None:
+        model = asked_model(opened, units, config, paying, quiet, reader=reader)
+        llm = stack.enter_context(model)
+        if reader is None:
             stack.enter_context(console.status("Counting words", quiet=quiet))
-            told = None
+            found = llm.run(request, opened)
         else:
-            tell_calls(None, max_calls)
-            told = stack.enter_context(console.Bar("Reading the documents", quiet=quiet)).update
-        found = survey_documents(
-            question,
-            opened,
-            counts,
-            vocabulary=words,
-            votes=votes,
-            threshold=units.threshold,
-            sample=units.sample,
-            reader=reads,
-            on_progress=told,
-        )
+            found = _read(llm, request, opened, stack, quiet)
+    assert isinstance(found, PrivateSurvey)
     if as_json:
         console.write_json(found.as_dict())
         return
@@ -239,6 +198,16 @@ def survey(
         f"themes of fewer than about {found.smallest} units are not seen", style="dim"
     )
     _print_cost(found, paying)
+
+
+def _read(
+    llm: PrivateContextLLM, request: Request, documents: Any, stack: ExitStack, quiet: bool
+) -> Result:
+    """Ask units one by one, with a bar."""
+    if llm.reader is not None:
+        tell_calls(None, llm.config.max_calls)
+    bar = stack.enter_context(console.Bar("Reading the documents", quiet=quiet))
+    return llm.run(request, documents, on_progress=bar.update)
 
 
 def _documents(opened: Corpus | ChromaCollection, units: option_groups.Units) -> Any:
@@ -274,34 +243,33 @@ def _print_bars(counts: Mapping[str, Estimate]) -> None:
 
 
 def _print_plan(
-    settings: option_groups.Settings,
-    answering: option_groups.Answering,
-    labels: int,
-    most: int,
-    sample: float,
-    *,
-    as_json: bool,
+    request: Request, config: PrivacyConfig, reader: str | None, *, as_json: bool
 ) -> None:
-    """How wide an interval will be. No model is loaded, nothing is searched, nothing is paid."""
-    from dpicl_rag.answering.label_reading import most_label_tokens
+    """How wide an interval will be, or how small a theme can be seen, and what that costs."""
+    from dpicl_rag.answering.labels import most_label_tokens
     from dpicl_rag.surveys.estimate import within
-    from dpicl_rag.surveys.tally_plan import planned_tally
 
-    config = PrivacyConfig.create(**settings.made(), max_calls=answering.max_calls)
-    config.require_reader(answering.reader)
-    read = answering.reader is not None
-    planned = planned_tally(config, labels, most, sample=sample, read=read)
-    near = within(planned.mechanism.noise)
-    if as_json:
-        numbers = {"within": near, "sample": sample, "rho": planned.rho}
-        if labels > 1:
+    with planning_model(config, reader) as llm:
+        plan = llm.plan((), request)
+    cost = f"epsilon {plan.epsilon:g}, delta {plan.delta:g}, rho {plan.rho:.4g}"
+    sample = request.sample
+    if request.kind == "survey":
+        smallest = plan.mechanism.smallest(sample)
+        numbers = {"smallest": smallest, "rho": plan.rho}
+        sentence = f"themes of fewer than about {smallest} units will not be seen; a survey costs "
+        sentence += cost
+    else:
+        near, many = within(plan.mechanism.noise), len(request.labels)
+        numbers = {"within": near, "sample": sample, "rho": plan.rho}
+        if many:
             numbers["label_tokens"] = most_label_tokens()
+        of_sample = "" if sample == 1 else f" in the sample, which is scaled by {1 / sample:g}"
+        most = f"; its labels have {most_label_tokens():,} tokens at most" if many else ""
+        sentence = (
+            f"each count is within {near:,} of the true one, 95 times in 100{of_sample}; it costs "
+            f"{cost}{most}"
+        )
+    if as_json:
         console.write_json(numbers)
-        return
-    of_sample = "" if sample == 1 else f" in the sample, which is scaled by {1 / sample:g}"
-    of_labels = "" if labels == 1 else f"; its labels have {most_label_tokens():,} tokens at most"
-    console.stdout().print(
-        f"each count is within {near:,} of the true one, 95 times in 100{of_sample}; it costs "
-        f"epsilon {config.epsilon:g}, delta {config.delta:g}, rho {planned.rho:.4g}{of_labels}",
-        soft_wrap=True,
-    )
+    else:
+        console.stdout().print(sentence, soft_wrap=True)

@@ -140,6 +140,16 @@ def as_retriever(
     return Search(GivenDocuments(documents, privacy_unit=privacy_unit))
 
 
+def corpus_name_of(documents: Documents) -> str | None:
+    """The name of the corpus that documents are from; None of a list. Public."""
+    if isinstance(documents, Retriever):
+        return documents.corpus_name or None
+    if isinstance(documents, VectorSource | UnitVectorSource):
+        name: str | None = getattr(documents, "name", None)
+        return name or None
+    return None
+
+
 def all_units(documents: Documents, privacy_unit: str = "document") -> Search:
     """A search of whatever a caller gave that leaves no unit out; of a corpus all come.
 

@@ -6,9 +6,8 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, cast
 
-from dpicl_rag.answering.follow_ups import Turn
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.configuration import PrivacyConfig
@@ -20,17 +19,17 @@ from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.language_models.defaults import is_toy
 from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.ledger import Ledger, ScopeStatus
-from dpicl_rag.mechanisms.histogram import Histogram
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.prompts import PromptTemplate
+from dpicl_rag.requests import Request
 from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.given import as_retriever
 from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.failures import Refusal
-from dpicl_rag.surveys.counts_units import ReadBy
 from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, PrivateTally
-from dpicl_rag.surveys.tally_plan import planned_tally
+
+Numbers = PrivateCount | PrivateTally | PrivateSurvey
 
 PUBLIC = "public"
 """The model that reads no documents and costs nothing."""
@@ -53,82 +52,10 @@ class Served:
     template: PromptTemplate = field(default_factory=PromptTemplate)
     counted: Any = None
 
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """One question, as far as a server knows it. All of it is public.
-
-    Attributes:
-        question: The last turn.
-        turns: Those before it.
-        system: In place of the template's instruction.
-        max_tokens: Most tokens; the corpus's own if None.
-        stop: Strings that end the answer.
-        fresh: Ask the documents again where the memory has the answer.
-    """
-
-    question: str
-    turns: tuple[Turn, ...] = ()
-    system: str | None = None
-    max_tokens: int | None = None
-    stop: tuple[str, ...] = ()
-    fresh: bool = False
-
     @property
-    def words(self) -> str:
-        """The whole conversation, for a model that talks with the caller and asks no documents."""
-        if not self.turns:
-            return self.question
-        return "\n".join(f"{who}: {text}" for who, text in (*self.turns, ("User", self.question)))
-
-
-@dataclass(frozen=True, slots=True)
-class NumbersAsked:
-    """What is counted in a corpus. All of it is public.
-
-    Attributes:
-        kind: A count, a tally or a survey.
-        question: What each unit is asked; None surveys whole units.
-        labels: Of a tally.
-        most: Labels that one unit says at most.
-        sample: With which probability a unit is asked.
-        by: What reads the units of a tally or a survey; None leaves it at what they do by default.
-        fresh: Count again what the memory has.
-    """
-
-    kind: Literal["count", "tally", "survey"]
-    question: str | None
-    labels: tuple[str, ...] = ()
-    most: int = 1
-    sample: float = 1.0
-    by: ReadBy | None = None
-    fresh: bool = False
-
-    def of(
-        self, llm: PrivateContextLLM, documents: Any
-    ) -> PrivateCount | PrivateTally | PrivateSurvey:
-        """Count them."""
-        if self.kind == "survey":
-            return llm.survey(
-                self.question,
-                documents,
-                by=self.by or "vectors",
-                sample=self.sample,
-                fresh=self.fresh,
-            )
-        if not self.question:
-            raise ConfigurationError(f"a {self.kind} needs a question")
-        if self.kind == "count":
-            return llm.count(self.question, documents, sample=self.sample, fresh=self.fresh)
-        return llm.tally(
-            self.question,
-            self.labels,
-            documents,
-            most=self.most,
-            by=self.by or "model",
-            sample=self.sample,
-            fresh=self.fresh,
-        )
+    def all_units(self) -> Any:
+        """What is counted and surveyed."""
+        return self.documents if self.counted is None else self.counted
 
 
 class Catalogue:
@@ -210,7 +137,7 @@ class Catalogue:
         self.corpora = {name: served, **self.corpora}
 
     def stream(
-        self, name: str, caller: Caller, asked: Ask, on_progress: Progress | None = None
+        self, name: str, caller: Caller, asked: Request, on_progress: Progress | None = None
     ) -> PrivateStream:
         """Begin an answer. What it raises has spent nothing.
 
@@ -221,32 +148,24 @@ class Catalogue:
             on_progress: As for ``PrivateContextLLM.stream``.
         """
         served = self.served(name, caller)
-        llm = self._llm(name, served, caller, asked)
         if served is None:
-            return llm.stream(asked.words, [], on_progress=on_progress)
-        return llm.stream(
-            asked.question,
-            served.documents,
-            turns=asked.turns,
-            fresh=asked.fresh,
-            on_progress=on_progress,
-        )
+            asked = asked.model_copy(update={"question": _conversation(asked), "turns": ()})
+        documents = [] if served is None else served.documents
+        return self._llm(name, served, caller).begin(asked, documents, on_progress=on_progress)
 
-    def numbers(
-        self, name: str, caller: Caller, asked: NumbersAsked
-    ) -> PrivateCount | PrivateTally | PrivateSurvey:
+    def numbers(self, name: str, caller: Caller, asked: Request) -> Numbers:
         """Count units. What it raises has spent nothing.
 
         Args:
             name: The corpus.
             caller: Who asks.
-            asked: What is counted.
+            asked: A count, a tally or a survey.
         """
         served = self.served(name, caller)
         if served is None:
             raise Refusal(400, "the public model reads no documents to count", param="model")
-        llm = self._llm(name, served, caller, Ask(asked.question or ""))
-        return asked.of(llm, served.documents if served.counted is None else served.counted)
+        found = self._llm(name, served, caller).run(asked, served.all_units)
+        return cast("Numbers", found)
 
     def answer(self, name: str, stream: PrivateStream) -> PrivateAnswer:
         """The answer of an ended stream, with its guarantee: that of the public model is whole."""
@@ -328,21 +247,18 @@ class Catalogue:
         found = as_retriever(self.corpora[name].documents, units=config.units).aim
         return {"answer": min(found, most) if found and most else found or most, "count": most}
 
-    def price(self, name: str) -> float:
-        """Zcdp rho of one answer of a corpus, by the public bound."""
+    def plan(self, name: str, asked: Request) -> Plan[Any]:
+        """What a request to a corpus may cost, by the public bound."""
         served = self.corpora[name]
         own = {**self._options, **served.settings, "ledger": self.ledger, "corpus": name}
-        return PrivateContextLLM(self._model, **own).plan(served.documents).rho
+        documents = served.documents if asked.kind == "answer" else served.all_units
+        return PrivateContextLLM(self._model, **own).plan(documents, asked)
 
-    def count_plan(self, name: str) -> Plan[Histogram]:
-        """The plan of a count of a corpus. Public."""
-        most = (self.calls(name) or {}).get("count")
-        config = PrivacyConfig.create(**{**self.corpora[name].settings, "max_calls": most})
-        return planned_tally(config, 1, read=most is not None)
+    def price(self, name: str) -> float:
+        """Zcdp rho of one answer of a corpus, by the public bound."""
+        return self.plan(name, Request.of("answer")).rho
 
-    def _llm(
-        self, name: str, served: Served | None, caller: Caller, asked: Ask
-    ) -> PrivateContextLLM:
+    def _llm(self, name: str, served: Served | None, caller: Caller) -> PrivateContextLLM:
         # No document is read: there is nothing to charge, to confirm, or for a reader to do.
         own: dict[str, Any] = {"unsupported": "ignore"}
         own |= {"reader": None, "max_calls": None, "polish": False}
@@ -351,12 +267,7 @@ class Catalogue:
             own = {"ledger": self.ledger, "corpus": name, "caller": caller.name}
             own["knowledge"] = self.memory(name, caller)
             template, settings = served.template, dict(served.settings)
-        config = PrivacyConfig.create(**settings)
-        if asked.max_tokens is not None:
-            settings["max_tokens"] = min(asked.max_tokens, config.max_tokens)
-        settings["stop"] = (*config.stop, *asked.stop)
         given = {**self._options, **settings, **own}
-        template = template.instructed(asked.system)
         # Clients show the text, and drop what stands beside it.
         return PrivateContextLLM(self._model, template=template, **given).for_strings()
 
@@ -365,3 +276,11 @@ class Catalogue:
         if self._answers is not None:
             self._answers.close()
         self.ledger.close()
+
+
+def _conversation(asked: Request) -> str:
+    """The whole of it, for a model that talks with the caller and asks no documents."""
+    if not asked.turns:
+        return asked.asked()
+    turns = (*asked.turns, ("User", asked.asked()))
+    return "\n".join(f"{who}: {text}" for who, text in turns)

@@ -14,10 +14,11 @@ from threading import Event
 from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.errors import DPICLError
 from dpicl_rag.language_models.turns import taking_turns
+from dpicl_rag.requests import Request
 from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.server.admission import Admission
 from dpicl_rag.server.api_keys import Caller
-from dpicl_rag.server.catalogue import Ask, Catalogue
+from dpicl_rag.server.catalogue import Catalogue
 from dpicl_rag.server.one_task import one_task
 from dpicl_rag.server.request_log import Exchange
 
@@ -45,7 +46,7 @@ class ServedAnswer:
     admission: Admission
     name: str
     caller: Caller
-    asked: Ask
+    asked: Request
     exchange: Exchange
     asked_tokens: int = 0
     id: str = field(default_factory=lambda: secrets.token_hex(12))
@@ -63,7 +64,7 @@ class ServedAnswer:
     @property
     def question(self) -> str:
         """What is asked, in whole words where it followed on others."""
-        return self.asked.question if self._stream is None else self._stream.question
+        return self.asked.asked() if self._stream is None else self._stream.question
 
     @asynccontextmanager
     async def begun(self) -> AsyncIterator[None]:
@@ -110,7 +111,7 @@ class ServedAnswer:
         # A reader is waited for here.
         with taking_turns(self.admission.wanted(self._until, self._left)):
             self._stream = self.catalogue.stream(self.name, self.caller, self.asked, self._reading)
-        self.asked_tokens = len(self.catalogue.tokenizer.encode(self.asked.question))
+        self.asked_tokens = len(self.catalogue.tokenizer.encode(self.asked.asked()))
 
     def _reading(self, part: float, _: float | None) -> None:
         self._read = part

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from dpicl_rag import _validate
+from dpicl_rag.prompts import plain
+from dpicl_rag.requests import Kind, Request
 from dpicl_rag.server.failures import Refusal
-from dpicl_rag.surveys.counts_units import ReadBy
+from dpicl_rag.server.request_fields import PublicText, remote_fields, with_fields
 
-LONGEST_QUESTION = 4096
-"""Letters."""
-
-Text = Annotated[str, Field(min_length=1, max_length=512)]
-Question = Annotated[str, Field(min_length=1, max_length=LONGEST_QUESTION)]
-Fresh = Annotated[
-    bool, Field(description="Read the documents again, and pay again, for what was asked before.")
-]
-Sample = Annotated[
-    float, Field(gt=0, le=1, description="Ask each unit with this probability: fewer are read.")
-]
+ASKED: tuple[Kind, ...] = ("answer", "count", "tally", "survey")
+"""Kinds of requests that have a tool."""
 
 
 class Arguments(BaseModel):
@@ -28,7 +22,7 @@ class Arguments(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    corpus: Text = Field(description="Which documents.")
+    corpus: PublicText = Field(description="Which documents.")
 
     @classmethod
     def schema_for(cls, corpora: Sequence[str]) -> dict[str, Any]:
@@ -51,47 +45,31 @@ class Arguments(BaseModel):
         try:
             return cls.model_validate(given or {})
         except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            place = ".".join(str(part) for part in first["loc"])[:128]
-            raise Refusal(400, f"{place or 'arguments'}: {first['msg']}", param=place) from None
+            place, sentence = _validate.place_and_sentence(error)
+            raise Refusal(400, sentence or "arguments", param=place) from None
+
+    def request(self, kind: Kind) -> Request:
+        """What is asked.
+
+        Raises:
+            Refusal: The question has no words.
+        """
+        given = self.model_dump(exclude={"corpus"})
+        if given.get("question") is not None:
+            given["question"] = plain(given["question"])
+            if not given["question"].strip():
+                raise Refusal(400, "the question is empty", param="question")
+        return Request.of(kind, **given)
 
 
-class AskArguments(Arguments):
-    """A question that a document answers."""
-
-    question: Question = Field(description="A whole question that stands by itself. Public.")
-    fresh: Fresh = False
-
-
-class CountArguments(Arguments):
-    """A question that each unit answers with yes or no."""
-
-    question: Question = Field(description="A question of yes or no about one unit. Public.")
-    sample: Sample = 1.0
-    fresh: Fresh = False
-
-
-class TallyArguments(Arguments):
-    """A question and the answers that are counted."""
-
-    question: Question = Field(description="What each unit is asked. Public.")
-    labels: list[Text] = Field(max_length=256, description="Answers that are counted. Public.")
-    most: int = Field(1, ge=1, description="Labels that one unit says at most.")
-    by: ReadBy | None = Field(
-        None, description="What reads a unit: the model, or stored vectors, which tell subjects."
+ARGUMENTS: Mapping[Kind, type[Arguments]] = {
+    kind: with_fields(
+        f"{kind.capitalize()}Arguments",
+        Arguments,
+        "question",
+        *remote_fields(kind),
+        required=() if kind == "survey" else ("question", "labels"),
     )
-    sample: Sample = 1.0
-    fresh: Fresh = False
-
-
-class SurveyArguments(Arguments):
-    """What the units are about, or what they say to a question."""
-
-    question: Question | None = Field(None, description="What they are asked, if anything. Public.")
-    by: ReadBy | None = Field(None, description="What reads a unit; stored vectors by default.")
-    sample: Sample = 1.0
-    fresh: Fresh = False
-
-
-class BudgetArguments(Arguments):
-    """Whose budget."""
+    for kind in ASKED
+}
+"""Arguments of the tool of each kind."""

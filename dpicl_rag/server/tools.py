@@ -10,27 +10,20 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from mcp.types import CallToolResult, TextContent, Tool, ToolAnnotations
 
-from dpicl_rag.prompts import plain
+from dpicl_rag.requests import Kind
 from dpicl_rag.server import views
 from dpicl_rag.server.admission import Admission
 from dpicl_rag.server.api_keys import Caller
-from dpicl_rag.server.catalogue import Ask, Catalogue, NumbersAsked
+from dpicl_rag.server.catalogue import Catalogue
 from dpicl_rag.server.failures import Refusal, refusal
 from dpicl_rag.server.protocol import guarantee
 from dpicl_rag.server.request_log import Exchange
 from dpicl_rag.server.served_answer import ServedAnswer, news
-from dpicl_rag.server.tool_arguments import (
-    Arguments,
-    AskArguments,
-    BudgetArguments,
-    CountArguments,
-    SurveyArguments,
-    TallyArguments,
-)
+from dpicl_rag.server.tool_arguments import ARGUMENTS, Arguments
 from dpicl_rag.server.tool_results import (
     AnswerResult,
     BudgetResult,
@@ -127,10 +120,14 @@ class Tools:
             structuredContent=result.model_dump(mode="json"),
         )
 
-    async def _ask(self, call: ToolCall, given: AskArguments) -> dict[str, Any]:
-        asked = Ask(_question(given.question), fresh=given.fresh)
+    async def _ask(self, call: ToolCall, given: Arguments) -> dict[str, Any]:
         answering = ServedAnswer(
-            self._catalogue, self._admission, given.corpus, call.caller, asked, call.exchange
+            self._catalogue,
+            self._admission,
+            given.corpus,
+            call.caller,
+            given.request("answer"),
+            call.exchange,
         )
         async with answering.begun():
             async for piece in news(answering):
@@ -139,21 +136,14 @@ class Tools:
             answer = await answering.ended()
         return {"text": answer.text, **guarantee.privacy(answer)}
 
-    async def _number(
-        self,
-        kind: Literal["count", "tally", "survey"],
-        call: ToolCall,
-        given: CountArguments | TallyArguments | SurveyArguments,
-    ) -> dict[str, Any]:
-        fields = given.model_dump(exclude={"corpus", "question"})
-        question = None if given.question is None else _question(given.question)
-        asked = NumbersAsked(kind, question, tuple(fields.pop("labels", ())), **fields)
+    async def _number(self, kind: Kind, call: ToolCall, given: Arguments) -> dict[str, Any]:
+        asked = given.request(kind)
         async with self._admission.place(call.caller):
             counting = partial(self._catalogue.numbers, given.corpus, call.caller, asked)
             found = await self._admission.take_steps(counting)
         return found.as_dict()
 
-    async def _budget(self, call: ToolCall, given: BudgetArguments) -> dict[str, Any]:
+    async def _budget(self, call: ToolCall, given: Arguments) -> dict[str, Any]:
         return await asyncio.to_thread(views.budget, self._catalogue, given.corpus, call.caller)
 
 
@@ -203,7 +193,7 @@ _KINDS = {
             "Ask private documents",
             "Answers a question with a fact that many private documents state. Spends budget. Not "
             "for how many: count.",
-            AskArguments,
+            ARGUMENTS["answer"],
             AnswerResult,
             _SPENDS,
             Tools._ask,
@@ -213,7 +203,7 @@ _KINDS = {
             "Count private documents",
             "Counts how many private documents say yes to a question that each answers with yes "
             "or no, with an interval. Spends budget. Not for facts: ask.",
-            CountArguments,
+            ARGUMENTS["count"],
             CountResult,
             _SPENDS,
             lambda tools, *given: tools._number("count", *given),
@@ -223,7 +213,7 @@ _KINDS = {
             "Tally labels of private documents",
             "Counts how many private documents say each of several given labels to a question, "
             "with intervals. Spends budget. Not for facts: ask.",
-            TallyArguments,
+            ARGUMENTS["tally"],
             TallyResult,
             _SPENDS,
             lambda tools, *given: tools._number("tally", *given),
@@ -233,7 +223,7 @@ _KINDS = {
             "Survey private documents",
             "Tells what private documents are about: themes, and how many documents are of each. "
             "With a question, what they say to it. Spends budget. Not for facts: ask.",
-            SurveyArguments,
+            ARGUMENTS["survey"],
             SurveyResult,
             _SPENDS,
             lambda tools, *given: tools._number("survey", *given),
@@ -242,7 +232,7 @@ _KINDS = {
             "budget",
             "Look at the budget",
             "Tells what an answer costs and how many answers the budget still pays for. Free.",
-            BudgetArguments,
+            Arguments,
             BudgetResult,
             _LOOKS,
             Tools._budget,
@@ -255,10 +245,3 @@ def _kind(name: str) -> _Kind:
     if name not in _KINDS:
         raise Refusal(404, f"there is no such tool; there are {', '.join(_KINDS)}")
     return _KINDS[name]
-
-
-def _question(text: str) -> str:
-    question = plain(text)
-    if not question.strip():
-        raise Refusal(400, "the question is empty", param="question")
-    return question

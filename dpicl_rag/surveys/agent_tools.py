@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import wraps
-from typing import ParamSpec
+from typing import Any, ParamSpec
 
 from dpicl_rag.errors import DPICLError
 from dpicl_rag.retrieval.given import Documents
-from dpicl_rag.surveys.counts_units import CountsUnits
 
 P = ParamSpec("P")
 
@@ -35,14 +34,14 @@ class AgentTool:
     acall: Callable[..., Awaitable[str]]
 
 
-def counting_tools(llm: CountsUnits, documents: Documents) -> list[AgentTool]:
+def counting_tools(llm: Any, documents: Documents) -> list[AgentTool]:
     """Functions that count private documents.
 
     Each returns the text of a result. An error of this library is said in its place: what is wrong
     with a call, a budget that is used up, an engine that does not answer.
 
     Args:
-        llm: Counts, and pays from its ledger.
+        llm: A ``PrivateContextLLM``: counts, and pays from its ledger.
         documents: As in `PrivateContextLLM.count`; a survey needs a corpus, a collection or a list.
     """
 

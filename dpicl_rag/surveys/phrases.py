@@ -21,7 +21,7 @@ from dpicl_rag.retrieval.retrievers import ThresholdRetriever
 from dpicl_rag.retrieval.search import Search
 from dpicl_rag.retrieval.unit_vectors import UnitVectors
 from dpicl_rag.retrieval.vectors import VectorSource, on_grid
-from dpicl_rag.surveys.tally_plan import tally_search
+from dpicl_rag.surveys.count_plans import tally_search
 
 _EMBEDDED = 256  # phrases between two turns of others
 _OF_WHOLE_UNITS = "What is the document about?"

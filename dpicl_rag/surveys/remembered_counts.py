@@ -10,10 +10,12 @@ from typing import TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from dpicl_rag.accounting import epsilon_to_rho
+from dpicl_rag.answering.run import Run
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import KnowledgeError
 from dpicl_rag.knowledge.answer_memory import AnswerMemory
 from dpicl_rag.knowledge.entry import Entry
+from dpicl_rag.retrieval.given import Documents, all_units, shaped_by
 from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, PrivateTally
 
 R = TypeVar("R", PrivateCount, PrivateTally, PrivateSurvey)
@@ -67,6 +69,23 @@ class Remembered:
         numbers = TypeAdapter(kind).dump_json(released).decode()
         self.memory.keep_count(asked, form, released, released.text, numbers)
         return released
+
+
+def remembered(documents: Documents, run: Run, *, fresh: bool) -> Remembered:
+    """What was counted before, of all units or of those above a public threshold.
+
+    Args:
+        documents: What is counted.
+        run: Counts it, and has a memory.
+        fresh: See the attribute.
+
+    Raises:
+        ConfigurationError: The memory is that of other documents.
+    """
+    search = all_units(documents, run.config.privacy_unit)
+    if shaped_by(search) is None:
+        return Remembered()
+    return Remembered(run.memory(search.filter), fresh)
 
 
 def _read(entry: Entry, kind: type[R]) -> R:

@@ -9,22 +9,21 @@ from functools import partial
 
 import numpy as np
 
-from dpicl_rag import _validate
-from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.answering.plan import Plan
+from dpicl_rag.answering.run import Run
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.language_models.base import Progress
-from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.ledger.account import Account
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.requests import Request
 from dpicl_rag.retrieval.embeddings import SentenceTransformerEmbedder
 from dpicl_rag.retrieval.given import Documents, vectors_of
 from dpicl_rag.retrieval.unit_vectors import LOWEST, Blocks, nearest_passages, rounded
 from dpicl_rag.retrieval.vectors import on_grid
-from dpicl_rag.surveys.counting import Counting
+from dpicl_rag.surveys.count_plans import ThemeCounts, survey_plan, tally_search
 from dpicl_rag.surveys.estimate import Estimate
 from dpicl_rag.surveys.phrases import PhraseReading
-from dpicl_rag.surveys.survey_plan import VOTES, SurveyPlan, survey_plan
+from dpicl_rag.surveys.remembered_counts import remembered
 from dpicl_rag.surveys.survey_results import PrivateSurvey, SurveyedTheme
 from dpicl_rag.surveys.themes import Theme, themes_of
 from dpicl_rag.surveys.vocabulary import Vocabulary, packaged_words
@@ -49,42 +48,34 @@ class Surveyed:
     counts: Sequence[int]
 
 
-def survey_documents(
-    question: str | None,
-    documents: Documents,
-    counting: Counting,
-    *,
-    vocabulary: Sequence[str] | None = None,
-    votes: int = VOTES,
-    threshold: float | None = None,
-    sample: float = 1.0,
-    reader: Reader | None = None,
-    on_progress: Progress | None = None,
-) -> PrivateSurvey:
+def survey_units(request: Request, documents: Documents, run: Run) -> PrivateSurvey:
     """Survey documents; see `PrivateContextLLM.survey` for errors.
 
     Args:
-        question: Public text, or None.
+        request: What is asked, if anything, and who may vote for what.
         documents: Private.
-        counting: Settings, budget, coins and memory.
-        vocabulary: Public words; None for those of the package.
-        votes: Words that one unit votes for.
-        threshold: Cosine with the question from which a unit is asked at all.
-        sample: Public probability with which a unit votes, by a secret coin of its own.
-        reader: Says phrases of each unit, whose vectors vote in the place of stored ones.
-        on_progress: Called with the part that a reader has read.
+        run: Pays; its reader says phrases, whose vectors vote in the place of stored ones.
     """
-    config = counting.config
-    words = packaged_words() if vocabulary is None else tuple(vocabulary)
-    if threshold is not None:
-        _validate.cosine("threshold", threshold)
-        if question is None:
-            raise ConfigurationError("a threshold is one of cosine with a question; give one")
-    _validate.rate("sample", sample)
-    reading, search_rho = None, 0.0
-    if reader is not None:
+    config, question, coins = run.config, request.question, run.randomness
+    votes, threshold, sample = request.votes, request.threshold, request.sample
+    before = remembered(documents, run, fresh=request.fresh)
+    words = packaged_words() if request.vocabulary is None else request.vocabulary
+    if threshold is not None and question is None:
+        raise ConfigurationError("a threshold is one of cosine with a question; give one")
+    reading, search_rho, reader = None, 0.0, None
+    if request.read_by == "model":
+        reader = run.reader
+        if reader is None:
+            raise ConfigurationError(
+                "a survey is by vectors, or by a reader; give one (reader=...)"
+            )
         reading = PhraseReading.of(
-            reader, documents, config, threshold=threshold, sample=sample, on_progress=on_progress
+            reader,
+            documents,
+            config,
+            threshold=threshold,
+            sample=sample,
+            on_progress=run.on_progress,
         )
         search_rho = reading.search.rho(config.adjacency)
     plan = survey_plan(config, len(words), votes, search_rho)
@@ -100,11 +91,10 @@ def survey_documents(
             raise ConfigurationError(
                 "the question is near to nearly all words of the vocabulary; give it more words"
             )
-        coins = counting.randomness
-        with counting.open_account(rho=plan.rho) as account:
+        with run.open_account(rho=plan.rho) as account:
             if reading is not None:
                 if search_rho > 0:
-                    account.pay(search_rho)
+                    account.pay(plan.search_rho)
                 vectors, rate = reading.vectors(question, votes, embedder, coins)
                 blocks: Blocks = vectors.blocks
             else:
@@ -114,18 +104,30 @@ def survey_documents(
                     least = LOWEST if threshold is None else threshold
                     blocks = partial(nearest_passages, blocks, query, least)
             found = surveyed(blocks, public, plan, votes, account, coins)
-            return survey_result(question, found, plan, config, rate)
+            return survey_result(question, found, plan, rate)
 
     shaping: tuple[object, ...] = (words, votes, threshold, sample, embedder.fingerprint)
     if reader is not None:
         shaping = (*shaping, "reader", reader.fingerprint, config.max_calls)
-    return counting.remembered.or_release(PrivateSurvey, question, shaping, config, release)
+    return before.or_release(PrivateSurvey, question, shaping, config, release)
+
+
+def plan_of_survey(
+    request: Request, documents: Documents, run: Run
+) -> tuple[Plan[ThemeCounts], int | None]:
+    """The plan of a survey, and about how many units a reader reads for it."""
+    words = packaged_words() if request.vocabulary is None else request.vocabulary
+    if request.read_by == "vectors":
+        return survey_plan(run.config, len(words), request.votes), None
+    search = tally_search(documents, run.config, request.sample, read=True)
+    price = search.rho(run.config.adjacency)
+    return survey_plan(run.config, len(words), request.votes, price), search.aim
 
 
 def surveyed(
     blocks: Blocks,
     vocabulary: Vocabulary,
-    plan: SurveyPlan,
+    plan: Plan[ThemeCounts],
     votes: int,
     account: Account,
     randomness: Randomness,
@@ -141,42 +143,43 @@ def surveyed(
         randomness: Where the noise comes from.
     """
     *counts, _ = nearest_words(blocks, vocabulary.vectors, votes)
-    account.pay(plan.words.rho)
-    noisy = plan.words.draw(counts, randomness)
-    shown = [at for at, count in enumerate(noisy) if count >= plan.least]
+    counted = plan.mechanism
+    account.pay(plan.price("words"))
+    noisy = counted.words.draw(counts, randomness)
+    shown = [at for at, count in enumerate(noisy) if count >= counted.least]
     words = {vocabulary.words[at]: noisy[at] for at in shown}
     themes = themes_of(list(words), list(words.values()), vocabulary.vectors[shown])
     middles = np.stack([theme.vector for theme in themes]) if themes else np.zeros((0, 1))
     members = nearest_words(blocks, rounded(middles.astype(np.float32)), 1, NEAR)
-    account.pay(plan.shares.rho)
-    return Surveyed(themes, words, plan.shares.draw(members, randomness))
+    account.pay(plan.price("themes"))
+    return Surveyed(themes, words, counted.shares.draw(members, randomness))
 
 
 def survey_result(
     question: str | None,
     found: Surveyed,
-    plan: SurveyPlan,
-    config: PrivacyConfig,
+    plan: Plan[ThemeCounts],
     sample: float = 1.0,
 ) -> PrivateSurvey:
     """What a survey says, in estimates with intervals."""
+    counts = plan.mechanism
 
     def near(word: str) -> Estimate:
-        return Estimate.of(found.words[word], plan.words.noise, sample)
+        return Estimate.of(found.words[word], counts.words.noise, sample)
 
-    *members, others = (Estimate.of(count, plan.shares.noise, sample) for count in found.counts)
+    *members, others = (Estimate.of(count, counts.shares.noise, sample) for count in found.counts)
     themes = [
         SurveyedTheme(theme.name, {word: near(word) for word in theme.words}, units)
         for theme, units in zip(found.themes, members, strict=True)
     ]
-    spread = DiscreteGaussian(math.sqrt(len(found.counts)) * plan.shares.noise.sigma)
+    spread = DiscreteGaussian(math.sqrt(len(found.counts)) * counts.shares.noise.sigma)
     return PrivateSurvey(
         question=question,
         themes=tuple(sorted(themes, key=lambda theme: -theme.units.units)),
         others=others,
         total=Estimate.of(sum(found.counts), spread, sample),
-        smallest=plan.smallest(sample),
-        epsilon=config.epsilon,
-        delta=config.delta,
+        smallest=counts.smallest(sample),
+        epsilon=plan.epsilon,
+        delta=plan.delta,
         rho=plan.rho,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dpicl_rag.answering.decoding import decode
-from dpicl_rag.answering.experts import Gathered
+from dpicl_rag.answering.experts import Experts
 from dpicl_rag.answering.prompt_rows import read
 from dpicl_rag.language_models.base import BlockRows, LanguageModel, Rows
 from dpicl_rag.language_models.out_of_memory import enough_memory
@@ -19,7 +19,7 @@ def draw_record(
     model: LanguageModel,
     prompt: Prompt,
     template: RecordTemplate,
-    gathered: Gathered[Mechanism],
+    experts: Experts[Mechanism],
     randomness: Randomness,
 ) -> Iterator[int]:
     """Draw the fields of a record; a token is yielded once it is paid for.
@@ -28,7 +28,7 @@ def draw_record(
         model: Reads the documents.
         prompt: Public tokens around a document, up to the first field.
         template: The fields, and the public words between them.
-        gathered: The experts, how strong they are, and how they pay.
+        experts: The experts, how strong they are, and how they pay.
         randomness: Where the coins come from.
 
     Raises:
@@ -38,15 +38,15 @@ def draw_record(
     tokenizer = model.tokenizer
     between = [template.between(tokenizer, at) for at in range(len(template.fields) - 1)]
     with enough_memory():
-        rows = read(model, prompt, gathered.inputs, room=template.room(tokenizer))
+        rows = read(model, prompt, experts.inputs, room=template.room(tokenizer))
         suffix: Sequence[int] = prompt.suffix
         for at, field in enumerate(template.fields):
             drawn: list[int] = []
             for token in decode(
                 rows=rows,
                 suffix=suffix,
-                mechanism=gathered.mechanism,
-                spend=gathered.spend,
+                mechanism=experts.mechanism,
+                spend=experts.spend,
                 randomness=randomness,
                 max_tokens=field.tokens,
                 stop_tokens=tokenizer.stop_tokens,

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpicl_rag.answering.experts import Gathered
+from dpicl_rag.answering.experts import Experts
 from dpicl_rag.documents import Document, group_by_unit, readable_documents
 from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.language_models.copy_bias import copying
@@ -256,15 +256,15 @@ class _CorpusWriter:
             unit: self._model.digest(_about(topic.key.word, units[unit]), allowance)
             for unit in mine
         }
-        experts = [unit for unit in mine if read[unit]]
+        reading = [unit for unit in mine if read[unit]]
         mechanism = plan.record().mechanism_for(topic.count)
-        paying = [places[unit] for unit in experts]
+        paying = [places[unit] for unit in reading]
         spend = privacy_filter(account, paying, mechanism.rho, most=plan.record_rho)
-        gathered = Gathered(
-            [read[unit] for unit in experts], mechanism, spend, topic.count, lambda: None
+        experts = Experts(
+            [read[unit] for unit in reading], mechanism, spend, topic.count, lambda: None
         )
         model = copying(self._model, plan.copy_bias)
-        return draw_record(model, prompt, template, gathered, self._randomness)
+        return draw_record(model, prompt, template, experts, self._randomness)
 
     def _stopped_by(self, tokens: Sequence[int]) -> RecordStoppedBy:
         tokenizer, template = self._model.tokenizer, self._plan.template

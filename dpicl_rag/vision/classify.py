@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from dpicl_rag.answering.plan import label_plan
+from dpicl_rag.answering.answer_plan import label_plan
 from dpicl_rag.configuration import PrivacyConfig, Settings
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError

@@ -8,8 +8,9 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, HumanMessage
 
-from dpicl_rag.answering.follow_ups import Turn, last_question
+from dpicl_rag.answering.follow_ups import last_question
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.requests import Turn
 from langchain_dpicl_rag.sealed_documents import SealedDocuments, unseal
 
 _DOCUMENT_BLOCK = "text-plain"

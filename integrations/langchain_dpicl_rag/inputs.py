@@ -9,8 +9,8 @@ from langchain_core.messages import BaseMessage, convert_to_messages
 from langchain_core.prompt_values import PromptValue
 from langchain_core.runnables.utils import AddableDict
 
-from dpicl_rag.answering.follow_ups import Turn
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.requests import Turn
 from langchain_dpicl_rag.conversations import Conversation, after
 
 ChainInput: TypeAlias = str | dict[str, Any]

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from llama_index.core.base.llms.types import ChatMessage, MessageRole, TextBlock
 
-from dpicl_rag.answering.follow_ups import Turn, last_question
+from dpicl_rag.answering.follow_ups import last_question
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.requests import Turn
 
 _INSTRUCTING = (MessageRole.SYSTEM, MessageRole.DEVELOPER)
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import inspect
 import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import typer
@@ -22,26 +21,22 @@ import llama_index_dpicl_rag as llama_index
 from dpicl_rag import Corpus, Document, Ledger, PrivateContextLLM
 from dpicl_rag.accounting import DIRECT
 from dpicl_rag.answering import follow_ups
-from dpicl_rag.answering.asks_units import AsksUnits
 from dpicl_rag.answering.settlement import UNSUPPORTED
 from dpicl_rag.cli import app, data_folder, option_groups
 from dpicl_rag.cli import serve as serve_room
 from dpicl_rag.cli import serve_tools as mcp_room
+from dpicl_rag.cli.model_options import Fields
 from dpicl_rag.configuration import PrivacyConfig, Settings
 from dpicl_rag.errors import BudgetExceededError, DeltaSpentError, DPICLError
 from dpicl_rag.prompts import PromptTemplate
+from dpicl_rag.requests import FIELDS, Request
 from dpicl_rag.retrieval import ExactRetriever, Search, retriever_over
-from dpicl_rag.server.catalogue import Catalogue, NumbersAsked, Served
+from dpicl_rag.server.catalogue import Catalogue, Served
 from dpicl_rag.server.protocol.chat_request import ChatRequest
 from dpicl_rag.server.protocol.fields import Extension
 from dpicl_rag.server.protocol.response_request import ResponseRequest
 from dpicl_rag.server.routers.survey_endpoints import SurveyRequest
-from dpicl_rag.server.tool_arguments import (
-    Arguments,
-    CountArguments,
-    SurveyArguments,
-    TallyArguments,
-)
+from dpicl_rag.server.tool_arguments import ARGUMENTS, Arguments
 from langchain_dpicl_rag.private_model import LLMArguments
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.command_line import run_command
@@ -67,11 +62,11 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[PrivacyConfig]:
     """Settings of everything that is asked; nothing is answered."""
     found: list[PrivacyConfig] = []
 
-    def stop(self: AsksUnits, *_: Any, **__: Any) -> None:
+    def stop(self: PrivateContextLLM, *_: Any, **__: Any) -> None:
         found.append(self.config)
         raise EnoughError("seen")
 
-    for verb in ("stream", "classify", "count", "tally", "survey"):
+    for verb in ("stream", "begin", "run", "classify", "count", "tally", "survey"):
         monkeypatch.setattr(PrivateContextLLM, verb, stop)
     return found
 
@@ -263,9 +258,8 @@ def test_who_serves_does_not_choose_for_people_who_read_the_text_alone(name):
 
 
 def test_a_group_of_options_says_nothing_of_what_nobody_set():
-    made = option_groups.AnswerSettings().made()
-    assert {**MARKED, **made} == MARKED
-    assert not {"unsupported", "agreement", "utility", "accounting"} & set(made)
+    [group] = [one for one in get_args(option_groups.AnswerSettings) if isinstance(one, Fields)]
+    assert group.given({one.name: one.default for one in group.parameters()}) == {}
 
 
 @pytest.mark.parametrize(
@@ -286,15 +280,19 @@ def numbers_of(verb: str) -> dict[str, Any]:
 
 COUNTED: dict[str, Callable[[str], dict[str, Any]]] = {
     "command line": lambda verb: {
-        one.name: one.default for one in typer.main.get_command(app).commands[verb].params
+        one.name: by_itself(one.name) if one.default is None else one.default
+        for one in typer.main.get_command(app).commands[verb].params
     },
     "HTTP": lambda verb: defaults_of(SurveyRequest),
     "MCP": lambda verb: defaults_of(TOOLS[verb]),
-    "server": lambda verb: {
-        one.name: one.default for one in dataclasses.fields(NumbersAsked) if one.name != "labels"
-    },
+    "request": lambda verb: {name: by_itself(name) for name in FIELDS[verb] if name != "labels"},
 }
-TOOLS = {"count": CountArguments, "tally": TallyArguments, "survey": SurveyArguments}
+TOOLS = {kind: ARGUMENTS[kind] for kind in ("count", "tally", "survey")}
+
+
+def by_itself(name: str) -> Any:
+    """The default of a field of a request, which stands where an option is not given."""
+    return Request.model_fields[name].default if name in Request.model_fields else None
 
 
 def defaults_of(body: Any) -> dict[str, Any]:
@@ -493,10 +491,10 @@ def llama_index_tools(llm: PrivateContextLLM) -> Iterator[tuple[Any, Any]]:
 @pytest.mark.parametrize("tools", [langchain_tools, llama_index_tools])
 @pytest.mark.parametrize("error", [*every_error()], ids=lambda error: type(error).__name__)
 def test_an_error_of_ours_is_a_sentence_for_agents(error, tools, monkeypatch):
-    def fail(self: AsksUnits, *_: Any, **__: Any) -> None:
+    def fail(self: PrivateContextLLM, *_: Any, **__: Any) -> None:
         raise error
 
-    for verb in ("stream", "count", "tally", "survey"):
+    for verb in ("stream", "begin", "run", "count", "tally", "survey"):
         monkeypatch.setattr(PrivateContextLLM, verb, fail)
     llm = PrivateContextLLM(ScriptedModel({"": "Hello."}))
     assert set(tools(llm)) == {(str(error), str(error))}
@@ -504,10 +502,11 @@ def test_an_error_of_ours_is_a_sentence_for_agents(error, tools, monkeypatch):
 
 @pytest.mark.parametrize("error", [DeltaSpentError(), next(every_error(BudgetExceededError))])
 def test_a_budget_that_is_spent_is_a_sentence_of_a_server_too(error, tmp_path, monkeypatch):
-    def fail(self: AsksUnits, *_: Any, **__: Any) -> None:
+    def fail(self: PrivateContextLLM, *_: Any, **__: Any) -> None:
         raise error
 
-    monkeypatch.setattr(PrivateContextLLM, "stream", fail)
+    for verb in ("stream", "begin"):
+        monkeypatch.setattr(PrivateContextLLM, verb, fail)
     for at, ask in enumerate((CHAT, RESPONSES, by_tool("ask"))):
         ledger = Ledger(tmp_path / f"{at}.sqlite")
         model = ScriptedModel({"": "Hello."})

@@ -12,7 +12,6 @@ import pytest
 
 import langchain_dpicl_rag as langchain
 from dpicl_rag import Corpus, Document
-from dpicl_rag import private_context_llm as core
 from dpicl_rag.errors import DPICLError
 from dpicl_rag.ledger.fixed_point import affordable
 from dpicl_rag.private_context_llm import PrivateContextLLM
@@ -56,10 +55,10 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     found: list[Any] = []
 
     def stop(plan: Any, open_account: Any, **_: Any) -> None:
-        found.append((plan, open_account.args[0] is not None))
+        found.append((plan, open_account.__self__.booked))
         raise EnoughError("seen")
 
-    monkeypatch.setattr(core, "gather", stop)
+    monkeypatch.setattr("dpicl_rag.answering.run.gather", stop)
     return found
 
 
@@ -72,7 +71,7 @@ def parts(cost: dict[str, Any]) -> list[Any]:
 
 def charged(plan: Any) -> list[Any]:
     steps = [] if plan.ladder is None else [step.threshold for step in plan.ladder.steps]
-    told = (plan.rho, plan.search_rho, plan.support_rho, plan.ladder_rho, plan.mechanism.rho)
+    told = (plan.rho, plan.search_rho, plan.support_rho, plan.agreement_rho, plan.mechanism.rho)
     return [*told, steps]
 
 

@@ -20,7 +20,7 @@ import torch
 
 from dpicl_rag import Document, Ledger, PrivateContextLLM, ThresholdRetriever, TopKRetriever
 from dpicl_rag.accounting import Adjacency, Budget
-from dpicl_rag.answering import plan
+from dpicl_rag.answering import answer_plan
 from dpicl_rag.auditing import Subject, SyntheticModel
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
 from dpicl_rag.methods import make
@@ -290,8 +290,8 @@ def test_nothing_else_is_recorded():
 
 
 def test_a_strength_that_is_off_by_little_is_seen(monkeypatch):
-    honest = plan.strength_for
-    monkeypatch.setattr(plan, "strength_for", lambda *given: honest(*given) * (1 + 1e-4))
+    honest = answer_plan.strength_for
+    monkeypatch.setattr(answer_plan, "strength_for", lambda *given: honest(*given) * (1 + 1e-4))
     name = "answer surplus fixed threshold"
     assert not digests.is_as_recorded(observed(name), digests.recorded(RECORDED)[name])
 

@@ -16,8 +16,8 @@ from dpicl_rag import (
     ModelError,
     PrivateContextLLM,
     PromptTemplate,
-    private_context_llm,
 )
+from dpicl_rag.answering import answers
 from dpicl_rag.answering.decoding import decode
 from dpicl_rag.answering.support import Support, SupportCount
 from dpicl_rag.knowledge import AnswerMemory
@@ -172,7 +172,7 @@ def test_a_search_that_was_done_stays_paid(make, ledger):
 def test_an_engine_that_is_gone_when_support_is_asked_leaves_the_text(
     make, ledger, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(private_context_llm, "proposal_for", lambda asked, *_: (None, asked.text))
+    monkeypatch.setattr(answers, "proposal_for", lambda asked, *_: (None, asked.text))
     # With knowledge, the bare model is asked again after the last token.
     with AnswerMemory(tmp_path / "memory", "default", embedder=BucketEmbedder()) as memory:
         given = {"max_tokens": TOKENS, "knowledge": memory, "corpus": "default"}

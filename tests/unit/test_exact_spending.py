@@ -187,7 +187,7 @@ ONE = {"a": [0.9]}
 @pytest.fixture
 def dear_counts(monkeypatch):
     """Of little noise: few units pass a line, or fail to, and three counts have few outcomes."""
-    monkeypatch.setattr("dpicl_rag.answering.plan.SHARES", Shares(count=2.0, count_rho=2.0))
+    monkeypatch.setattr("dpicl_rag.answering.answer_plan.SHARES", Shares(count=2.0, count_rho=2.0))
     monkeypatch.setattr(Read, "sigma", 0.5)
 
 

@@ -20,7 +20,8 @@ from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.histogram import Histogram
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.retrieval.count import CoinRate
-from dpicl_rag.surveys import surveying, themes, vector_tally
+from dpicl_rag.surveys import surveying, themes
+from dpicl_rag.surveys import tallies as vector_tally
 from dpicl_rag.surveys.estimate import Estimate
 from tests.support.scored_units import distribution, gaussian_pmf
 from tests.support.scripted_reader import ScriptedReader, document_of
@@ -71,7 +72,9 @@ def themes_alone(monkeypatch):
     honest = surveying.surveyed
 
     def surveyed(blocks, vocabulary, plan, *given):
-        free = replace(plan, words=_Free(plan.words), least=0)
+        counts = replace(plan.mechanism, words=_Free(plan.mechanism.words), least=0)
+        parts = tuple(replace(one, rho=0.0) if one.name == "words" else one for one in plan.parts)
+        free = replace(plan, mechanism=counts, parts=parts)
         return honest(blocks, vocabulary, free, *given)
 
     monkeypatch.setattr(surveying, "surveyed", surveyed)

@@ -17,7 +17,7 @@ from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
 from dpicl_rag.mechanisms.histogram import Histogram
 from dpicl_rag.mechanisms.privacy_filters import FixedFilter, IndividualFilter
 from dpicl_rag.mechanisms.randomness import Randomness
-from dpicl_rag.surveys import counts_units
+from dpicl_rag.surveys import tallies
 from tests.support.scored_units import distribution, gaussian_pmf
 from tests.unit.retrieval.test_private_distributions import deficit
 from tests.unit.test_exact_agreement import Book
@@ -43,7 +43,7 @@ def speech(text, drawn):
 @pytest.fixture(autouse=True)
 def two_labels(monkeypatch):
     """A made-up model has labels of one letter; "a" is yes."""
-    monkeypatch.setattr(counts_units, "YES_OR_NO", ("a", "b"))
+    monkeypatch.setattr(tallies, "YES_OR_NO", ("a", "b"))
 
 
 def views(ask, words, unit=None, **settings):

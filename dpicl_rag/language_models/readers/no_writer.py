@@ -67,6 +67,15 @@ class NoWriter:
         return _NoRows()
 
 
+class UnloadedModel(NoWriter):
+    """What stands in the place of a model that nobody loads, where plans are made for it."""
+
+    speaks = True  # as every model that has a name
+
+    def __repr__(self) -> str:
+        return "UnloadedModel()"
+
+
 class _NoRows:
     def extend(self, token_ids: Sequence[int]) -> Step:
         """Refuse: there are no log-probabilities."""

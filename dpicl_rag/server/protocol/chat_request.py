@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from dpicl_rag.server.catalogue import Ask
+from dpicl_rag.requests import Request
 from dpicl_rag.server.failures import Refusal
 from dpicl_rag.server.protocol import fields
 from dpicl_rag.server.protocol.conversation import Message, conversation
@@ -61,7 +61,7 @@ class ChatRequest(fields.Body):
         """Whether a stream ends with the usage."""
         return self.stream_options is not None and self.stream_options.include_usage
 
-    def asked(self) -> Ask:
+    def asked(self) -> Request:
         """The question, and how it is asked.
 
         Raises:
@@ -70,7 +70,15 @@ class ChatRequest(fields.Body):
         system, turns, question = conversation(self.messages)
         limits = [n for n in (self.max_tokens, self.max_completion_tokens) if n is not None]
         most = min(limits, default=None)
-        return Ask(question, turns, system, most, self._stops(), fresh=self.dpicl.fresh)
+        return Request.of(
+            "answer",
+            question=question,
+            turns=turns,
+            system=system,
+            max_tokens=most,
+            stop=self._stops(),
+            **self.dpicl.model_dump(),
+        )
 
     def _stops(self) -> tuple[str, ...]:
         given = [self.stop] if isinstance(self.stop, str) else self.stop or []

@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from dpicl_rag.answering.follow_ups import Turn
 from dpicl_rag.prompts import plain
+from dpicl_rag.requests import Turn
 from dpicl_rag.server.failures import Refusal
 
 _SPEAKERS = {"user": "User", "assistant": "Assistant", "tool": "Tool", "function": "Tool"}

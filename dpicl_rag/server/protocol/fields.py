@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from dpicl_rag.server.failures import Refusal
+from dpicl_rag.server.request_fields import remote_fields, with_fields
 
 REFUSED: Mapping[str, tuple[Any, ...]] = {
     # By field: values that ask for nothing. Any other would need what is private.
@@ -26,16 +27,16 @@ WITHOUT_EFFECT = frozenset(
 """The same."""
 
 
-class Extension(BaseModel):
-    """Fields that OpenAI's API lacks: the object ``dpicl`` of a request.
-
-    Attributes:
-        fresh: Ask the documents again where the memory has the answer to the same question.
-    """
+class _Extension(BaseModel):
+    """Fields that OpenAI's API lacks: the object ``dpicl`` of a request."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    fresh: bool = False
+
+if TYPE_CHECKING:
+    Extension = _Extension
+else:
+    Extension = with_fields("Extension", _Extension, *remote_fields("answer"))
 
 
 def with_other_fields(

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from dpicl_rag.prompts import plain
-from dpicl_rag.server.catalogue import Ask
+from dpicl_rag.requests import Request
 from dpicl_rag.server.failures import Refusal
 from dpicl_rag.server.protocol import fields
 from dpicl_rag.server.protocol.conversation import Message, conversation
@@ -61,7 +61,7 @@ class ResponseRequest(fields.Body):
                 )
         return super().ignored()
 
-    def asked(self) -> Ask:
+    def asked(self) -> Request:
         """The question, and how it is asked.
 
         Raises:
@@ -75,4 +75,11 @@ class ResponseRequest(fields.Body):
         told = [words for words in (plain(self.instructions or ""), system) if words]
         instruction = "\n".join(told) or None
         most = self.max_output_tokens
-        return Ask(question, turns, instruction, most, fresh=self.dpicl.fresh)
+        return Request.of(
+            "answer",
+            question=question,
+            turns=turns,
+            system=instruction,
+            max_tokens=most,
+            **self.dpicl.model_dump(),
+        )

@@ -46,7 +46,7 @@ def _asked(
     exchange = request.state.exchange = Exchange(caller=caller.name)
     ignored, asked = body.ignored(), body.asked()
     services.catalogue.served(body.model, caller)
-    exchange.corpus, exchange.question = body.model, asked.question
+    exchange.corpus, exchange.question = body.model, asked.asked()
     answering = ServedAnswer(
         services.catalogue, services.admission, body.model, caller, asked, exchange
     )

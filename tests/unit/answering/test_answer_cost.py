@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from dpicl_rag import Ledger, PrivateContextLLM, PrivateThresholdRetriever
-from dpicl_rag.answering.answer_cost import AnswerCost
+from dpicl_rag.answering.answer_plan import planned_answer, with_agreement
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval import GivenDocuments, Search
@@ -16,6 +17,11 @@ from tests.support.scored_units import ScoredUnits
 DOCUMENTS = [f"The code is 4471, note {n}." for n in range(5)]
 SEARCH = Search(GivenDocuments(DOCUMENTS))
 CODE = "What is the code?"
+
+
+def planned(config):
+    config = with_agreement(config, SEARCH.stability, speaks=True)
+    return planned_answer(config, SEARCH, booked=False)[1]
 
 
 class Unsearched(ScoredUnits):
@@ -81,7 +87,7 @@ def test_nothing_is_searched_and_the_search_has_its_price(tiny_model):
 def test_units_to_agree_fall_with_epsilon_and_are_unknown_where_utilities_have_none():
     def units(**settings):
         config = PrivacyConfig.create(**{"agreement": "off", **settings})
-        return AnswerCost.of(config, SEARCH, None, booked=False, speaks=True).units_to_agree
+        return planned(config).units_to_agree
 
     assert units(epsilon=8.0) < units(epsilon=4.0) < units(epsilon=2.0)
     assert units(utility="log_prob") is None
@@ -91,7 +97,7 @@ def test_units_to_agree_fall_with_epsilon_and_are_unknown_where_utilities_have_n
 
 def test_it_prints_parts_notes_and_numbers():
     config = PrivacyConfig.create(epsilon=8.0, agreement="auto")
-    cost = AnswerCost.of(config, SEARCH, 3.0, booked=False, speaks=True)
+    cost = replace(planned(config), budget_left=3.0)
     lines = str(cost).splitlines()
     parts = ["search", "support", "agreement", "words", "whole"]
     assert [line.split()[0] for line in lines[:5]] == parts

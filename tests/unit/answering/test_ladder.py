@@ -6,8 +6,8 @@ import pytest
 
 from dpicl_rag.accounting.shares import SHARES
 from dpicl_rag.accounting.stability import DIRECT, RANDOM_GROUPS, Adjacency
+from dpicl_rag.answering.answer_plan import answer_plan
 from dpicl_rag.answering.ladder import Ladder
-from dpicl_rag.answering.plan import answer_plan
 from dpicl_rag.configuration import PrivacyConfig
 
 ADD, REPLACE = Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_ONE
@@ -33,7 +33,7 @@ def test_so_many_documents_are_enough_nine_times_in_ten(epsilon, units):
     search = SHARES.counting(SHARES.search_beside_agreement * config.rho(booked=False))
     plan = answer_plan(config, DIRECT, search)
     assert plan.ladder.units <= units
-    assert search + plan.ladder_rho + plan.support_rho <= plan.rho
+    assert search + plan.agreement_rho + plan.support_rho <= plan.rho
     assert sum(step.delta for step in plan.ladder.steps) <= config.threshold_delta(booked=False)
 
 
@@ -79,7 +79,7 @@ def test_so_many_are_enough_under_a_ledger(epsilon, units):
     search = SHARES.counting(SHARES.search_beside_agreement * config.rho(booked=True))
     plan = answer_plan(config, DIRECT, search, booked=True)
     assert plan.ladder.units <= units
-    assert search + plan.ladder_rho + plan.support_rho <= plan.rho
+    assert search + plan.agreement_rho + plan.support_rho <= plan.rho
     # One fewer is not enough: steps that a top count begins too high are counted, too.
     fewer, top, released = plan.ladder.units - 1, plan.ladder.top.noise, 0.0
     reach = range(-round(5 * top.sigma), round(5 * top.sigma))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dpicl_rag.accounting import DIRECT, Stability
-from dpicl_rag.answering.plan import answer_plan
+from dpicl_rag.answering.answer_plan import answer_plan
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.retrieval.count import NoisyCount
 

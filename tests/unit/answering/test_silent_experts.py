@@ -11,7 +11,7 @@ import torch
 
 from dpicl_rag import Document, Ledger, PrivateContextLLM
 from dpicl_rag.accounting import DIRECT
-from dpicl_rag.answering.plan import answer_plan
+from dpicl_rag.answering.answer_plan import answer_plan
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.mechanisms.step import DenseStep

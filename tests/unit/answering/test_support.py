@@ -10,7 +10,7 @@ import torch
 
 from dpicl_rag import PrivateContextLLM
 from dpicl_rag.accounting import DIRECT
-from dpicl_rag.answering.plan import answer_plan
+from dpicl_rag.answering.answer_plan import answer_plan
 from dpicl_rag.answering.settlement import UNSUPPORTED
 from dpicl_rag.answering.support import SupportCount, Witness, speaks_against
 from dpicl_rag.auditing import SyntheticModel

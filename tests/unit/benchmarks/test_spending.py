@@ -5,7 +5,7 @@ import torch
 
 from benchmarks.spending import DELTA, Reading, Tabled
 from dpicl_rag.accounting import DIRECT
-from dpicl_rag.answering.plan import answer_plan
+from dpicl_rag.answering.answer_plan import answer_plan
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.mechanisms.privacy_filters import IndividualFilter

@@ -35,7 +35,7 @@ def test_a_reader_alone_answers(cli, mail, chat, monkeypatch, secret):
     [("count", "Is it a code?"), ("tally", "A code?", "--label", "yes", "--label", "no")],
 )
 def test_a_reader_counts(cli, mail, chat, monkeypatch, command):
-    monkeypatch.setattr("dpicl_rag.answering.label_reading.label_step", None)  # no model reads
+    monkeypatch.setattr("dpicl_rag.answering.labels.label_step", None)  # no model reads
     result = cli(*command, "--corpus", mail, "--reader", chat.address(), "--json")
     found = json.loads(result.stdout)
     yes = found["yes"] if command[0] == "count" else found["counts"]["yes"]

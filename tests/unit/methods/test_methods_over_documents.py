@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from dpicl_rag.accounting import Budget, Stability
-from dpicl_rag.answering.plan import label_plan
+from dpicl_rag.answering.answer_plan import label_plan
 from dpicl_rag.auditing import Subject, SyntheticModel
 from dpicl_rag.auditing.worst_models import SyntheticRows
 from dpicl_rag.configuration import MethodName

@@ -252,10 +252,10 @@ COUNT = {"model": "notes", "kind": "count", "question": "Is it about an office?"
 def counted(paced, monkeypatch):
     """A count whose first step of forty is waiting, and the time that its server sees."""
     monkeypatch.setattr(
-        "dpicl_rag.surveys.counts_units.units_of_a_step", lambda tokens: 1, raising=False
+        "dpicl_rag.surveys.tallies.units_of_a_step", lambda tokens: 1, raising=False
     )
     # A made-up model has labels of one letter.
-    monkeypatch.setattr("dpicl_rag.surveys.counts_units.YES_OR_NO", ("a", "b"))
+    monkeypatch.setattr("dpicl_rag.surveys.tallies.YES_OR_NO", ("a", "b"))
 
     running, model = paced(ServerLimits(seconds=5))
     now = [0.0]

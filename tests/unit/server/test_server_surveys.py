@@ -61,7 +61,7 @@ def test_a_tally_and_a_survey_come_out_of_the_same_budget(server):
 
 @pytest.mark.heavy
 def test_a_tally_by_vectors_reads_nothing(server, monkeypatch):
-    monkeypatch.setattr("dpicl_rag.answering.label_reading.label_step", None)
+    monkeypatch.setattr("dpicl_rag.answering.labels.label_step", None)
     found = ask(server, kind="tally", question="what?", labels=["office", "food"], by="vectors")
     assert list(found.json()["counts"]) == ["office", "food"]
 

@@ -8,14 +8,14 @@ import pytest
 
 from dpicl_rag import ConfigurationError, Document, Ledger, PrivateContextLLM
 from dpicl_rag.accounting import epsilon_to_rho
-from dpicl_rag.answering.label_reading import most_label_tokens
+from dpicl_rag.answering.labels import most_label_tokens
 from dpicl_rag.auditing import SyntheticModel
 from dpicl_rag.errors import StoppedError
 from dpicl_rag.language_models.readers.concurrent_reader import PUBLIC_PROMPT, ConcurrentReader
 from dpicl_rag.language_models.turns import give_way, taking_turns, undisturbed
 from dpicl_rag.retrieval import TopKRetriever
 from dpicl_rag.retrieval.unit_vectors import UnitVectors
-from dpicl_rag.surveys.tally_plan import units_of_a_step
+from dpicl_rag.surveys.count_plans import units_of_a_step
 from tests.support.scored_units import ScoredUnits
 from tests.support.scripted_reader import ScriptedReader
 from tests.unit.surveys.test_surveying import Letters
@@ -28,10 +28,10 @@ WORDS = ("dog", "cat", "sun", "rain")
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch):
     """Three units a step by the model, and two by vectors."""
-    monkeypatch.setattr("dpicl_rag.surveys.counts_units.units_of_a_step", lambda tokens: 3)
-    monkeypatch.setattr("dpicl_rag.surveys.counts_units.YES_OR_NO", LABELS)
+    monkeypatch.setattr("dpicl_rag.surveys.tallies.units_of_a_step", lambda tokens: 3)
+    monkeypatch.setattr("dpicl_rag.surveys.tallies.YES_OR_NO", LABELS)
     monkeypatch.setattr("dpicl_rag.retrieval.unit_vectors._ROWS", 2)
-    for room in ("surveying", "vector_tally"):
+    for room in ("surveying", "tallies"):
         monkeypatch.setattr(f"dpicl_rag.surveys.{room}.SentenceTransformerEmbedder", Letters)
 
 
@@ -129,7 +129,7 @@ def test_steps_have_a_public_size_and_change_no_opinion(units, monkeypatch):
     ask()
     assert model.sizes == [3] * (units // 3) + [units % 3] * (units % 3 > 0 or not units)
     assert seen == [tenth / 10 for tenth in range(1, 11)]
-    monkeypatch.setattr("dpicl_rag.surveys.counts_units.units_of_a_step", lambda tokens: 1000)
+    monkeypatch.setattr("dpicl_rag.surveys.tallies.units_of_a_step", lambda tokens: 1000)
     ask()
     assert said[0] == said[1]
     assert sum(said[0]) == units

@@ -18,7 +18,7 @@ from dpicl_rag import (
 from dpicl_rag.accounting import Stability, epsilon_to_rho
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning, SeededRandomness
 from dpicl_rag.retrieval.given import GivenDocuments
-from dpicl_rag.surveys.survey_plan import survey_plan
+from dpicl_rag.surveys.count_plans import survey_plan
 from tests.support.scored_units import ScoredUnits
 
 WORDS = ("dog", "cat", "sun", "rain")
@@ -37,7 +37,7 @@ class Letters:
 
 @pytest.fixture(autouse=True)
 def embedder(monkeypatch):
-    for room in ("surveying", "vector_tally"):
+    for room in ("surveying", "tallies"):
         monkeypatch.setattr(f"dpicl_rag.surveys.{room}.SentenceTransformerEmbedder", Letters)
 
 
@@ -74,7 +74,7 @@ def test_of_few_units_nothing_is_seen_and_it_says_how_few(llm):
     found = survey(llm, pets(1, 1))
     assert found.themes == ()
     assert found.text == f"No theme of {found.smallest} units or more."
-    assert found.smallest == survey_plan(llm.config, 4, 1).least
+    assert found.smallest == survey_plan(llm.config, 4, 1).mechanism.least
     assert survey(llm, []).themes == ()
 
 

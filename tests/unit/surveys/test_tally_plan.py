@@ -7,7 +7,7 @@ import pytest
 from dpicl_rag import ConfigurationError
 from dpicl_rag.accounting import DIRECT, Stability, epsilon_to_rho
 from dpicl_rag.configuration import PrivacyConfig
-from dpicl_rag.surveys.tally_plan import tally_plan
+from dpicl_rag.surveys.count_plans import tally_plan
 
 ONE = PrivacyConfig.create(epsilon=1.0)
 RHO = epsilon_to_rho(1.0, 1e-5)

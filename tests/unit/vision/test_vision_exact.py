@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from dpicl_rag.accounting import Adjacency, Stability
-from dpicl_rag.answering import plan
+from dpicl_rag.answering import answer_plan
 from dpicl_rag.auditing.neighbours import realised_range
 from dpicl_rag.documents import Document
 from dpicl_rag.mechanisms.randomness import Randomness
@@ -143,7 +143,7 @@ def test_gaussian_votes_stay_within_epsilon_and_delta(groups):
 
 @EACH
 def test_a_group_that_is_charged_once_is_found(method, monkeypatch):
-    monkeypatch.setattr(plan, "RANDOM_GROUPS", Stability(added=1, changed=0))
+    monkeypatch.setattr(answer_plan, "RANDOM_GROUPS", Stability(added=1, changed=0))
     assert worst(method, 1) > 1.1 * EPSILON
 
 

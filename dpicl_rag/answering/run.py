@@ -1,0 +1,162 @@
+"""The run of one request: settings, what reads, who pays, and whose coins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from dpicl_rag.answering.canonical_form import CanonicalForm
+from dpicl_rag.answering.experts import Experts, gather
+from dpicl_rag.answering.plan import Plan
+from dpicl_rag.answering.question import Question
+from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.knowledge.answer_memory import AnswerMemory
+from dpicl_rag.knowledge.joined import JoinedKnowledge
+from dpicl_rag.language_models.base import Input, LanguageModel, Progress, speaks
+from dpicl_rag.language_models.readers.base import Reader
+from dpicl_rag.language_models.readers.notes import UnitReading
+from dpicl_rag.ledger.account import Account, open_account
+from dpicl_rag.ledger.status import least_unit_remaining
+from dpicl_rag.mechanisms.base import Charged
+from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.prompts import Prompt, PromptTemplate
+from dpicl_rag.retrieval.given import Documents, as_retriever
+from dpicl_rag.retrieval.search import Search
+from dpicl_rag.retrieval.vectors import Where
+
+if TYPE_CHECKING:
+    from dpicl_rag.ledger import Ledger
+
+NO_CORPUS = "default"
+"""Where a ledger books lists."""
+
+M = TypeVar("M", bound=Charged)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Run:
+    """One request under way. It pays the parts of its plan, and no others.
+
+    Attributes:
+        config: Public settings.
+        model: Reads units.
+        reader: Reads them in its place, if there is one.
+        template: How units and questions become prompts.
+        form: Canonical form of sentences.
+        knowledge: What is public; its memory is of the documents that are asked.
+        randomness: Where the coins come from.
+        corpus: Name of the corpus that is asked, if it has one.
+        source: Name of the corpus that the documents are from.
+        ledger: Who holds the budget; None accounts for each release alone.
+        caller: Who asks, for budgets per caller.
+        on_progress: Called with the part of the documents that is read, 0 to 1.
+    """
+
+    config: PrivacyConfig
+    model: LanguageModel
+    reader: Reader | None
+    template: PromptTemplate
+    form: CanonicalForm
+    knowledge: JoinedKnowledge
+    randomness: Randomness
+    corpus: str | None
+    source: str | None
+    ledger: Ledger | None
+    caller: str | None
+    on_progress: Progress | None = None
+
+    @property
+    def booked_under(self) -> str:
+        """The name under which a ledger books it."""
+        return self.corpus or NO_CORPUS
+
+    @property
+    def booked(self) -> bool:
+        """Whether a ledger books it."""
+        return self.ledger is not None
+
+    @property
+    def speaks(self) -> bool:
+        """Whether experts can say sentences each by itself."""
+        return self.reader is not None or speaks(self.model)
+
+    def prompt(self, question: str) -> Prompt:
+        """The prompt of a question.
+
+        Raises:
+            ConfigurationError: It has no words.
+        """
+        return Question(question, self.template, self.model, self.config, self.form).prompt
+
+    def memory(self, where: Where | None) -> AnswerMemory | None:
+        """The memory of released answers.
+
+        Args:
+            where: Filter on metadata of the search.
+
+        Raises:
+            ConfigurationError: It is that of other documents.
+        """
+        memory = self.knowledge.memory
+        if memory is not None:
+            memory.require_documents(self.corpus, where)
+        return memory
+
+    def search(self, documents: Documents) -> Search:
+        """The search for the units that answer; nothing is looked at yet."""
+        found = as_retriever(documents, self.config.privacy_unit, self.config.units)
+        if self.reader is None or self.config.max_calls is None:
+            return found
+        return found.limited(self.config.max_calls)
+
+    def open_account(
+        self,
+        *,
+        rho: float,
+        at_least: float | None = None,
+        units: Sequence[str] | None = None,
+        delta: float = 0.0,
+    ) -> Account:
+        """Open an account; see `dpicl_rag.ledger.open_account`."""
+        return open_account(
+            self.ledger,
+            corpus=self.booked_under,
+            source=self.source,
+            caller=self.caller,
+            rho=rho,
+            at_least=at_least,
+            units=units,
+            delta=delta,
+        )
+
+    def every_unit_has(self, rho: float) -> bool:
+        """Whether no unit can have less left, by public numbers.
+
+        Args:
+            rho: zCDP.
+        """
+        if self.ledger is None:
+            return True
+        left = least_unit_remaining(self.ledger.status(), self.booked_under)
+        return left is None or left >= rho
+
+    def experts(
+        self,
+        question: str,
+        search: Search,
+        plan: Plan[M],
+        digest: Callable[[Sequence[str]], Input],
+        reading: UnitReading | None = None,
+    ) -> Experts[M]:
+        """Search, open the account, pay for the search, and build the experts; see `gather`."""
+        return gather(
+            question=question,
+            search=search,
+            plan=plan,
+            open_account=self.open_account,
+            randomness=self.randomness,
+            digest=digest,
+            reading=reading,
+            on_progress=self.on_progress,
+        )

@@ -1,0 +1,145 @@
+"""Requests: one question to private documents, with everything public about how it is asked.
+
+Each field is written here once: its help, its range and its default. Options of the command line,
+bodies over HTTP, schemas of agents' tools and keywords of Python are made from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict
+
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation, ValidationError, field_validator
+
+from dpicl_rag import _validate
+from dpicl_rag.configuration import MethodName
+from dpicl_rag.errors import ConfigurationError
+
+Kind = Literal["answer", "label", "count", "tally", "survey"]
+"""What is asked for."""
+
+ReadBy = Literal["model", "vectors"]
+"""What reads units for a tally or a survey."""
+
+Turn = tuple[str, str]
+"""Who speaks, such as ``"user"``, and what was said. No name where the words say who speaks."""
+
+VOTES = 3
+"""Words that a unit votes for, where nothing else is said."""
+
+
+class Request(BaseModel):
+    """One question. All of it is public.
+
+    Fields that a kind has not (`FIELDS`) stay at their defaults.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Kind = Field("answer", description="What is asked for.")
+    question: str | None = Field(
+        None,
+        description="A whole question that stands by itself. Public. A survey without one asks "
+        "what the documents are about.",
+    )
+    turns: SkipValidation[Sequence[Turn]] = Field(
+        (),
+        description="The conversation before the question, as pairs of speaker and words. A "
+        "question that leans on it is put into whole words first.",
+    )
+    system: str | None = Field(None, description="In place of the template's instruction.")
+    max_tokens: int | None = Field(
+        None, ge=1, description="Most tokens of the answer; no more than the settings say."
+    )
+    stop: tuple[str, ...] = Field((), description="The answer ends before any of these strings.")
+    labels: tuple[str, ...] = Field(
+        (),
+        description="Answers that are counted or chosen among. Public: choose them without "
+        "looking at the documents.",
+    )
+    method: MethodName | None = Field(
+        None,
+        description="A published method, charged the same for every unit; see docs/methods.md. By "
+        "default the settings decide.",
+    )
+    most: int = Field(1, ge=1, strict=True, description="Labels that one unit says at most.")
+    by: ReadBy | None = Field(
+        None,
+        description="What reads a unit: the model, or the stored vectors, which tell subjects "
+        "apart and take no time. A tally is by the model by default, a survey by vectors.",
+    )
+    vocabulary: tuple[str, ...] | None = Field(
+        None,
+        description="Public words or phrases that units vote for; by default 1,000 English words.",
+    )
+    votes: int = Field(VOTES, ge=1, strict=True, description="Words that one unit votes for.")
+    threshold: float | None = Field(
+        None, ge=-1, le=1, description="Cosine with the question from which a unit is asked."
+    )
+    sample: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="Ask each unit by a secret coin of its own, with this probability: fewer are "
+        "read, and intervals are wider.",
+    )
+    fresh: bool = Field(
+        False, description="Ask the documents again, and pay again, for what was asked before."
+    )
+
+    @field_validator("labels", mode="before")
+    @classmethod
+    def _refuse_one_string(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            raise ValueError("must be a list, not one string")
+        return value
+
+    @classmethod
+    def of(cls, kind: Kind, **fields: Any) -> Request:
+        """A request of a kind.
+
+        Raises:
+            ConfigurationError: A field is unknown, of the wrong type or outside its range.
+        """
+        try:
+            return cls(kind=kind, **fields)
+        except ValidationError as error:
+            raise ConfigurationError(_validate.sentence_of(error, cls.model_fields)) from None
+
+    @property
+    def read_by(self) -> ReadBy:
+        """What reads the units of a tally or a survey."""
+        return self.by or ("vectors" if self.kind == "survey" else "model")
+
+    def asked(self) -> str:
+        """The question.
+
+        Raises:
+            ConfigurationError: It has none.
+        """
+        if self.question is None:
+            raise ConfigurationError(f"a {self.kind} needs a question")
+        return self.question
+
+
+FIELDS: Mapping[Kind, tuple[str, ...]] = {
+    "answer": ("question", "turns", "system", "max_tokens", "stop", "fresh"),
+    "label": ("question", "labels", "method"),
+    "count": ("question", "sample", "fresh"),
+    "tally": ("question", "labels", "most", "by", "sample", "fresh"),
+    "survey": ("question", "vocabulary", "votes", "threshold", "by", "sample", "fresh"),
+}
+"""The fields of each kind."""
+
+CONVERSATION = ("question", "turns", "system", "max_tokens", "stop")
+"""Fields of an answer for which OpenAI's API has places of its own."""
+
+
+class Asking(TypedDict, total=False):
+    """Fields of an answer beside its question, as keywords."""
+
+    turns: Sequence[Turn]
+    system: str | None
+    max_tokens: int | None
+    stop: Sequence[str]
+    fresh: bool

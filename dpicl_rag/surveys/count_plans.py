@@ -1,0 +1,177 @@
+"""Plans of counts, tallies and surveys: their noise, fixed before anything private is looked at."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from dpicl_rag.accounting import DIRECT, Stability, epsilon_to_rho
+from dpicl_rag.accounting.shares import SHARES
+from dpicl_rag.answering.answer_plan import accounts_individually
+from dpicl_rag.answering.plan import Plan, Price
+from dpicl_rag.configuration import PrivacyConfig
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
+from dpicl_rag.mechanisms.histogram import Histogram
+from dpicl_rag.retrieval.given import Documents, all_units
+from dpicl_rag.retrieval.retrievers import PoissonSampledRetriever
+from dpicl_rag.retrieval.search import Search
+
+_STEP_TOKENS = 8192  # a few seconds of the default model on a CPU
+
+_ROUNDING = 1 - 1e-9  # of sums of prices
+
+_FALSE_WORDS = 0.05
+"""Words that noise alone is to bring out, on the average of surveys."""
+
+_THEMES = 4096
+"""More themes than there can be: a changed vote moves two counts, however many there are."""
+
+_SEARCH = "the units that are asked, and their number"
+
+
+def units_of_a_step(tokens: int) -> int:
+    """How many units are read in one step of a count. Public.
+
+    Args:
+        tokens: Most tokens of a unit's row.
+    """
+    return max(1, _STEP_TOKENS // tokens)
+
+
+def tally_search(
+    documents: Documents, config: PrivacyConfig, sample: float, *, read: bool
+) -> Search:
+    """The search for the units that are counted, with the noise that the budget pays for.
+
+    Args:
+        documents: That hold them; for its price any, such as none.
+        config: Public settings.
+        sample: The part of the units that is read, by a coin for each.
+        read: Whether a reader reads them.
+
+    Raises:
+        ConfigurationError: The settings do not fit the documents.
+    """
+    search = all_units(documents, config.privacy_unit)
+    if read and config.max_calls is not None:
+        search = search.limited(config.max_calls)
+    search = PoissonSampledRetriever(search, sample)
+    return search.within(epsilon_to_rho(config.epsilon, config.delta), config.adjacency)
+
+
+def planned_tally(
+    config: PrivacyConfig, labels: int, most: int = 1, *, sample: float = 1.0, read: bool = False
+) -> Plan[Histogram]:
+    """The plan of a tally before its documents are known. Arguments and errors as of the others."""
+    search = tally_search((), config, sample, read=read)
+    return tally_plan(config, search.stability, search.rho(config.adjacency), labels, most)
+
+
+def tally_plan(
+    config: PrivacyConfig, stability: Stability, search_rho: float, labels: int, most: int = 1
+) -> Plan[Histogram]:
+    """The plan of a tally.
+
+    Args:
+        config: Public settings.
+        stability: From the corpus to the units that are found.
+        search_rho: zCDP rho that the search costs any unit at most.
+        labels: How many there are.
+        most: How many of them one unit says at most.
+
+    Raises:
+        ConfigurationError: The settings do not fit the stability, or the search takes all.
+    """
+    _require_single_units(config)
+    rho = epsilon_to_rho(config.epsilon, config.delta)
+    left = (rho - search_rho) * _ROUNDING
+    if left <= 0:
+        raise ConfigurationError("the search takes the whole budget; give it more noise (sigma)")
+    histogram = Histogram.within(left, labels, most, stability, config.adjacency)
+    return Plan(
+        mechanism=histogram,
+        individual=accounts_individually(config, stability),
+        epsilon=config.epsilon,
+        delta=config.delta,
+        rho=rho,
+        parts=(
+            Price("search", search_rho, _SEARCH),
+            Price("counts", histogram.rho, "noise on each count"),
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ThemeCounts:
+    """The counts of a survey. Public.
+
+    Attributes:
+        words: Noise on the counts of words.
+        least: The least noisy count of a word that is shown: themes of fewer units are hardly ever
+            seen.
+        shares: Noise on the counts of themes.
+    """
+
+    words: Histogram
+    least: int
+    shares: Histogram
+
+    @property
+    def rho(self) -> float:
+        """What both cost any unit, zCDP."""
+        return self.words.rho + self.shares.rho
+
+    def smallest(self, sample: float = 1.0) -> int:
+        """Units of the smallest theme that is seen, where so large a part of them is asked."""
+        return math.ceil(self.least / sample)
+
+
+def survey_plan(
+    config: PrivacyConfig, words: int, votes: int, search_rho: float = 0.0
+) -> Plan[ThemeCounts]:
+    """The plan of a survey.
+
+    Args:
+        config: Public settings.
+        words: How many the vocabulary has.
+        votes: Words that one unit votes for.
+        search_rho: zCDP rho that finding the units costs any of them.
+
+    Raises:
+        ConfigurationError: A number is out of range, or the settings ask for individual accounting:
+            every unit votes, so all pay the same.
+    """
+    if config.accounting == "individual":
+        raise ConfigurationError("all units of a survey vote and pay; leave accounting out")
+    _require_single_units(config)
+    if votes >= words:
+        raise ConfigurationError("a unit votes for fewer words than the vocabulary has")
+    rho = epsilon_to_rho(config.epsilon, config.delta)
+    counts = rho - search_rho
+    for_words = SHARES.survey_words * counts
+    counted = Histogram.within(for_words, words, votes, DIRECT, config.adjacency)
+    left = (counts - for_words) * _ROUNDING
+    shares = Histogram.within(left, _THEMES, 1, DIRECT, config.adjacency)
+    return Plan(
+        mechanism=ThemeCounts(counted, threshold_of(counted.noise, words), shares),
+        individual=False,
+        epsilon=config.epsilon,
+        delta=config.delta,
+        rho=rho,
+        parts=(
+            Price("search", search_rho, _SEARCH),
+            Price("words", counted.rho, "noise on the count of each word of the vocabulary"),
+            Price("themes", shares.rho, "noise on the count of each theme"),
+        ),
+    )
+
+
+def threshold_of(noise: DiscreteGaussian, words: int) -> int:
+    """The count that noise alone hardly ever brings any of so many words to."""
+    return noise.least(_FALSE_WORDS / words)
+
+
+def _require_single_units(config: PrivacyConfig) -> None:
+    if config.groups is not None:
+        raise ConfigurationError("units are counted one by one; leave groups out")
