@@ -46,22 +46,22 @@ def counting_tools(llm: Any, documents: Documents) -> list[AgentTool]:
     """
 
     def count(question: str) -> str:
-        return llm.count(question, documents).text
+        return str(llm.count(question, documents).text)
 
     async def acount(question: str) -> str:
-        return (await llm.acount(question, documents)).text
+        return str((await llm.acount(question, documents)).text)
 
     def tally(question: str, labels: list[str]) -> str:
-        return llm.tally(question, labels, documents).text
+        return str(llm.tally(question, labels, documents).text)
 
     async def atally(question: str, labels: list[str]) -> str:
-        return (await llm.atally(question, labels, documents)).text
+        return str((await llm.atally(question, labels, documents)).text)
 
     def survey(question: str | None = None) -> str:
-        return llm.survey(question, documents).text
+        return str(llm.survey(question, documents).text)
 
     async def asurvey(question: str | None = None) -> str:
-        return (await llm.asurvey(question, documents)).text
+        return str((await llm.asurvey(question, documents)).text)
 
     return [
         AgentTool(

@@ -6,6 +6,7 @@ from dpicl_rag import ConfigurationError, EngineUnavailableError, PrivateContext
 from dpicl_rag.knowledge import AnswerMemory
 from dpicl_rag.language_models.readers.notes import phrases
 from dpicl_rag.mechanisms.randomness import Randomness
+from dpicl_rag.requests import Request
 from dpicl_rag.surveys.phrases import PhraseReading
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.scored_units import ScoredUnits
@@ -93,7 +94,7 @@ def test_what_a_reader_cannot_survey_is_refused(alone, tiny_model):
         survey(PrivateContextLLM(tiny_model), pets(), by="model")
     with pytest.raises(ConfigurationError, match="needs the vectors of a corpus"):
         survey(llm, pets(), "dogs?", by="model", threshold=0.3)
-    search = llm._search(ScoredUnits({"a": [0.9]}))
+    search = llm._run(Request.of("answer"), ()).search(ScoredUnits({"a": [0.9]}))
     with pytest.raises(ConfigurationError, match="all units are surveyed"):
         survey(llm, search, by="model")
 

@@ -181,7 +181,7 @@ def test_a_sample_is_scaled_and_its_intervals_are_wider(llm):
     assert part.smallest == 4 * whole.smallest
     tally = llm.tally("", WORDS, pets(600, 400), by="vectors", sample=0.25)
     assert tally.counts["dog"].low <= 600 <= tally.counts["dog"].high
-    with pytest.raises(ConfigurationError, match="sample must be above 0"):
+    with pytest.raises(ConfigurationError, match="sample: Input should be greater than 0"):
         survey(llm, pets(1, 1), sample=0)
 
 
@@ -192,8 +192,8 @@ def test_a_sample_is_scaled_and_its_intervals_are_wider(llm):
         ({"labels": "dog"}, "not one string"),
         ({"labels": ["dog", "dog"]}, "twice"),
         ({"most": 9}, "9 of 4"),
-        ({"sample": 0.0}, "sample must be above 0"),
-        ({"by": "hand"}, "'model' or by 'vectors'"),
+        ({"sample": 0.0}, "sample: Input should be greater than 0"),
+        ({"by": "hand"}, "'model' or 'vectors'"),
     ],
 )
 def test_what_vectors_cannot_tally_is_said_before_anything_is_paid(llm, options, message):
