@@ -24,7 +24,7 @@ from dpicl_rag.answering.worker_threads import in_worker
 from dpicl_rag.configuration import PrivacyConfig, Settings
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.knowledge.joined import as_knowledge
+from dpicl_rag.knowledge.public_knowledge import as_knowledge
 from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.language_models.load_language_model import load_language_model
 from dpicl_rag.language_models.readers.no_writer import NoWriter
@@ -35,7 +35,7 @@ from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.prompts import PromptTemplate
 from dpicl_rag.requests import VOTES, Asking, Kind, ReadBy, Request, Turn
 from dpicl_rag.results import PrivateAnswer, PrivateLabel
-from dpicl_rag.retrieval.given import Documents, GivenDocuments, corpus_name_of
+from dpicl_rag.retrieval.retrievers import Documents, GivenDocuments, corpus_name_of
 from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, PrivateTally
 from dpicl_rag.surveys.surveying import plan_of_survey, survey_units
 from dpicl_rag.surveys.tallies import count_units, plan_of_tally, tally_units

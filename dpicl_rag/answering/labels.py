@@ -27,7 +27,7 @@ from dpicl_rag.methods.label_settings import over_documents
 from dpicl_rag.prompts import CONTENT_FREE, Prompt, label_tokens
 from dpicl_rag.requests import Request
 from dpicl_rag.results import PrivateLabel
-from dpicl_rag.retrieval.given import Documents
+from dpicl_rag.retrieval.retrievers import Documents
 from dpicl_rag.retrieval.search import Search
 
 LABEL_TOKENS = 2**20

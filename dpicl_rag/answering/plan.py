@@ -16,7 +16,7 @@ from dpicl_rag.answering.support import SupportCount
 from dpicl_rag.mechanisms.base import Charged
 from dpicl_rag.mechanisms.exponential import ExponentialMechanism
 from dpicl_rag.notebook_table import notebook_table
-from dpicl_rag.retrieval.count import NoisyCount
+from dpicl_rag.retrieval.base import NoisyCount
 from dpicl_rag.retrieval.search import Search
 
 # Nats that lift a word from one in a million to odds of 4 nats, as names that a model has never

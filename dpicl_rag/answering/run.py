@@ -12,7 +12,7 @@ from dpicl_rag.answering.plan import Plan
 from dpicl_rag.answering.question import Question
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.knowledge.answer_memory import AnswerMemory
-from dpicl_rag.knowledge.joined import JoinedKnowledge
+from dpicl_rag.knowledge.public_knowledge import JoinedKnowledge
 from dpicl_rag.language_models.base import Input, LanguageModel, Progress, speaks
 from dpicl_rag.language_models.readers.base import Reader
 from dpicl_rag.language_models.readers.notes import UnitReading
@@ -21,7 +21,7 @@ from dpicl_rag.ledger.status import least_unit_remaining
 from dpicl_rag.mechanisms.base import Charged
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.prompts import Prompt, PromptTemplate
-from dpicl_rag.retrieval.given import Documents, as_retriever
+from dpicl_rag.retrieval.retrievers import Documents, as_retriever
 from dpicl_rag.retrieval.search import Search
 from dpicl_rag.retrieval.vectors import Where
 

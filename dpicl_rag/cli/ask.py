@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.results import PrivateAnswer
     from dpicl_rag.retrieval.search import Search
-    from dpicl_rag.retrieval.synthetic_mark import SyntheticOrigin
+    from dpicl_rag.retrieval.stored_record import SyntheticOrigin
     from dpicl_rag.stores.chroma import ChromaCollection
 
 _RELEASED = "interrupted; what was released is paid for"
@@ -193,7 +193,7 @@ def _print_plan(
     as_json: bool,
 ) -> None:
     """What an answer may cost, by part."""
-    from dpicl_rag.knowledge.public_documents import PublicDocuments
+    from dpicl_rag.knowledge.public_knowledge import PublicDocuments
 
     for public in answering.public or ():
         with data_folder.open_corpus(public, source.path, source.embedder) as corpus:

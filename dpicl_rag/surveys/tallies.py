@@ -24,7 +24,7 @@ from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.prompts import label_tokens
 from dpicl_rag.requests import Request
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
-from dpicl_rag.retrieval.given import Documents, all_units, shaped_by, vectors_of
+from dpicl_rag.retrieval.retrievers import Documents, all_units, shaped_by, vectors_of
 from dpicl_rag.surveys.count_plans import tally_plan, tally_search, units_of_a_step
 from dpicl_rag.surveys.opinions import YES_OR_NO, opinions_in_steps
 from dpicl_rag.surveys.released_counts import Counted
