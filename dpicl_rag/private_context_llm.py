@@ -17,9 +17,9 @@ from dpicl_rag.answering.experts import one_each
 from dpicl_rag.answering.follow_ups import whole_question
 from dpicl_rag.answering.labels import draw_label, plan_of_label
 from dpicl_rag.answering.plan import Plan
+from dpicl_rag.answering.private_run import NO_CORPUS, PrivateRun
 from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.answering.reading_ahead import read_ahead
-from dpicl_rag.answering.run import NO_CORPUS, Run
 from dpicl_rag.answering.worker_threads import in_worker
 from dpicl_rag.configuration import PrivacyConfig, Settings
 from dpicl_rag.documents import Document, group_by_unit
@@ -33,9 +33,10 @@ from dpicl_rag.loaders.framework_documents import FrameworkDocument
 from dpicl_rag.mechanisms.base import Charged
 from dpicl_rag.mechanisms.randomness import Randomness
 from dpicl_rag.prompts import PromptTemplate
-from dpicl_rag.requests import VOTES, Asking, Kind, ReadBy, Request, Turn
+from dpicl_rag.requests import AnswerFields, Kind, Request, Turn
 from dpicl_rag.results import PrivateAnswer, PrivateLabel
 from dpicl_rag.retrieval.retrievers import Documents, GivenDocuments, corpus_name_of
+from dpicl_rag.surveys.counts_units import CountsUnits
 from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, PrivateTally
 from dpicl_rag.surveys.surveying import plan_of_survey, survey_units
 from dpicl_rag.surveys.tallies import count_units, plan_of_tally, tally_units
@@ -49,14 +50,19 @@ if TYPE_CHECKING:
 Result = PrivateAnswer | PrivateLabel | PrivateCount | PrivateTally | PrivateSurvey
 """What a request is answered with: a DP output, and public numbers."""
 
-_RELEASES: Mapping[Kind, Callable[[Request, Documents, Run], Result]] = {
+Planned = tuple[Plan[Any], int | None]
+"""A plan, and about how many units are read for it; None where only the documents tell."""
+
+_RELEASES: Mapping[Kind, Callable[[Request, Documents, PrivateRun], Result]] = {
     "answer": lambda request, documents, run: begin_answer(request, documents, run).whole(),
     "label": draw_label,
     "count": count_units,
     "tally": tally_units,
     "survey": survey_units,
 }
-_PLANS: Mapping[Kind, Callable[[Request, Documents, Run], tuple[Plan[Charged], int | None]]] = {
+_PLANS: Mapping[
+    Kind, Callable[[Request, Documents, PrivateRun], tuple[Plan[Charged], int | None]]
+] = {
     "answer": plan_of_answer,
     "label": plan_of_label,
     "count": plan_of_tally,
@@ -65,7 +71,7 @@ _PLANS: Mapping[Kind, Callable[[Request, Documents, Run], tuple[Plan[Charged], i
 }
 
 
-class PrivateContextLLM(NoOrdinaryModel):
+class PrivateContextLLM(CountsUnits, NoOrdinaryModel):
     """Answers questions from private documents with a differential privacy guarantee.
 
     Every answer is (epsilon, delta)-DP for every privacy unit, whatever else is in the corpus.
@@ -212,7 +218,7 @@ class PrivateContextLLM(NoOrdinaryModel):
         documents: Documents,
         *,
         on_progress: Progress | None = None,
-        **asking: Unpack[Asking],
+        **asking: Unpack[AnswerFields],
     ) -> PrivateAnswer:
         """Answer a question from documents.
 
@@ -251,7 +257,7 @@ class PrivateContextLLM(NoOrdinaryModel):
         documents: Documents,
         *,
         on_progress: Progress | None = None,
-        **asking: Unpack[Asking],
+        **asking: Unpack[AnswerFields],
     ) -> PrivateStream:
         """Answer a question piece by piece; see ``answer`` for arguments and errors.
 
@@ -270,7 +276,7 @@ class PrivateContextLLM(NoOrdinaryModel):
         documents: Documents,
         *,
         on_progress: Progress | None = None,
-        **asking: Unpack[Asking],
+        **asking: Unpack[AnswerFields],
     ) -> AsyncPrivateStream:
         """``stream`` with the search and each draw in a worker thread; begins when it is read."""
         ask = partial(self.stream, on_progress=on_progress, **asking)
@@ -310,120 +316,7 @@ class PrivateContextLLM(NoOrdinaryModel):
         request = Request.of("label", question=question, labels=labels, method=method)
         return draw_label(request, documents, self._run(request, documents, on_progress))
 
-    def count(
-        self,
-        question: str,
-        documents: Documents,
-        *,
-        sample: float = 1.0,
-        fresh: bool = False,
-        on_progress: Progress | None = None,
-    ) -> PrivateCount:
-        """How many units say yes to a question: a noisy count, with an interval.
-
-        Each unit says yes or no by itself; under individual accounting one that says no pays
-        nothing.
-
-        Args:
-            question: Public text that each unit answers with yes or no.
-            documents: As in ``answer``; of a corpus, all units.
-            sample: Public probability with which a unit is asked, by a secret coin of its own. Of
-                a large corpus fewer are read, and the interval is wider.
-            fresh: Count again what the memory has with no more noise than this would have.
-            on_progress: Called with the part of the documents that is read, 0 to 1.
-
-        Raises:
-            ConfigurationError: A setting is out of range, or does not fit the retriever.
-            BudgetExceededError: A budget of the ledger cannot pay.
-            EngineUnavailableError: The engine does not answer. No count is paid for.
-            MissingDocumentsError: ``documents`` is None.
-            StoppedError: It was ended between two steps; where `turns` are taken.
-        """
-        request = Request.of("count", question=question, sample=sample, fresh=fresh)
-        return count_units(request, documents, self._run(request, documents, on_progress))
-
-    def tally(
-        self,
-        question: str,
-        labels: Sequence[str],
-        documents: Documents,
-        *,
-        most: int = 1,
-        by: ReadBy = "model",
-        sample: float = 1.0,
-        fresh: bool = False,
-        on_progress: Progress | None = None,
-    ) -> PrivateTally:
-        """How many units say each of several labels: noisy counts, with intervals.
-
-        Args:
-            question: Public text that each unit answers with a label.
-            labels: At least two. Public: choose them without looking at the documents.
-            documents: As in ``count``.
-            most: Labels that one unit says at most.
-            by: What reads the units: the language model, or the vectors that a corpus stores, by
-                which a unit says the labels that it is nearest to. Vectors tell subjects apart and
-                take no time, and every unit pays.
-            sample: As in ``count``.
-            fresh: As in ``count``.
-            on_progress: As in ``count``.
-
-        Raises:
-            ConfigurationError: As in ``count``; or the labels cannot be distinguished, or are fewer
-                than ``most``.
-            BudgetExceededError: As in ``count``, also for the other errors.
-        """
-        fields = {"labels": labels, "most": most, "by": by, "sample": sample, "fresh": fresh}
-        request = Request.of("tally", question=question, **fields)
-        return tally_units(request, documents, self._run(request, documents, on_progress))
-
-    def survey(
-        self,
-        question: str | None,
-        documents: Documents,
-        *,
-        vocabulary: Sequence[str] | None = None,
-        votes: int = VOTES,
-        threshold: float | None = None,
-        by: ReadBy = "vectors",
-        sample: float = 1.0,
-        fresh: bool = False,
-        on_progress: Progress | None = None,
-    ) -> PrivateSurvey:
-        """What the units are about: themes of public words, and how many units are of each.
-
-        By the vectors that a corpus stores; no language model reads anything. A unit votes for the
-        public words nearest to its passages, or to the phrases that a reader says of it. Words of
-        many units are released, grouped into themes, and units are counted by theme.
-
-        Args:
-            question: Public text: of each unit the passage that is nearest to it votes, for words
-                that say something beyond it. None asks whole units.
-            documents: A corpus, a Chroma collection or a list.
-            vocabulary: Public words or phrases that units vote for; by default 1,000 English ones.
-            votes: Words that one unit votes for.
-            threshold: Cosine with the question from which a unit is asked at all. Public.
-            by: What reads the units: the vectors that a corpus stores, or, as ``"model"``, the
-                reader.
-            sample: As in ``count``.
-            fresh: As in ``count``.
-            on_progress: Called with the part that a reader has read.
-
-        Raises:
-            ConfigurationError: A setting is out of range, or ``documents`` is a search, or there is
-                no reader to ask.
-            BudgetExceededError: A budget of the ledger cannot pay.
-            EngineUnavailableError: The reader does not answer. No count is paid for.
-            MissingDocumentsError: ``documents`` is None.
-        """
-        fields = {"vocabulary": vocabulary, "votes": votes, "threshold": threshold, "by": by}
-        request = Request.of("survey", question=question, sample=sample, fresh=fresh, **fields)
-        return survey_units(request, documents, self._run(request, documents, on_progress))
-
     aclassify = in_worker(classify)
-    acount = in_worker(count)
-    atally = in_worker(tally)
-    asurvey = in_worker(survey)
 
     def whole_question(self, question: str, turns: Sequence[Turn]) -> str:
         """A question in words that stand by themselves, as documents are asked; it is free.
@@ -509,9 +402,9 @@ class PrivateContextLLM(NoOrdinaryModel):
 
     def _run(
         self, request: Request, documents: Documents, on_progress: Progress | None = None
-    ) -> Run:
+    ) -> PrivateRun:
         source = corpus_name_of(documents)
-        return Run(
+        return PrivateRun(
             config=self.config.asked_for(request.max_tokens, request.stop),
             model=self.model,
             reader=self.reader,

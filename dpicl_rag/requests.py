@@ -135,7 +135,7 @@ CONVERSATION = ("question", "turns", "system", "max_tokens", "stop")
 """Fields of an answer for which OpenAI's API has places of its own."""
 
 
-class Asking(TypedDict, total=False):
+class AnswerFields(TypedDict, total=False):
     """Fields of an answer beside its question, as keywords."""
 
     turns: Sequence[Turn]

@@ -10,13 +10,13 @@ from dpicl_rag.answering.ballots import hearing, naming_of
 from dpicl_rag.answering.decoding import generate
 from dpicl_rag.answering.follow_ups import whole_question
 from dpicl_rag.answering.plan import Plan
+from dpicl_rag.answering.private_run import PrivateRun
 from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.answering.prompt_rows import bare_log_probs
 from dpicl_rag.answering.proposals import Proposal, proposal_for
 from dpicl_rag.answering.public_reply import public_reply
 from dpicl_rag.answering.question import Question
 from dpicl_rag.answering.remembered import form_of, released_before
-from dpicl_rag.answering.run import Run
 from dpicl_rag.answering.settlement import Settlement
 from dpicl_rag.answering.small_talk import is_small_talk
 from dpicl_rag.answering.support import Support
@@ -32,7 +32,7 @@ from dpicl_rag.retrieval.retrievers import Documents
 from dpicl_rag.retrieval.search import Search
 
 
-def begin_answer(request: Request, documents: Documents, run: Run) -> PrivateStream:
+def begin_answer(request: Request, documents: Documents, run: PrivateRun) -> PrivateStream:
     """Begin an answer; see `PrivateContextLLM.stream` for errors.
 
     Args:
@@ -50,7 +50,7 @@ def begin_answer(request: Request, documents: Documents, run: Run) -> PrivateStr
 
 
 def plan_of_answer(
-    request: Request, documents: Documents, run: Run
+    request: Request, documents: Documents, run: PrivateRun
 ) -> tuple[Plan[Mechanism], int | None]:
     """The plan of an answer, and about how many units are read for it."""
     search = run.search(documents)
@@ -60,7 +60,7 @@ def plan_of_answer(
 
 
 def _drawn(
-    question: str, search: Search, run: Run, memory: AnswerMemory | None, *, fresh: bool
+    question: str, search: Search, run: PrivateRun, memory: AnswerMemory | None, *, fresh: bool
 ) -> PrivateStream:
     """An answer from memory, from what documents confirm, or as it is drawn."""
     config, reader = run.config, run.reader

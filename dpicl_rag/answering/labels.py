@@ -13,8 +13,8 @@ import torch
 from dpicl_rag.accounting import epsilon_to_rho
 from dpicl_rag.answering.answer_plan import label_plan
 from dpicl_rag.answering.plan import Plan
+from dpicl_rag.answering.private_run import PrivateRun
 from dpicl_rag.answering.prompt_rows import read
-from dpicl_rag.answering.run import Run
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import Input, LanguageModel, Progress
@@ -171,7 +171,7 @@ def _said_step(labels: Sequence[str], inputs: Sequence[Any], _: Progress | None)
     return DenseStep(public, (rows / rows.sum(dim=1, keepdim=True)).log())
 
 
-def draw_label(request: Request, documents: Documents, run: Run) -> PrivateLabel:
+def draw_label(request: Request, documents: Documents, run: PrivateRun) -> PrivateLabel:
     """Choose a label; see `PrivateContextLLM.classify` for errors.
 
     Args:
@@ -210,7 +210,7 @@ def draw_label(request: Request, documents: Documents, run: Run) -> PrivateLabel
 
 
 def plan_of_label(
-    request: Request, documents: Documents, run: Run
+    request: Request, documents: Documents, run: PrivateRun
 ) -> tuple[Plan[Mechanism], int | None]:
     """The plan of a label, and about how many units are read for it."""
     search, plan = _planned_label(request, run.search(documents), run.config)

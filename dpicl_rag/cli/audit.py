@@ -56,7 +56,7 @@ def audit(
         int, typer.Option(min=1, help="Tokens of an answer by which the canary is looked for.")
     ] = 5,
     *,
-    settings: option_groups.AnswerSettings,
+    settings: option_groups.AnswerOptions,
     model: options.Model = None,
     threshold: options.ThresholdOption = None,
     out: Annotated[

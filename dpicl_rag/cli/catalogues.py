@@ -34,7 +34,7 @@ def chosen_settings(
     names: list[str] | None,
     config: Path | None,
     path: str | None,
-    settings: option_groups.AnswerSettings,
+    settings: option_groups.AnswerOptions,
     file: settings_file.ChosenSettings,
 ) -> dict[str, CorpusSettings]:
     """Settings of the corpora that are served, by name or address.

@@ -18,8 +18,8 @@ ENVIRONMENT = {name: f"DPICL_RAG_{name.upper()}" for name in ("epsilon", "delta"
 
 
 @dataclass(frozen=True, slots=True)
-class Fields:
-    """Fields of a model as options; a command is handed those that were given, by name.
+class FieldOptions:
+    """FieldOptions of a model as options; a command is handed those that were given, by name.
 
     Attributes:
         model: Has the fields.
@@ -43,7 +43,9 @@ class Fields:
 
     def given(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """What was given of the values of all options."""
-        return {name: one for name in self.names if (one := values[name]) not in (None, False)}
+        # Not by equality: 0 is given, and False is not.
+        every = ((name, values[name]) for name in self.names)
+        return {name: one for name, one in every if one is not None and one is not False}
 
 
 def option(name: str, field: FieldInfo) -> Any:

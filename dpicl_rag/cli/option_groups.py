@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar, get_args
 import typer
 
 from dpicl_rag.cli import options
-from dpicl_rag.cli.model_options import Fields
+from dpicl_rag.cli.model_options import FieldOptions
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.requests import CONVERSATION, FIELDS, Kind, Request
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def of_command_line(kind: Kind) -> tuple[str, ...]:
-    """Fields of a request that are options of its command by themselves."""
+    """FieldOptions of a request that are options of its command by themselves."""
     own = (*CONVERSATION, "labels", "vocabulary", "threshold")
     return tuple(name for name in FIELDS[kind] if name not in own)
 
@@ -104,38 +104,40 @@ class Units(Place):
 
 _OF_ALL = ("epsilon", "delta", "accounting", "utility", "unit_tokens")
 
-Settings = Annotated[Mapping[str, Any], Fields(PrivacyConfig, _OF_ALL)]
+SettingOptions = Annotated[Mapping[str, Any], FieldOptions(PrivacyConfig, _OF_ALL)]
 """Settings of labels and counts that were made, by name."""
 
 ANSWER_SETTINGS = (*_OF_ALL, "unsupported", "agreement", "max_tokens")
 
-AnswerSettings = Annotated[Mapping[str, Any], Fields(PrivacyConfig, ANSWER_SETTINGS)]
+AnswerOptions = Annotated[Mapping[str, Any], FieldOptions(PrivacyConfig, ANSWER_SETTINGS)]
 """Settings of answers that were made, by name."""
 
-SurveySettings = Annotated[Mapping[str, Any], Fields(PrivacyConfig, ("epsilon", "delta"))]
+SurveySettingOptions = Annotated[
+    Mapping[str, Any], FieldOptions(PrivacyConfig, ("epsilon", "delta"))
+]
 """Settings of surveys that were made, by name."""
 
-Reading = Annotated[Mapping[str, Any], Fields(PrivacyConfig, ("max_calls", "polish"))]
+ReadingOptions = Annotated[Mapping[str, Any], FieldOptions(PrivacyConfig, ("max_calls", "polish"))]
 """How a reader is asked, as far as it was said, by name."""
 
-LabelReading = Annotated[Mapping[str, Any], Fields(PrivacyConfig, ("max_calls",))]
+CallOptions = Annotated[Mapping[str, Any], FieldOptions(PrivacyConfig, ("max_calls",))]
 """The same of labels, counts and surveys, which have no words."""
 
-Asking = Annotated[Mapping[str, Any], Fields(Request, of_command_line("answer"))]
-"""Fields of an answer that were given, by name; the question stands beside them."""
+AskingOptions = Annotated[Mapping[str, Any], FieldOptions(Request, of_command_line("answer"))]
+"""FieldOptions of an answer that were given, by name; the question stands beside them."""
 
-Choosing = Annotated[Mapping[str, Any], Fields(Request, of_command_line("label"))]
+ChoosingOptions = Annotated[Mapping[str, Any], FieldOptions(Request, of_command_line("label"))]
 """The same of a label."""
 
-Counting = Annotated[Mapping[str, Any], Fields(Request, of_command_line("count"))]
+CountingOptions = Annotated[Mapping[str, Any], FieldOptions(Request, of_command_line("count"))]
 """The same of a count."""
 
-Tallying = Annotated[Mapping[str, Any], Fields(Request, of_command_line("tally"))]
+TallyingOptions = Annotated[Mapping[str, Any], FieldOptions(Request, of_command_line("tally"))]
 """The same of a tally."""
 
-Surveying = Annotated[
+SurveyingOptions = Annotated[
     Mapping[str, Any],
-    Fields(Request, tuple(name for name in of_command_line("survey") if name != "by")),
+    FieldOptions(Request, tuple(name for name in of_command_line("survey") if name != "by")),
 ]
 """The same of a survey; where there is a reader, units are read by it."""
 
@@ -244,11 +246,11 @@ class _DataclassGroup:
         return self.kind(**{field.name: values[field.name] for field in fields(self.kind)})
 
 
-def _group(annotation: Any) -> _DataclassGroup | Fields | None:
+def _group(annotation: Any) -> _DataclassGroup | FieldOptions | None:
     """The group of options that a parameter stands for, if it is one."""
     if is_dataclass(annotation):
         return _DataclassGroup(annotation)
-    return next((one for one in get_args(annotation) if isinstance(one, Fields)), None)
+    return next((one for one in get_args(annotation) if isinstance(one, FieldOptions)), None)
 
 
 def _parameters(maker: Callable[..., Any]) -> list[inspect.Parameter]:

@@ -36,8 +36,8 @@ _NO_KEYS = (
 @option_groups.expanded
 def serve(
     context: typer.Context,
-    settings: option_groups.AnswerSettings,
-    reading: option_groups.Reading,
+    settings: option_groups.AnswerOptions,
+    reading: option_groups.ReadingOptions,
     corpus: ServedCorpora = None,
     config: ServedConfig = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",

@@ -29,8 +29,8 @@ from dpicl_rag.errors import ConfigurationError
 @option_groups.expanded
 def mcp(
     context: typer.Context,
-    settings: option_groups.AnswerSettings,
-    reading: option_groups.Reading,
+    settings: option_groups.AnswerOptions,
+    reading: option_groups.ReadingOptions,
     corpus: ServedCorpora = None,
     config: ServedConfig = None,
     caller: options.CallerOption = None,

@@ -28,8 +28,6 @@ from dpicl_rag.server.api_keys import Caller
 from dpicl_rag.server.failures import Refusal
 from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, PrivateTally
 
-Numbers = PrivateCount | PrivateTally | PrivateSurvey
-
 PUBLIC = "public"
 """The model that reads no documents and costs nothing."""
 
@@ -152,7 +150,9 @@ class Catalogue:
         documents = [] if served is None else served.documents
         return self._llm(name, served, caller).begin(asked, documents, on_progress=on_progress)
 
-    def numbers(self, name: str, caller: Caller, asked: Request) -> Numbers:
+    def numbers(
+        self, name: str, caller: Caller, asked: Request
+    ) -> PrivateCount | PrivateTally | PrivateSurvey:
         """Count units. What it raises has spent nothing.
 
         Args:
@@ -164,7 +164,7 @@ class Catalogue:
         if served is None:
             raise Refusal(400, "the public model reads no documents to count", param="model")
         found = self._llm(name, served, caller).run(asked, served.all_units)
-        return cast("Numbers", found)
+        return cast("PrivateCount | PrivateTally | PrivateSurvey", found)
 
     def answer(self, name: str, stream: PrivateStream) -> PrivateAnswer:
         """The answer of an ended stream, with its guarantee: that of the public model is whole."""

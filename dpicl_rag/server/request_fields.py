@@ -47,7 +47,9 @@ def with_fields(name: str, base: type[B], *fields: str, required: Sequence[str] 
         if one in required:
             made[one] = (kind, Field(description=field.description))
             continue
-        if one in _LIMITED and field.default is None:
+        if field.default == ():
+            field = Field(default_factory=list, description=field.description)
+        elif one in _LIMITED:
             kind = kind | None
         made[one] = (kind, field)
     return create_model(name, __base__=base, __doc__=base.__doc__, **made)

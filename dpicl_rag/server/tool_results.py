@@ -5,13 +5,13 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class Result(BaseModel):
+class ToolResult(BaseModel):
     """A result, or a part of one."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class Cost(Result):
+class Cost(ToolResult):
     """What it may have revealed, and what was paid for that."""
 
     epsilon: float = Field(description="It is (epsilon, delta)-DP for every privacy unit.")
@@ -37,7 +37,7 @@ class AnswerResult(Cost):
     released: str | None = Field(description="What was released, where the text is that reworded.")
 
 
-class Range(Result):
+class Range(ToolResult):
     """A noisy count; the true one is from low to high, 95 times in 100."""
 
     units: int
@@ -45,7 +45,7 @@ class Range(Result):
     high: int
 
 
-class Part(Result):
+class Part(ToolResult):
     """A part of all units, 0 to 1."""
 
     part: float
@@ -71,7 +71,7 @@ class TallyResult(Cost):
     complete: bool
 
 
-class Theme(Result):
+class Theme(ToolResult):
     """What some units are about."""
 
     name: str
@@ -90,7 +90,7 @@ class SurveyResult(Cost):
     smallest: int = Field(description="Words that fewer units are near to are hardly ever shown.")
 
 
-class BudgetScope(Result):
+class BudgetScope(ToolResult):
     """One budget that an answer comes out of."""
 
     kind: str
@@ -110,14 +110,14 @@ class BudgetScope(Result):
     answers_left: int | None
 
 
-class Calls(Result):
+class Calls(ToolResult):
     """About how many calls of a reader are made."""
 
     answer: int | None
     count: int | None
 
 
-class BudgetResult(Result):
+class BudgetResult(ToolResult):
     """What an answer costs, and how many are left."""
 
     model: str

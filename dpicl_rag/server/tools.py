@@ -28,9 +28,9 @@ from dpicl_rag.server.tool_results import (
     AnswerResult,
     BudgetResult,
     CountResult,
-    Result,
     SurveyResult,
     TallyResult,
+    ToolResult,
 )
 
 INSTRUCTIONS = (
@@ -165,7 +165,7 @@ class _Kind:
     title: str
     description: str
     arguments: type[Arguments]
-    result: type[Result]
+    result: type[ToolResult]
     annotations: ToolAnnotations
     run: Callable[..., Awaitable[dict[str, Any]]]
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, ParamSpec
+from typing import ParamSpec
 
 from dpicl_rag.errors import DPICLError
 from dpicl_rag.retrieval.retrievers import Documents
+from dpicl_rag.surveys.counts_units import CountsUnits
 
 P = ParamSpec("P")
 
@@ -34,34 +35,34 @@ class AgentTool:
     acall: Callable[..., Awaitable[str]]
 
 
-def counting_tools(llm: Any, documents: Documents) -> list[AgentTool]:
+def counting_tools(llm: CountsUnits, documents: Documents) -> list[AgentTool]:
     """Functions that count private documents.
 
     Each returns the text of a result. An error of this library is said in its place: what is wrong
     with a call, a budget that is used up, an engine that does not answer.
 
     Args:
-        llm: A ``PrivateContextLLM``: counts, and pays from its ledger.
+        llm: Counts, and pays from its ledger.
         documents: As in `PrivateContextLLM.count`; a survey needs a corpus, a collection or a list.
     """
 
     def count(question: str) -> str:
-        return str(llm.count(question, documents).text)
+        return llm.count(question, documents).text
 
     async def acount(question: str) -> str:
-        return str((await llm.acount(question, documents)).text)
+        return (await llm.acount(question, documents)).text
 
     def tally(question: str, labels: list[str]) -> str:
-        return str(llm.tally(question, labels, documents).text)
+        return llm.tally(question, labels, documents).text
 
     async def atally(question: str, labels: list[str]) -> str:
-        return str((await llm.atally(question, labels, documents)).text)
+        return (await llm.atally(question, labels, documents)).text
 
     def survey(question: str | None = None) -> str:
-        return str(llm.survey(question, documents).text)
+        return llm.survey(question, documents).text
 
     async def asurvey(question: str | None = None) -> str:
-        return str((await llm.asurvey(question, documents)).text)
+        return (await llm.asurvey(question, documents)).text
 
     return [
         AgentTool(

@@ -10,7 +10,7 @@ from typing import TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from dpicl_rag.accounting import epsilon_to_rho
-from dpicl_rag.answering.run import Run
+from dpicl_rag.answering.private_run import PrivateRun
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import KnowledgeError
 from dpicl_rag.knowledge.answer_file import Entry
@@ -71,7 +71,7 @@ class Remembered:
         return released
 
 
-def remembered(documents: Documents, run: Run, *, fresh: bool) -> Remembered:
+def remembered(documents: Documents, run: PrivateRun, *, fresh: bool) -> Remembered:
     """What was counted before, of all units or of those above a public threshold.
 
     Args:

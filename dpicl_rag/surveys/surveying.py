@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from dpicl_rag.answering.plan import Plan
-from dpicl_rag.answering.run import Run
+from dpicl_rag.answering.private_run import PrivateRun
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.ledger.account import Account
 from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
@@ -48,7 +48,7 @@ class Surveyed:
     counts: Sequence[int]
 
 
-def survey_units(request: Request, documents: Documents, run: Run) -> PrivateSurvey:
+def survey_units(request: Request, documents: Documents, run: PrivateRun) -> PrivateSurvey:
     """Survey documents; see `PrivateContextLLM.survey` for errors.
 
     Args:
@@ -113,7 +113,7 @@ def survey_units(request: Request, documents: Documents, run: Run) -> PrivateSur
 
 
 def plan_of_survey(
-    request: Request, documents: Documents, run: Run
+    request: Request, documents: Documents, run: PrivateRun
 ) -> tuple[Plan[ThemeCounts], int | None]:
     """The plan of a survey, and about how many units a reader reads for it."""
     words = packaged_words() if request.vocabulary is None else request.vocabulary

@@ -15,8 +15,8 @@ from dpicl_rag.accounting import DIRECT
 from dpicl_rag.answering.experts import Experts
 from dpicl_rag.answering.labels import label_reading, require_few_tokens
 from dpicl_rag.answering.plan import Plan
+from dpicl_rag.answering.private_run import PrivateRun
 from dpicl_rag.answering.remembered import form_of
-from dpicl_rag.answering.run import Run
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.out_of_memory import enough_memory
 from dpicl_rag.mechanisms.histogram import Histogram
@@ -34,7 +34,7 @@ from dpicl_rag.surveys.vocabulary import Vocabulary
 from dpicl_rag.surveys.word_votes import nearest_words
 
 
-def count_units(request: Request, documents: Documents, run: Run) -> PrivateCount:
+def count_units(request: Request, documents: Documents, run: PrivateRun) -> PrivateCount:
     """Count units that say yes; see `PrivateContextLLM.count` for errors.
 
     Args:
@@ -53,7 +53,7 @@ def count_units(request: Request, documents: Documents, run: Run) -> PrivateCoun
     return before.or_release(PrivateCount, question, shaping, run.config, release)
 
 
-def tally_units(request: Request, documents: Documents, run: Run) -> PrivateTally:
+def tally_units(request: Request, documents: Documents, run: PrivateRun) -> PrivateTally:
     """Count units that say each label; see `PrivateContextLLM.tally` for errors.
 
     Args:
@@ -84,7 +84,7 @@ def tally_units(request: Request, documents: Documents, run: Run) -> PrivateTall
 
 
 def plan_of_tally(
-    request: Request, documents: Documents, run: Run
+    request: Request, documents: Documents, run: PrivateRun
 ) -> tuple[Plan[Histogram], int | None]:
     """The plan of a count or a tally, and about how many units are read for it."""
     bins = 1 if request.kind == "count" else len(request.labels)
@@ -129,7 +129,7 @@ def _counted(
     request: Request,
     labels: Sequence[str],
     documents: Documents,
-    run: Run,
+    run: PrivateRun,
     told: int | None = None,
 ) -> Counted:
     """Noisy counts of the first ``told`` labels, of all if None, by a model or a reader."""
@@ -166,7 +166,7 @@ def _counted(
 
 
 def _nearest_labels(
-    request: Request, documents: Documents, run: Run, embedder: Embedder
+    request: Request, documents: Documents, run: PrivateRun, embedder: Embedder
 ) -> Counted:
     """Noisy counts of the labels that stored vectors are nearest to."""
     plan = tally_plan(run.config, DIRECT, 0.0, len(request.labels), request.most)
@@ -187,7 +187,7 @@ def _require_labels(request: Request, labels: Sequence[str]) -> None:
         raise ConfigurationError(f"a unit cannot say {request.most} of {len(labels)} labels")
 
 
-def _read_by(documents: Documents, run: Run) -> tuple[object, ...]:
+def _read_by(documents: Documents, run: PrivateRun) -> tuple[object, ...]:
     """What shapes the opinions of the units that are counted. Public."""
     config = run.config
     shaping: tuple[object, ...] = (

@@ -25,7 +25,7 @@ from dpicl_rag.answering.settlement import UNSUPPORTED
 from dpicl_rag.cli import app, data_folder, option_groups
 from dpicl_rag.cli import serve as serve_room
 from dpicl_rag.cli import serve_tools as mcp_room
-from dpicl_rag.cli.model_options import Fields
+from dpicl_rag.cli.model_options import FieldOptions
 from dpicl_rag.configuration import PrivacyConfig, Settings
 from dpicl_rag.errors import BudgetExceededError, DeltaSpentError, DPICLError
 from dpicl_rag.prompts import PromptTemplate
@@ -258,7 +258,9 @@ def test_who_serves_does_not_choose_for_people_who_read_the_text_alone(name):
 
 
 def test_a_group_of_options_says_nothing_of_what_nobody_set():
-    [group] = [one for one in get_args(option_groups.AnswerSettings) if isinstance(one, Fields)]
+    [group] = [
+        one for one in get_args(option_groups.AnswerOptions) if isinstance(one, FieldOptions)
+    ]
     assert group.given({one.name: one.default for one in group.parameters()}) == {}
 
 

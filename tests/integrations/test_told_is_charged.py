@@ -58,7 +58,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         found.append((plan, open_account.__self__.booked))
         raise EnoughError("seen")
 
-    monkeypatch.setattr("dpicl_rag.answering.run.gather", stop)
+    monkeypatch.setattr("dpicl_rag.answering.private_run.gather", stop)
     return found
 
 

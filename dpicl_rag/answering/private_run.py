@@ -35,7 +35,7 @@ M = TypeVar("M", bound=Charged)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Run:
+class PrivateRun:
     """One request under way. It pays the parts of its plan, and no others.
 
     Attributes:

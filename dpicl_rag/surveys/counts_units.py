@@ -1,0 +1,140 @@
+"""The public methods that count units: ``count``, ``tally`` and ``survey``."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from dpicl_rag.answering.worker_threads import in_worker
+from dpicl_rag.language_models.base import Progress
+from dpicl_rag.requests import VOTES, ReadBy, Request
+from dpicl_rag.retrieval.retrievers import Documents
+from dpicl_rag.surveys.survey_results import PrivateCount, PrivateSurvey, PrivateTally
+
+
+class CountsUnits(ABC):
+    """What runs requests, and so counts units."""
+
+    @abstractmethod
+    def run(
+        self, request: Request, documents: Documents, *, on_progress: Progress | None = None
+    ) -> Any:
+        """Run one request; see `PrivateContextLLM.run`."""
+
+    def count(
+        self,
+        question: str,
+        documents: Documents,
+        *,
+        sample: float = 1.0,
+        fresh: bool = False,
+        on_progress: Progress | None = None,
+    ) -> PrivateCount:
+        """How many units say yes to a question: a noisy count, with an interval.
+
+        Each unit says yes or no by itself; under individual accounting one that says no pays
+        nothing.
+
+        Args:
+            question: Public text that each unit answers with yes or no.
+            documents: As in ``answer``; of a corpus, all units.
+            sample: Public probability with which a unit is asked, by a secret coin of its own. Of
+                a large corpus fewer are read, and the interval is wider.
+            fresh: Count again what the memory has with no more noise than this would have.
+            on_progress: Called with the part of the documents that is read, 0 to 1.
+
+        Raises:
+            ConfigurationError: A setting is out of range, or does not fit the retriever.
+            BudgetExceededError: A budget of the ledger cannot pay.
+            EngineUnavailableError: The engine does not answer. No count is paid for.
+            MissingDocumentsError: ``documents`` is None.
+            StoppedError: It was ended between two steps; where `turns` are taken.
+        """
+        request = Request.of("count", question=question, sample=sample, fresh=fresh)
+        found: PrivateCount = self.run(request, documents, on_progress=on_progress)
+        return found
+
+    def tally(
+        self,
+        question: str,
+        labels: Sequence[str],
+        documents: Documents,
+        *,
+        most: int = 1,
+        by: ReadBy = "model",
+        sample: float = 1.0,
+        fresh: bool = False,
+        on_progress: Progress | None = None,
+    ) -> PrivateTally:
+        """How many units say each of several labels: noisy counts, with intervals.
+
+        Args:
+            question: Public text that each unit answers with a label.
+            labels: At least two. Public: choose them without looking at the documents.
+            documents: As in ``count``.
+            most: Labels that one unit says at most.
+            by: What reads the units: the language model, or the vectors that a corpus stores, by
+                which a unit says the labels that it is nearest to. Vectors tell subjects apart and
+                take no time, and every unit pays.
+            sample: As in ``count``.
+            fresh: As in ``count``.
+            on_progress: As in ``count``.
+
+        Raises:
+            ConfigurationError: As in ``count``; or the labels cannot be distinguished, or are fewer
+                than ``most``.
+            BudgetExceededError: As in ``count``, also for the other errors.
+        """
+        fields = {"labels": labels, "most": most, "by": by, "sample": sample, "fresh": fresh}
+        request = Request.of("tally", question=question, **fields)
+        found: PrivateTally = self.run(request, documents, on_progress=on_progress)
+        return found
+
+    def survey(
+        self,
+        question: str | None,
+        documents: Documents,
+        *,
+        vocabulary: Sequence[str] | None = None,
+        votes: int = VOTES,
+        threshold: float | None = None,
+        by: ReadBy = "vectors",
+        sample: float = 1.0,
+        fresh: bool = False,
+        on_progress: Progress | None = None,
+    ) -> PrivateSurvey:
+        """What the units are about: themes of public words, and how many units are of each.
+
+        By the vectors that a corpus stores; no language model reads anything. A unit votes for the
+        public words nearest to its passages, or to the phrases that a reader says of it. Words of
+        many units are released, grouped into themes, and units are counted by theme.
+
+        Args:
+            question: Public text: of each unit the passage that is nearest to it votes, for words
+                that say something beyond it. None asks whole units.
+            documents: A corpus, a Chroma collection or a list.
+            vocabulary: Public words or phrases that units vote for; by default 1,000 English ones.
+            votes: Words that one unit votes for.
+            threshold: Cosine with the question from which a unit is asked at all. Public.
+            by: What reads the units: the vectors that a corpus stores, or, as ``"model"``, the
+                reader.
+            sample: As in ``count``.
+            fresh: As in ``count``.
+            on_progress: Called with the part that a reader has read.
+
+        Raises:
+            ConfigurationError: A setting is out of range, or ``documents`` is a search, or there is
+                no reader to ask.
+            BudgetExceededError: A budget of the ledger cannot pay.
+            EngineUnavailableError: The reader does not answer. No count is paid for.
+            MissingDocumentsError: ``documents`` is None.
+        """
+        fields = {"vocabulary": vocabulary, "votes": votes, "threshold": threshold, "by": by}
+        request = Request.of("survey", question=question, sample=sample, fresh=fresh, **fields)
+        found: PrivateSurvey = self.run(request, documents, on_progress=on_progress)
+        return found
+
+    acount = in_worker(count)
+    atally = in_worker(tally)
+    asurvey = in_worker(survey)
