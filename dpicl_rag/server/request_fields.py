@@ -48,8 +48,9 @@ def with_fields(name: str, base: type[B], *fields: str, required: Sequence[str] 
             made[one] = (kind, Field(description=field.description))
             continue
         if field.default == ():
-            field = Field(default_factory=list, description=field.description)
-        elif one in _LIMITED:
+            made[one] = (kind, Field(default_factory=list, description=field.description))
+            continue
+        if one in _LIMITED:
             kind = kind | None
         made[one] = (kind, field)
     return create_model(name, __base__=base, __doc__=base.__doc__, **made)
