@@ -12,9 +12,8 @@ from dpicl_rag._lazy import importing
 if TYPE_CHECKING:
     from dpicl_rag.accounting import Adjacency, Stability
     from dpicl_rag.answering.answer_cost import AnswerCost
-    from dpicl_rag.answering.async_stream import AsyncPrivateStream
     from dpicl_rag.answering.few_units import FewUnitsWarning
-    from dpicl_rag.answering.private_stream import PrivateStream
+    from dpicl_rag.answering.private_stream import AsyncPrivateStream, PrivateStream
     from dpicl_rag.configuration import PrivacyConfig
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.documents import Document
@@ -59,8 +58,7 @@ __getattr__, __dir__ = importing(
     {
         "accounting": "Adjacency Stability",
         "answering.answer_cost": "AnswerCost",
-        "answering.async_stream": "AsyncPrivateStream",
-        "answering.private_stream": "PrivateStream",
+        "answering.private_stream": "AsyncPrivateStream PrivateStream",
         "configuration": "PrivacyConfig",
         "documents": "Document",
         "errors": "BudgetExceededError ConfigurationError ContextLengthError CorpusError "

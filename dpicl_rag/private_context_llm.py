@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from dpicl_rag._other_libraries import NoOrdinaryModel
 from dpicl_rag.answering.answer_cost import AnswerCost
-from dpicl_rag.answering.async_stream import AsyncPrivateStream
 from dpicl_rag.answering.ballots import hearing, naming_of
 from dpicl_rag.answering.canonical_form import CanonicalForm, canonical_form
 from dpicl_rag.answering.chooses_labels import ChoosesLabels
@@ -19,7 +18,7 @@ from dpicl_rag.answering.experts import OpenAccount, gather, one_each
 from dpicl_rag.answering.few_units import warn_of_few_units
 from dpicl_rag.answering.follow_ups import Turn, whole_question
 from dpicl_rag.answering.plan import answer_plan, priced_search, with_agreement
-from dpicl_rag.answering.private_stream import PrivateStream
+from dpicl_rag.answering.private_stream import AsyncPrivateStream, PrivateStream
 from dpicl_rag.answering.prompt_rows import bare_log_probs
 from dpicl_rag.answering.proposals import proposal_for
 from dpicl_rag.answering.public_reply import public_reply

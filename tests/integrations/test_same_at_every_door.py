@@ -42,7 +42,7 @@ from dpicl_rag.server.tool_arguments import (
     SurveyArguments,
     TallyArguments,
 )
-from langchain_dpicl_rag.private_model import LLMArguments
+from langchain_dpicl_rag.private_models import LLMArguments
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.command_line import run_command
 from tests.support.scripted_model import ScriptedModel
