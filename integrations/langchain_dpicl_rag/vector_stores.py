@@ -17,9 +17,8 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.framework_bridge import ExactKind, exact_kind, private_search
 from dpicl_rag.loaders.framework_documents import refuse_without_field
 from dpicl_rag.retrieval import UNITS, Retriever, refuse_approximate
-from dpicl_rag.retrieval.defects import Defect, record_of
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
-from dpicl_rag.retrieval.stored_record import StoredRecord
+from dpicl_rag.retrieval.stored_record import Defect, StoredRecord, record_of
 from dpicl_rag.retrieval.vectors import VectorSource, Where
 from dpicl_rag.stores.faiss import FaissRecord, FaissVectors
 from dpicl_rag.stores.in_memory import InMemoryVectors

@@ -33,8 +33,7 @@ from dpicl_rag import framework_bridge
 from dpicl_rag.errors import ConfigurationError, DPICLError
 from dpicl_rag.framework_bridge import PrivateCall
 from dpicl_rag.private_context_llm import PrivateContextLLM
-from dpicl_rag.retrieval import Retriever
-from dpicl_rag.retrieval.given import Documents
+from dpicl_rag.retrieval import Documents, Retriever
 from dpicl_rag.retrieval.vectors import VectorSource, Where
 from llama_index_dpicl_rag.llm import PrivateLLM, llm_from, turns_of
 from llama_index_dpicl_rag.recorder import arespond, respond
