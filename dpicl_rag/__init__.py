@@ -11,9 +11,8 @@ from dpicl_rag._lazy import importing
 
 if TYPE_CHECKING:
     from dpicl_rag.accounting import Adjacency, Stability
-    from dpicl_rag.answering.async_stream import AsyncPrivateStream
     from dpicl_rag.answering.plan import FewUnitsWarning, Plan
-    from dpicl_rag.answering.private_stream import PrivateStream
+    from dpicl_rag.answering.private_stream import AsyncPrivateStream, PrivateStream
     from dpicl_rag.configuration import PrivacyConfig
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.documents import Document
@@ -58,8 +57,7 @@ __getattr__, __dir__ = importing(
     __name__,
     {
         "accounting": "Adjacency Stability",
-        "answering.async_stream": "AsyncPrivateStream",
-        "answering.private_stream": "PrivateStream",
+        "answering.private_stream": "AsyncPrivateStream PrivateStream",
         "configuration": "PrivacyConfig",
         "documents": "Document",
         "errors": "BudgetExceededError ConfigurationError ContextLengthError CorpusError "

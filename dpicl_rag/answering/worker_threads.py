@@ -28,31 +28,37 @@ async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
         raise
 
 
+async def in_steps(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run in a worker thread; where whoever asks is cancelled, what goes in steps ends at the next.
+
+    Raises:
+        StoppedError: In the thread, where it ends so.
+    """
+    left = threading.Event()
+
+    def wanted() -> None:
+        if left.is_set():
+            raise StoppedError("whoever asked has gone")
+
+    def call() -> T:
+        with taking_turns(wanted):
+            return function(*args, **kwargs)
+
+    try:
+        return await asyncio.to_thread(call)
+    finally:
+        left.set()
+
+
 def in_worker(
     method: Callable[Concatenate[S, P], T],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """The async twin of a method: the same call in a worker thread.
-
-    Where whoever asks is cancelled, what goes in steps ends at the next one.
-    """
+    """The async twin of a method: the same call by `in_steps`."""
 
     async def twin(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         # By name, so that a subclass's own method is called.
         own: Callable[P, T] = getattr(self, method.__name__)
-        left = threading.Event()
-
-        def wanted() -> None:
-            if left.is_set():
-                raise StoppedError("whoever asked has gone")
-
-        def call() -> T:
-            with taking_turns(wanted):
-                return own(*args, **kwargs)
-
-        try:
-            return await asyncio.to_thread(call)
-        finally:
-            left.set()
+        return await in_steps(own, *args, **kwargs)
 
     twin.__doc__ = f"``{method.__name__}`` in a worker thread."
     return twin

@@ -5,11 +5,13 @@ an edge between Runnables. The models and `PrivateCombineDocuments` take documen
 and keep them out of everything that LangChain records about their own run.
 """
 
-from langchain_dpicl_rag.chains import PrivateCombineDocuments, PrivateRetrievalChain
-from langchain_dpicl_rag.chat_model import ChatPrivateContext
-from langchain_dpicl_rag.embedding_models import PrivateEmbeddings
-from langchain_dpicl_rag.structured_tools import counting_tools
-from langchain_dpicl_rag.text_model import PrivateLLM
+from langchain_dpicl_rag.chains import (
+    PrivateCombineDocuments,
+    PrivateRetrievalChain,
+    counting_tools,
+)
+from langchain_dpicl_rag.private_models import ChatPrivateContext, PrivateLLM
+from langchain_dpicl_rag.vector_stores import PrivateEmbeddings
 
 __all__ = [
     "ChatPrivateContext",

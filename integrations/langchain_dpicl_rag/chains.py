@@ -1,11 +1,10 @@
-"""Chains from a question to a private answer."""
+"""Chains from a question to a private answer, and tools for agents."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
-from contextlib import ExitStack, aclosing
-from functools import partial
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
+from contextlib import aclosing, closing, contextmanager
 from typing import Any, TypeAlias, Unpack, cast
 
 from langchain_core.runnables import RunnableConfig, RunnableSerializable
@@ -13,18 +12,18 @@ from langchain_core.runnables.utils import AddableDict
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, ConfigDict, Field
 
+from dpicl_rag import framework_bridge
 from dpicl_rag.accounting import Stability
-from dpicl_rag.answering.async_stream import AsyncPrivateStream
-from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.errors import ConfigurationError, DPICLError
+from dpicl_rag.framework_bridge import PrivateCall, refuse
 from dpicl_rag.loaders.framework_documents import own
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.retrieval import Documents, GivenDocuments, Retriever, stability_of_list
 from dpicl_rag.retrieval.vectors import Where
-from langchain_dpicl_rag.inputs import ChainInput, asked, joined, refuse_arguments
-from langchain_dpicl_rag.private_model import LLMArguments, llm_from, with_unit
-from langchain_dpicl_rag.store_retrievers import private_retriever
+from langchain_dpicl_rag.conversations import ChainInput, asked, joined
+from langchain_dpicl_rag.private_models import Config, LLMArguments, llm_from, with_unit
+from langchain_dpicl_rag.vector_stores import private_retriever
 
 Answered: TypeAlias = Any
 """The text; under ``numbers=True`` a dict with the text under ``answer``."""
@@ -44,12 +43,7 @@ class _PrivateChain(RunnableSerializable[ChainInput, Answered]):
         """Documents or retriever that the question is answered from."""
 
     def invoke(
-        self,
-        input: ChainInput,
-        config: RunnableConfig | None = None,
-        *,
-        fresh: bool | None = False,
-        **kwargs: Any,
+        self, input: ChainInput, config: Config = None, *, fresh: bool | None = False, **kwargs: Any
     ) -> Answered:
         """Answer a question.
 
@@ -65,47 +59,32 @@ class _PrivateChain(RunnableSerializable[ChainInput, Answered]):
             ConfigurationError: The input holds no question, or what no chain reads, or a setting
                 does not fit.
         """
-        refuse_arguments(kwargs)
-        question, llm, documents, how = self._asked(input, fresh)
+        _refuse(kwargs)
+        call = self._call(input, fresh)
         return self._call_with_config(
-            lambda _: self._answered(llm.answer(question, documents, **how)), question, config
+            lambda _: self._answered(call.answer()), call.question, config
         )
 
     async def ainvoke(
-        self,
-        input: ChainInput,
-        config: RunnableConfig | None = None,
-        *,
-        fresh: bool | None = False,
-        **kwargs: Any,
+        self, input: ChainInput, config: Config = None, *, fresh: bool | None = False, **kwargs: Any
     ) -> Answered:
         """``invoke`` in a worker thread."""
-        refuse_arguments(kwargs)
-        question, llm, documents, how = self._asked(input, fresh)
+        _refuse(kwargs)
+        call = self._call(input, fresh)
 
         async def answer(_: ChainInput) -> Answered:
-            return self._answered(await llm.aanswer(question, documents, **how))
+            return self._answered(await call.aanswer())
 
-        return await self._acall_with_config(answer, question, config)
+        return await self._acall_with_config(answer, call.question, config)
 
     def stream(
-        self,
-        input: ChainInput,
-        config: RunnableConfig | None = None,
-        *,
-        fresh: bool | None = False,
-        **kwargs: Any,
+        self, input: ChainInput, config: Config = None, *, fresh: bool | None = False, **kwargs: Any
     ) -> Iterator[Answered]:
         """Stream the answer; closing early pays for what was released and no more."""
         return self.transform(iter([input]), config, fresh=fresh, **kwargs)
 
     def astream(
-        self,
-        input: ChainInput,
-        config: RunnableConfig | None = None,
-        *,
-        fresh: bool | None = False,
-        **kwargs: Any,
+        self, input: ChainInput, config: Config = None, *, fresh: bool | None = False, **kwargs: Any
     ) -> AsyncGenerator[Answered, None]:
         """``stream`` with each draw in a worker thread."""
         return self.atransform(_one(input), config, fresh=fresh, **kwargs)
@@ -113,38 +92,35 @@ class _PrivateChain(RunnableSerializable[ChainInput, Answered]):
     def transform(
         self,
         input: Iterator[ChainInput],
-        config: RunnableConfig | None = None,
+        config: Config = None,
         *,
         fresh: bool | None = False,
         **kwargs: Any,
     ) -> Iterator[Answered]:
         """``stream`` for a question that itself arrives in pieces."""
-        refuse_arguments(kwargs)
-        question, llm, documents, how = self._asked(joined(list(input)), fresh)
+        _refuse(kwargs)
+        call = self._call(joined(list(input)), fresh)
         # LangChain may leave what it iterates over to the garbage collector: it is closed here.
-        with ExitStack() as opened:
+        with closing(call.pieces(self._shown)) as answer:
             yield from self._transform_stream_with_config(
-                iter([question]),
-                lambda _: self._pieces(
-                    opened.enter_context(llm.stream(question, documents, **how))
-                ),
-                config,
+                iter([call.question]), lambda _: answer, config
             )
 
     async def atransform(
         self,
         input: AsyncIterator[ChainInput],
-        config: RunnableConfig | None = None,
+        config: Config = None,
         *,
         fresh: bool | None = False,
         **kwargs: Any,
     ) -> AsyncGenerator[Answered, None]:
         """``transform`` with the search and each draw in a worker thread."""
-        refuse_arguments(kwargs)
-        question, llm, documents, how = self._asked(joined([part async for part in input]), fresh)
-        begin = partial(llm.stream, question, documents, **how)
-        async with aclosing(self._apieces(begin)) as answer:
-            pieces = self._atransform_stream_with_config(_one(question), lambda _: answer, config)
+        _refuse(kwargs)
+        call = self._call(joined([part async for part in input]), fresh)
+        async with aclosing(call.apieces(self._shown)) as answer:
+            pieces = self._atransform_stream_with_config(
+                _one(call.question), lambda _: answer, config
+            )
             async with aclosing(cast("AsyncGenerator[Answered]", pieces)):
                 async for piece in pieces:
                     yield piece
@@ -154,33 +130,18 @@ class _PrivateChain(RunnableSerializable[ChainInput, Answered]):
             return answer.text
         return {"answer": answer.text, **self.llm.public_numbers(answer)}
 
-    def _piece(self, text: str) -> Answered:
-        return AddableDict(answer=text) if self.numbers else text
-
-    def _end(self, answer: PrivateAnswer) -> Iterator[Answered]:
-        if self.numbers:
+    def _shown(self, piece: str, answer: PrivateAnswer | None) -> Iterator[Answered]:
+        if answer is None:
+            yield AddableDict(answer=piece) if self.numbers else piece
+        elif self.numbers:
             yield AddableDict(self.llm.public_numbers(answer))
 
-    def _pieces(self, stream: PrivateStream) -> Iterator[Answered]:
-        yield from map(self._piece, stream)
-        yield from self._end(stream.answer)
-
-    async def _apieces(self, start: Callable[[], PrivateStream]) -> AsyncGenerator[Answered, None]:
-        async with AsyncPrivateStream(start) as stream:
-            async for text in stream:
-                yield self._piece(text)
-            for piece in self._end(stream.answer):
-                yield piece
-
-    def _asked(
-        self, input: Any, fresh: bool | None
-    ) -> tuple[str, PrivateContextLLM, Documents, dict[str, Any]]:
-        """The question, the model that answers it, its documents, and how it is asked."""
+    def _call(self, input: Any, fresh: bool | None) -> PrivateCall:
         conversation = asked(input, self.input_key, *self._beside())
         llm = self.llm if self.numbers else self.llm.for_strings()
         llm = llm.with_settings(template=llm.template.instructed(conversation.system))
-        how = {"turns": conversation.turns, "fresh": bool(fresh)}
-        return conversation.question, llm, self._documents(input), how
+        documents, turns = self._documents(input), conversation.turns
+        return PrivateCall(llm, conversation.question, documents, turns, bool(fresh))
 
     def _beside(self) -> tuple[str, ...]:
         """Keys of the input beside the question and the turns before it."""
@@ -240,21 +201,16 @@ class PrivateRetrievalChain(_PrivateChain):
     ) -> None:
         # The store is read by the protected unit: the retriever's stability is then of that unit.
         llm, unit_field = with_unit(llm_from(llm, settings), unit_field)
-        fields: dict[str, Any] = {
-            "llm": llm,
-            "retriever": private_retriever(
-                retriever,
-                unit_field=unit_field,
-                threshold=threshold,
-                top_k=top_k,
-                where=where,
-                units=llm.config.units,
-            ),
-            "input_key": input_key,
-            "numbers": numbers,
-            "name": name,
-        }
-        super().__init__(**fields)
+        found = private_retriever(
+            retriever,
+            unit_field=unit_field,
+            threshold=threshold,
+            top_k=top_k,
+            where=where,
+            units=llm.config.units,
+        )
+        fields: dict[str, Any] = {"retriever": found}
+        super().__init__(llm=llm, input_key=input_key, numbers=numbers, name=name, **fields)
 
     def as_tool(
         self,
@@ -279,16 +235,12 @@ class PrivateRetrievalChain(_PrivateChain):
             raise ConfigurationError("the tool has one argument, question")
 
         def ask(question: str, config: RunnableConfig) -> Answered:
-            try:
+            with _told():
                 return self.invoke(question, config)
-            except DPICLError as error:
-                raise ToolException(str(error)) from None
 
         async def aask(question: str, config: RunnableConfig) -> Answered:
-            try:
+            with _told():
                 return await self.ainvoke(question, config)
-            except DPICLError as error:
-                raise ToolException(str(error)) from None
 
         return StructuredTool.from_function(
             func=ask,
@@ -363,15 +315,11 @@ class PrivateCombineDocuments(_PrivateChain):
         if unit_field is not None:
             stability = stability_of_list(stability, unit_field)
         fields: dict[str, Any] = {
-            "llm": llm,
             "unit_field": unit_field,
             "stability": stability,
             "document_variable_name": document_variable_name,
-            "input_key": input_key,
-            "numbers": numbers,
-            "name": name,
         }
-        super().__init__(**fields)
+        super().__init__(llm=llm, input_key=input_key, numbers=numbers, name=name, **fields)
 
     def _beside(self) -> tuple[str, ...]:
         return (self.document_variable_name,)
@@ -392,8 +340,43 @@ class PrivateCombineDocuments(_PrivateChain):
         return GivenDocuments(list(own(given, self.unit_field)), stability, unit_field)
 
 
+def counting_tools(llm: PrivateContextLLM, documents: Documents) -> list[BaseTool]:
+    """Tools for agents that count private documents: ``count``, ``tally`` and ``survey``.
+
+    Give them to a public model beside ``PrivateRetrievalChain(...).as_tool()``, which answers one
+    fact: ``create_agent(model, tools=[chain.as_tool(), *counting_tools(llm, corpus)])``. A tool
+    says to the agent when the budget is used up.
+
+    Args:
+        llm: Counts, and pays from its ledger.
+        documents: A corpus, a Chroma collection, or a list of documents.
+    """
+    return [
+        StructuredTool.from_function(
+            func=tool.call,
+            coroutine=tool.acall,
+            name=tool.name,
+            description=tool.description,
+        )
+        for tool in framework_bridge.counting_tools(llm, documents)
+    ]
+
+
 class _ToolInput(BaseModel):
     question: str = Field(description="One self-contained question.")
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Let an agent know of an error of this library."""
+    try:
+        yield
+    except DPICLError as error:
+        raise ToolException(str(error)) from None
+
+
+def _refuse(unknown: dict[str, Any]) -> None:
+    refuse(unknown, "not an argument of a private call; settings are given when the chain is made")
 
 
 async def _one(input: ChainInput) -> AsyncIterator[ChainInput]:

@@ -1,4 +1,4 @@
-"""Documents on their way through LangChain, unseen."""
+"""Sealed documents: LangChain carries them and cannot read them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NoReturn, cast
 
 from dpicl_rag.answering.private_stream import PrivateStream
 from dpicl_rag.errors import ConfigurationError, MissingDocumentsError
-from dpicl_rag.loaders.framework_documents import refuse_without_field
+from dpicl_rag.framework_bridge import refuse
 from dpicl_rag.retrieval import Documents
 
 DOCUMENTS = "documents"
@@ -82,17 +82,6 @@ def unseal(value: Any) -> Any:
     return value._unseal() if isinstance(value, SealedDocuments) else value
 
 
-def named(unit_field: str | None) -> str:
-    """The metadata field that names the privacy unit.
-
-    Raises:
-        ConfigurationError: There is none.
-    """
-    if unit_field is None:
-        refuse_without_field()
-    return unit_field
-
-
 def documents_of(arguments: dict[str, Any], blocks: list[str], *, allow_public: bool) -> Documents:
     """The documents of a model call, ready for the core.
 
@@ -106,12 +95,10 @@ def documents_of(arguments: dict[str, Any], blocks: list[str], *, allow_public: 
         ConfigurationError: Documents come both ways, or the call brings an argument that the
             private path does not know.
     """
-    unknown = sorted(set(arguments) - {DOCUMENTS, FRESH, "stream"})
-    if unknown:
-        raise ConfigurationError(
-            f"{', '.join(unknown)}: not an argument of a private call; settings are given when "
-            "the model is made"
-        )
+    refuse(
+        set(arguments) - {DOCUMENTS, FRESH, "stream"},
+        "not an argument of a private call; settings are given when the model is made",
+    )
     documents = unseal(arguments.get(DOCUMENTS))
     if blocks and documents is not None:
         raise ConfigurationError("give documents by documents= or as text-plain blocks, not both")

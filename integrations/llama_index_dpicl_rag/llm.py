@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from functools import partial, wraps
+from dataclasses import dataclass
+from functools import wraps
 from typing import Any, TypeVar
 
 from llama_index.core.base.llms.generic_utils import (
@@ -15,12 +15,10 @@ from llama_index.core.base.llms.generic_utils import (
 from llama_index.core.base.llms.types import (
     ChatMessage,
     ChatResponse,
-    ChatResponseAsyncGen,
-    ChatResponseGen,
     CompletionResponse,
-    CompletionResponseAsyncGen,
-    CompletionResponseGen,
     LLMMetadata,
+    MessageRole,
+    TextBlock,
 )
 from llama_index.core.bridge.pydantic import Field, PrivateAttr
 from llama_index.core.callbacks import CallbackManager
@@ -28,17 +26,17 @@ from llama_index.core.llms.callbacks import llm_chat_callback, llm_completion_ca
 from llama_index.core.llms.custom import CustomLLM
 
 from dpicl_rag.errors import ConfigurationError, DPICLError, MissingDocumentsError
+from dpicl_rag.framework_bridge import Conversation, PrivateCall, core_of, refuse
 from dpicl_rag.private_context_llm import PrivateContextLLM
+from dpicl_rag.requests import Turn
 from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.retrieval import Documents
-from llama_index_dpicl_rag.chat_messages import asked
 from llama_index_dpicl_rag.recorder import Recorder, Unrecorded
 from llama_index_dpicl_rag.refused_options import refuse_options, refuse_structure, refuse_tools
-from llama_index_dpicl_rag.responses import apieces, pieces
 
 R = TypeVar("R")
 
-_COMPLETION, _CHAT = Recorder(llm_completion_callback), Recorder(llm_chat_callback)
+_INSTRUCTING = (MessageRole.SYSTEM, MessageRole.DEVELOPER)
 
 _PROMPTS = {"system_prompt", "query_wrapper_prompt"}
 """Fields of LlamaIndex's own models that have no effect on a private answer."""
@@ -70,6 +68,80 @@ def _without_context(method: Callable[..., R]) -> Callable[..., R]:
         return method(self, *args, **kwargs)
 
     return guarded
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Completion:
+    """A prompt on its way to the documents."""
+
+    shown: str
+    call: PrivateCall
+
+    def answer(self) -> CompletionResponse:
+        return self._response(self.call.answer())
+
+    async def aanswer(self) -> CompletionResponse:
+        return self._response(await self.call.aanswer())
+
+    def pieces(self) -> Generator[CompletionResponse, None, None]:
+        return self.call.pieces(self._responses())
+
+    async def apieces(self) -> AsyncGenerator[CompletionResponse, None]:
+        return self.call.apieces(self._responses())
+
+    def _response(self, answer: PrivateAnswer) -> CompletionResponse:
+        numbers = self.call.llm.public_numbers(answer)
+        return CompletionResponse(text=answer.text, additional_kwargs=numbers)
+
+    def _responses(self) -> Callable[[str, PrivateAnswer | None], list[CompletionResponse]]:
+        text = ""
+
+        def shown(piece: str, answer: PrivateAnswer | None) -> list[CompletionResponse]:
+            nonlocal text
+            text += piece
+            numbers = {} if answer is None else self.call.llm.public_numbers(answer)
+            return [CompletionResponse(text=text, delta=piece, additional_kwargs=numbers)]
+
+        return shown
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Chat:
+    """Messages on their way to the documents, as the prompt that they end in."""
+
+    shown: Sequence[ChatMessage]
+    llm: PrivateLLM
+    question: str
+    documents: Documents
+    fresh: bool
+
+    def answer(self) -> CompletionResponse:
+        return self.llm.complete(self.question, documents=self.documents, fresh=self.fresh)
+
+    async def aanswer(self) -> CompletionResponse:
+        return await self.llm.acomplete(self.question, documents=self.documents, fresh=self.fresh)
+
+    def pieces(self) -> Generator[CompletionResponse, None, None]:
+        return self.llm.stream_complete(self.question, documents=self.documents, fresh=self.fresh)
+
+    async def apieces(self) -> AsyncGenerator[CompletionResponse, None]:
+        ask = self.llm.astream_complete
+        return await ask(self.question, documents=self.documents, fresh=self.fresh)
+
+
+def _same(given: R) -> R:
+    return given
+
+
+_COMPLETION: Recorder[CompletionResponse, CompletionResponse] = Recorder(
+    llm_completion_callback, _same, _same, _same
+)
+_CHAT: Recorder[CompletionResponse, ChatResponse] = Recorder(
+    llm_chat_callback,
+    completion_response_to_chat_response,
+    stream_completion_response_to_chat_response,
+    astream_completion_response_to_chat_response,
+)
 
 
 class PrivateLLM(Unrecorded, CustomLLM):
@@ -110,12 +182,12 @@ class PrivateLLM(Unrecorded, CustomLLM):
         callback_manager: CallbackManager | None = None,
         **fields: Any,
     ) -> None:
-        inside = llm.llm if isinstance(llm, PrivateLLM) else llm
-        if not isinstance(inside, PrivateContextLLM):
-            raise ConfigurationError(
-                "PrivateLLM is made around a private language model, "
-                f"PrivateLLM(PrivateContextLLM(...)), not around {type(llm).__name__}"
-            )
+        inside = core_of(
+            llm,
+            PrivateLLM,
+            "PrivateLLM is made around a private language model, "
+            "PrivateLLM(PrivateContextLLM(...)), not around {}",
+        )
         known = type(self).model_fields
         refuse_options({n: v for n, v in fields.items() if n not in known or n in _PROMPTS}, known)
         super().__init__(
@@ -152,15 +224,16 @@ class PrivateLLM(Unrecorded, CustomLLM):
     predict_and_call = refuse_tools
     apredict_and_call = refuse_tools
 
-    def complete(
+    def _completion(
         self,
+        /,
         prompt: str,
         formatted: bool = False,
         *,
         documents: Documents | None = None,
         fresh: bool = False,
         **kwargs: Any,
-    ) -> CompletionResponse:
+    ) -> _Completion:
         """Answer a question from documents.
 
         Args:
@@ -176,71 +249,29 @@ class PrivateLLM(Unrecorded, CustomLLM):
             MissingDocumentsError: There are no documents and ``allow_public`` is not set.
         """
         found = self._documents(documents, kwargs)
-        return _COMPLETION.answer(
-            self, prompt, lambda: self._llm.answer(prompt, found, fresh=fresh), self._completion
-        )
+        return _Completion(prompt, PrivateCall(self._llm, prompt, found, fresh=fresh))
 
-    async def acomplete(
-        self,
-        prompt: str,
-        formatted: bool = False,
-        *,
-        documents: Documents | None = None,
-        fresh: bool = False,
-        **kwargs: Any,
-    ) -> CompletionResponse:
-        """``complete`` in a worker thread."""
-        found = self._documents(documents, kwargs)
-        return await _COMPLETION.aanswer(
-            self,
-            prompt,
-            lambda: self._llm.aanswer(prompt, found, fresh=fresh),
-            self._completion,
-        )
-
-    def stream_complete(
-        self,
-        prompt: str,
-        formatted: bool = False,
-        *,
-        documents: Documents | None = None,
-        fresh: bool = False,
-        **kwargs: Any,
-    ) -> CompletionResponseGen:
+    complete, acomplete, stream_complete, astream_complete = _COMPLETION.methods(
+        _completion,
+        "``complete`` in a worker thread.",
         """``complete`` piece by piece. The answer begins, and budgets are asked, with the first.
 
         The last response adds no text and brings what stands beside the answer, in
         ``additional_kwargs``. Closing the generator ends the answer; only what was released is
         paid for.
-        """
-        numbers: dict[str, Any] = {}
-        found = self._documents(documents, kwargs)
-        stream = pieces(self._llm, prompt, found, numbers, fresh=fresh)
-        return _COMPLETION.stream(self, prompt, stream, partial(_completions, numbers=numbers))
+        """,
+        "``stream_complete`` with each piece drawn in a worker thread.",
+    )
 
-    async def astream_complete(
+    def _chatting(
         self,
-        prompt: str,
-        formatted: bool = False,
-        *,
-        documents: Documents | None = None,
-        fresh: bool = False,
-        **kwargs: Any,
-    ) -> CompletionResponseAsyncGen:
-        """``stream_complete`` with each piece drawn in a worker thread."""
-        numbers: dict[str, Any] = {}
-        found = self._documents(documents, kwargs)
-        stream = apieces(self._llm, prompt, found, numbers, fresh=fresh)
-        return _COMPLETION.astream(self, prompt, stream, partial(_acompletions, numbers=numbers))
-
-    def chat(
-        self,
+        /,
         messages: Sequence[ChatMessage],
         *,
         documents: Documents | None = None,
         fresh: bool = False,
         **kwargs: Any,
-    ) -> ChatResponse:
+    ) -> _Chat:
         """``complete`` for messages. All of them are public.
 
         The last one is the question, put into whole words where it leans on those before it. A
@@ -249,73 +280,17 @@ class PrivateLLM(Unrecorded, CustomLLM):
         """
         found = self._documents(documents, kwargs)
         llm, question = self._asked(messages, documents is None)
-        return _CHAT.answer(
-            self,
-            messages,
-            lambda: llm.complete(question, documents=found, fresh=fresh),
-            completion_response_to_chat_response,
-        )
+        return _Chat(messages, llm, question, found, fresh)
 
-    async def achat(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        documents: Documents | None = None,
-        fresh: bool = False,
-        **kwargs: Any,
-    ) -> ChatResponse:
-        """``chat`` in a worker thread."""
-        found = self._documents(documents, kwargs)
-        llm, question = await asyncio.to_thread(self._asked, messages, documents is None)
-        return await _CHAT.aanswer(
-            self,
-            messages,
-            lambda: llm.acomplete(question, documents=found, fresh=fresh),
-            completion_response_to_chat_response,
-        )
-
-    def stream_chat(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        documents: Documents | None = None,
-        fresh: bool = False,
-        **kwargs: Any,
-    ) -> ChatResponseGen:
-        """``chat`` piece by piece, as `stream_complete` is."""
-        found = self._documents(documents, kwargs)
-        llm, question = self._asked(messages, documents is None)
-        return _CHAT.stream(
-            self,
-            messages,
-            llm.stream_complete(question, documents=found, fresh=fresh),
-            stream_completion_response_to_chat_response,
-        )
-
-    async def astream_chat(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        documents: Documents | None = None,
-        fresh: bool = False,
-        **kwargs: Any,
-    ) -> ChatResponseAsyncGen:
-        """``stream_chat`` with each piece drawn in a worker thread."""
-        found = self._documents(documents, kwargs)
-        llm, question = await asyncio.to_thread(self._asked, messages, documents is None)
-        return _CHAT.astream(
-            self,
-            messages,
-            await llm.astream_complete(question, documents=found, fresh=fresh),
-            astream_completion_response_to_chat_response,
-        )
-
-    def _completion(self, answer: PrivateAnswer) -> CompletionResponse:
-        numbers = self._llm.public_numbers(answer)
-        return CompletionResponse(text=answer.text, additional_kwargs=numbers)
+    chat, achat, stream_chat, astream_chat = _CHAT.methods(
+        _chatting,
+        "``chat`` in a worker thread.",
+        "``chat`` piece by piece, as `stream_complete` is.",
+        "``stream_chat`` with each piece drawn in a worker thread.",
+    )
 
     def _documents(self, documents: Documents | None, unknown: dict[str, Any]) -> Documents:
-        refuse(unknown)
+        refuse_arguments(unknown)
         if documents is not None:
             return documents
         if not self.allow_public:
@@ -328,7 +303,7 @@ class PrivateLLM(Unrecorded, CustomLLM):
 
     def _asked(self, messages: Sequence[ChatMessage], public: bool) -> tuple[PrivateLLM, str]:
         """The model with the instruction of messages, and the question in whole words."""
-        found = asked(messages)
+        found = _read(messages)
         if public and len(messages) > 1:
             assert self.messages_to_prompt is not None
             return self, self.messages_to_prompt(messages)
@@ -342,17 +317,36 @@ class PrivateLLM(Unrecorded, CustomLLM):
         return told, question
 
 
-def refuse(unknown: dict[str, Any]) -> None:
+def _read(messages: Sequence[ChatMessage]) -> Conversation:
+    """The question of messages, after the turns before it.
+
+    Raises:
+        ConfigurationError: They are no messages, or hold more than text.
+    """
+    if not all(isinstance(message, ChatMessage) for message in messages):
+        raise ConfigurationError("chat takes a list of ChatMessage; complete takes a string")
+    if not all(isinstance(block, TextBlock) for m in messages for block in m.blocks):
+        raise ConfigurationError("messages hold text only; pass documents in documents=")
+    system = [one.content for one in messages if one.role in _INSTRUCTING and one.content]
+    return Conversation.of(turns_of([m for m in messages if m.role not in _INSTRUCTING]), system)
+
+
+def turns_of(messages: Sequence[ChatMessage]) -> list[Turn]:
+    """Who says what; nothing of messages without words."""
+    return [(one.role.value, one.content) for one in messages if one.content]
+
+
+def refuse_arguments(unknown: dict[str, Any]) -> None:
     """Refuse arguments that LlamaIndex would pass on to an ordinary model.
 
     Raises:
         ConfigurationError: There are any.
     """
-    if unknown:
-        raise ConfigurationError(
-            f"{', '.join(sorted(unknown))}: not known here; settings belong to the private "
-            "language model, and sampling parameters would act on private scores"
-        )
+    refuse(
+        unknown,
+        "not known here; settings belong to the private language model, and sampling parameters "
+        "would act on private scores",
+    )
 
 
 def llm_from(llm: PrivateContextLLM | PrivateLLM, unit_field: str | None) -> PrivateContextLLM:
@@ -361,12 +355,11 @@ def llm_from(llm: PrivateContextLLM | PrivateLLM, unit_field: str | None) -> Pri
     Raises:
         ConfigurationError: It is neither, or its ``privacy_unit`` is not ``unit_field``.
     """
-    inside = llm.llm if isinstance(llm, PrivateLLM) else llm
-    if not isinstance(inside, PrivateContextLLM):
-        raise ConfigurationError(
-            f"llm must be a PrivateContextLLM, not {type(llm).__name__}: only its way of drawing "
-            "has a guarantee"
-        )
+    inside = core_of(
+        llm,
+        PrivateLLM,
+        "llm must be a PrivateContextLLM, not {}: only its way of drawing has a guarantee",
+    )
     if inside.config.privacy_unit not in ("document", unit_field):
         raise ConfigurationError(
             "leave privacy_unit out of the llm's settings: unit_field, or a retriever that is "
@@ -375,23 +368,3 @@ def llm_from(llm: PrivateContextLLM | PrivateLLM, unit_field: str | None) -> Pri
     # Documents come with their units, and are not grouped again. What people print of a response is
     # its text, which does not say whether documents support it.
     return inside.with_settings(privacy_unit="document").for_strings()
-
-
-def _completions(
-    stream: Generator[str, None, None], numbers: dict[str, Any]
-) -> CompletionResponseGen:
-    text = ""
-    for piece in stream:
-        text += piece
-        yield CompletionResponse(text=text, delta=piece)
-    yield CompletionResponse(text=text, delta="", additional_kwargs=numbers)
-
-
-async def _acompletions(
-    stream: AsyncGenerator[str, None], numbers: dict[str, Any]
-) -> CompletionResponseAsyncGen:
-    text = ""
-    async for piece in stream:
-        text += piece
-        yield CompletionResponse(text=text, delta=piece)
-    yield CompletionResponse(text=text, delta="", additional_kwargs=numbers)

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from dpicl_rag.configuration import TEMPLATE, PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.framework_bridge import FROM_SCORES, INSTEAD_OF_STRUCTURE
 
 _SEARCH = "vectors are scored exactly, all of them, by cosine"
 _WHERE = 'where={"owner": "ann"} filters by metadata before anything is scored'
@@ -15,10 +16,7 @@ _CHOICE = (
     "threshold= and where= choose what is read; a postprocessor would see private nodes, and "
     "choose among them at no charge"
 )
-_STRUCTURE = (
-    "structure would be drawn token by token from private scores; choose among labels with "
-    "PrivateContextLLM.classify, or let a public model put the answer into a structure"
-)
+_STRUCTURE = f"structure {FROM_SCORES}; {INSTEAD_OF_STRUCTURE}"
 _ELSEWHERE = {
     "response_mode": "each unit is read by an expert of its own, which is the only mode",
     "response_synthesizer": "PrivateSynthesizer goes into a RetrieverQueryEngine",
@@ -73,8 +71,7 @@ def refuse_tools(*args: Any, **kwargs: Any) -> NoReturn:
         ConfigurationError: Always.
     """
     raise ConfigurationError(
-        "a private model calls no tools, as each call would be drawn token by token from private "
-        "scores; give a public model the tool "
+        f"a private model calls no tools, as each call {FROM_SCORES}; give a public model the tool "
         "llm.as_query_engine(index).as_tool()"
     )
 

@@ -22,13 +22,13 @@ from llama_index_instrumentation import get_dispatcher
 from dpicl_rag.accounting import Stability
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.framework_bridge import PrivateCall
 from dpicl_rag.loaders.framework_documents import own
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.retrieval import GivenDocuments, stability_of_list
-from llama_index_dpicl_rag.llm import PrivateLLM, llm_from, refuse
-from llama_index_dpicl_rag.recorder import Unrecorded
+from llama_index_dpicl_rag.llm import PrivateLLM, llm_from, refuse_arguments
+from llama_index_dpicl_rag.recorder import Unrecorded, arespond, respond, words
 from llama_index_dpicl_rag.refused_options import refuse_options
-from llama_index_dpicl_rag.responses import apieces, arespond, pieces, respond
 
 _dispatcher = get_dispatcher(__name__)
 
@@ -101,11 +101,8 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
             ConfigurationError: There are further arguments.
         """
         found = self._retrieved(nodes, response_kwargs)
-        with self._recorded(query) as (asked, end):
-            response = respond(
-                self._private_llm, asked, found, streaming=self._streaming, fresh=self._fresh
-            )
-            return end(response)
+        with self._recorded(query) as (question, end):
+            return end(respond(self._call(question, found), streaming=self._streaming))
 
     async def asynthesize(
         self,
@@ -116,11 +113,8 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
     ) -> RESPONSE_TYPE:
         """``synthesize`` without blocking the event loop."""
         found = self._retrieved(nodes, response_kwargs)
-        with self._recorded(query) as (asked, end):
-            response = await arespond(
-                self._private_llm, asked, found, streaming=self._streaming, fresh=self._fresh
-            )
-            return end(response)
+        with self._recorded(query) as (question, end):
+            return end(await arespond(self._call(question, found), streaming=self._streaming))
 
     def get_response(
         self,
@@ -142,10 +136,8 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
         Raises:
             ConfigurationError: There is not one unit per text, or there are further arguments.
         """
-        found = self._chunks(text_chunks, units, response_kwargs)
-        if self._streaming:
-            return pieces(self._private_llm, query_str, found, {}, fresh=self._fresh)
-        return self._private_llm.answer(query_str, found, fresh=self._fresh).text
+        call = self._call(query_str, self._chunks(text_chunks, units, response_kwargs))
+        return call.pieces(words(call, {})) if self._streaming else call.answer().text
 
     async def aget_response(
         self,
@@ -156,11 +148,8 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
         **response_kwargs: Any,
     ) -> RESPONSE_TEXT_TYPE:
         """``get_response`` without blocking the event loop."""
-        found = self._chunks(text_chunks, units, response_kwargs)
-        if self._streaming:
-            return apieces(self._private_llm, query_str, found, {}, fresh=self._fresh)
-        answer = await self._private_llm.aanswer(query_str, found, fresh=self._fresh)
-        return answer.text
+        call = self._call(query_str, self._chunks(text_chunks, units, response_kwargs))
+        return call.apieces(words(call, {})) if self._streaming else (await call.aanswer()).text
 
     def _prepare_response_output(
         self, response_str: RESPONSE_TEXT_TYPE | None, source_nodes: list[NodeWithScore]
@@ -185,14 +174,17 @@ class PrivateSynthesizer(Unrecorded, BaseSynthesizer):
 
             yield question, end
 
+    def _call(self, question: str, found: GivenDocuments) -> PrivateCall:
+        return PrivateCall(self._private_llm, question, found, fresh=self._fresh)
+
     def _retrieved(self, nodes: Sequence[NodeWithScore], unknown: dict[str, Any]) -> GivenDocuments:
-        refuse(unknown)
+        refuse_arguments(unknown)
         return GivenDocuments(list(own(nodes, self._unit_field)), self._stability)
 
     def _chunks(
         self, texts: Sequence[str], units: Sequence[str] | None, unknown: dict[str, Any]
     ) -> GivenDocuments:
-        refuse(unknown)
+        refuse_arguments(unknown)
         units = ["all"] * len(texts) if units is None else units
         if len(units) != len(texts):
             raise ConfigurationError("units needs one unit per text")

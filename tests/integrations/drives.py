@@ -15,8 +15,8 @@ import pytest
 from langchain_core.load import Serializable, dumpd
 from llama_index.core.callbacks import CallbackManager
 
-from langchain_dpicl_rag.store_retrievers import private_retriever as of_store
-from llama_index_dpicl_rag.index_retriever import private_retriever as of_index
+from langchain_dpicl_rag.vector_stores import private_retriever as of_store
+from llama_index_dpicl_rag.vector_indexes import private_retriever as of_index
 from tests.integrations.doors import DOORS, QUESTION, Door, Listeners
 from tests.integrations.langchain import recorders
 from tests.integrations.langchain.drives import DRIVES as LANGCHAIN

@@ -13,7 +13,7 @@ from dpicl_rag import BudgetExceededError
 from dpicl_rag.accounting import DIRECT, Adjacency
 from dpicl_rag.documents import as_documents
 from dpicl_rag.retrieval import ExactRetriever, PrivateThresholdRetriever
-from langchain_dpicl_rag.store_retrievers import private_retriever
+from langchain_dpicl_rag.vector_stores import private_retriever
 from tests.integrations.charges import FIXED, TOKEN, check_settled, ended, reserved
 from tests.integrations.doors import DOCUMENTS, DOORS, SEARCHING
 from tests.integrations.langchain.support import WordEmbeddings, make_llm, spent

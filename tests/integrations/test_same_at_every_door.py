@@ -36,8 +36,11 @@ from dpicl_rag.server.protocol.chat_request import ChatRequest
 from dpicl_rag.server.protocol.fields import Extension
 from dpicl_rag.server.protocol.response_request import ResponseRequest
 from dpicl_rag.server.routers.survey_endpoints import SurveyRequest
-from dpicl_rag.server.tool_arguments import ARGUMENTS, Arguments
-from langchain_dpicl_rag.private_model import LLMArguments
+from dpicl_rag.server.tool_arguments import (
+    ARGUMENTS,
+    Arguments,
+)
+from langchain_dpicl_rag.private_models import LLMArguments
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.command_line import run_command
 from tests.support.scripted_model import ScriptedModel

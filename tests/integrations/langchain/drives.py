@@ -26,7 +26,7 @@ from langchain_dpicl_rag import (
     PrivateLLM,
     PrivateRetrievalChain,
 )
-from langchain_dpicl_rag.store_retrievers import private_retriever
+from langchain_dpicl_rag.vector_stores import private_retriever
 from tests.integrations.langchain.recorders import (
     async_recording_handler,
     observed,

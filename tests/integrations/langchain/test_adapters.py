@@ -36,7 +36,7 @@ from langchain_dpicl_rag import (
 )
 from langchain_dpicl_rag.conversations import Conversation, read
 from langchain_dpicl_rag.sealed_documents import SealedDocuments
-from langchain_dpicl_rag.store_retrievers import private_retriever
+from langchain_dpicl_rag.vector_stores import private_retriever
 from tests.integrations.langchain.support import (
     QUESTION,
     WordEmbeddings,

@@ -29,7 +29,7 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.mechanisms.randomness import NotPrivateWarning
 from dpicl_rag.retrieval import TopK
 from langchain_dpicl_rag import PrivateRetrievalChain
-from langchain_dpicl_rag.store_retrievers import private_retriever
+from langchain_dpicl_rag.vector_stores import private_retriever
 from tests.integrations.langchain.recorders import recording_handler
 from tests.integrations.langchain.support import (
     QUESTION,

@@ -19,7 +19,7 @@ from langchain_dpicl_rag import (
     PrivateCombineDocuments,
     PrivateRetrievalChain,
 )
-from langchain_dpicl_rag.inputs import asked
+from langchain_dpicl_rag.conversations import asked
 from tests.integrations.langchain.support import QUESTION, WordEmbeddings, make_llm
 from tests.integrations.leak_probe import SpyModel
 

@@ -8,7 +8,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from dpicl_rag import FewUnitsWarning
 from dpicl_rag.retrieval import UNITS, NoisyThreshold
 from langchain_dpicl_rag import PrivateRetrievalChain
-from langchain_dpicl_rag.store_retrievers import private_retriever
+from langchain_dpicl_rag.vector_stores import private_retriever
 from tests.integrations.langchain.support import QUESTION, WordEmbeddings, make_llm
 
 

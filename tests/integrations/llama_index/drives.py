@@ -22,7 +22,7 @@ from llama_index_dpicl_rag import (
     PrivateSynthesizer,
     PromptContextError,
 )
-from llama_index_dpicl_rag.index_retriever import IndexEmbedder
+from llama_index_dpicl_rag.vector_indexes import IndexEmbedder
 from tests.integrations.leak_probe import TOKENS, Drive, Stage
 from tests.integrations.llama_index.support import (
     HashEmbedding,

@@ -23,7 +23,7 @@ from dpicl_rag.accounting import Adjacency
 from dpicl_rag.documents import group_by_unit
 from dpicl_rag.errors import ConfigurationError
 from llama_index_dpicl_rag import PrivateQueryEngine
-from llama_index_dpicl_rag.index_retriever import private_retriever
+from llama_index_dpicl_rag.vector_indexes import private_retriever
 from tests.integrations.llama_index.support import (
     QUESTION,
     TEXTS,

@@ -39,7 +39,7 @@ from dpicl_rag.retrieval import (
     TopKRetriever,
 )
 from llama_index_dpicl_rag import PrivateLLM, PrivateQueryEngine
-from llama_index_dpicl_rag.index_retriever import IndexEmbedder, private_retriever
+from llama_index_dpicl_rag.vector_indexes import IndexEmbedder, private_retriever
 from tests.integrations.llama_index.support import (
     QUESTION,
     TEXTS,

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from dpicl_rag import DPICLError, Ledger, PrivateContextLLM
-from dpicl_rag.answering.async_stream import AsyncPrivateStream
+from dpicl_rag.answering.private_stream import AsyncPrivateStream
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval import GivenDocuments
 from tests.support.stores import seeded as coins

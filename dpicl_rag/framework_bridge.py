@@ -1,0 +1,290 @@
+"""The bridge to LangChain and LlamaIndex: what both adapters do alike; neither library is imported.
+
+A `PrivateCall` is a question on its way to the documents, at four doors: whole or in pieces, sync
+or async. The adapters make one of whatever their framework hands them, and give its answer the
+framework's form.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from dpicl_rag.answering.follow_ups import last_question
+from dpicl_rag.answering.private_stream import AsyncPrivateStream, PrivateStream
+from dpicl_rag.answering.worker_threads import in_steps
+from dpicl_rag.errors import ConfigurationError, DPICLError
+from dpicl_rag.private_context_llm import PrivateContextLLM
+from dpicl_rag.results import PrivateAnswer
+from dpicl_rag.retrieval import Documents, Retriever, retriever_over
+from dpicl_rag.retrieval.vectors import VectorSource, Where
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+FROM_SCORES = "would be drawn token by token from private scores"
+"""Why a private model gives no structure and calls no tools."""
+
+INSTEAD_OF_STRUCTURE = (
+    "choose among labels with PrivateContextLLM.classify, or let a public model put the answer "
+    "into a structure"
+)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Conversation:
+    """A question, with the turns before it and its documents.
+
+    Attributes:
+        question: What the documents are searched for. Public, as all the rest but ``documents``.
+        turns: Those before it.
+        system: Takes the place of the template's instruction.
+        documents: Texts that stood in its messages. Private.
+    """
+
+    question: str
+    turns: tuple[Turn, ...] = ()
+    system: str | None = None
+    documents: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls,
+        turns: Sequence[Turn],
+        system: Iterable[str],
+        documents: Iterable[str] = (),
+        question: str | None = None,
+    ) -> Conversation:
+        """Read what was said.
+
+        Args:
+            turns: Pairs of speaker and words; see `last_question`.
+            system: Instructions.
+            documents: Texts. Private.
+            question: What is asked after all the turns; None where it is the last of them.
+        """
+        if question is None:
+            question, turns = last_question(turns)
+        return cls(question, tuple(turns), "\n".join(system) or None, list(documents))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PrivateCall:
+    """A question on its way to private documents.
+
+    Attributes:
+        llm: Answers.
+        question: Public text.
+        documents: As in ``PrivateContextLLM.answer``. Private.
+        turns: Those before the question. Public.
+        fresh: Ask the documents again where the memory has the answer.
+    """
+
+    llm: PrivateContextLLM
+    question: str
+    documents: Documents
+    turns: Sequence[Turn] = ()
+    fresh: bool = False
+
+    def answer(self) -> PrivateAnswer:
+        """The whole answer."""
+        return self.llm.answer(self.question, self.documents, turns=self.turns, fresh=self.fresh)
+
+    async def aanswer(self) -> PrivateAnswer:
+        """``answer`` in a worker thread."""
+        ask = self.llm.aanswer
+        return await ask(self.question, self.documents, turns=self.turns, fresh=self.fresh)
+
+    def stream(self) -> PrivateStream:
+        """The answer piece by piece."""
+        return self.llm.stream(self.question, self.documents, turns=self.turns, fresh=self.fresh)
+
+    def astream(self) -> AsyncPrivateStream:
+        """``stream`` with the search and each draw in a worker thread."""
+        return self.llm.astream(self.question, self.documents, turns=self.turns, fresh=self.fresh)
+
+    def pieces(
+        self, shown: Callable[[str, PrivateAnswer | None], Iterable[T]]
+    ) -> Generator[T, None, None]:
+        """Pieces of the answer in a framework's form. Nothing is reserved before the first.
+
+        Closing the generator ends the answer and refunds what was not released.
+
+        Args:
+            shown: Gives a piece its form; last an empty one, with the whole answer.
+        """
+        with self.stream() as stream:
+            for piece in stream:
+                yield from shown(piece, None)
+            yield from shown("", stream.answer)
+
+    async def apieces(
+        self, shown: Callable[[str, PrivateAnswer | None], Iterable[T]]
+    ) -> AsyncGenerator[T, None]:
+        """``pieces`` with the search and each draw in a worker thread."""
+        async with self.astream() as stream:
+            async for piece in stream:
+                for one in shown(piece, None):
+                    yield one
+            for one in shown("", stream.answer):
+                yield one
+
+
+def core_of(given: Any, adapter: type[Any], refusal: str) -> PrivateContextLLM:
+    """The private language model that is given, as it is or in an adapter.
+
+    Args:
+        given: What stands in its place.
+        adapter: A framework's model around one, which has it as ``llm``.
+        refusal: What is said of anything else, with ``{}`` for its type.
+
+    Raises:
+        ConfigurationError: It is anything else.
+    """
+    llm = given.llm if isinstance(given, adapter) else given
+    if not isinstance(llm, PrivateContextLLM):
+        raise ConfigurationError(refusal.format(type(given).__name__))
+    return llm
+
+
+def refuse(unknown: Iterable[str], words: str) -> None:
+    """Refuse arguments that would be without effect.
+
+    Args:
+        unknown: Their names.
+        words: What is said of them.
+
+    Raises:
+        ConfigurationError: There are any.
+    """
+    if names := ", ".join(sorted(unknown)):
+        raise ConfigurationError(f"{names}: {words}")
+
+
+def private_search(
+    source: Any,
+    vectors_of: Callable[[Any, str | None], VectorSource],
+    *,
+    unit_names: Sequence[str],
+    unit_field: str | None,
+    threshold: float | None,
+    top_k: int | None,
+    where: Where | None,
+    units: int,
+) -> Retriever:
+    """A retriever with a known stability over what a user of a framework has.
+
+    Args:
+        source: A retriever of this library, a corpus, or a framework's store.
+        vectors_of: Reads the store's vectors by the field of the privacy unit.
+        unit_names: Names of the arguments that say ``unit_field``.
+        unit_field: Metadata field of a store that holds the privacy unit.
+        threshold: The least cosine of a unit with the question.
+        top_k: The most units, in place of a threshold.
+        where: Filter on metadata. Public.
+        units: How many of the closest units are aimed for where neither is given.
+
+    Raises:
+        ConfigurationError: The settings do not fit the source, or it is refused.
+    """
+    if isinstance(source, Retriever):
+        if (unit_field, threshold, top_k, where) != (None,) * 4:
+            raise ConfigurationError(
+                f"leave out {', '.join(unit_names)}, threshold, top_k and where: they belong to "
+                "the retriever that is given"
+            )
+        return source
+    if not isinstance(source, VectorSource):
+        source = vectors_of(source, unit_field)
+    elif unit_field is not None:
+        raise ConfigurationError(f"leave out {' and '.join(unit_names)}: a corpus knows its units")
+    return retriever_over(source, units=units, threshold=threshold, top_k=top_k, where=where)
+
+
+ExactKind = tuple[str, str, Callable[..., VectorSource]]
+"""A store whose search can be exact: its module, its class, and what makes its vectors' source."""
+
+
+def exact_kind(store: Any, kinds: Iterable[ExactKind]) -> ExactKind | None:
+    """The kind of a store, or None where it is of none."""
+    for kind in kinds:
+        # Nobody has a store of a package that was not imported.
+        found = getattr(sys.modules.get(kind[0]), kind[1], None)
+        if found is not None and isinstance(store, found):
+            return kind
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentTool:
+    """A function for agents, which choose by its description: a fact is asked, a number is counted.
+
+    Attributes:
+        name: For the agent. Public.
+        description: For the agent. Public.
+        call: Returns text.
+    """
+
+    name: str
+    description: str
+    call: Callable[..., str]
+
+    async def acall(self, *args: Any, **kwargs: Any) -> str:
+        """``call`` in a worker thread."""
+        return await in_steps(self.call, *args, **kwargs)
+
+
+def counting_tools(llm: PrivateContextLLM, documents: Documents) -> list[AgentTool]:
+    """Functions that count private documents.
+
+    Each returns the text of a result. An error of this library is said in its place: what is wrong
+    with a call, a budget that is used up, an engine that does not answer.
+
+    Args:
+        llm: Counts, and pays from its ledger.
+        documents: As in `PrivateContextLLM.count`; a survey needs a corpus, a collection or a list.
+    """
+
+    def count(question: str) -> str:
+        return llm.count(question, documents).text
+
+    def tally(question: str, labels: list[str]) -> str:
+        return llm.tally(question, labels, documents).text
+
+    def survey(question: str | None = None) -> str:
+        return llm.survey(question, documents).text
+
+    return [
+        AgentTool(
+            "count_private_documents",
+            "Counts how many private documents say yes to a question that each answers with yes or "
+            "no, with an interval. Not for facts.",
+            _told(count),
+        ),
+        AgentTool(
+            "tally_private_documents",
+            "Counts how many private documents say each of several given labels to a question, "
+            "with intervals. Not for facts.",
+            _told(tally),
+        ),
+        AgentTool(
+            "survey_private_documents",
+            "Tells what private documents are about: themes, and how many documents are of each. "
+            "With a question, what they say to it. Not for facts.",
+            _told(survey),
+        ),
+    ]
+
+
+def _told(function: Callable[P, str]) -> Callable[P, str]:
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> str:
+        try:
+            return function(*args, **kwargs)
+        except DPICLError as error:
+            return str(error)
+
+    return call

@@ -1,0 +1,277 @@
+"""Vector stores of LangChain, searched exactly, and its embedding models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.vectorstores import InMemoryVectorStore, VectorStore, VectorStoreRetriever
+
+from dpicl_rag.corpora import Corpus
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.framework_bridge import ExactKind, exact_kind, private_search
+from dpicl_rag.loaders.framework_documents import refuse_without_field
+from dpicl_rag.retrieval import UNITS, Retriever, refuse_approximate
+from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
+from dpicl_rag.retrieval.stored_record import Defect, StoredRecord, record_of
+from dpicl_rag.retrieval.vectors import VectorSource, Where
+from dpicl_rag.stores.faiss import FaissRecord, FaissVectors
+from dpicl_rag.stores.in_memory import InMemoryVectors
+from dpicl_rag.stores.pg_statements import Table
+from dpicl_rag.stores.pgvector import Connect, PgVectors, connecting_through
+from dpicl_rag.stores.qdrant import QdrantVectors
+
+
+def private_retriever(
+    source: Any,
+    *,
+    unit_field: str | None = None,
+    threshold: float | None = None,
+    top_k: int | None = None,
+    where: Where | None = None,
+    units: int = UNITS,
+) -> Retriever:
+    """A retriever with a known stability over ``source``.
+
+    Args:
+        source: Any retriever of ``dpicl_rag``, a ``dpicl_rag.Corpus``, a
+            ``langchain_chroma.Chroma``, an ``InMemoryVectorStore``, a store over pgvector, Qdrant
+            or flat FAISS, or what ``as_retriever()`` makes of these stores with plain similarity
+            search.
+        unit_field: For stores, the metadata field that holds the privacy unit; ``"document"`` makes
+            each record a unit.
+        threshold: For stores and corpora, the least cosine of a unit with the question.
+        top_k: For stores and corpora, the most units, in place of a threshold.
+        where: For corpora and all stores but ``InMemoryVectorStore``, a Chroma metadata filter.
+            Public.
+        units: How many of the closest units are aimed for, by a private search, where neither
+            ``threshold`` nor ``top_k`` is given.
+
+    Raises:
+        ConfigurationError: The source searches approximately or is of no known kind, or the
+            settings do not fit it.
+    """
+    if isinstance(source, VectorStoreRetriever):
+        if threshold is None and top_k is None and where is None:
+            top_k, where = _search_of(source)
+        source = source.vectorstore
+    return private_search(
+        source,
+        _vectors,
+        unit_names=("privacy_unit", "unit_field"),
+        unit_field=unit_field,
+        threshold=threshold,
+        top_k=top_k,
+        where=where,
+        units=units,
+    )
+
+
+def _vectors(store: Any, unit_field: str | None) -> VectorSource:
+    from langchain_chroma import Chroma
+
+    if isinstance(store, BaseRetriever):
+        refuse_approximate(type(store).__name__)
+    if not isinstance(store, VectorStore):
+        raise ConfigurationError(
+            "retriever must be a retriever of dpicl_rag (derive your own from ExactRetriever), a "
+            f"Corpus or a vector store, not {type(store).__name__}"
+        )
+    exact = exact_kind(store, _KINDS)
+    if exact is not None and store.embeddings is None:
+        raise ConfigurationError(
+            f"the {exact[1]} store has no embeddings, so no question can be embedded; open it "
+            "with those that it was filled with"
+        )
+    if exact is None and not isinstance(store, (Chroma, InMemoryVectorStore)):
+        refuse_approximate(type(store).__name__)
+    if unit_field is None:
+        refuse_without_field()
+    if store.embeddings is None:
+        raise ConfigurationError(
+            "the Chroma store has no embedding_function, so no question can be embedded; open it "
+            "with the one that it was filled with"
+        )
+    embedder = embedder_of(store.embeddings)
+    if exact is not None:
+        return exact[2](store, unit_field, embedder)
+    if isinstance(store, InMemoryVectorStore):
+        return _in_memory(store, unit_field, embedder)
+    collection = store._collection  # type: ignore[attr-defined] # of a Chroma store
+    return Corpus.from_collection(collection, unit_field=unit_field, embedder=embedder)
+
+
+def _in_memory(store: InMemoryVectorStore, unit_field: str, embedder: Embedder) -> InMemoryVectors:
+    def read() -> Iterator[tuple[StoredRecord | Defect, list[float]]]:
+        for row in list(store.store.values()):
+            yield record_of(row["id"], row["metadata"], row["text"], unit_field), row["vector"]
+
+    return InMemoryVectors(embedder, read)
+
+
+def _search_of(retriever: VectorStoreRetriever) -> tuple[int | None, Where | None]:
+    """Number of results, where its maker said one, and filter of a plain similarity search."""
+    options = dict(retriever.search_kwargs)
+    # LangChain's own default, 4, is for a prompt that holds all of them; no answer follows 4 units.
+    top_k, where = options.pop("k", None), options.pop("filter", None)
+    if retriever.search_type != "similarity" or options:
+        raise ConfigurationError(
+            "only plain similarity search with k and filter has an exact counterpart; hand over "
+            "the vector store itself, with threshold= or top_k="
+        )
+    return top_k, where
+
+
+def _pg_vector(store: Any, unit_field: str, embedder: Embedder) -> VectorSource:
+    if store._engine is None:
+        raise ConfigurationError(
+            "this PGVector store has an asynchronous engine; open it with async_mode=False, or use "
+            "PGVectorStore"
+        )
+    table = Table(
+        "langchain_pg_embedding",
+        id="id",
+        text="document",
+        vector="embedding",
+        metadata="cmetadata",
+        condition=(
+            "collection_id = (SELECT uuid FROM langchain_pg_collection WHERE name = :collection)"
+        ),
+        parameters={"collection": store.collection_name},
+    )
+    return PgVectors(
+        store._engine,
+        table,
+        unit_field=unit_field,
+        embedder=embedder,
+        name=store.collection_name,
+    )
+
+
+def _pg_vector_store(store: Any, unit_field: str, embedder: Embedder) -> VectorSource:
+    # LangChain has no public way from the store to its table.
+    inner = store._PGVectorStore__vs
+    table = Table(
+        inner.table_name,
+        schema=inner.schema_name,
+        id=inner.id_column,
+        text=inner.content_column,
+        vector=inner.embedding_column,
+        metadata=inner.metadata_json_column or None,
+        columns=tuple(inner.metadata_columns),
+    )
+    return PgVectors(
+        _through(store._engine),
+        table,
+        unit_field=unit_field,
+        embedder=embedder,
+    )
+
+
+def _through(engine: Any) -> Connect:
+    if engine._loop is None:
+        raise ConfigurationError(
+            "this PGEngine has no event loop of its own; make it with from_connection_string, or "
+            "give from_engine the loop that runs it"
+        )
+    return connecting_through(engine._pool, engine._run_as_sync)
+
+
+def _qdrant(store: Any, unit_field: str, embedder: Embedder) -> VectorSource:
+    if store.retrieval_mode != "dense":
+        raise ConfigurationError(
+            "thresholds are cosines of dense vectors; open the Qdrant store with "
+            "retrieval_mode=RetrievalMode.DENSE"
+        )
+    return QdrantVectors(
+        store.client,
+        store.collection_name,
+        unit_field=unit_field,
+        embedder=embedder,
+        metadata=store.metadata_payload_key,
+        text=store.content_payload_key,
+        vector=store.vector_name,
+    )
+
+
+def _faiss(store: Any, unit_field: str, embedder: Embedder) -> VectorSource:
+    def entry(place: int) -> FaissRecord | None:
+        id = store.index_to_docstore_id.get(place)
+        document = None if id is None else store.docstore.search(id)
+        if not isinstance(document, Document):
+            return None
+        return FaissRecord(id, document.metadata, document.page_content)
+
+    return FaissVectors(store.index, entry, unit_field=unit_field, embedder=embedder)
+
+
+_KINDS: tuple[ExactKind, ...] = (
+    ("langchain_postgres.vectorstores", "PGVector", _pg_vector),
+    ("langchain_postgres.v2.vectorstores", "PGVectorStore", _pg_vector_store),
+    ("langchain_qdrant", "QdrantVectorStore", _qdrant),
+    ("langchain_community.vectorstores.faiss", "FAISS", _faiss),
+)
+
+
+class PrivateEmbeddings(Embeddings):
+    """An embedder of ``dpicl_rag`` as LangChain embeddings, for filling a store.
+
+    A vector has the same bits whatever other texts are embedded with it; in ordinary batches texts
+    move the last bits of each other's vectors.
+
+    Args:
+        embedder: The embedder; the packaged all-MiniLM-L6-v2 if None.
+    """
+
+    def __init__(self, embedder: Embedder | None = None) -> None:
+        self.embedder = embedder or SentenceTransformerEmbedder()
+
+    def __repr__(self) -> str:
+        return f"PrivateEmbeddings({self.embedder!r})"
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Embed passages."""
+        vectors: list[list[float]] = self.embedder.embed(texts).tolist()
+        return vectors
+
+    def embed_query(self, text: str) -> list[float]:
+        """Embed a question."""
+        vector: list[float] = self.embedder.embed([text], query=True)[0].tolist()
+        return vector
+
+
+class LangChainEmbedder:
+    """LangChain embeddings as a core embedder; one text at a time, so that texts stay apart.
+
+    Args:
+        embeddings: The embeddings that the store was filled with.
+    """
+
+    def __init__(self, embeddings: Embeddings) -> None:
+        self._embeddings = embeddings
+
+    def __repr__(self) -> str:
+        return f"LangChainEmbedder({type(self._embeddings).__name__})"
+
+    @property
+    def fingerprint(self) -> str:
+        """The class; LangChain tells no more."""
+        return f"langchain/{type(self._embeddings).__qualname__}"
+
+    def embed(self, texts: Sequence[str], *, query: bool = False) -> npt.NDArray[np.float32]:
+        """Embed texts; see the core's ``Embedder.embed``."""
+        one = self._embeddings
+        rows = [one.embed_query(t) if query else one.embed_documents([t])[0] for t in texts]
+        return np.asarray(rows, dtype=np.float32)
+
+
+def embedder_of(embeddings: Embeddings) -> Embedder:
+    """The core embedder behind LangChain embeddings."""
+    if isinstance(embeddings, PrivateEmbeddings):
+        return embeddings.embedder
+    return LangChainEmbedder(embeddings)
