@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import closing
@@ -38,7 +37,7 @@ from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.metadata_filters import filter_from
 from dpicl_rag.retrieval.stored_record import Defect, StoredRecord, SyntheticOrigin, find_defects
 from dpicl_rag.retrieval.unit_vectors import UnitVectors
-from dpicl_rag.retrieval.vectors import NearUnits, Where
+from dpicl_rag.retrieval.vectors import ExactSource, NearUnits, Where
 from dpicl_rag.stores.chroma import ChromaCollection, CollectionAddress
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
 _NAME, _EMBEDDER, _SIZE, _OVERLAP, _PUBLIC = "name", "embedder", "size", "overlap", "public"
 
 
-class Corpus:
+class Corpus(ExactSource):
     """Passages, their embeddings and their privacy units; make one with `create` or `open`.
 
     Attributes:
@@ -352,26 +351,9 @@ class Corpus:
         """
         return unit_vectors(self._storage, self.embedder)
 
-    def scan(
-        self,
-        question: npt.ArrayLike,
-        *,
-        least: float = -math.inf,
-        most: int | None = None,
-        where: Where | None = None,
+    def _near(
+        self, question: npt.ArrayLike, least: float, most: int | None, where: Where | None
     ) -> NearUnits:
-        """Find units near a question by exact scores; see `VectorSource.scan`.
-
-        Args:
-            question: Its embedding, shape ``[d]``.
-            least: Least cosine of a unit's best passage.
-            most: Of these units, how many of the best suffice; all if None.
-            where: Filter on the fields of documents, as Chroma has them. Public.
-
-        Raises:
-            CorpusError: The corpus cannot be read. No single record causes that.
-            ConfigurationError: ``where`` is no such filter.
-        """
         filter = None if where is None else filter_from(where)
         return scan(self._storage, self.embedder, question, least, most, filter)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import numpy as np
 import numpy.typing as npt
 
 from dpicl_rag.corpora.contents import Contents
-from dpicl_rag.corpora.storage import CorpusState, Storage
+from dpicl_rag.corpora.storage import ChangedError, CorpusState, Storage
 from dpicl_rag.errors import CorpusError
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.metadata_filters import MetadataFilter
@@ -42,23 +43,21 @@ def scan(
         CorpusError: The corpus cannot be read.
     """
 
-    def attempt(mended_by: Embedder | None = embedder) -> NearUnits | None:
+    def attempt(mended_by: Embedder | None = embedder) -> NearUnits:
         return _scanned(storage, mended_by, question, least, most, filter)
 
     for _ in range(_ATTEMPTS):
         try:
-            if (found := attempt()) is not None:
-                return found
+            return attempt()
         except DamagedError:
             storage.mend(embedder)
+        except ChangedError:
+            pass
     # Somebody writes all the time, and waits now.
     try:
-        found = storage.alone(lambda: attempt(None))
-    except DamagedError:
-        found = None
-    if found is None:
-        raise _damaged(storage)
-    return found
+        return storage.alone(lambda: attempt(None))
+    except (DamagedError, ChangedError):
+        raise _damaged(storage) from None
 
 
 def unit_vectors(storage: Storage, embedder: Embedder) -> UnitVectors:
@@ -76,7 +75,8 @@ def unit_vectors(storage: Storage, embedder: Embedder) -> UnitVectors:
         try:
             return state.rows.unit_vectors()
         except DamagedError:
-            if storage.read_at(state, lambda c: True):  # else a row was overwritten meanwhile
+            with suppress(ChangedError):  # a row was overwritten meanwhile
+                storage.require_now(state)
                 storage.mend(embedder)
     raise _damaged(storage)
 
@@ -88,38 +88,35 @@ def _scanned(
     least: float,
     most: int | None,
     filter: MetadataFilter | None,
-) -> NearUnits | None:
-    """The units found, or None where somebody wrote meanwhile.
+) -> NearUnits:
+    """The units found.
 
     Raises:
+        ChangedError: Somebody wrote meanwhile.
         DamagedError: The vectors are not what was written.
     """
     state = storage.state(embedder)
     allowed: Mask | None = None
     if filter is not None:
         rows = storage.read_at(state, lambda c: Contents(c).allowed(filter))
-        if rows is None:
-            return None
         allowed = np.zeros(len(state.rows.unit), dtype=bool)
         allowed[rows] = True
-    try:
-        near = state.rows.near(question, least, most, allowed)
-    except DamagedError:
-        if storage.read_at(state, lambda c: True):
-            raise
-        return None  # a row that was deleted meanwhile is overwritten
-    numbers = near.units.tolist()
-    names = storage.read_at(state, lambda c: Contents(c).units(numbers))
-    if names is None:
-        return None
-    if len(names) < len(numbers):
-        raise DamagedError
+    known: dict[int, str] = {}
+
+    def names(numbers: list[int]) -> list[str]:
+        known.update(storage.read_at(state, lambda c: Contents(c).units(numbers)))
+        if len(known) < len(numbers):
+            raise DamagedError
+        return [known[number] for number in numbers]
 
     def fetch(rows: Sequence[int]) -> dict[int, StoredRecord]:
-        return _fetched(storage, state, names, rows)
+        return _fetched(storage, state, known, rows)
 
-    in_order = [names[number] for number in numbers]
-    return state.rows.found(near, in_order, allowed, question, fetch)
+    try:
+        return state.rows.scan(question, least, most, allowed, names, fetch)
+    except DamagedError:
+        storage.require_now(state)  # else a row that was deleted meanwhile is overwritten
+        raise
 
 
 def _fetched(

@@ -35,6 +35,10 @@ PATIENCE_S = 120.0  # for another process that writes
 _BATCH = 64  # passages embedded at a time
 
 
+class ChangedError(Exception):
+    """The corpus is not what it was; never leaves this package."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class CorpusState:
     """The rows of a corpus, as they were at one moment. Private.
@@ -190,9 +194,23 @@ class Storage:
             self._state = state
             return state
 
-    def read_at(self, state: CorpusState, action: Callable[[sqlite3.Connection], T]) -> T | None:
-        """Run ``action`` on what a state was read from, or return None where that is no more."""
-        return self.read(lambda c: action(c) if self.is_now(c, state) else None)
+    def read_at(self, state: CorpusState, action: Callable[[sqlite3.Connection], T]) -> T:
+        """Run ``action`` on what a state was read from.
+
+        Raises:
+            ChangedError: That is no more.
+        """
+
+        def now(connection: sqlite3.Connection) -> T:
+            if not self.is_now(connection, state):
+                raise ChangedError
+            return action(connection)
+
+        return self.read(now)
+
+    def require_now(self, state: CorpusState) -> None:
+        """Check that the corpus is what a state was read from; see `read_at`."""
+        self.read_at(state, lambda connection: None)
 
     def alone(self, work: Callable[[], T]) -> T:
         """Run ``work`` while nobody writes."""

@@ -7,7 +7,7 @@ record alone, and its owner learns of them without a question being asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,6 +90,16 @@ def comparable(vector: npt.ArrayLike, length: int) -> npt.NDArray[np.float64] | 
     except (TypeError, ValueError):
         return None
     return row if row.shape == (length,) else None
+
+
+def comparable_rows(vectors: Sequence[Any], length: int) -> npt.NDArray[np.float64]:
+    """Vectors as rows of numbers, ``[n, length]``; zeros where one is none of this length."""
+    rows = np.zeros((len(vectors), length))
+    for place, vector in enumerate(vectors):
+        row = comparable(vector, length)
+        if row is not None:
+            rows[place] = row
+    return rows
 
 
 def find_defects(

@@ -13,7 +13,7 @@ from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval import UNITS, Retriever, refuse_approximate, retriever_over
 from dpicl_rag.retrieval.stored_record import Defect, StoredRecord, record_of
 from dpicl_rag.retrieval.vectors import VectorSource, Where
-from dpicl_rag.stores.in_memory import InMemoryVectors
+from dpicl_rag.stores.cached_vectors import InMemoryVectors
 from langchain_dpicl_rag.embedding_models import embedder_of
 from langchain_dpicl_rag.exact_stores import exact_source
 from langchain_dpicl_rag.sealed_documents import named
