@@ -34,8 +34,13 @@ from dpicl_rag.loaders.framework_documents import FrameworkDocument
 from dpicl_rag.loaders.shared_keys import Joins, name_key
 from dpicl_rag.loaders.taken_over import taken_over
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
-from dpicl_rag.retrieval.metadata_filters import filter_from
-from dpicl_rag.retrieval.stored_record import Defect, StoredRecord, SyntheticOrigin, find_defects
+from dpicl_rag.retrieval.stored_record import (
+    Defect,
+    StoredRecord,
+    SyntheticOrigin,
+    filter_from,
+    find_defects,
+)
 from dpicl_rag.retrieval.unit_vectors import UnitVectors
 from dpicl_rag.retrieval.vectors import ExactSource, NearUnits, Where
 from dpicl_rag.stores.chroma import ChromaCollection, CollectionAddress
@@ -112,7 +117,27 @@ class Corpus(ExactSource):
         embedder = embedder or SentenceTransformerEmbedder()
         folder = local_path(path)
         if name not in cls.names(path):
-            make_corpus(name, path, embedder, (chunk_size, chunk_overlap), public, synthetic)
+            make_folder(folder)
+            meta = {
+                _NAME: name,
+                _EMBEDDER: embedder.fingerprint,
+                _SIZE: chunk_size,
+                _OVERLAP: chunk_overlap,
+                _PUBLIC: public,
+                **({} if synthetic is None else synthetic.metadata),
+            }
+
+            def make(connection: sqlite3.Connection) -> None:
+                contents = Contents(connection)
+                if _NAME not in contents.meta():  # else another process was first
+                    contents.begin()
+                    contents.set_meta(meta)
+                    contents.renew()
+
+            file = corpus_file(folder, name)
+            with closing(Database(file, CORPUS, busy_timeout=PATIENCE_S)) as database:
+                database.make_ready()
+                database.write(make)
         corpus = cls(Storage(corpus_file(folder, name)), embedder)
         if corpus.public != public:
             corpus.close()
@@ -392,40 +417,6 @@ class Corpus(ExactSource):
 
     def _accounts(self, ledger: Ledger | None, no_ledger: bool) -> Accounts:
         return Accounts(self.name, ledger, none=no_ledger)
-
-
-def make_corpus(
-    name: str,
-    path: str | Path | None,
-    embedder: Embedder,
-    chunking: tuple[int, int],
-    public: bool,
-    synthetic: SyntheticOrigin | None,
-) -> None:
-    """Make an empty corpus, unless another process was first; see `Corpus.create`."""
-    folder = local_path(path)
-    make_folder(folder)
-    size, overlap = chunking
-    meta = {
-        _NAME: name,
-        _EMBEDDER: embedder.fingerprint,
-        _SIZE: size,
-        _OVERLAP: overlap,
-        _PUBLIC: public,
-        **({} if synthetic is None else synthetic.metadata),
-    }
-
-    def work(connection: sqlite3.Connection) -> None:
-        contents = Contents(connection)
-        if _NAME not in contents.meta():
-            contents.begin()
-            contents.set_meta(meta)
-            contents.renew()
-
-    file = corpus_file(folder, name)
-    with closing(Database(file, CORPUS, busy_timeout=PATIENCE_S)) as database:
-        database.make_ready()
-        database.write(work)
 
 
 def open_corpus(

@@ -19,12 +19,12 @@ from typing import TypeVar
 import numpy as np
 from filelock import FileLock, Timeout
 
+from dpicl_rag._unobserved import Private
 from dpicl_rag.corpora.contents import CORPUS, Contents, Embedded
 from dpicl_rag.corpora.folder import found_file, lock_file, vectors_file
 from dpicl_rag.errors import CorpusError
-from dpicl_rag.files.checked_table import pages
-from dpicl_rag.files.database import Database
-from dpicl_rag.files.named_file import NamedFile
+from dpicl_rag.files.database import Database, NamedFile
+from dpicl_rag.files.tables import pages
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.vector_rows import DamagedError, VectorFile, VectorRows, checksums
 from dpicl_rag.retrieval.vectors import on_grid
@@ -40,7 +40,7 @@ class ChangedError(Exception):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class CorpusState:
+class CorpusState(Private):
     """The rows of a corpus, as they were at one moment. Private.
 
     Attributes:
@@ -52,9 +52,6 @@ class CorpusState:
     version: int
     file: tuple[int, int]
     rows: VectorRows
-
-    def __repr__(self) -> str:
-        return "State(<private>)"
 
 
 class Storage:

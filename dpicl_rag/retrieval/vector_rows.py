@@ -17,6 +17,7 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from dpicl_rag._unobserved import Private
 from dpicl_rag.errors import CorpusError
 from dpicl_rag.retrieval import scoring
 from dpicl_rag.retrieval.stored_record import StoredRecord
@@ -47,7 +48,7 @@ class Near:
 
 
 @dataclass(frozen=True, repr=False)
-class VectorRows:
+class VectorRows(Private):
     """Rows as they were when they were read. Private.
 
     Attributes:
@@ -63,9 +64,6 @@ class VectorRows:
     unit: npt.NDArray[np.int32]
     check: npt.NDArray[np.uint64]
     checked: set[tuple[int, int]] = field(default_factory=set)
-
-    def __repr__(self) -> str:
-        return "VectorRows(<private>)"
 
     @classmethod
     def of(cls, vectors: npt.NDArray[np.float32], unit: npt.ArrayLike) -> VectorRows:
@@ -184,7 +182,7 @@ class VectorRows:
         return np.pad(query, (0, self.vectors.shape[1] - len(query)))
 
 
-class CheckedRows:
+class CheckedRows(Private):
     """Rows of a file as they were numbered; what was overwritten since is zero.
 
     A row that a deleted unit leaves is given to the next that comes, who must not be read as that
@@ -197,9 +195,6 @@ class CheckedRows:
     def __init__(self, rows: VectorRows) -> None:
         self._rows = rows
 
-    def __repr__(self) -> str:
-        return "CheckedRows(<private>)"
-
     def __getitem__(self, rows: scoring.RowIndices, /) -> npt.NDArray[np.float32]:
         """See `dpicl_rag.retrieval.unit_vectors.Rows`."""
         found = self._rows.vectors[rows]
@@ -207,7 +202,7 @@ class CheckedRows:
         return found[:, : self._rows.dimensions]
 
 
-class VectorFile:
+class VectorFile(Private):
     """The vectors of a corpus: one file that is mapped, numbered by the rows of its passages.
 
     A row is a gridded vector, the number of its unit, twice, and a checksum of the vector. Rows
@@ -225,9 +220,6 @@ class VectorFile:
         self.path = path
         self._dimensions = dimensions
         self._words = width_of(dimensions) + _TAIL
-
-    def __repr__(self) -> str:
-        return "VectorFile(<private>)"
 
     def write(
         self, rows: Numbers, vectors: npt.NDArray[np.float32], units: npt.ArrayLike

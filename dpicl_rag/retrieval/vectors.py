@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from dpicl_rag._unobserved import Private
 from dpicl_rag.documents import Document
 from dpicl_rag.retrieval.base import unit_key
 from dpicl_rag.retrieval.embeddings import Embedder
@@ -40,7 +41,7 @@ FetchPassages = Callable[[list[int]], Iterable[tuple[StoredRecord, float]]]
 """Reads the passages of units by their places, each with its exact cosine."""
 
 
-class NearUnits:
+class NearUnits(Private):
     """Units near a question, each with the score of its best passage. Private.
 
     Args:
@@ -56,9 +57,6 @@ class NearUnits:
         self.units: Sequence[str] = [units[place] for place in order]
         self.scores: npt.NDArray[np.float64] = scores[order]
         self._order, self._fetch = order, fetch
-
-    def __repr__(self) -> str:
-        return "NearUnits(<private>)"
 
     def passages(self, chosen: Iterable[int], most: int | None = None) -> list[Scored]:
         """Fetch the passages of chosen units: only now are texts read.

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from platformdirs import user_cache_dir
 
+from dpicl_rag._unobserved import Private
 from dpicl_rag.errors import ConfigurationError, CorpusError
 from dpicl_rag.retrieval.base import unit_key
 from dpicl_rag.retrieval.embeddings import Embedder
@@ -49,7 +50,7 @@ Page = tuple[Sequence[str], Sequence[str | None], npt.NDArray[np.float32]]
 """Ids, units and gridded vectors of records; a unit is None where no question may find it."""
 
 
-class Strings(Sequence[str]):
+class Strings(Sequence[str], Private):
     """Many short texts in one block of bytes."""
 
     def __init__(self, ends: npt.NDArray[np.int64], block: bytes) -> None:
@@ -62,9 +63,6 @@ class Strings(Sequence[str]):
         coded = [text.encode("utf-8", "surrogatepass") for text in texts]
         ends = np.cumsum([len(text) for text in coded], dtype=np.int64)
         return cls(ends, b"".join(coded))
-
-    def __repr__(self) -> str:
-        return "Strings(<private>)"
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -83,7 +81,7 @@ class Strings(Sequence[str]):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Cached:
+class Cached(Private):
     """A collection as it was read. Private.
 
     Attributes:
@@ -99,9 +97,6 @@ class Cached:
     rows: VectorRows
     names: Sequence[str]
     ids: Sequence[str]
-
-    def __repr__(self) -> str:
-        return "Cached(<private>)"
 
     @classmethod
     def in_memory(cls, pages: Iterable[Page]) -> Cached:
@@ -134,7 +129,7 @@ class Cached:
         return [self.names[unit] for unit in units]
 
 
-class CachedVectors:
+class CachedVectors(Private):
     """The two files of one collection.
 
     Args:
@@ -146,9 +141,6 @@ class CachedVectors:
         self.folder = folder
         self.key = f"dpicl-rag.{key}"
         self._rows = self.folder / (self.key + _ROWS)
-
-    def __repr__(self) -> str:
-        return "CachedVectors(<private>)"
 
     def load(self) -> Cached | None:
         """The rows that were written last, or None: there is nothing, or it is damaged."""
@@ -278,7 +270,7 @@ def _writing(path: Path) -> Iterator[BinaryIO]:
 
 
 @dataclass(frozen=True, repr=False)
-class InMemoryVectors(ExactSource):
+class InMemoryVectors(ExactSource, Private):
     """A `VectorSource` over a store that is read anew for each search.
 
     Attributes:
@@ -290,9 +282,6 @@ class InMemoryVectors(ExactSource):
 
     embedder: Embedder
     read: Callable[[], Iterable[tuple[StoredRecord | Defect, Sequence[float]]]]
-
-    def __repr__(self) -> str:
-        return "InMemoryVectors(<private>)"
 
     def _near(
         self, question: npt.ArrayLike, least: float, most: int | None, where: Where | None

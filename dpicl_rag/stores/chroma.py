@@ -25,7 +25,7 @@ from filelock import FileLock
 
 from dpicl_rag.documents import unit_of
 from dpicl_rag.errors import ConfigurationError, CorpusError
-from dpicl_rag.files.checked_table import pages
+from dpicl_rag.files.tables import pages
 from dpicl_rag.retrieval.base import unit_key
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.stored_record import (

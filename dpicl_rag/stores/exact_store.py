@@ -19,8 +19,14 @@ import numpy.typing as npt
 from dpicl_rag._unobserved import unobserved
 from dpicl_rag.errors import CorpusError, DPICLError
 from dpicl_rag.retrieval.embeddings import Embedder
-from dpicl_rag.retrieval.metadata_filters import MetadataFilter, filter_from
-from dpicl_rag.retrieval.stored_record import Defect, StoredRecord, comparable_rows, find_defects
+from dpicl_rag.retrieval.stored_record import (
+    Defect,
+    MetadataFilter,
+    StoredRecord,
+    comparable_rows,
+    filter_from,
+    find_defects,
+)
 from dpicl_rag.retrieval.vectors import ExactSource, NearUnits, Where, on_grid
 
 T = TypeVar("T")
