@@ -40,8 +40,7 @@ from dpicl_rag.language_models.base import LanguageModel, Progress, speaks
 from dpicl_rag.language_models.copy_bias import copying
 from dpicl_rag.language_models.load_language_model import load_language_model
 from dpicl_rag.language_models.readers.no_writer import NoWriter
-from dpicl_rag.language_models.readers.notes import notes
-from dpicl_rag.language_models.readers.polish import polished
+from dpicl_rag.language_models.readers.notes import notes, polished
 from dpicl_rag.ledger.account import open_account
 from dpicl_rag.ledger.status import least_remaining
 from dpicl_rag.loaders.framework_documents import FrameworkDocument

@@ -150,7 +150,7 @@ class _Loaded:
     """A model, and whether its texts may share passes."""
 
     def __init__(self, model: SentenceTransformer, fingerprint: str) -> None:
-        from dpicl_rag.language_models.probe_results import on_this_machine
+        from dpicl_rag.language_models.hardware import on_this_machine
         from dpicl_rag.retrieval.packed_texts import PackedTexts
 
         self.model = model
