@@ -1,4 +1,4 @@
-"""Work that neither traces nor logs of a client take in: both would count what is private."""
+"""Privacy from observers: objects that show nothing, work that no trace or log takes in."""
 
 from __future__ import annotations
 
@@ -16,6 +16,15 @@ _LOGGERS = (
     *("imapclient.imapclient", "imapclient.imaplib", "imapclient.util"),
 )
 _at_work: ContextVar[bool] = ContextVar("at_work", default=False)
+
+
+class Private:
+    """The base of what is private: its representation tells its type alone."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(<private>)"
 
 
 class _Silence(logging.Filter):

@@ -18,6 +18,7 @@ from dpicl_rag.answering.private_stream import AsyncPrivateStream, PrivateStream
 from dpicl_rag.answering.worker_threads import in_steps
 from dpicl_rag.errors import ConfigurationError, DPICLError
 from dpicl_rag.private_context_llm import PrivateContextLLM
+from dpicl_rag.requests import Turn
 from dpicl_rag.results import PrivateAnswer
 from dpicl_rag.retrieval import Documents, Retriever, retriever_over
 from dpicl_rag.retrieval.vectors import VectorSource, Where

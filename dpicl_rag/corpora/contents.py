@@ -14,12 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dpicl_rag._unobserved import Private
 from dpicl_rag.corpora.passages import CutDocument
 from dpicl_rag.errors import CorpusError
-from dpicl_rag.files.checked_table import CheckedTable
-from dpicl_rag.files.database import FileKind, require_whole
-from dpicl_rag.retrieval.metadata_filters import MetadataFilter
-from dpicl_rag.retrieval.stored_record import StoredRecord
+from dpicl_rag.files.tables import CheckedTable, FileKind, require_whole
+from dpicl_rag.retrieval.stored_record import MetadataFilter, StoredRecord
 from dpicl_rag.retrieval.vector_rows import VectorFile
 
 META = CheckedTable("meta", ("name", "value"))
@@ -138,8 +137,8 @@ class StoredDocument(NamedTuple):
     fields: str
 
 
-class Contents:
-    """Reads and changes the tables of documents. Private.
+class InTransaction(Private):
+    """Some tables of a corpus, within one transaction.
 
     Args:
         connection: In a transaction; one that writes, for what changes anything.
@@ -148,8 +147,9 @@ class Contents:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def __repr__(self) -> str:
-        return "Contents(<private>)"
+
+class Contents(InTransaction):
+    """The tables of documents. Private."""
 
     # What is said of the whole.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import closing
@@ -35,10 +34,15 @@ from dpicl_rag.loaders.framework_documents import FrameworkDocument
 from dpicl_rag.loaders.shared_keys import Joins, name_key
 from dpicl_rag.loaders.taken_over import taken_over
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
-from dpicl_rag.retrieval.metadata_filters import filter_from
-from dpicl_rag.retrieval.stored_record import Defect, StoredRecord, SyntheticOrigin, find_defects
+from dpicl_rag.retrieval.stored_record import (
+    Defect,
+    StoredRecord,
+    SyntheticOrigin,
+    filter_from,
+    find_defects,
+)
 from dpicl_rag.retrieval.unit_vectors import UnitVectors
-from dpicl_rag.retrieval.vectors import NearUnits, Where
+from dpicl_rag.retrieval.vectors import ExactSource, NearUnits, Where
 from dpicl_rag.stores.chroma import ChromaCollection, CollectionAddress
 
 if TYPE_CHECKING:
@@ -51,7 +55,7 @@ if TYPE_CHECKING:
 _NAME, _EMBEDDER, _SIZE, _OVERLAP, _PUBLIC = "name", "embedder", "size", "overlap", "public"
 
 
-class Corpus:
+class Corpus(ExactSource):
     """Passages, their embeddings and their privacy units; make one with `create` or `open`.
 
     Attributes:
@@ -113,7 +117,27 @@ class Corpus:
         embedder = embedder or SentenceTransformerEmbedder()
         folder = local_path(path)
         if name not in cls.names(path):
-            make_corpus(name, path, embedder, (chunk_size, chunk_overlap), public, synthetic)
+            make_folder(folder)
+            meta = {
+                _NAME: name,
+                _EMBEDDER: embedder.fingerprint,
+                _SIZE: chunk_size,
+                _OVERLAP: chunk_overlap,
+                _PUBLIC: public,
+                **({} if synthetic is None else synthetic.metadata),
+            }
+
+            def make(connection: sqlite3.Connection) -> None:
+                contents = Contents(connection)
+                if _NAME not in contents.meta():  # else another process was first
+                    contents.begin()
+                    contents.set_meta(meta)
+                    contents.renew()
+
+            file = corpus_file(folder, name)
+            with closing(Database(file, CORPUS, busy_timeout=PATIENCE_S)) as database:
+                database.make_ready()
+                database.write(make)
         corpus = cls(Storage(corpus_file(folder, name)), embedder)
         if corpus.public != public:
             corpus.close()
@@ -352,26 +376,9 @@ class Corpus:
         """
         return unit_vectors(self._storage, self.embedder)
 
-    def scan(
-        self,
-        question: npt.ArrayLike,
-        *,
-        least: float = -math.inf,
-        most: int | None = None,
-        where: Where | None = None,
+    def _near(
+        self, question: npt.ArrayLike, least: float, most: int | None, where: Where | None
     ) -> NearUnits:
-        """Find units near a question by exact scores; see `VectorSource.scan`.
-
-        Args:
-            question: Its embedding, shape ``[d]``.
-            least: Least cosine of a unit's best passage.
-            most: Of these units, how many of the best suffice; all if None.
-            where: Filter on the fields of documents, as Chroma has them. Public.
-
-        Raises:
-            CorpusError: The corpus cannot be read. No single record causes that.
-            ConfigurationError: ``where`` is no such filter.
-        """
         filter = None if where is None else filter_from(where)
         return scan(self._storage, self.embedder, question, least, most, filter)
 
@@ -410,40 +417,6 @@ class Corpus:
 
     def _accounts(self, ledger: Ledger | None, no_ledger: bool) -> Accounts:
         return Accounts(self.name, ledger, none=no_ledger)
-
-
-def make_corpus(
-    name: str,
-    path: str | Path | None,
-    embedder: Embedder,
-    chunking: tuple[int, int],
-    public: bool,
-    synthetic: SyntheticOrigin | None,
-) -> None:
-    """Make an empty corpus, unless another process was first; see `Corpus.create`."""
-    folder = local_path(path)
-    make_folder(folder)
-    size, overlap = chunking
-    meta = {
-        _NAME: name,
-        _EMBEDDER: embedder.fingerprint,
-        _SIZE: size,
-        _OVERLAP: overlap,
-        _PUBLIC: public,
-        **({} if synthetic is None else synthetic.metadata),
-    }
-
-    def work(connection: sqlite3.Connection) -> None:
-        contents = Contents(connection)
-        if _NAME not in contents.meta():
-            contents.begin()
-            contents.set_meta(meta)
-            contents.renew()
-
-    file = corpus_file(folder, name)
-    with closing(Database(file, CORPUS, busy_timeout=PATIENCE_S)) as database:
-        database.make_ready()
-        database.write(work)
 
 
 def open_corpus(

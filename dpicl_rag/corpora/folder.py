@@ -18,11 +18,6 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,510}[A-Za-z0-9]")
 _LONGEST = 150  # of a file's name, before the suffixes that SQLite puts to it
 
 
-def default_path() -> Path:
-    """The folder if none is named."""
-    return Path(user_data_dir("dpicl-rag", appauthor=False)) / "corpora"
-
-
 def local_path(path: str | Path | None) -> Path:
     """A folder in one spelling; the default one if None.
 
@@ -34,7 +29,9 @@ def local_path(path: str | Path | None) -> Path:
             f"corpora are kept in a folder, and {path} is an address; a Chroma collection is asked "
             f"as chroma:{path}#COLLECTION"
         )
-    return (default_path() if path is None else Path(path)).expanduser().resolve()
+    if path is None:
+        path = Path(user_data_dir("dpicl-rag", appauthor=False)) / "corpora"
+    return Path(path).expanduser().resolve()
 
 
 def beside(path: str | Path | None, what: str) -> Path:

@@ -7,13 +7,13 @@ killed at, a corpus has both or neither, and what it has not is read again.
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dpicl_rag.corpora.contents import HELD, SOURCE, Contents
+from dpicl_rag._unobserved import Private
+from dpicl_rag.corpora.contents import HELD, SOURCE, Contents, InTransaction
 from dpicl_rag.corpora.register import Register
 from dpicl_rag.corpora.storage import Storage
 from dpicl_rag.loaders.shared_keys import name_key
@@ -59,28 +59,15 @@ class Holding(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Held:
+class Held(Private):
     """A source, and what was found at some of its places. Private."""
 
     source: StoredSource
     holdings: Sequence[Holding]
 
-    def __repr__(self) -> str:
-        return "Held(<private>)"
 
-
-class Holdings:
-    """The sources of one corpus and what they hold, within one transaction.
-
-    Args:
-        connection: In a transaction; one that writes, for what changes anything.
-    """
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    def __repr__(self) -> str:
-        return "Holdings(<private>)"
+class Holdings(InTransaction):
+    """The sources of one corpus and what they hold."""
 
     def sources(self) -> list[StoredSource]:
         """The sources that are followed."""
@@ -198,7 +185,7 @@ class Holdings:
         return [Holding(*row) for row in found]
 
 
-class Followed:
+class Followed(Private):
     """Sources of a corpus, each call a transaction of its own. For the owner; private.
 
     Args:
@@ -207,9 +194,6 @@ class Followed:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-
-    def __repr__(self) -> str:
-        return "Followed(<private>)"
 
     def sources(self) -> list[StoredSource]:
         """The sources.

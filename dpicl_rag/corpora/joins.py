@@ -13,12 +13,13 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
+from dpicl_rag._unobserved import Private
 from dpicl_rag.corpora.contents import Contents
 from dpicl_rag.loaders.shared_keys import Components, connect, is_part, part_name
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Tie:
+class Tie(Private):
     """A document as a register knows it: private.
 
     Attributes:
@@ -31,12 +32,9 @@ class Tie:
     keys: tuple[str, ...] = ()
     offers: tuple[str, ...] = ()
 
-    def __repr__(self) -> str:
-        return "Tie(<private>)"
-
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Join:
+class Join(Private):
     """Units that are one, or would be by what was withheld. For the owner: private.
 
     Attributes:
@@ -53,9 +51,6 @@ class Join:
     documents: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     on: str = ""
 
-    def __repr__(self) -> str:
-        return "Join(<private>)"
-
 
 def described(joins: Iterable[Join], contents: Contents) -> list[Join]:
     """Joins with the metadata of their documents, as far as passages of them are stored."""
@@ -69,7 +64,7 @@ def described(joins: Iterable[Join], contents: Contents) -> list[Join]:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Separation:
+class Separation(Private):
     """The work to be done where a document is forgotten. All of it is private.
 
     Attributes:
@@ -91,9 +86,6 @@ class Separation:
     offers: Mapping[str, Sequence[str]] = field(default_factory=dict)
     split: Sequence[str] = ()
     stored: Sequence[str] = ()
-
-    def __repr__(self) -> str:
-        return "Separation(<private>)"
 
     @property
     def made(self) -> list[str]:

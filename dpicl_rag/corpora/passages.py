@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from dpicl_rag._unobserved import Private
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError, CorpusError
 from dpicl_rag.loaders.shared_keys import digest_of, is_tied, names_in
@@ -30,7 +31,7 @@ _LOOK_AHEAD = 8  # a paragraph's end may begin within the limit and be complete 
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class CutDocument:
+class CutDocument(Private):
     """A document in passages. Private.
 
     Attributes:
@@ -52,9 +53,6 @@ class CutDocument:
     fields: str
     texts: Sequence[str]
     places: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        return "CutDocument(<private>)"
 
     @property
     def beside(self) -> bytes:

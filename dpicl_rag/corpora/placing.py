@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from operator import itemgetter
 
+from dpicl_rag._unobserved import Private
 from dpicl_rag.corpora import unit_changes
 from dpicl_rag.corpora.contents import Contents
 from dpicl_rag.corpora.joins import Join, Tie
@@ -41,7 +42,7 @@ KIND, MADE_ANEW = "kind of unit", "made anew"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Placed:
+class Placed(Private):
     """Documents under the units that they belong to. Private.
 
     Attributes:
@@ -61,9 +62,6 @@ class Placed:
     left: int = 0
     withheld: tuple[Join, ...] = ()
     places: frozenset[str] = frozenset()
-
-    def __repr__(self) -> str:
-        return "Placed(<private>)"
 
 
 def place(

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from dpicl_rag.corpora.contents import KEY, META, OFFER, PARTED
+from dpicl_rag.corpora.contents import KEY, META, OFFER, PARTED, InTransaction
 from dpicl_rag.corpora.contents import TIE as TIES
 from dpicl_rag.corpora.joins import Join, Separation, Tie
 from dpicl_rag.loaders.shared_keys import name_key, own_digest
@@ -45,18 +44,8 @@ class RegisteredKey(NamedTuple):
     split: int = 0
 
 
-class Register:
-    """The keys, joins and ties of the units of one corpus, within one transaction.
-
-    Args:
-        connection: In a transaction; one that writes, for what changes anything.
-    """
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    def __repr__(self) -> str:
-        return "Register(<private>)"
+class Register(InTransaction):
+    """The keys, joins and ties of the units of one corpus."""
 
     def units(self, keys: Iterable[str]) -> dict[str, str]:
         """The unit of each key that is known."""

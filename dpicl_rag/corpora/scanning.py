@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from dpicl_rag.corpora.contents import Contents
-from dpicl_rag.corpora.storage import CorpusState, Storage
+from dpicl_rag.corpora.storage import ChangedError, CorpusState, Storage
 from dpicl_rag.errors import CorpusError
 from dpicl_rag.retrieval.embeddings import Embedder
-from dpicl_rag.retrieval.metadata_filters import MetadataFilter
-from dpicl_rag.retrieval.stored_record import StoredRecord
+from dpicl_rag.retrieval.stored_record import MetadataFilter, StoredRecord
 from dpicl_rag.retrieval.unit_vectors import UnitVectors
 from dpicl_rag.retrieval.vector_rows import DamagedError, Mask
 from dpicl_rag.retrieval.vectors import NearUnits
 
+T = TypeVar("T")
 _ATTEMPTS = 5  # at a scan that no writer comes into
 
 
@@ -42,23 +43,26 @@ def scan(
         CorpusError: The corpus cannot be read.
     """
 
-    def attempt(mended_by: Embedder | None = embedder) -> NearUnits | None:
-        return _scanned(storage, mended_by, question, least, most, filter)
+    def found(state: CorpusState) -> NearUnits:
+        allowed: Mask | None = None
+        if filter is not None:
+            rows = storage.read_at(state, lambda c: Contents(c).allowed(filter))
+            allowed = np.zeros(len(state.rows.unit), dtype=bool)
+            allowed[rows] = True
+        known: dict[int, str] = {}
 
-    for _ in range(_ATTEMPTS):
-        try:
-            if (found := attempt()) is not None:
-                return found
-        except DamagedError:
-            storage.mend(embedder)
-    # Somebody writes all the time, and waits now.
-    try:
-        found = storage.alone(lambda: attempt(None))
-    except DamagedError:
-        found = None
-    if found is None:
-        raise _damaged(storage)
-    return found
+        def names(numbers: list[int]) -> list[str]:
+            known.update(storage.read_at(state, lambda c: Contents(c).units(numbers)))
+            if len(known) < len(numbers):
+                raise DamagedError
+            return [known[number] for number in numbers]
+
+        def fetch(rows: Sequence[int]) -> dict[int, StoredRecord]:
+            return _fetched(storage, state, known, rows)
+
+        return state.rows.scan(question, least, most, allowed, names, fetch)
+
+    return _on_rows(storage, embedder, found)
 
 
 def unit_vectors(storage: Storage, embedder: Embedder) -> UnitVectors:
@@ -71,55 +75,32 @@ def unit_vectors(storage: Storage, embedder: Embedder) -> UnitVectors:
     Raises:
         CorpusError: The corpus cannot be read.
     """
-    for _ in range(_ATTEMPTS):
-        state = storage.state(embedder)
+    return _on_rows(storage, embedder, lambda state: state.rows.unit_vectors())
+
+
+def _on_rows(storage: Storage, embedder: Embedder, work: Callable[[CorpusState], T]) -> T:
+    """Work on the rows as they are at one moment, once they are sound."""
+
+    def attempt(mended_by: Embedder | None) -> T:
+        state = storage.state(mended_by)
         try:
-            return state.rows.unit_vectors()
+            return work(state)
         except DamagedError:
-            if storage.read_at(state, lambda c: True):  # else a row was overwritten meanwhile
-                storage.mend(embedder)
-    raise _damaged(storage)
-
-
-def _scanned(
-    storage: Storage,
-    embedder: Embedder | None,
-    question: npt.ArrayLike,
-    least: float,
-    most: int | None,
-    filter: MetadataFilter | None,
-) -> NearUnits | None:
-    """The units found, or None where somebody wrote meanwhile.
-
-    Raises:
-        DamagedError: The vectors are not what was written.
-    """
-    state = storage.state(embedder)
-    allowed: Mask | None = None
-    if filter is not None:
-        rows = storage.read_at(state, lambda c: Contents(c).allowed(filter))
-        if rows is None:
-            return None
-        allowed = np.zeros(len(state.rows.unit), dtype=bool)
-        allowed[rows] = True
-    try:
-        near = state.rows.near(question, least, most, allowed)
-    except DamagedError:
-        if storage.read_at(state, lambda c: True):
+            storage.require_now(state)  # else a row that was deleted meanwhile is overwritten
             raise
-        return None  # a row that was deleted meanwhile is overwritten
-    numbers = near.units.tolist()
-    names = storage.read_at(state, lambda c: Contents(c).units(numbers))
-    if names is None:
-        return None
-    if len(names) < len(numbers):
-        raise DamagedError
 
-    def fetch(rows: Sequence[int]) -> dict[int, StoredRecord]:
-        return _fetched(storage, state, names, rows)
-
-    in_order = [names[number] for number in numbers]
-    return state.rows.found(near, in_order, allowed, question, fetch)
+    for _ in range(_ATTEMPTS):
+        try:
+            return attempt(embedder)
+        except DamagedError:
+            storage.mend(embedder)
+        except ChangedError:
+            pass
+    # Somebody writes all the time, and waits now.
+    try:
+        return storage.alone(lambda: attempt(None))
+    except (DamagedError, ChangedError):
+        raise _damaged(storage) from None
 
 
 def _fetched(

@@ -19,12 +19,12 @@ from typing import TypeVar
 import numpy as np
 from filelock import FileLock, Timeout
 
+from dpicl_rag._unobserved import Private
 from dpicl_rag.corpora.contents import CORPUS, Contents, Embedded
 from dpicl_rag.corpora.folder import found_file, lock_file, vectors_file
 from dpicl_rag.errors import CorpusError
-from dpicl_rag.files.checked_table import pages
-from dpicl_rag.files.database import Database
-from dpicl_rag.files.named_file import NamedFile
+from dpicl_rag.files.database import Database, NamedFile
+from dpicl_rag.files.tables import pages
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.vector_rows import DamagedError, VectorFile, VectorRows, checksums
 from dpicl_rag.retrieval.vectors import on_grid
@@ -35,8 +35,12 @@ PATIENCE_S = 120.0  # for another process that writes
 _BATCH = 64  # passages embedded at a time
 
 
+class ChangedError(Exception):
+    """The corpus is not what it was; never leaves this package."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
-class CorpusState:
+class CorpusState(Private):
     """The rows of a corpus, as they were at one moment. Private.
 
     Attributes:
@@ -48,9 +52,6 @@ class CorpusState:
     version: int
     file: tuple[int, int]
     rows: VectorRows
-
-    def __repr__(self) -> str:
-        return "State(<private>)"
 
 
 class Storage:
@@ -190,9 +191,23 @@ class Storage:
             self._state = state
             return state
 
-    def read_at(self, state: CorpusState, action: Callable[[sqlite3.Connection], T]) -> T | None:
-        """Run ``action`` on what a state was read from, or return None where that is no more."""
-        return self.read(lambda c: action(c) if self.is_now(c, state) else None)
+    def read_at(self, state: CorpusState, action: Callable[[sqlite3.Connection], T]) -> T:
+        """Run ``action`` on what a state was read from.
+
+        Raises:
+            ChangedError: That is no more.
+        """
+
+        def now(connection: sqlite3.Connection) -> T:
+            if not self.is_now(connection, state):
+                raise ChangedError
+            return action(connection)
+
+        return self.read(now)
+
+    def require_now(self, state: CorpusState) -> None:
+        """Check that the corpus is what a state was read from; see `read_at`."""
+        self.read_at(state, lambda connection: None)
 
     def alone(self, work: Callable[[], T]) -> T:
         """Run ``work`` while nobody writes."""

@@ -1,4 +1,4 @@
-"""A SQLite file of ours: one connection, one transaction at a time, errors with a remedy."""
+"""SQLite files of ours: one connection, one transaction at a time, errors with a remedy."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from dpicl_rag._unobserved import unobserved
 from dpicl_rag.errors import DPICLError
+from dpicl_rag.files.tables import FileKind
 
 T = TypeVar("T")
 _Identity = tuple[int, int]
@@ -35,79 +35,6 @@ _MOVED = (
     "was removed or replaced while it was in use, so what is written would be lost; put it back as "
     "it was, with the files beside it, or restart to use the one that is there now"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class FileKind:
-    """A kind of file: its name, its mark, its tables, and the number of their version.
-
-    Attributes:
-        noun: What messages call it.
-        holds: What would be lost with it.
-        error: What its failures are raised as.
-        application_id: Marks a file as one of this kind.
-        version: Number of the tables, above 0. A file of any other number is refused. Raised
-            whenever ``schema`` changes.
-        schema: Statements that make the tables in an empty file.
-        remedy: What to do about a file of another version: the end of a sentence.
-        damaged: Queries that find a row only in a file that is damaged.
-        checked_when_opened: Whether the whole file is looked through then.
-        erases: Whether what is deleted is overwritten.
-    """
-
-    noun: str
-    holds: str
-    error: type[DPICLError]
-    application_id: int
-    version: int
-    schema: tuple[str, ...]
-    remedy: str
-    damaged: tuple[str, ...] = ()
-    checked_when_opened: bool = True
-    erases: bool = False
-
-    def version_of(self, connection: sqlite3.Connection) -> int:
-        """Number of the tables that a file has; 0 if it has none.
-
-        Raises:
-            sqlite3.DatabaseError: It is no number of a version: the file is damaged.
-        """
-        (number,) = connection.execute("PRAGMA user_version").fetchone()
-        require_whole(number >= 0)
-        return int(number)
-
-    def is_foreign(self, connection: sqlite3.Connection) -> bool:
-        """Whether the file is a database of another kind or another program."""
-        (mark,) = connection.execute("PRAGMA application_id").fetchone()
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        made = mark or tables or self.version_of(connection)
-        return bool(mark != self.application_id and made)
-
-    def is_of_another_version(self, connection: sqlite3.Connection) -> bool:
-        """Whether a file has tables, and those of another version."""
-        return self.version_of(connection) not in (0, self.version)
-
-    def make(self, connection: sqlite3.Connection) -> None:
-        """Make the tables in an empty file, within the caller's transaction; again, nothing."""
-        if self.version_of(connection):
-            return
-        for statement in self.schema:
-            connection.execute(statement)
-        # PRAGMA takes no parameters; both values are constants of the program.
-        connection.execute(f"PRAGMA application_id = {self.application_id}")
-        connection.execute(f"PRAGMA user_version = {self.version}")
-
-    def require_sound(self, connection: sqlite3.Connection) -> None:
-        """Look for damage in the whole file, indexes included.
-
-        Raises:
-            sqlite3.DatabaseError: There is some.
-        """
-        (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-        if verdict != "ok":
-            raise sqlite3.DatabaseError("integrity_check failed")
-        for query in self.damaged:
-            require_whole(not connection.execute(query).fetchone())
 
 
 class Database:
@@ -192,27 +119,24 @@ class Database:
         So a copy of the file alone is whole, and a file that is put in its place is not overlaid
         by what the log says of the former one. Where others are reading, it is left to them.
         """
-
-        def checkpoint() -> None:
-            with self._lock:
-                self._connected().execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-        self._guarded(checkpoint)
+        self._execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def shrink(self) -> None:
         """Give the space of what was deleted back to the disk."""
-
-        def vacuum() -> None:
-            with self._lock:
-                self._connected().execute("VACUUM")
-
-        self._guarded(vacuum)
+        self._execute("VACUUM")
 
     def close(self) -> None:
         """Close the connection; later calls raise the error of the kind."""
         with self._lock:
             self._closed = True
             self._disconnect()
+
+    def _execute(self, statement: str) -> None:
+        def outside_a_transaction() -> None:
+            with self._lock:
+                self._connected().execute(statement)
+
+        self._guarded(outside_a_transaction)
 
     def _locked(self, action: Callable[[sqlite3.Connection], T], begin: str) -> T:
         # `with` on the lock itself: a Ctrl-C cannot fall between taking it and guarding it, as it
@@ -339,14 +263,83 @@ class Database:
         return text.format(noun=self._kind.noun, holds=self._kind.holds)
 
 
-def require_whole(whole: object) -> None:
-    """Raise unless a query found a row as it was written.
+class NamedFile:
+    """Opens the file of a name anew when another one stands there.
+
+    An open file lives on when it is removed: what its owner has taken away would go on being read,
+    and what is written would be nowhere.
+
+    Args:
+        path: The file, absolute, with symbolic links resolved.
+        kind: What it is.
+        find: Its state now; makes the file or raises where there is none.
+        busy_timeout: Seconds to wait for another process.
 
     Raises:
-        sqlite3.DatabaseError: It is not; `Database` says what to do.
+        DPICLError: Of the kind: the file cannot be used.
     """
-    if not whole:
-        raise sqlite3.DatabaseError("a row differs from its copy")
+
+    def __init__(
+        self,
+        path: Path,
+        kind: FileKind,
+        find: Callable[[Path], os.stat_result],
+        *,
+        busy_timeout: float,
+    ) -> None:
+        self.path = path
+        self._kind = kind
+        self._find = find
+        self._busy_timeout = busy_timeout
+        self._lock = threading.Lock()
+        self._opened: tuple[Database, tuple[int, int]] | None = None
+        self._closed = False
+        self.now()
+
+    def now(self) -> Database:
+        """The database that has the name now.
+
+        Raises:
+            DPICLError: Of the kind: the file cannot be used.
+        """
+        # Without the lock where nothing has changed: a child of a fork may find it taken for ever.
+        return self._current() or self._anew()
+
+    def close(self) -> None:
+        """Close it; later calls raise the error of the kind."""
+        with self._lock:
+            self._closed = True
+            if self._opened is not None:
+                self._opened[0].close()
+
+    def _current(self) -> Database | None:
+        """The open database, if it still has the name."""
+        if self._opened is None:
+            return None
+        database, file = self._opened
+        return database if self._closed or self._named() == file else None
+
+    def _anew(self) -> Database:
+        with self._lock:
+            if (current := self._current()) is not None:
+                return current
+            if self._opened is not None:
+                # Forgotten before its number can be another file's.
+                former, self._opened = self._opened, None
+                former[0].close()
+            file = self._named()
+            opened = Database(self.path, self._kind, busy_timeout=self._busy_timeout)
+            try:
+                opened.make_ready()
+            except BaseException:
+                opened.close()
+                raise
+            self._opened = opened, file
+            return opened
+
+    def _named(self) -> tuple[int, int]:
+        found = self._find(self.path)
+        return found.st_dev, found.st_ino
 
 
 def _close(connections: list[sqlite3.Connection]) -> None:

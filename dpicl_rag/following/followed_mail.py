@@ -18,7 +18,7 @@ from dpicl_rag.corpora import Corpus
 from dpicl_rag.corpora.adding import Ingested
 from dpicl_rag.corpora.holdings import Held, Holding
 from dpicl_rag.documents import Document
-from dpicl_rag.files.checked_table import pages
+from dpicl_rag.files.tables import pages
 from dpicl_rag.following.mail_address import MailAccount
 from dpicl_rag.following.mail_groups import MailGroups, batches
 from dpicl_rag.following.mail_session import Header, MailSession

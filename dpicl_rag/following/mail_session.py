@@ -15,7 +15,7 @@ from typing import Any
 from dpicl_rag._packaged import optional
 from dpicl_rag._unobserved import unobserved
 from dpicl_rag.errors import ConfigurationError, LoaderError
-from dpicl_rag.files.checked_table import pages
+from dpicl_rag.files.tables import pages
 from dpicl_rag.following.credentials import Credential
 from dpicl_rag.following.mail_address import MailAccount
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from dpicl_rag.errors import KnowledgeError
-from dpicl_rag.files.database import FileKind
-from dpicl_rag.files.named_file import NamedFile
+from dpicl_rag.files.database import NamedFile
+from dpicl_rag.files.tables import FileKind
 
 _COLUMNS = (
     "id, corpus, caller, question, answer, epsilon, delta, released, numbers, whole, edited, drawn"
@@ -190,41 +190,26 @@ class AnswerFile:
 
     def entries(self, scope: MemoryScope = ALL) -> list[Entry]:
         """Entries of a scope, the oldest first."""
-        condition, values = scope.condition()
-        query = f"SELECT {_COLUMNS} FROM entry WHERE {condition} ORDER BY id"  # noqa: S608
-        return self._file.now().read(lambda c: [_entry(row) for row in c.execute(query, values)])
+        return self._entries(scope, "TRUE ORDER BY id")
 
     def newest(self, scope: MemoryScope, most: int) -> list[Entry]:
         """The newest entries of a scope, the newest first."""
-        condition, values = scope.condition()
-        query = (
-            f"SELECT {_COLUMNS} FROM entry WHERE {condition}"  # noqa: S608
-            " ORDER BY released DESC, id DESC LIMIT ?"
-        )
-        return self._file.now().read(
-            lambda c: [_entry(row) for row in c.execute(query, (*values, most))]
-        )
+        return self._entries(scope, "TRUE ORDER BY released DESC, id DESC LIMIT ?", most)
 
     def find(self, scope: MemoryScope, words: str, form: str) -> Entry | None:
         """The whole answer to the same question: the operator's own, or else the newest."""
-        condition, values = scope.condition()
-        query = (
-            f"SELECT {_COLUMNS} FROM entry WHERE {condition} AND words = ?"  # noqa: S608
-            " AND numbers = '' AND whole AND form IN (?, '')"
+        condition = (
+            "words = ? AND numbers = '' AND whole AND form IN (?, '')"
             " ORDER BY edited DESC, released DESC, id DESC LIMIT 1"
         )
-        row = self._file.now().read(lambda c: c.execute(query, (*values, words, form)).fetchone())
-        return None if row is None else _entry(row)
+        return next(iter(self._entries(scope, condition, words, form)), None)
 
     def find_count(self, scope: MemoryScope, words: str, form: str) -> Entry | None:
         """The newest count that the same question released in the same form."""
-        condition, values = scope.condition()
-        query = (
-            f"SELECT {_COLUMNS} FROM entry WHERE {condition} AND words = ?"  # noqa: S608
-            " AND numbers <> '' AND form = ? ORDER BY released DESC, id DESC LIMIT 1"
+        condition = (
+            "words = ? AND numbers <> '' AND form = ? ORDER BY released DESC, id DESC LIMIT 1"
         )
-        row = self._file.now().read(lambda c: c.execute(query, (*values, words, form)).fetchone())
-        return None if row is None else _entry(row)
+        return next(iter(self._entries(scope, condition, words, form)), None)
 
     def put(
         self,
@@ -330,6 +315,13 @@ class AnswerFile:
     def close(self) -> None:
         """Close the file; later calls raise KnowledgeError."""
         self._file.close()
+
+    def _entries(self, scope: MemoryScope, further: str, *values: object) -> list[Entry]:
+        condition, own = scope.condition()
+        query = f"SELECT {_COLUMNS} FROM entry WHERE {condition} AND {further}"  # noqa: S608
+        return self._file.now().read(
+            lambda c: [_entry(row) for row in c.execute(query, (*own, *values))]
+        )
 
     def _change(self, number: int, scope: MemoryScope, statement: str, *new: str) -> None:
         condition, values = scope.condition()

@@ -14,7 +14,7 @@ import sqlite3
 from collections.abc import Iterable
 from dataclasses import replace
 
-from dpicl_rag.files.database import require_whole
+from dpicl_rag.files.tables import require_whole
 from dpicl_rag.ledger.copies import whole
 from dpicl_rag.ledger.fixed_point import to_delta
 from dpicl_rag.ledger.scope import Scope

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dpicl_rag.errors import LedgerError
-from dpicl_rag.files.database import require_whole
+from dpicl_rag.files.tables import require_whole
 from dpicl_rag.ledger import delta_pool, unit_spend
 from dpicl_rag.ledger.copies import whole
 from dpicl_rag.ledger.owner import Owner

@@ -7,7 +7,7 @@ private all the same, so the file is created for its owner alone.
 from __future__ import annotations
 
 from dpicl_rag.errors import LedgerError
-from dpicl_rag.files.database import FileKind
+from dpicl_rag.files.tables import FileKind
 from dpicl_rag.ledger.copies import column, damaged, triggers
 
 # One nano-rho amount: a whole number up to MAX_RHO times some slack for sums.

@@ -45,7 +45,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from dpicl_rag.files.database import require_whole
+from dpicl_rag.files.tables import require_whole
 from dpicl_rag.ledger import unit_spend
 from dpicl_rag.ledger.bound import Usage
 from dpicl_rag.ledger.copies import whole

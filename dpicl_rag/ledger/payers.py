@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from dpicl_rag.files.database import require_whole
+from dpicl_rag.files.tables import require_whole
 from dpicl_rag.ledger.copies import whole
 from dpicl_rag.ledger.scope import Scope, every_scope, find_or_add
 

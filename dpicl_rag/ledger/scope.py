@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.files.database import require_whole
+from dpicl_rag.files.tables import require_whole
 from dpicl_rag.ledger.bound import ScopeBudgets, Usage
 from dpicl_rag.ledger.budgets import Budgets
 from dpicl_rag.ledger.copies import whole

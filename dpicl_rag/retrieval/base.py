@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from dpicl_rag._unobserved import Private
 from dpicl_rag.accounting import Adjacency, Stability
 from dpicl_rag.documents import Document, group_by_unit
 from dpicl_rag.errors import ConfigurationError
@@ -97,7 +98,7 @@ class Retrieved:
         return [passage for passages in self.units.values() for passage in passages]
 
 
-class Candidates:
+class Candidates(Private):
     """One question's candidates, of which none is chosen yet. Private.
 
     Args:
@@ -111,9 +112,6 @@ class Candidates:
         self.units = units
         self._draw = draw
         self._drawn = False
-
-    def __repr__(self) -> str:
-        return "Candidates(<private>)"
 
     def choose(
         self, admitted: Sequence[bool] | None = None, randomness: Randomness | None = None

@@ -10,6 +10,7 @@ import numpy as np
 
 from dpicl_rag import _validate
 from dpicl_rag._other_libraries import LLAMA_INDEX
+from dpicl_rag._unobserved import Private
 from dpicl_rag.accounting import DIRECT, Stability
 from dpicl_rag.documents import Document, group_by_unit, readable_documents
 from dpicl_rag.errors import ConfigurationError, MissingDocumentsError
@@ -169,7 +170,7 @@ def refuse_approximate(source: str) -> NoReturn:
     )
 
 
-class GivenDocuments(ExactRetriever):
+class GivenDocuments(ExactRetriever, Private):
     """A list that is handed over, whatever is asked.
 
     Args:
@@ -191,9 +192,6 @@ class GivenDocuments(ExactRetriever):
         self.stability = stability
         self._documents = documents
         self._privacy_unit = privacy_unit
-
-    def __repr__(self) -> str:
-        return "GivenDocuments(<private>)"
 
     def retrieve(self, question: str) -> list[Document]:
         """Return the list, with documents that share a key in one unit.

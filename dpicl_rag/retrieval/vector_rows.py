@@ -17,6 +17,7 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from dpicl_rag._unobserved import Private
 from dpicl_rag.errors import CorpusError
 from dpicl_rag.retrieval import scoring
 from dpicl_rag.retrieval.stored_record import StoredRecord
@@ -24,7 +25,7 @@ from dpicl_rag.retrieval.unit_vectors import UnitVectors
 from dpicl_rag.retrieval.vectors import NearUnits, on_grid
 
 Mask = npt.NDArray[np.bool_]
-Names = Callable[[Sequence[int]], Sequence[str]]
+Names = Callable[[list[int]], Sequence[str]]
 FetchRows = Callable[[Sequence[int]], Mapping[int, StoredRecord]]
 
 
@@ -47,7 +48,7 @@ class Near:
 
 
 @dataclass(frozen=True, repr=False)
-class VectorRows:
+class VectorRows(Private):
     """Rows as they were when they were read. Private.
 
     Attributes:
@@ -64,8 +65,11 @@ class VectorRows:
     check: npt.NDArray[np.uint64]
     checked: set[tuple[int, int]] = field(default_factory=set)
 
-    def __repr__(self) -> str:
-        return "VectorRows(<private>)"
+    @classmethod
+    def of(cls, vectors: npt.NDArray[np.float32], unit: npt.ArrayLike) -> VectorRows:
+        """Rows in memory, of gridded vectors ``[n, d]`` and the numbers of their units."""
+        rows = padded(vectors)
+        return cls(vectors.shape[1], rows, np.asarray(unit, dtype=np.int32), checksums(rows))
 
     def trust(self, before: VectorRows) -> None:
         """Take over which blocks were found sound, where their checksums are the same."""
@@ -102,21 +106,11 @@ class VectorRows:
     def near(
         self, question: npt.ArrayLike, least: float, most: int | None, allowed: Mask | None
     ) -> Near:
-        """Units as `VectorSource.scan` finds them, in no order.
-
-        Args:
-            question: Its embedding.
-            least: Least score.
-            most: How many of the best suffice; all if None.
-            allowed: Rows that count; all if None.
-
-        Raises:
-            DamagedError: A row is not what was written.
-        """
+        """Units that `scan` finds, in no order."""
         query = on_grid(np.reshape(question, (1, -1)))[0]
         counts = self.unit >= 0 if allowed is None else (self.unit >= 0) & allowed
         if len(query) != self.dimensions:
-            # As `Snapshot.scores`: an error would tell an empty corpus from one that is not.
+            # An error would tell an empty corpus from one that is not.
             rows = np.flatnonzero(counts) if least <= 0 else np.zeros(0, dtype=np.intp)
             return self._best(rows, np.zeros(len(rows)))
         query = self._padded(query)
@@ -131,23 +125,29 @@ class VectorRows:
         reach = scores >= least
         return self._best(rows[reach], scores[reach])
 
-    def found(
+    def scan(
         self,
-        near: Near,
-        names: Sequence[str],
-        allowed: Mask | None,
         question: npt.ArrayLike,
+        least: float,
+        most: int | None,
+        allowed: Mask | None,
+        names: Names,
         fetch: FetchRows,
     ) -> NearUnits:
-        """Units by their names; their texts are fetched when they are chosen.
+        """Units as `VectorSource.scan` finds them; their texts are fetched when they are chosen.
 
         Args:
-            near: What was found.
-            names: Of its units, in its order.
-            allowed: Rows that count; all if None.
             question: Its embedding.
+            least: Least score.
+            most: How many of the best suffice; all if None.
+            allowed: Rows that count; all if None.
+            names: Returns the names of units by their numbers, in the same order.
             fetch: Returns the records of rows, without those that are gone.
+
+        Raises:
+            DamagedError: A row is not what was written.
         """
+        near = self.near(question, least, most, allowed)
 
         def passages(places: list[int]) -> list[tuple[StoredRecord, float]]:
             rows = self.rows_of(near.units[places].tolist())
@@ -156,10 +156,10 @@ class VectorRows:
             scores = dict(zip(rows.tolist(), self.scores(question, rows).tolist(), strict=True))
             return [(record, scores[row]) for row, record in fetch(list(scores)).items()]
 
-        return NearUnits(names, near.scores, passages)
+        return NearUnits(names(near.units.tolist()), near.scores, passages)
 
     def scores(self, question: npt.ArrayLike, rows: scoring.RowIndices) -> npt.NDArray[np.float64]:
-        """Exact scores of some rows; see `Snapshot.scores`."""
+        """Exact scores of some rows; all are 0 for a question of another length."""
         query = on_grid(np.reshape(question, (1, -1)))[0]
         if len(query) != self.dimensions:
             return np.zeros(len(rows))
@@ -182,7 +182,7 @@ class VectorRows:
         return np.pad(query, (0, self.vectors.shape[1] - len(query)))
 
 
-class CheckedRows:
+class CheckedRows(Private):
     """Rows of a file as they were numbered; what was overwritten since is zero.
 
     A row that a deleted unit leaves is given to the next that comes, who must not be read as that
@@ -195,9 +195,6 @@ class CheckedRows:
     def __init__(self, rows: VectorRows) -> None:
         self._rows = rows
 
-    def __repr__(self) -> str:
-        return "CheckedRows(<private>)"
-
     def __getitem__(self, rows: scoring.RowIndices, /) -> npt.NDArray[np.float32]:
         """See `dpicl_rag.retrieval.unit_vectors.Rows`."""
         found = self._rows.vectors[rows]
@@ -205,7 +202,7 @@ class CheckedRows:
         return found[:, : self._rows.dimensions]
 
 
-class VectorFile:
+class VectorFile(Private):
     """The vectors of a corpus: one file that is mapped, numbered by the rows of its passages.
 
     A row is a gridded vector, the number of its unit, twice, and a checksum of the vector. Rows
@@ -224,9 +221,6 @@ class VectorFile:
         self._dimensions = dimensions
         self._words = width_of(dimensions) + _TAIL
 
-    def __repr__(self) -> str:
-        return "VectorFile(<private>)"
-
     def write(
         self, rows: Numbers, vectors: npt.NDArray[np.float32], units: npt.ArrayLike
     ) -> npt.NDArray[np.uint64]:
@@ -244,13 +238,12 @@ class VectorFile:
             CorpusError: The file cannot be written.
         """
         width = width_of(self._dimensions)
-        padded = np.zeros((len(rows), width), dtype=np.float32)
-        padded[:, : self._dimensions] = vectors
+        wide = padded(vectors)
         block = np.zeros((len(rows), self._words), dtype=np.uint32)
-        block[:, :width] = padded.view(np.uint32)
+        block[:, :width] = wide.view(np.uint32)
         block[:, width] = np.asarray(units, dtype=np.uint32)
         block[:, width + 1] = ~block[:, width]
-        found = checksums(padded)
+        found = checksums(wide)
         block[:, width + 2 :] = found.view(np.uint32).reshape(-1, 2)
         with self._open() as stream:
             for first, end in _runs(rows):
@@ -337,6 +330,11 @@ class VectorFile:
 def width_of(dimensions: int) -> int:
     """Columns of rows: even, for checksums read two at a time."""
     return dimensions + dimensions % 2
+
+
+def padded(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Vectors ``[n, d]`` in rows of an even width."""
+    return np.pad(np.asarray(vectors, dtype=np.float32), ((0, 0), (0, vectors.shape[1] % 2)))
 
 
 def checksums(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.uint64]:

@@ -11,21 +11,20 @@ multiple of 2^-48 below 2^53 of them, which float64 holds exactly in any order o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from dpicl_rag._unobserved import Private
 from dpicl_rag.documents import Document
 from dpicl_rag.retrieval.base import unit_key
 from dpicl_rag.retrieval.embeddings import Embedder
 from dpicl_rag.retrieval.stored_record import StoredRecord
-from dpicl_rag.retrieval.unit_vectors import UnitVectors
 
 _GRID = float(2**24)
-_BLOCK = 16384  # rows converted to float64 at a time: 50 MB at 384 dimensions
 
 Where = Mapping[str, Any]
 """A Chroma filter on metadata, for example ``{"owner": "ann"}``."""
@@ -42,7 +41,7 @@ FetchPassages = Callable[[list[int]], Iterable[tuple[StoredRecord, float]]]
 """Reads the passages of units by their places, each with its exact cosine."""
 
 
-class NearUnits:
+class NearUnits(Private):
     """Units near a question, each with the score of its best passage. Private.
 
     Args:
@@ -58,9 +57,6 @@ class NearUnits:
         self.units: Sequence[str] = [units[place] for place in order]
         self.scores: npt.NDArray[np.float64] = scores[order]
         self._order, self._fetch = order, fetch
-
-    def __repr__(self) -> str:
-        return "NearUnits(<private>)"
 
     def passages(self, chosen: Iterable[int], most: int | None = None) -> list[Scored]:
         """Fetch the passages of chosen units: only now are texts read.
@@ -121,6 +117,39 @@ class VectorSource(Protocol):
         ...
 
 
+class ExactSource(ABC):
+    """The base of sources of vectors: exact scores, the same search whatever holds them."""
+
+    def scan(
+        self,
+        question: npt.ArrayLike,
+        *,
+        least: float = -math.inf,
+        most: int | None = None,
+        where: Where | None = None,
+    ) -> NearUnits:
+        """Find units near a question by exact scores; see `VectorSource.scan`.
+
+        Args:
+            question: Its embedding, shape ``[d]``.
+            least: Least cosine of a unit's best passage.
+            most: Of these units, how many of the best suffice; all if None.
+            where: Chroma metadata filter; a passage's own metadata decides on it. Public.
+
+        Raises:
+            ConfigurationError: ``where`` is no such filter, or the store cannot search exactly.
+            CorpusError: The store cannot be read. No single record causes that: one without a
+                text or the unit's field is left out; see `check`.
+        """
+        return self._near(question, least, most, where)
+
+    @abstractmethod
+    def _near(
+        self, question: npt.ArrayLike, least: float, most: int | None, where: Where | None
+    ) -> NearUnits:
+        """As `scan`."""
+
+
 def scan(
     source: VectorSource,
     question: str,
@@ -156,95 +185,3 @@ def on_grid(vectors: npt.ArrayLike) -> npt.NDArray[np.float32]:
     rows = np.divide(rows, length, out=rows, where=length > 0)
     gridded: npt.NDArray[np.float32] = (np.rint(rows * _GRID) / _GRID).astype(np.float32)
     return gridded
-
-
-class Snapshot:
-    """All passages of a corpus at one moment, rows of one unit together.
-
-    Args:
-        records: The passages, in any order.
-        vectors: Their embeddings, shape ``[n, d]``, in the same order.
-    """
-
-    def __init__(self, records: Sequence[StoredRecord], vectors: npt.ArrayLike) -> None:
-        keys = {unit: unit_key(unit) for unit in {record.unit for record in records}}
-        order = sorted(
-            range(len(records)),
-            key=lambda row: (keys[records[row].unit], records[row].unit, records[row].id),
-        )
-        self.records: list[StoredRecord] = [records[row] for row in order]
-        self.vectors: npt.NDArray[np.float32] = (
-            on_grid(vectors)[order] if order else np.zeros((0, 0), dtype=np.float32)
-        )
-
-    def __repr__(self) -> str:
-        return "Snapshot(<private>)"
-
-    @cached_property
-    def units(self) -> list[str]:
-        """Every unit once, in the order of `unit_key`."""
-        return list(dict.fromkeys(record.unit for record in self.records))
-
-    @cached_property
-    def starts(self) -> npt.NDArray[np.intp]:
-        """First row of each unit, and the number of rows at the end: ``[units + 1]``."""
-        names = [record.unit for record in self.records]
-        changes = [row for row, name in enumerate(names) if row == 0 or name != names[row - 1]]
-        return np.array([*changes, len(names)], dtype=np.intp)
-
-    def where(self, ids: Iterable[str]) -> Snapshot:
-        """The same snapshot with only the passages whose id is listed."""
-        wanted = frozenset(ids)
-        rows = [row for row, record in enumerate(self.records) if record.id in wanted]
-        part = Snapshot.__new__(Snapshot)
-        part.records = [self.records[row] for row in rows]
-        part.vectors = self.vectors[rows]
-        return part
-
-    def scores(self, question: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Cosine of every passage with a question, exact on the grid.
-
-        Args:
-            question: Embedding of the question, shape ``[d]``.
-
-        Returns:
-            float64 of shape ``[n]``. Each depends on the question and its own passage alone, bit
-            for bit. All are 0 where the passages were embedded in another length: an error would
-            tell an empty corpus from one that is not. `Corpus.check` tells its owner.
-        """
-        query = on_grid(np.reshape(question, (1, -1)))[0].astype(np.float64)
-        scores = np.zeros(len(self.records))
-        if self.vectors.shape[1] != len(query):
-            return scores
-        for first in range(0, len(scores), _BLOCK):
-            block = self.vectors[first : first + _BLOCK].astype(np.float64)
-            scores[first : first + _BLOCK] = block @ query
-        return scores
-
-    def scan(
-        self, question: npt.ArrayLike, least: float = -math.inf, most: int | None = None
-    ) -> NearUnits:
-        """See `VectorSource.scan`."""
-        scores = self.scores(question)
-        best = self.unit_scores(scores)
-        if most is not None and most < len(best):
-            least = max(least, float(np.partition(best, -most)[-most]))
-        near = np.flatnonzero(best >= least)
-
-        def fetch(places: list[int]) -> Iterator[tuple[StoredRecord, float]]:
-            for unit in near[places]:
-                rows = slice(self.starts[unit], self.starts[unit + 1])
-                yield from zip(self.records[rows], scores[rows].tolist(), strict=True)
-
-        return NearUnits([self.units[place] for place in near], best[near], fetch)
-
-    def unit_vectors(self) -> UnitVectors:
-        """Vectors of all passages; see `UnitVectorSource`."""
-        lengths = np.diff(self.starts)
-        return UnitVectors(self.vectors, np.repeat(np.arange(len(lengths)), lengths))
-
-    def unit_scores(self, scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Score of each unit, that of its best passage: float64 of shape ``[units]``."""
-        if not len(scores):
-            return np.zeros(0)
-        return np.maximum.reduceat(scores, self.starts[:-1])

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dpicl_rag.errors import ConfigurationError, KeyFileError
-from dpicl_rag.files.database import FileKind
-from dpicl_rag.files.named_file import NamedFile
+from dpicl_rag.files.database import NamedFile
+from dpicl_rag.files.tables import FileKind
 from dpicl_rag.ledger.scope import require_name
 
 Role = Literal["caller", "owner"]

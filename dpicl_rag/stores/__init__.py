@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from dpicl_rag._lazy import importing
 
 if TYPE_CHECKING:
+    from dpicl_rag.stores.cached_vectors import InMemoryVectors
     from dpicl_rag.stores.chroma import ChromaCollection, CollectionAddress
     from dpicl_rag.stores.exact_store import ExactStore
     from dpicl_rag.stores.faiss import FaissVectors
-    from dpicl_rag.stores.in_memory import InMemoryVectors
     from dpicl_rag.stores.pg_statements import Table
     from dpicl_rag.stores.pgvector import PgVectors
     from dpicl_rag.stores.qdrant import QdrantVectors
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = importing(
     __name__,
     {
+        "cached_vectors": "InMemoryVectors",
         "chroma": "ChromaCollection CollectionAddress",
         "exact_store": "ExactStore",
         "faiss": "FaissVectors",
-        "in_memory": "InMemoryVectors",
         "pg_statements": "Table",
         "pgvector": "PgVectors",
         "qdrant": "QdrantVectors",

@@ -1,4 +1,4 @@
-"""Vectors of another program's collection, kept in files of ours and mapped.
+"""Vectors of another program's store, held in memory or in files of ours that are mapped.
 
 They are read as a whole, so the files are written as a whole: the vectors first, under a new name,
 then what is known of the rows, which names them and takes the place of what was there at once.
@@ -9,25 +9,48 @@ from __future__ import annotations
 import json
 import mmap
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO, overload
+from typing import BinaryIO, ClassVar, overload
 from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
 from platformdirs import user_cache_dir
 
-from dpicl_rag.errors import CorpusError
-from dpicl_rag.retrieval.vector_rows import DamagedError, VectorRows, checksums, width_of
+from dpicl_rag._unobserved import Private
+from dpicl_rag.errors import ConfigurationError, CorpusError
+from dpicl_rag.retrieval.base import unit_key
+from dpicl_rag.retrieval.embeddings import Embedder
+from dpicl_rag.retrieval.stored_record import (
+    Defect,
+    StoredRecord,
+    comparable_rows,
+    find_defects,
+    vector_length,
+)
+from dpicl_rag.retrieval.vector_rows import (
+    DamagedError,
+    FetchRows,
+    Mask,
+    VectorRows,
+    checksums,
+    padded,
+    width_of,
+)
+from dpicl_rag.retrieval.vectors import ExactSource, NearUnits, Where, on_grid
 
 _FORMAT = 2
 _ROWS, _VECTORS = ".rows", ".vectors"
 
+Page = tuple[Sequence[str], Sequence[str | None], npt.NDArray[np.float32]]
+"""Ids, units and gridded vectors of records; a unit is None where no question may find it."""
 
-class Strings(Sequence[str]):
+
+class Strings(Sequence[str], Private):
     """Many short texts in one block of bytes."""
 
     def __init__(self, ends: npt.NDArray[np.int64], block: bytes) -> None:
@@ -40,9 +63,6 @@ class Strings(Sequence[str]):
         coded = [text.encode("utf-8", "surrogatepass") for text in texts]
         ends = np.cumsum([len(text) for text in coded], dtype=np.int64)
         return cls(ends, b"".join(coded))
-
-    def __repr__(self) -> str:
-        return "Strings(<private>)"
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -61,7 +81,7 @@ class Strings(Sequence[str]):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Cached:
+class Cached(Private):
     """A collection as it was read. Private.
 
     Attributes:
@@ -75,14 +95,41 @@ class Cached:
     version: str
     read_at: float
     rows: VectorRows
-    names: Strings
-    ids: Strings
+    names: Sequence[str]
+    ids: Sequence[str]
 
-    def __repr__(self) -> str:
-        return "Cached(<private>)"
+    @classmethod
+    def in_memory(cls, pages: Iterable[Page]) -> Cached:
+        """A collection whose vectors stay in memory; see `CachedVectors.write`."""
+        ids: list[str] = []
+        units: list[str | None] = []
+        blocks: list[npt.NDArray[np.float32]] = [np.zeros((0, 0), dtype=np.float32)]
+        for some, own, vectors in pages:
+            ids += some
+            units += own
+            blocks.append(vectors)
+        names = sorted({one for one in units if one is not None}, key=unit_key)
+        numbers = {name: at for at, name in enumerate(names)}
+        vectors = np.concatenate(blocks[1:] or blocks)
+        rows = VectorRows.of(vectors, [-1 if one is None else numbers[one] for one in units])
+        return cls("", 0.0, rows, names, ids)
+
+    def scan(
+        self,
+        question: npt.ArrayLike,
+        least: float,
+        most: int | None,
+        allowed: Mask | None,
+        fetch: FetchRows,
+    ) -> NearUnits:
+        """See `VectorRows.scan`."""
+        return self.rows.scan(question, least, most, allowed, self._named, fetch)
+
+    def _named(self, units: list[int]) -> list[str]:
+        return [self.names[unit] for unit in units]
 
 
-class CachedVectors:
+class CachedVectors(Private):
     """The two files of one collection.
 
     Args:
@@ -94,9 +141,6 @@ class CachedVectors:
         self.folder = folder
         self.key = f"dpicl-rag.{key}"
         self._rows = self.folder / (self.key + _ROWS)
-
-    def __repr__(self) -> str:
-        return "CachedVectors(<private>)"
 
     def load(self) -> Cached | None:
         """The rows that were written last, or None: there is nothing, or it is damaged."""
@@ -120,14 +164,13 @@ class CachedVectors:
     def write(
         self,
         version: str,
-        pages: Iterable[tuple[Sequence[str], Sequence[str | None], npt.NDArray[np.float32]]],
+        pages: Iterable[Page],
     ) -> Cached:
         """Keep a collection in the place of what was there.
 
         Args:
             version: Of the collection.
-            pages: Ids, units and gridded vectors of its records, a page after the other; a unit is
-                None where no question may find a record.
+            pages: Its records, a page after the other.
 
         Raises:
             CorpusError: The files cannot be written, or vectors are of several lengths.
@@ -145,8 +188,7 @@ class CachedVectors:
                 dimensions = dimensions or vectors.shape[1]
                 if vectors.shape[1] != dimensions:
                     raise CorpusError("the collection has vectors of several lengths")
-                block = np.zeros((len(vectors), width_of(dimensions)), dtype=np.float32)
-                block[:, :dimensions] = vectors
+                block = padded(vectors)
                 stream.write(block.tobytes())
                 checks.append(checksums(block))
                 ids.extend(some)
@@ -225,3 +267,41 @@ def _writing(path: Path) -> Iterator[BinaryIO]:
                 f"{path.parent} cannot be written ({error.strerror}); free some space there"
             ) from None
         raise
+
+
+@dataclass(frozen=True, repr=False)
+class InMemoryVectors(ExactSource, Private):
+    """A `VectorSource` over a store that is read anew for each search.
+
+    Attributes:
+        embedder: The model that the store was filled with.
+        read: Returns every record that the store holds now, with its vector; see `record_of`.
+    """
+
+    name: ClassVar[None] = None
+
+    embedder: Embedder
+    read: Callable[[], Iterable[tuple[StoredRecord | Defect, Sequence[float]]]]
+
+    def _near(
+        self, question: npt.ArrayLike, least: float, most: int | None, where: Where | None
+    ) -> NearUnits:
+        if where is not None:
+            raise ConfigurationError("where needs a Chroma collection; keep the documents in one")
+        rows = [
+            (record, vector) for record, vector in self.read() if isinstance(record, StoredRecord)
+        ]
+        records = [record for record, _ in rows]
+        vectors = on_grid(comparable_rows([vector for _, vector in rows], self._length))
+        held = Cached.in_memory([([], [record.unit for record in records], vectors)])
+        return held.scan(
+            question, least, most, None, lambda chosen: {row: records[row] for row in chosen}
+        )
+
+    def check(self) -> list[Defect]:
+        """Records that questions do not find, and why. For the owner: the list is private."""
+        return find_defects(self.read(), self.embedder)
+
+    @cached_property
+    def _length(self) -> int:
+        return vector_length(self.embedder)

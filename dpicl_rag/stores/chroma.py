@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import threading
 import time
@@ -18,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +25,8 @@ from filelock import FileLock
 
 from dpicl_rag.documents import unit_of
 from dpicl_rag.errors import ConfigurationError, CorpusError
-from dpicl_rag.files.checked_table import pages
+from dpicl_rag.files.tables import pages
+from dpicl_rag.retrieval.base import unit_key
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.stored_record import (
     Defect,
@@ -38,8 +38,8 @@ from dpicl_rag.retrieval.stored_record import (
 )
 from dpicl_rag.retrieval.unit_vectors import UnitVectors
 from dpicl_rag.retrieval.vector_rows import DamagedError, Mask
-from dpicl_rag.retrieval.vectors import NearUnits, Snapshot, Where, on_grid
-from dpicl_rag.stores.cached_vectors import Cached, CachedVectors, cache_folder
+from dpicl_rag.retrieval.vectors import ExactSource, NearUnits, Where, on_grid
+from dpicl_rag.stores.cached_vectors import Cached, CachedVectors, Page, cache_folder
 from dpicl_rag.stores.chroma_client import ChromaAddress, guarded, opened, require_silent
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ _PREFIX = "chroma:"
 _PAGE = 1000  # records asked for at a time
 _LOCK_S = 3600.0  # another process reads the whole
 
+T = TypeVar("T")
 ChromaRow = tuple[StoredRecord | Defect, npt.NDArray[np.float32]]
 
 Reach = Callable[[], AbstractContextManager["Collection"]]
@@ -96,7 +97,7 @@ class CollectionAddress:
         return cls(place, name, unit or None)
 
 
-class ChromaCollection:
+class ChromaCollection(ExactSource):
     """A `VectorSource` over a collection; it can be read and deleted from.
 
     Args:
@@ -200,42 +201,17 @@ class ChromaCollection:
     def __repr__(self) -> str:
         return f"ChromaCollection({self.name!r})"
 
-    def scan(
-        self,
-        question: npt.ArrayLike,
-        *,
-        least: float = -math.inf,
-        most: int | None = None,
-        where: Where | None = None,
+    def _near(
+        self, question: npt.ArrayLike, least: float, most: int | None, where: Where | None
     ) -> NearUnits:
-        """Find units near a question by exact scores; see `VectorSource.scan`.
+        def scanned(cached: Cached, allowed: Mask | None) -> NearUnits:
+            def fetch(rows: Sequence[int]) -> dict[int, StoredRecord]:
+                with guarded(), self._reach() as collection:
+                    return self._fetched(collection, cached, rows)
 
-        Args:
-            question: Its embedding, shape ``[d]``.
-            least: Least cosine of a unit's best passage.
-            most: Of these units, how many of the best suffice; all if None.
-            where: Chroma metadata filter; a passage's own metadata decides on it. Public.
+            return cached.scan(question, least, most, allowed, fetch)
 
-        Raises:
-            CorpusError: The collection cannot be read. No single record causes that: one without
-                a text or the unit's field is left out; see `check`.
-        """
-        if self._files is None:
-            with guarded(), self._reach() as collection:
-                return self._snapshot(collection, where).scan(question, least, most)
-        cached, allowed = self._readable(self._files, where)
-        try:
-            near = cached.rows.near(question, least, most, allowed)
-        except DamagedError:
-            cached, allowed = self._readable(self._files, where, damaged=cached)
-            near = cached.rows.near(question, least, most, allowed)
-        names = [cached.names[place] for place in near.units.tolist()]
-
-        def fetch(rows: Sequence[int]) -> dict[int, StoredRecord]:
-            with guarded(), self._reach() as collection:
-                return self._fetched(collection, cached, rows)
-
-        return cached.rows.found(near, names, allowed, question, fetch)
+        return self._on_rows(scanned, where)
 
     def unit_vectors(self) -> UnitVectors:
         """Vectors of all passages, as they are now; see `UnitVectorSource`. Private.
@@ -243,14 +219,7 @@ class ChromaCollection:
         Raises:
             CorpusError: The collection cannot be read.
         """
-        if self._files is None:
-            with guarded(), self._reach() as collection:
-                return self._snapshot(collection).unit_vectors()
-        cached, _ = self._readable(self._files, None)
-        try:
-            return cached.rows.unit_vectors()
-        except DamagedError:
-            return self._readable(self._files, None, damaged=cached)[0].rows.unit_vectors()
+        return self._on_rows(lambda cached, _: cached.rows.unit_vectors())
 
     def records(self) -> list[StoredRecord]:
         """Every passage as it is now, those of a unit together. For the owner; private.
@@ -259,7 +228,8 @@ class ChromaCollection:
             CorpusError: The collection cannot be read.
         """
         with guarded(), self._reach() as collection:
-            return self._snapshot(collection).records
+            records = [row for row, _ in self._rows(collection) if isinstance(row, StoredRecord)]
+        return sorted(records, key=lambda one: (unit_key(one.unit), one.unit, one.id))
 
     def check(self) -> list[Defect]:
         """Records that questions do not find, and why: no text, no unit, no usable vector.
@@ -297,18 +267,28 @@ class ChromaCollection:
         self._held = None
         self._connections.close()
 
-    def _readable(
-        self, files: CachedVectors, where: Where | None, *, damaged: Cached | None = None
-    ) -> tuple[Cached, Mask | None]:
-        """The rows as they are now, and which of them a filter lets pass; all if None."""
-        with guarded(), self._reach() as collection:
-            cached = self._current(collection, files, damaged=damaged)
-            return cached, None if where is None else _allowed(collection, cached, where)
+    def _on_rows(self, work: Callable[[Cached, Mask | None], T], where: Where | None = None) -> T:
+        """Work on the rows as they are now, and on which of them a filter lets pass; all if None.
 
-    def _current(
-        self, collection: Collection, files: CachedVectors, *, damaged: Cached | None = None
-    ) -> Cached:
+        Where they turn out to be damaged, they are read anew.
+        """
+        damaged: Cached | None = None
+        while True:
+            with guarded(), self._reach() as collection:
+                cached = self._current(collection, damaged)
+                allowed = None if where is None else _allowed(collection, cached, where)
+            try:
+                return work(cached, allowed)
+            except DamagedError:
+                if damaged is not None:
+                    raise
+                damaged = cached
+
+    def _current(self, collection: Collection, damaged: Cached | None) -> Cached:
         """The rows as they are now; one thread and one process reads, others wait for it."""
+        files = self._files
+        if files is None:
+            return Cached.in_memory(self._pages(collection))
         version = str(collection.count())
         held = self._held
         if held is not None and held is not damaged and held.version == version:
@@ -343,9 +323,7 @@ class ChromaCollection:
     def _is_fresh(self, cached: Cached) -> bool:
         return time.time() < cached.read_at + self._refresh
 
-    def _pages(
-        self, collection: Collection
-    ) -> Iterator[tuple[list[str], list[str | None], npt.NDArray[np.float32]]]:
+    def _pages(self, collection: Collection) -> Iterator[Page]:
         for page in self._row_pages(collection):
             ids = [record.id for record, _ in page]
             units = [
@@ -369,15 +347,6 @@ class ChromaCollection:
             if records:
                 vectors = np.asarray(page["embeddings"], dtype=np.float32)
                 yield list(zip(records, vectors, strict=True))
-
-    def _snapshot(self, collection: Collection, where: Where | None = None) -> Snapshot:
-        """All passages as they are now, in memory."""
-        rows = [row for row in self._rows(collection) if isinstance(row[0], StoredRecord)]
-        vectors = np.stack([vector for _, vector in rows]) if rows else np.zeros((0, 0))
-        whole = Snapshot([r for r, _ in rows if isinstance(r, StoredRecord)], vectors)
-        if where is None:
-            return whole
-        return whole.where(collection.get(where=dict(where), include=[])["ids"])
 
     def _fetched(
         self, collection: Collection, cached: Cached, rows: Sequence[int]

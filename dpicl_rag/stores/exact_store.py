@@ -8,7 +8,7 @@ grid of `vectors`. What is found is, unit for unit, what `Corpus` finds, and no 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -19,9 +19,15 @@ import numpy.typing as npt
 from dpicl_rag._unobserved import unobserved
 from dpicl_rag.errors import CorpusError, DPICLError
 from dpicl_rag.retrieval.embeddings import Embedder
-from dpicl_rag.retrieval.metadata_filters import MetadataFilter, filter_from
-from dpicl_rag.retrieval.stored_record import Defect, StoredRecord, comparable, find_defects
-from dpicl_rag.retrieval.vectors import NearUnits, Where, on_grid
+from dpicl_rag.retrieval.stored_record import (
+    Defect,
+    MetadataFilter,
+    StoredRecord,
+    comparable_rows,
+    filter_from,
+    find_defects,
+)
+from dpicl_rag.retrieval.vectors import ExactSource, NearUnits, Where, on_grid
 
 T = TypeVar("T")
 QuestionVector = npt.NDArray[np.float32]
@@ -68,7 +74,7 @@ class StoreReading(Protocol):
         ...
 
 
-class ExactStore(ABC):
+class ExactStore(ExactSource):
     """A `VectorSource` over a store with an exact search.
 
     Attributes:
@@ -96,26 +102,9 @@ class ExactStore(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
-    def scan(
-        self,
-        question: npt.ArrayLike,
-        *,
-        least: float = -math.inf,
-        most: int | None = None,
-        where: Where | None = None,
+    def _near(
+        self, question: npt.ArrayLike, least: float, most: int | None, where: Where | None
     ) -> NearUnits:
-        """Find units near a question by exact scores; see `VectorSource.scan`.
-
-        Args:
-            question: Its embedding, shape ``[d]``.
-            least: Least cosine of a unit's best passage.
-            most: Of these units, how many of the best suffice; all if None.
-            where: Chroma metadata filter; a passage's own metadata decides on it. Public.
-
-        Raises:
-            ConfigurationError: ``where`` is no Chroma filter, or the store cannot search exactly.
-            CorpusError: The store cannot be read. No single record causes that.
-        """
         filter = filter_from(where)
         query = on_grid(np.reshape(question, (1, -1)))[0]
         found = self._guarded(filter, lambda store: _scanned(store, query, least, most))
@@ -172,13 +161,9 @@ def exact_scores(vectors: Sequence[Any], query: QuestionVector) -> npt.NDArray[n
         query: The question on the grid, ``[d]``.
 
     Returns:
-        float64 ``[n]``, as `Snapshot.scores` has them.
+        float64 ``[n]``, each a multiple of 2^-48.
     """
-    rows = np.zeros((len(vectors), len(query)))
-    for place, vector in enumerate(vectors):
-        row = comparable(vector, len(query))
-        if row is not None:
-            rows[place] = row
+    rows = comparable_rows(vectors, len(query))
     scores: npt.NDArray[np.float64] = on_grid(rows).astype(np.float64) @ query.astype(np.float64)
     return scores
 

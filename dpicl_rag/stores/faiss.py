@@ -7,6 +7,7 @@ whatever measure the index itself searches.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,8 +17,13 @@ from dpicl_rag._packaged import optional
 from dpicl_rag.documents import unit_of
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval.embeddings import Embedder
-from dpicl_rag.retrieval.metadata_filters import MetadataFilter
-from dpicl_rag.retrieval.stored_record import NO_TEXT, Defect, StoredRecord, record_of
+from dpicl_rag.retrieval.stored_record import (
+    NO_TEXT,
+    Defect,
+    MetadataFilter,
+    StoredRecord,
+    record_of,
+)
 from dpicl_rag.stores.exact_store import ExactStore, QuestionVector, ScoredRow, StoreReading, T
 
 _BLOCK = 8192  # vectors scored at a time: 12 MB at 384 dimensions
@@ -101,23 +107,16 @@ def flat_part(index: Any) -> tuple[Any, Sequence[int]]:
     return flat, range(flat.ntotal) if ids is None else ids
 
 
+@dataclass(repr=False)
 class _FaissReading:
-    """See `exact.Reading`."""
+    """See `StoreReading`."""
 
-    def __init__(
-        self,
-        flat: Any,
-        ids: Sequence[int],
-        entry: Callable[[int], FaissRecord | None],
-        unit_field: str,
-        filter: MetadataFilter,
-    ) -> None:
-        self._flat = flat
-        self._ids = ids
-        self._entry = entry
-        self._unit_field = unit_field
-        self._filter = filter
-        self._scores: npt.NDArray[np.float32] | None = None
+    flat: Any
+    ids: Sequence[int]
+    entry: Callable[[int], FaissRecord | None]
+    unit_field: str
+    filter: MetadataFilter
+    scores: npt.NDArray[np.float32] | None = None
 
     def best(self, question: QuestionVector, count: int) -> Sequence[tuple[str | None, float]]:
         scores = np.nan_to_num(self._own(question), nan=-np.inf, neginf=-np.inf)
@@ -131,45 +130,45 @@ class _FaissReading:
         for place in np.flatnonzero(~(self._own(question) < floor)).tolist():
             unit = self._unit(place)
             if unit is not None:
-                yield ScoredRow(unit, self._flat.reconstruct(place))
+                yield ScoredRow(unit, self.flat.reconstruct(place))
 
     def members(self, units: Sequence[str]) -> Iterator[tuple[StoredRecord, Any]]:
         wanted = frozenset(units)
-        for place in range(len(self._ids)):
+        for place in range(len(self.ids)):
             if self._unit(place) in wanted:
                 record = self._record(place)
                 if isinstance(record, StoredRecord):
-                    yield record, self._flat.reconstruct(place)
+                    yield record, self.flat.reconstruct(place)
 
     def everything(self) -> Iterator[tuple[StoredRecord | Defect, Any]]:
-        for place in range(len(self._ids)):
-            yield self._record(place), self._flat.reconstruct(place)
+        for place in range(len(self.ids)):
+            yield self._record(place), self.flat.reconstruct(place)
 
     def _own(self, question: QuestionVector) -> npt.NDArray[np.float32]:
         """Cosines in float32, NaN where that range does not hold them: ``[n]``."""
-        if self._scores is None:
-            self._scores = np.zeros(len(self._ids), dtype=np.float32)
-            if self._flat.d == len(question):
-                for first in range(0, len(self._ids), _BLOCK):
-                    count = min(_BLOCK, len(self._ids) - first)
-                    rows = self._flat.reconstruct_n(first, count)
-                    self._scores[first : first + count] = _cosines(rows, question)
-        return self._scores
+        if self.scores is None:
+            self.scores = np.zeros(len(self.ids), dtype=np.float32)
+            if self.flat.d == len(question):
+                for first in range(0, len(self.ids), _BLOCK):
+                    count = min(_BLOCK, len(self.ids) - first)
+                    rows = self.flat.reconstruct_n(first, count)
+                    self.scores[first : first + count] = _cosines(rows, question)
+        return self.scores
 
     def _unit(self, place: int) -> str | None:
         """The unit of a row, or None where it has none, no text, or does not pass the filter."""
-        entry = self._entry(self._ids[place])
+        entry = self.entry(self.ids[place])
         if entry is None or not isinstance(entry.text, str):
             return None
-        if not self._filter.passes(entry.fields):
+        if not self.filter.passes(entry.fields):
             return None
-        return unit_of(entry.id, entry.fields, self._unit_field)
+        return unit_of(entry.id, entry.fields, self.unit_field)
 
     def _record(self, place: int) -> StoredRecord | Defect:
-        entry = self._entry(self._ids[place])
+        entry = self.entry(self.ids[place])
         if entry is None:
-            return Defect(str(self._ids[place]), NO_TEXT)
-        return record_of(entry.id, entry.fields, entry.text, self._unit_field)
+            return Defect(str(self.ids[place]), NO_TEXT)
+        return record_of(entry.id, entry.fields, entry.text, self.unit_field)
 
 
 def _cosines(rows: npt.NDArray[np.float32], question: QuestionVector) -> npt.NDArray[np.float32]:

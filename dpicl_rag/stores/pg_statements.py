@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.retrieval.metadata_filters import EVERYTHING, MetadataFilter
+from dpicl_rag.retrieval.stored_record import EVERYTHING, MetadataFilter
 from dpicl_rag.stores.exact_store import QuestionVector
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +14,14 @@ import numpy.typing as npt
 from dpicl_rag._packaged import optional
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval.embeddings import Embedder
-from dpicl_rag.retrieval.metadata_filters import EVERYTHING, MetadataFilter
-from dpicl_rag.retrieval.stored_record import NO_TEXT, NO_UNIT, Defect, StoredRecord
+from dpicl_rag.retrieval.stored_record import (
+    EVERYTHING,
+    NO_TEXT,
+    NO_UNIT,
+    Defect,
+    MetadataFilter,
+    StoredRecord,
+)
 from dpicl_rag.stores.exact_store import ExactStore, QuestionVector, ScoredRow, StoreReading, T
 from dpicl_rag.stores.pg_statements import Statements, Table, types_of
 
@@ -145,34 +152,32 @@ def quieted(engine: Engine) -> Engine:
     return quiet
 
 
+@dataclass(frozen=True, repr=False)
 class _PgReading:
-    """See `exact.Reading`."""
+    """See `StoreReading`."""
 
-    def __init__(
-        self, connection: Connection, statements: Statements, filter: MetadataFilter
-    ) -> None:
-        self._connection = connection
-        self._statements = statements
-        self._filter = filter
+    connection: Connection
+    statements: Statements
+    filter: MetadataFilter
 
     def best(self, question: QuestionVector, count: int) -> Sequence[tuple[str | None, float]]:
-        rows = self._searched(*self._statements.best(question, count))
+        rows = self._searched(*self.statements.best(question, count))
         return [(unit if self._passes(fields) else None, own) for own, unit, *fields in rows]
 
     def near(self, question: QuestionVector, floor: float) -> Iterator[ScoredRow]:
-        for vector, unit, *fields in self._searched(*self._statements.near(question, floor)):
+        for vector, unit, *fields in self._searched(*self.statements.near(question, floor)):
             if unit is not None and self._passes(fields):
                 yield ScoredRow(unit, _vector(vector))
 
     def members(self, units: Sequence[str]) -> Iterator[tuple[StoredRecord, Any]]:
         for first in range(0, max(1, len(units)), _PAGE):
             page = list(units[first : first + _PAGE])
-            for vector, unit, id, text, *fields in self._rows(*self._statements.members(page)):
+            for vector, unit, id, text, *fields in self._rows(*self.statements.members(page)):
                 if self._passes(fields):
                     yield self._record(unit, id, text, fields), _vector(vector)
 
     def everything(self) -> Iterator[tuple[StoredRecord | Defect, Any]]:
-        for vector, unit, id, text, *fields in self._rows(*self._statements.everything()):
+        for vector, unit, id, text, *fields in self._rows(*self.statements.everything()):
             if unit is None or text is None:
                 yield Defect(str(id), NO_UNIT if unit is None else NO_TEXT), _vector(vector)
             else:
@@ -193,14 +198,14 @@ class _PgReading:
         if "units" in parameters:
             made = made.bindparams(bindparam("units", type_=Text(), expanding=True))
         options = {} if whole else {"yield_per": _PAGE}
-        yield from self._connection.execute(made, parameters, execution_options=options)
+        yield from self.connection.execute(made, parameters, execution_options=options)
 
     def _passes(self, fields: list[Any]) -> bool:
         # Metadata is parsed where it is asked for.
-        return self._filter is EVERYTHING or self._filter.passes(self._statements.fields(fields))
+        return self.filter is EVERYTHING or self.filter.passes(self.statements.fields(fields))
 
     def _record(self, unit: str, id: str, text: str, values: list[Any]) -> StoredRecord:
-        fields = self._statements.fields(values)
+        fields = self.statements.fields(values)
         return StoredRecord(str(id), unit, text, {key: str(value) for key, value in fields.items()})
 
 

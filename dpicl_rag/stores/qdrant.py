@@ -6,6 +6,7 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,13 @@ import numpy as np
 from dpicl_rag._packaged import optional
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval.embeddings import Embedder
-from dpicl_rag.retrieval.metadata_filters import MetadataFilter
-from dpicl_rag.retrieval.stored_record import NO_UNIT, Defect, StoredRecord, record_of
+from dpicl_rag.retrieval.stored_record import (
+    NO_UNIT,
+    Defect,
+    MetadataFilter,
+    StoredRecord,
+    record_of,
+)
 from dpicl_rag.stores.exact_store import ExactStore, QuestionVector, ScoredRow, StoreReading, T
 
 if TYPE_CHECKING:
@@ -128,35 +134,33 @@ def _exactly(client: QdrantClient) -> models.SearchParams | None:
     return models.SearchParams(exact=True, quantization=ignored)
 
 
+@dataclass(frozen=True, repr=False)
 class _Points:
     """A reader of the points of a collection. It returns private records."""
 
-    def __init__(
-        self, unit_field: str, metadata: str | None, text: Callable[[Payload], object]
-    ) -> None:
-        self._unit_field = unit_field
-        self._metadata = metadata
-        self._text = text
+    unit_field: str
+    metadata: str | None
+    text: Callable[[Payload], object]
 
     def fields(self, payload: Payload) -> Payload:
-        fields = payload if self._metadata is None else payload.get(self._metadata)
+        fields = payload if self.metadata is None else payload.get(self.metadata)
         return fields if isinstance(fields, Mapping) else {}
 
     def record(self, id: object, payload: Payload | None) -> StoredRecord | Defect:
         payload = payload or {}
-        fields, field = self.fields(payload), self._unit_field
+        fields, field = self.fields(payload), self.unit_field
         if field != "document" and not isinstance(fields.get(field), (str, int, float)):
             return Defect(str(id), NO_UNIT)  # lists and the like, which no filter finds again
-        return record_of(id, fields, self._text(payload), field)
+        return record_of(id, fields, self.text(payload), field)
 
     def of_units(self, units: Sequence[str]) -> models.Filter:
         """Every point of these units, and maybe others."""
         from qdrant_client import models
 
-        if self._unit_field == "document":
+        if self.unit_field == "document":
             ids: list[Any] = [int(unit) if unit.isdecimal() else unit for unit in units]
             return models.Filter(must=[models.HasIdCondition(has_id=ids)])
-        key = self._key(self._unit_field)
+        key = self._key(self.unit_field)
         strings = models.MatchAny(any=list(units))
         integers = models.MatchAny(any=[int(unit) for unit in units if _INTEGER.fullmatch(unit)])
         others = [value for unit in units for value in _written(unit)]
@@ -182,7 +186,7 @@ class _Points:
 
     def _key(self, field: str) -> str:
         path = field if re.fullmatch(r"[A-Za-z0-9_-]+", field) else f'"{field}"'
-        return path if self._metadata is None else f"{self._metadata}.{path}"
+        return path if self.metadata is None else f"{self.metadata}.{path}"
 
 
 def _equal(key: str, value: str | float | bool) -> models.FieldCondition:
@@ -201,22 +205,15 @@ def _written(unit: str) -> list[float | bool]:
     return [value] if math.isfinite(value) else []
 
 
+@dataclass(frozen=True, repr=False)
 class _QdrantReading:
-    """See `exact.Reading`."""
+    """See `StoreReading`."""
 
-    def __init__(
-        self,
-        client: QdrantClient,
-        collection: str,
-        vector: str,
-        points: _Points,
-        filter: MetadataFilter,
-    ) -> None:
-        self._client = client
-        self._collection = collection
-        self._vector = vector
-        self._points = points
-        self._filter = filter
+    client: QdrantClient
+    collection: str
+    vector: str
+    points: _Points
+    filter: MetadataFilter
 
     def best(self, question: QuestionVector, count: int) -> Sequence[tuple[str | None, float]]:
         found = self._search(question, count, with_payload=True)
@@ -232,8 +229,8 @@ class _QdrantReading:
         wanted = frozenset(units)
         for first in range(0, max(1, len(units)), _PAGE):
             page = units[first : first + _PAGE]
-            for point in self._scrolled(self._points.of_units(page)):
-                record = self._points.record(point.id, point.payload)
+            for point in self._scrolled(self.points.of_units(page)):
+                record = self.points.record(point.id, point.payload)
                 if (
                     isinstance(record, StoredRecord)
                     and self._unit(point.id, point.payload) in wanted
@@ -242,39 +239,39 @@ class _QdrantReading:
 
     def everything(self) -> Iterator[tuple[StoredRecord | Defect, Any]]:
         for point in self._scrolled(None):
-            yield self._points.record(point.id, point.payload), self._vector_of(point)
+            yield self.points.record(point.id, point.payload), self._vector_of(point)
 
     def _nominated(self, question: QuestionVector, floor: float) -> Iterator[Any]:
         """Points near enough, with payload and vector."""
         if floor <= 0 or not question.any():
             # A zero vector scores 0, and may have no score in the store.
-            yield from self._scrolled(self._points.passing(self._filter))
+            yield from self._scrolled(self.points.passing(self.filter))
             return
         count = _FIRST
         while len(found := self._search(question, count, score_threshold=floor)) == count:
             count *= 4
         ids = iter([point.id for point in found])
         while page := list(islice(ids, _PAGE)):
-            yield from self._client.retrieve(
-                self._collection, page, with_payload=True, with_vectors=self._with_vectors
+            yield from self.client.retrieve(
+                self.collection, page, with_payload=True, with_vectors=self._with_vectors
             )
 
     def _search(self, question: QuestionVector, count: int, **options: Any) -> list[Any]:
-        return self._client.query_points(
-            self._collection,
+        return self.client.query_points(
+            self.collection,
             query=question.tolist(),
-            using=self._vector or None,
-            query_filter=self._points.passing(self._filter),
+            using=self.vector or None,
+            query_filter=self.points.passing(self.filter),
             limit=count,
-            search_params=_exactly(self._client),
+            search_params=_exactly(self.client),
             **{"with_payload": False, "with_vectors": False, **options},
         ).points
 
     def _scrolled(self, filter: models.Filter | None) -> Iterator[Any]:
         after: Any = None
         while True:
-            page, after = self._client.scroll(
-                self._collection,
+            page, after = self.client.scroll(
+                self.collection,
                 scroll_filter=filter,
                 limit=_PAGE,
                 offset=after,
@@ -287,14 +284,14 @@ class _QdrantReading:
 
     @property
     def _with_vectors(self) -> bool | list[str]:
-        return [self._vector] if self._vector else True
+        return [self.vector] if self.vector else True
 
     def _vector_of(self, point: Any) -> Any:
         vector = point.vector
-        return of_length_1(vector.get(self._vector) if isinstance(vector, Mapping) else vector)
+        return of_length_1(vector.get(self.vector) if isinstance(vector, Mapping) else vector)
 
     def _unit(self, id: object, payload: Payload | None) -> str | None:
-        record = self._points.record(id, payload)
+        record = self.points.record(id, payload)
         if not isinstance(record, StoredRecord):
             return None
-        return record.unit if self._filter.passes(self._points.fields(payload or {})) else None
+        return record.unit if self.filter.passes(self.points.fields(payload or {})) else None

@@ -16,7 +16,7 @@ from dpicl_rag.corpora import Corpus
 from dpicl_rag.corpora.folder import require_corpus_name
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import CorpusError
-from dpicl_rag.files.checked_table import pages
+from dpicl_rag.files.tables import pages
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.stored_record import SyntheticOrigin
 from dpicl_rag.stores.chroma import PUBLIC_FIELD, ChromaCollection, CollectionAddress

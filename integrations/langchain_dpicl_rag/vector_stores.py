@@ -20,8 +20,8 @@ from dpicl_rag.retrieval import UNITS, Retriever, refuse_approximate
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.stored_record import Defect, StoredRecord, record_of
 from dpicl_rag.retrieval.vectors import VectorSource, Where
+from dpicl_rag.stores.cached_vectors import InMemoryVectors
 from dpicl_rag.stores.faiss import FaissRecord, FaissVectors
-from dpicl_rag.stores.in_memory import InMemoryVectors
 from dpicl_rag.stores.pg_statements import Table
 from dpicl_rag.stores.pgvector import Connect, PgVectors, connecting_through
 from dpicl_rag.stores.qdrant import QdrantVectors

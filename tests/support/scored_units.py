@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpicl_rag.retrieval.stored_record import StoredRecord
-from dpicl_rag.retrieval.vectors import NearUnits, Snapshot, Where
+from dpicl_rag.retrieval.vectors import NearUnits, Where
+from tests.support.snapshot import Snapshot
 
 Outcome = TypeVar("Outcome", bound=Hashable)
 Choose = Callable[[Sequence[tuple[int, float]]], int]

@@ -25,7 +25,8 @@ from typing import Any, NamedTuple
 
 from dpicl_rag import _validate
 from dpicl_rag.errors import DPICLError
-from dpicl_rag.files.database import Database, FileKind
+from dpicl_rag.files.database import Database
+from dpicl_rag.files.tables import FileKind
 
 CHARACTERS = 4096
 """Of a reply; the rest is cut off. A note is a line."""

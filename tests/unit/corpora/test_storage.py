@@ -18,7 +18,8 @@ from dpicl_rag.documents import Document
 from dpicl_rag.errors import CorpusError
 from dpicl_rag.retrieval import ThresholdRetriever, TopKRetriever, vector_rows
 from dpicl_rag.retrieval.vector_rows import VectorRows
-from dpicl_rag.retrieval.vectors import Snapshot, on_grid
+from dpicl_rag.retrieval.vectors import on_grid
+from tests.support.snapshot import Snapshot
 from tests.unit.conftest import (
     HashingEmbedder,
     Killed,

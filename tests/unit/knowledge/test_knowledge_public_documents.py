@@ -8,7 +8,7 @@ from dpicl_rag.corpora import Corpus
 from dpicl_rag.errors import ConfigurationError, CorpusError, KnowledgeError
 from dpicl_rag.knowledge import AnswerMemory, JoinedKnowledge, PublicDocuments, as_knowledge
 from dpicl_rag.retrieval import ThresholdRetriever
-from dpicl_rag.stores.in_memory import InMemoryVectors
+from dpicl_rag.stores.cached_vectors import InMemoryVectors
 from tests.support.bucket_embedder import BucketEmbedder
 
 TEXTS = ["canteen opens at seven", "canteen opens", "printer on floor two"]

@@ -9,7 +9,7 @@ import pytest
 from chromadb.config import Settings
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.retrieval.metadata_filters import filter_from
+from dpicl_rag.retrieval.stored_record import filter_from
 
 FIELDS: list[dict[str, Any]] = [
     {"a": "x"},

@@ -11,8 +11,9 @@ from dpicl_rag.retrieval import scoring
 from dpicl_rag.retrieval.base import unit_key
 from dpicl_rag.retrieval.stored_record import StoredRecord
 from dpicl_rag.retrieval.vector_rows import VectorFile, VectorRows
-from dpicl_rag.retrieval.vectors import Snapshot, on_grid
+from dpicl_rag.retrieval.vectors import on_grid
 from dpicl_rag.stores import exact_store
+from tests.support.snapshot import Snapshot
 
 Vectors = npt.NDArray[np.float64]
 

@@ -25,8 +25,9 @@ from dpicl_rag.retrieval import (
     TopKRetriever,
 )
 from dpicl_rag.retrieval.stored_record import StoredRecord
-from dpicl_rag.retrieval.vectors import NearUnits, Snapshot, Where
+from dpicl_rag.retrieval.vectors import NearUnits, Where
 from tests.support.scored_units import OneVector
+from tests.support.snapshot import Snapshot
 
 Units = Mapping[str, Sequence[Sequence[float]]]
 DIMENSION = 3

@@ -9,7 +9,8 @@ from hypothesis.extra import numpy as hnp
 
 from dpicl_rag.retrieval.base import unit_key
 from dpicl_rag.retrieval.stored_record import StoredRecord
-from dpicl_rag.retrieval.vectors import Snapshot, on_grid
+from dpicl_rag.retrieval.vectors import on_grid
+from tests.support.snapshot import Snapshot
 
 
 def snapshot(vectors: np.ndarray) -> Snapshot:
@@ -63,15 +64,6 @@ def test_a_score_does_not_move_with_the_number_of_rows() -> None:
             assert scores[record.unit] == score
 
 
-def test_blocks_agree_with_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    generator = np.random.default_rng(3)
-    whole = snapshot(generator.normal(size=(40, 8)))
-    question = generator.normal(size=8)
-    scores = whole.scores(question)
-    monkeypatch.setattr("dpicl_rag.retrieval.vectors._BLOCK", 7)
-    assert np.array_equal(whole.scores(question), scores)
-
-
 def test_rows_of_a_unit_stand_together_in_an_order_that_no_insertion_changes() -> None:
     generator = np.random.default_rng(4)
     records = [StoredRecord(f"id {row}", f"unit {row % 7}", "text") for row in range(40)]
@@ -90,17 +82,6 @@ def test_rows_of_a_unit_stand_together_in_an_order_that_no_insertion_changes() -
 def test_the_order_of_units_does_not_follow_their_names() -> None:
     names = [f"2001-05-{day:02d}" for day in range(1, 31)]
     assert sorted(names, key=unit_key) != names
-
-
-def test_a_filtered_snapshot_is_the_snapshot_of_its_rows() -> None:
-    generator = np.random.default_rng(5)
-    records = [StoredRecord(f"id {row}", f"unit {row % 3}", "text") for row in range(12)]
-    vectors, question = generator.normal(size=(12, 4)), generator.normal(size=4)
-    part = Snapshot(records, vectors).where(f"id {row}" for row in (*range(0, 12, 2), 99))
-    other = Snapshot(records[::2], vectors[::2])
-    assert part.records == other.records
-    assert np.array_equal(part.scores(question), other.scores(question))
-    assert part.starts.tolist() == other.starts.tolist()
 
 
 @pytest.mark.parametrize("most", [None, 1, 2, 3, 7, 8, 99])

@@ -13,11 +13,11 @@ from chromadb.config import Settings
 
 from dpicl_rag.errors import CorpusError
 from dpicl_rag.retrieval import ThresholdRetriever
-from dpicl_rag.retrieval.vectors import Snapshot
 from dpicl_rag.stores import cached_vectors
 from dpicl_rag.stores.chroma import ChromaCollection
 from dpicl_rag.stores.chroma_client import disconnect
 from tests.support.chroma_server import chroma_server
+from tests.support.snapshot import Snapshot
 from tests.unit.conftest import HashingEmbedder, seen
 
 TEXTS = [f"note {number} about refunds" for number in range(30)]

@@ -1,14 +1,17 @@
 """Vectors that another framework keeps in memory."""
 
+import itertools
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.retrieval import ThresholdRetriever
 from dpicl_rag.retrieval.stored_record import NO_UNIT, NO_VECTOR, OTHER_LENGTH, Defect, StoredRecord
-from dpicl_rag.stores.in_memory import InMemoryVectors
+from dpicl_rag.stores.cached_vectors import InMemoryVectors
 from tests.support.scored_units import OneVector
+from tests.support.snapshot import Snapshot
 
 ROWS = [
     (StoredRecord("1", "near", "secret text"), [0.9, 0.1]),
@@ -24,6 +27,25 @@ def test_it_is_searched_exactly_and_read_anew_each_time() -> None:
     assert {document.unit for document in retriever.retrieve("q")} == {"near", "new"}
     rows.clear()
     assert retriever.retrieve("q") == []
+
+
+def test_it_finds_what_the_plain_scan_finds() -> None:
+    for seed in range(50):
+        generator = np.random.default_rng(seed)
+        vectors = generator.integers(-1, 2, size=(seed, 3)).astype(float)  # many ties
+        units = generator.integers(0, 1 + seed // 2, size=seed)
+        records = [StoredRecord(f"id {n}", f"unit {unit}", f"{n}") for n, unit in enumerate(units)]
+        rows = list(zip(records, vectors.tolist(), strict=True))
+        source = InMemoryVectors(OneVector([1, 0, 0]), lambda rows=rows: rows)
+        question = generator.normal(size=3)
+        for least, most in itertools.product((-1.0, 0.0, 0.5), (None, 1, 3)):
+            plain = Snapshot(records, vectors.reshape(-1, 3)).scan(question, least, most)
+            near = source.scan(question, least=least, most=most)
+            scores = dict(zip(near.units, near.scores.tolist(), strict=True))
+            places = [near.units.index(unit) for unit in plain.units]
+            assert [scores[unit] for unit in plain.units] == plain.scores.tolist()
+            assert most is not None or near.units == plain.units
+            assert near.passages(places, 2) == plain.passages(range(len(places)), 2)
 
 
 def test_it_has_no_filter() -> None:

@@ -11,13 +11,14 @@ import pytest
 
 from dpicl_rag.errors import ConfigurationError, CorpusError, MissingDependencyError
 from dpicl_rag.retrieval.stored_record import StoredRecord
-from dpicl_rag.retrieval.vectors import Snapshot, VectorSource, on_grid
+from dpicl_rag.retrieval.vectors import VectorSource, on_grid
 from dpicl_rag.stores import exact_store
 from dpicl_rag.stores.exact_store import ExactStore, ScoredRow, exact_scores, margin
 from dpicl_rag.stores.faiss import FaissVectors, _cosines
 from dpicl_rag.stores.pg_statements import Table
 from dpicl_rag.stores.pgvector import PgVectors
 from dpicl_rag.stores.qdrant import QdrantVectors
+from tests.support.snapshot import Snapshot
 from tests.support.stores import DIMENSION, EMBEDDER, PgTable, Store, passages
 
 
