@@ -6,8 +6,7 @@ import os
 import re
 
 from dpicl_rag.conversion import Conversions, NotConvertedError
-from dpicl_rag.conversion.formats import is_installed
-from dpicl_rag.conversion.outcomes import REASONS, Outcome
+from dpicl_rag.conversion.conversions import REASONS, Outcome, is_installed
 from dpicl_rag.loaders.file_kinds import FileFormat
 from dpicl_rag.loaders.records import (
     FILE_TOO_LARGE,

@@ -14,8 +14,8 @@ from dataclasses import replace
 from threading import Lock
 
 from dpicl_rag.conversion import Conversions
-from dpicl_rag.conversion.outcomes import REASONS, Outcome
-from dpicl_rag.conversion.process_limits import ProcessLimits
+from dpicl_rag.conversion.confinement import ProcessLimits
+from dpicl_rag.conversion.conversions import REASONS, Outcome
 from dpicl_rag.errors import LoaderError
 from dpicl_rag.loaders.load_report import Skipped
 from dpicl_rag.loaders.mail import record_of_mail

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from dpicl_rag.conversion import Conversions
-from dpicl_rag.conversion.outcomes import REASONS, Outcome
-from dpicl_rag.conversion.process_limits import ProcessLimits
+from dpicl_rag.conversion.confinement import ProcessLimits
+from dpicl_rag.conversion.conversions import REASONS, Outcome
 from dpicl_rag.errors import LoaderError
 from dpicl_rag.loaders import Skipped, load, loader
 from dpicl_rag.loaders.converted_text import NO_TEXT
