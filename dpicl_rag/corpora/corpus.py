@@ -36,8 +36,8 @@ from dpicl_rag.errors import CorpusError
 from dpicl_rag.files.database import Database
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.loaders.framework_documents import FrameworkDocument
+from dpicl_rag.loaders.loader import framework_documents_as_ours
 from dpicl_rag.loaders.shared_keys import Joins, name_key
-from dpicl_rag.loaders.taken_over import taken_over
 from dpicl_rag.retrieval.defects import Defect, find_defects
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.metadata_filters import filter_from
@@ -257,7 +257,10 @@ class Corpus:
         if self.synthetic is not None:
             raise CorpusError(f"corpus {self.name!r} is synthetic: its run alone adds to it")
         adding = Adding(self.name, self._storage, self.embedder, self._chunking)
-        own = [named(document) for document in as_documents(taken_over(documents, unit))]
+        own = [
+            named(document)
+            for document in as_documents(framework_documents_as_ours(documents, unit))
+        ]
         accounts = self._accounts(ledger, no_ledger)
         with self._storage.changing():
             return adding.run(own, accounts, joins, on_progress, anew=anew, held=held)
