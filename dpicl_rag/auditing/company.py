@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 
-from dpicl_rag.language_models.base import Input, LanguageModel, Progress, Rows
-from dpicl_rag.language_models.wrapped_model import WrappedModel
+from dpicl_rag.language_models.base import Input, LanguageModel, Progress, Rows, WrappedModel
 from dpicl_rag.mechanisms.step import Step
 
 _Appended = tuple[tuple[int, ...], ...]
