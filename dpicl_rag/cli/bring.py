@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dpicl_rag.corpora.holdings import Held
     from dpicl_rag.documents import Document
     from dpicl_rag.following.followed_files import FileSource
-    from dpicl_rag.following.mail_address import MailAccount
+    from dpicl_rag.following.mail_account import MailAccount
     from dpicl_rag.following.mail_session import MailSession
     from dpicl_rag.following.outcome import Brought
     from dpicl_rag.ledger import Ledger
@@ -50,7 +50,7 @@ class MailAccess:
 
     def session(self, account: MailAccount, *, quiet: bool) -> MailSession:
         """Open a session."""
-        from dpicl_rag.following.credentials import credential_of
+        from dpicl_rag.following.mail_account import credential_of
         from dpicl_rag.following.mail_session import MailSession
 
         credential = credential_of(account, self.token_command)
@@ -161,7 +161,7 @@ def ingest_mail(
         create: Makes or opens the corpus, once a server has let us in.
         warm: Lets the language model read the documents.
     """
-    from dpicl_rag.following.mail_address import accounts_of
+    from dpicl_rag.following.mail_account import accounts_of
 
     first, *others = accounts_of(addresses, unit)
     with access.session(first, quiet=how.quiet) as session:

@@ -128,7 +128,7 @@ def ingest(
         _require_own_budget(corpus, path, ledger)
     from dpicl_rag.corpora import Corpus
     from dpicl_rag.following.followed_files import FileSource
-    from dpicl_rag.following.mail_address import is_address
+    from dpicl_rag.following.mail_account import is_address
     from dpicl_rag.loaders import load
 
     if any(map(is_address, sources)):

@@ -13,7 +13,7 @@ from dpicl_rag.errors import ConfigurationError, CorpusError, DPICLError, Loader
 
 if TYPE_CHECKING:
     from dpicl_rag.corpora.holdings import StoredSource
-    from dpicl_rag.following.mail_address import MailAccount
+    from dpicl_rag.following.mail_account import MailAccount
     from dpicl_rag.following.outcome import Brought
 
 
@@ -87,11 +87,11 @@ def sync(
 
 
 def _brought(bringing: bring.Bringing, source: StoredSource, access: bring.MailAccess) -> Brought:
-    from dpicl_rag.following import mail_address
+    from dpicl_rag.following import mail_account
     from dpicl_rag.following.followed_files import FileSource
-    from dpicl_rag.following.mail_address import MailAccount
+    from dpicl_rag.following.mail_account import MailAccount
 
-    if source.kind == mail_address.KIND:
+    if source.kind == mail_account.KIND:
         with access.session(MailAccount.of(source), quiet=bringing.how.quiet) as session:
             return bringing.mail(session)
     files = FileSource.of(source)
@@ -108,7 +108,7 @@ def _brought(bringing: bring.Bringing, source: StoredSource, access: bring.MailA
 def _dropped(bringing: bring.Bringing, names: Sequence[str]) -> Brought:
     """Follow sources no more, and delete what stands nowhere else."""
     from dpicl_rag.following.followed_files import FileSource
-    from dpicl_rag.following.mail_address import MailAccount, accounts_of, is_address
+    from dpicl_rag.following.mail_account import MailAccount, accounts_of, is_address
     from dpicl_rag.following.outcome import Brought
 
     followed = bringing.target.followed
@@ -141,11 +141,11 @@ def _dropped(bringing: bring.Bringing, names: Sequence[str]) -> Brought:
 
 
 def _name(source: StoredSource) -> str:
-    from dpicl_rag.following import mail_address
+    from dpicl_rag.following import mail_account
     from dpicl_rag.following.followed_files import FileSource
-    from dpicl_rag.following.mail_address import MailAccount
+    from dpicl_rag.following.mail_account import MailAccount
 
-    if source.kind != mail_address.KIND:
+    if source.kind != mail_account.KIND:
         return FileSource.of(source).name
     account: MailAccount = MailAccount.of(source)
     return f"{account.name}/{','.join(account.folders)}"

@@ -4,7 +4,6 @@ Nothing here is imported before the first such file is read, and the libraries t
 in the process that loads: see `dpicl_rag.conversion.child`.
 """
 
-from dpicl_rag.conversion.conversions import Conversions
-from dpicl_rag.conversion.outcomes import NotConvertedError
+from dpicl_rag.conversion.conversions import Conversions, NotConvertedError
 
 __all__ = ["Conversions", "NotConvertedError"]

@@ -22,10 +22,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import IO, Any, NamedTuple, NoReturn
 
-from dpicl_rag.conversion.confinement import confine
-from dpicl_rag.conversion.frames import ANSWER, QUESTION, SIZE
-from dpicl_rag.conversion.outcomes import NotConvertedError, Outcome
-from dpicl_rag.conversion.process_limits import ProcessLimits
+from dpicl_rag.conversion.confinement import ProcessLimits, confine
+from dpicl_rag.conversion.conversions import ANSWER, QUESTION, SIZE, NotConvertedError, Outcome
 
 _PIECE = 2**20
 _HEAP_EXHAUSTED = 251  # the exit status of programs in Haskell

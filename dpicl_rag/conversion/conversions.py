@@ -1,4 +1,4 @@
-"""Conversions of one load, by a child process that is started at the first of them."""
+"""Conversion of files to text, by a child process that is started at the first of them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,33 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from enum import IntEnum
+from importlib.util import find_spec
+from pathlib import Path
+from struct import Struct
 from typing import IO, Self
 
-from dpicl_rag.conversion.frames import ANSWER, QUESTION, SIZE
-from dpicl_rag.conversion.outcomes import NotConvertedError, Outcome
-from dpicl_rag.conversion.process_limits import ProcessLimits
+from dpicl_rag.conversion.confinement import ProcessLimits
+
+PANDOC_KINDS = ("docx", "pptx", "odt", "epub")
+"""Kinds that pandoc reads, and calls so."""
+
+_PACKAGES = {
+    **dict.fromkeys(PANDOC_KINDS, "pypandoc"),
+    "pdf": "pypdf",
+    "sheet": "python_calamine",
+    "rows": "python_calamine",
+    "rtf": "striprtf",
+    "msg": "olefile",
+}
+
+# Heads of the frames that go to the child and come back, in the machine's byte order.
+QUESTION = Struct("=BI")
+"""Bytes of the name of the kind, and how many files; the name and the files follow."""
+SIZE = Struct("=Q")
+"""Bytes of a file, which follow."""
+ANSWER = Struct("=BQ")
+"""An `Outcome`, and bytes of what was converted, which follow; for each file, in their order."""
 
 _START = """
 import json, sys
@@ -29,6 +51,44 @@ serve(given)
 _GRACE = 30.0  # seconds that the child has beyond a file's own limit
 _PIECE = 2**20
 _LOOK = 0.2  # seconds between two looks at whether to go on
+
+
+class Outcome(IntEnum):
+    """Exit statuses. Those of other programs end below, and mean damage."""
+
+    CONVERTED = 0
+    DAMAGED = 100
+    PASSWORD = 101
+    NO_TEXT = 102
+    MEMORY = 103
+    TIME = 104
+    MUCH_TEXT = 105
+    UNPACKS = 106
+    BROKE_OFF = 107
+
+
+REASONS: dict[Outcome, str] = {
+    Outcome.DAMAGED: "damaged, or not the kind of file that its name says",
+    Outcome.PASSWORD: "protected by a password; save it without one",
+    Outcome.NO_TEXT: "no text in it: a scan, pictures or nothing; make a scan searchable (OCR)",
+    Outcome.MEMORY: "takes too much memory to read",
+    Outcome.TIME: "takes too long to read",
+    Outcome.MUCH_TEXT: "holds too much text for one file; split it",
+    Outcome.UNPACKS: "unpacks to more than 512 MiB",
+    Outcome.BROKE_OFF: "the program that reads it broke off",
+}
+
+
+class NotConvertedError(Exception):
+    """There is no text of a file. Its message is one of a few fixed phrases.
+
+    Args:
+        outcome: Why.
+    """
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(REASONS[outcome])
+        self.outcome = outcome
 
 
 class _ChildEndedError(Exception):
@@ -197,3 +257,23 @@ def _there(pipe: IO[bytes] | None) -> IO[bytes]:
     if pipe is None:
         raise OSError
     return pipe
+
+
+def is_installed(kind: str) -> bool:
+    """Whether what reads a kind is installed."""
+    if kind in PANDOC_KINDS:
+        return pandoc() is not None
+    return find_spec(_PACKAGES[kind]) is not None
+
+
+def pandoc() -> str | None:
+    """The pandoc that comes with ``pypandoc_binary``; None without it.
+
+    No other is taken: what a file says must not depend on which one a machine happens to have.
+    """
+    spec = find_spec("pypandoc")
+    if spec is None or spec.origin is None:
+        return None
+    name = "pandoc.exe" if os.name == "nt" else "pandoc"
+    path = Path(spec.origin).parent / "files" / name
+    return str(path) if path.is_file() else None

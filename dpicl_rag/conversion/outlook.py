@@ -20,7 +20,7 @@ from email.utils import format_datetime, formataddr
 
 import olefile
 
-from dpicl_rag.conversion.outcomes import NotConvertedError, Outcome
+from dpicl_rag.conversion.conversions import NotConvertedError, Outcome
 
 # Properties, by the numbers of [MS-OXPROPS].
 _SUBJECT, _HEADERS, _BODY, _HTML = "0037", "007D", "1000", "1013"

@@ -7,13 +7,30 @@ none of them runs what a file asks for: scripts, macros, links and remote pictur
 from __future__ import annotations
 
 import io
+import json
+import re
+import zipfile
+from collections.abc import Iterator
 
 from dpicl_rag.conversion.child import FileReader
-from dpicl_rag.conversion.formats import PANDOC_KINDS, is_installed, pandoc
-from dpicl_rag.conversion.outcomes import NotConvertedError, Outcome
-from dpicl_rag.conversion.packages import check_package
+from dpicl_rag.conversion.confinement import MAX_UNPACKED_BYTES
+from dpicl_rag.conversion.conversions import (
+    PANDOC_KINDS,
+    NotConvertedError,
+    Outcome,
+    is_installed,
+    pandoc,
+)
 
 READERS: dict[str, FileReader] = {}
+"""By the name of a kind."""
+
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_ENCRYPTED_PACKAGE = "EncryptedPackage".encode("utf-16-le")  # [MS-OFFCRYPTO] 2.3.4.4
+# A book may list its fonts there; where it lists texts, these are locked.
+_LOCKED_TEXT = re.compile(rb'URI="[^"]*\.(?:x?html?|xml|opf|ncx)"', re.I)
+_ENTRY_BYTES = 2**20
+_WHOLE = 2**53  # beyond it a float is not one whole number
 
 
 def _read_pdf(content: bytes) -> bytes:
@@ -36,6 +53,93 @@ def _read_rtf(content: bytes) -> bytes:
     return text.encode("utf-8", "replace")
 
 
+def _is_compound(content: bytes) -> bool:
+    """Whether a file is a compound file: of older Office programs, or of newer ones locked.
+
+    Raises:
+        NotConvertedError: It is locked.
+    """
+    if not content.startswith(_OLE):
+        return False
+    if _ENCRYPTED_PACKAGE in content:
+        raise NotConvertedError(Outcome.PASSWORD)
+    return True
+
+
+def _check_package(content: bytes) -> bytes:
+    """Refuse what its reader would misread, or would choke on.
+
+    Raises:
+        NotConvertedError: A password, damage, or it says that it unpacks to more than it may.
+    """
+    if _is_compound(content):
+        raise NotConvertedError(Outcome.DAMAGED)
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(content))
+    except (zipfile.BadZipFile, NotImplementedError):
+        raise NotConvertedError(Outcome.DAMAGED) from None
+    if sum(entry.file_size for entry in archive.infolist()) > MAX_UNPACKED_BYTES:
+        raise NotConvertedError(Outcome.UNPACKS)
+    if any(entry.flag_bits & 1 for entry in archive.infolist()):
+        raise NotConvertedError(Outcome.PASSWORD)
+    manifest = _entry(archive, "META-INF/manifest.xml")  # OpenDocument 1.3, part 2, 4.4
+    if b"encryption-data" in manifest or _LOCKED_TEXT.search(
+        _entry(archive, "META-INF/encryption.xml")
+    ):
+        raise NotConvertedError(Outcome.PASSWORD)
+    return b""
+
+
+def _entry(archive: zipfile.ZipFile, name: str) -> bytes:
+    try:
+        with archive.open(name) as file:
+            return file.read(_ENTRY_BYTES)
+    except KeyError:
+        return b""
+
+
+def _read_sheets(content: bytes) -> bytes:
+    """A spreadsheet as text: a line for each row that is not blank, its cells apart by bars."""
+    sheets = []
+    for sheet in _sheets(content):
+        lines = (" | ".join(cell for cell in cells if cell) for _, cells in sheet)
+        sheets.append("\n".join(line for line in lines if line))
+    return "\n\n".join(sheet for sheet in sheets if sheet).encode("utf-8", "replace")
+
+
+def _read_rows(content: bytes) -> bytes:
+    """A spreadsheet as JSON: sheets of rows that are not blank, each its number and its cells."""
+    return json.dumps([list(sheet) for sheet in _sheets(content)]).encode()
+
+
+def _sheets(content: bytes) -> Iterator[Iterator[tuple[int, list[str]]]]:
+    if not _is_compound(content):
+        _check_package(content)
+    try:
+        book = python_calamine.load_workbook(io.BytesIO(content))
+    except python_calamine.PasswordError:
+        raise NotConvertedError(Outcome.PASSWORD) from None
+    for name in book.sheet_names:
+        yield _rows(book.get_sheet_by_name(name))
+
+
+def _rows(sheet: python_calamine.CalamineSheet) -> Iterator[tuple[int, list[str]]]:
+    first = sheet.start[0] if sheet.start else 0
+    for number, row in enumerate(sheet.to_python(), first + 1):
+        cells = [_written(value) for value in row]
+        if any(cells):
+            yield number, cells
+
+
+def _written(value: object) -> str:
+    """A cell in words: whole numbers without a fraction, times as ISO 8601 has them."""
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, float) and value.is_integer() and abs(value) < _WHOLE:
+        return str(int(value))
+    return str(value).strip()
+
+
 # What is imported here costs no file its time.
 if is_installed("pdf"):
     import pypdf
@@ -45,16 +149,16 @@ if (program := pandoc()) is not None:
     for kind in PANDOC_KINDS:
         # In its sandbox it reads no file but this, and reaches no network.
         command = (program, "--sandbox", f"--from={kind}", "--to=plain", "--wrap=none")
-        READERS[kind] = FileReader(check_package, command)
+        READERS[kind] = FileReader(_check_package, command)
 if is_installed("rtf"):
     from striprtf.striprtf import rtf_to_text
 
     READERS["rtf"] = FileReader(_read_rtf)
 if is_installed("sheet"):
-    from dpicl_rag.conversion.spreadsheets import read_rows, read_sheets
+    import python_calamine
 
-    READERS["sheet"] = FileReader(read_sheets)
-    READERS["rows"] = FileReader(read_rows)
+    READERS["sheet"] = FileReader(_read_sheets)
+    READERS["rows"] = FileReader(_read_rows)
 if is_installed("msg"):
     from dpicl_rag.conversion.outlook import read_message
 

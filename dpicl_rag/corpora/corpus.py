@@ -31,8 +31,8 @@ from dpicl_rag.errors import CorpusError
 from dpicl_rag.files.database import Database
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.loaders.framework_documents import FrameworkDocument
+from dpicl_rag.loaders.loader import framework_documents_as_ours
 from dpicl_rag.loaders.shared_keys import Joins, name_key
-from dpicl_rag.loaders.taken_over import taken_over
 from dpicl_rag.retrieval.embeddings import Embedder, SentenceTransformerEmbedder
 from dpicl_rag.retrieval.stored_record import (
     Defect,
@@ -277,7 +277,10 @@ class Corpus(ExactSource):
         if self.synthetic is not None:
             raise CorpusError(f"corpus {self.name!r} is synthetic: its run alone adds to it")
         adding = Adding(self.name, self._storage, self.embedder, self._chunking)
-        own = [named(document) for document in as_documents(taken_over(documents, unit))]
+        own = [
+            named(document)
+            for document in as_documents(framework_documents_as_ours(documents, unit))
+        ]
         accounts = self._accounts(ledger, no_ledger)
         with self._storage.changing():
             return adding.run(own, accounts, joins, on_progress, anew=anew, held=held)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from dpicl_rag.documents import Document
 from dpicl_rag.following.outcome import Brought, most_is_gone, passages_of, require_deletions
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.loaders import load
+from dpicl_rag.loaders.characters import fingerprint
 from dpicl_rag.loaders.shared_keys import Joins, standing_name
 
 KIND = "files"
@@ -44,7 +44,7 @@ class FileSource:
     @property
     def id(self) -> str:
         """What a corpus knows it by: however it is read, it is one source."""
-        return hashlib.sha256(json.dumps([KIND, *sorted(self.paths)]).encode()).hexdigest()[:16]
+        return fingerprint(json.dumps([KIND, *sorted(self.paths)]))[:16]
 
     @property
     def source(self) -> StoredSource:

@@ -9,26 +9,32 @@ units, and noted with their documents. A message that stands nowhere any more is
 
 from __future__ import annotations
 
-import hashlib
 import json
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from dpicl_rag.corpora import Corpus
 from dpicl_rag.corpora.adding import Ingested
 from dpicl_rag.corpora.holdings import Held, Holding
 from dpicl_rag.documents import Document
 from dpicl_rag.files.tables import pages
-from dpicl_rag.following.mail_address import MailAccount
-from dpicl_rag.following.mail_groups import MailGroups, batches
+from dpicl_rag.following.mail_account import MailAccount
 from dpicl_rag.following.mail_session import Header, MailSession
 from dpicl_rag.following.outcome import Brought, most_is_gone, passages_of, require_deletions
 from dpicl_rag.language_models.base import Progress
+from dpicl_rag.loaders.characters import fingerprint
 from dpicl_rag.loaders.load_report import Skipped
 from dpicl_rag.loaders.loader import load_mails
-from dpicl_rag.loaders.mail import message_id
-from dpicl_rag.loaders.records import MAX_RECORD_BYTES, TIES_MANY, TOO_LARGE
+from dpicl_rag.loaders.mail import message_id, parse_mail
+from dpicl_rag.loaders.records import MAX_RECORD_BYTES, TIES_MANY, TOO_LARGE, UnreadableError
 from dpicl_rag.loaders.shared_keys import Joins, standing_name
+from dpicl_rag.loaders.threads import thread_keys, thread_offers
 
 Add = Callable[[Sequence[Document], Held], Ingested]
 """Adds documents to the corpus, with what was found at their places."""
@@ -49,13 +55,58 @@ class _Place:
     uid: int
 
     def holding(self, account: MailAccount, known_by: str = "", document: str = "") -> Holding:
-        folder = hashlib.sha256(self.folder.encode()).hexdigest()[:16]
+        folder = fingerprint(self.folder.encode())[:16]
         id = f"{account.id} {folder} {self.validity} {self.uid}"
         return Holding(id, account.id, self.folder, known_by, document)
 
     @property
     def position(self) -> str:
         return f"{self.folder}, message {self.uid}"
+
+
+class MailGroups:
+    """Messages and the keys that tie them, by their headers; 16 bytes for each key. Private.
+
+    A mailbox is read in batches, and each batch is added to the corpus by itself. A batch that cut
+    a conversation would make several units of it, which later ones would have to join. So batches
+    are cut between conversations, as far as these are not larger than a batch may be.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._keys: tuple[array[int], array[int]] = array("q"), array("q")
+        self._offers: tuple[array[int], array[int]] = array("q"), array("q")
+
+    def __repr__(self) -> str:
+        return "MailGroups(<private>)"
+
+    def add(self, header: bytes) -> None:
+        """Note a message by its headers."""
+        # It may have headers that were not asked for, and has a text. The number tells messages
+        # without a Message-ID apart.
+        whole = b"Return-Path: %d\r\n%b\r\n\r\n." % (self._count, header.strip())
+        with suppress(UnreadableError):
+            thread = parse_mail(whole, None).thread
+            _note(self._keys, self._count, thread_keys(thread))
+            _note(self._offers, self._count, thread_offers(thread))
+        self._count += 1
+
+    def groups(self) -> Iterator[list[int]]:
+        """Numbers of messages that belong together, in the order of the first of each."""
+        if not self._count:
+            return
+        messages, keys = map(np.array, self._keys)
+        offering, offers = map(np.array, self._offers)
+        claimed = np.isin(offers, keys)
+        names, places = np.unique(np.concatenate([keys, offers[claimed]]), return_inverse=True)
+        size = self._count + len(names)
+        rows = np.concatenate([messages, offering[claimed]])
+        ties = coo_array((np.ones(len(rows), bool), (rows, self._count + places)), (size, size))
+        _, labels = connected_components(ties, directed=False)
+        found: dict[int, list[int]] = {}
+        for message, label in enumerate(labels[: self._count].tolist()):
+            found.setdefault(label, []).append(message)
+        yield from found.values()
 
 
 @dataclass(slots=True, repr=False)
@@ -212,8 +263,7 @@ class _Bringing:
         """
         if self._account.unit not in (None, "thread") or not message_id(header.raw):
             return ""
-        told = json.dumps([header.raw.decode("latin-1"), header.size])
-        return hashlib.sha256(told.encode()).hexdigest()[:32]
+        return fingerprint(json.dumps([header.raw.decode("latin-1"), header.size]))
 
     def _read(
         self, unread: _Unread, known: Mapping[str, str], on_progress: Progress
@@ -287,3 +337,37 @@ def _by_folder(places: Iterable[_Place]) -> Iterator[tuple[tuple[str, int], list
     for place in places:
         found.setdefault((place.folder, place.validity), []).append(place)
     yield from found.items()
+
+
+def batches(
+    groups: Iterable[Sequence[int]], sizes: Sequence[int], messages: int, most: int
+) -> Iterator[list[int]]:
+    """Batches of whole groups; a group beyond the limit of bytes is cut.
+
+    Args:
+        groups: Numbers of messages.
+        sizes: Bytes of each message.
+        messages: How many of them a batch of several groups may have.
+        most: How many bytes.
+    """
+    batch: list[int] = []
+    weight = 0
+    for group in groups:
+        total = sum(sizes[one] for one in group)
+        if batch and (len(batch) + len(group) > messages or weight + total > most):
+            yield batch
+            batch, weight = [], 0
+        for one in group:
+            if batch and weight + sizes[one] > most:
+                yield batch
+                batch, weight = [], 0
+            batch.append(one)
+            weight += sizes[one]
+    if batch:
+        yield batch
+
+
+def _note(ties: tuple[array[int], array[int]], message: int, keys: Sequence[str]) -> None:
+    # Two keys of one hash would only be read in one batch.
+    ties[0].extend([message] * len(keys))
+    ties[1].extend(map(hash, keys))

@@ -16,8 +16,7 @@ from dpicl_rag._packaged import optional
 from dpicl_rag._unobserved import unobserved
 from dpicl_rag.errors import ConfigurationError, LoaderError
 from dpicl_rag.files.tables import pages
-from dpicl_rag.following.credentials import Credential
-from dpicl_rag.following.mail_address import MailAccount
+from dpicl_rag.following.mail_account import Credential, MailAccount
 
 PATIENCE_S = 120.0  # for an answer of the server
 

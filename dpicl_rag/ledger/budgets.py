@@ -1,16 +1,92 @@
-"""Budgets as they are given: in rho or in epsilon, checked, in whole nano-rho."""
+"""Budgets of a corpus or a caller: how they are given, when they renew, what they still promise.
+
+All amounts in the code are nano-rho, and all of them are public. A corpus takes two kinds of
+answers. A *fixed* answer costs every unit the same rho. An *individual* answer with cap c costs
+unit i some r_i <= c that is private, and a filter keeps the sum of a unit's r_i within its budget
+(Feldman and Zrnic 2021; Renyi/zCDP filter). Write
+
+- B for the budget of the corpus and U <= B for the budget of a unit (U = B where none is given),
+- F for the sum of fixed answers, C for the sum of the caps of individual answers,
+- S_i for what individual answers have cost unit i.
+
+The promise is F + S_i <= B for every unit i. S_i is private, so decisions about it use the bound
+S_i <= min(C, U, B - F) =: I, which is public:
+
+- a fixed answer of rho is allowed while F + rho <= B - min(C, U);
+- an individual answer holds at most min(U, B - F) - S_i for unit i. It never asks the others.
+
+So individual answers go on after their caps have filled the budget: from then on units fall silent
+one by one, and the corpus has nothing left to promise to fixed answers. What is reported as spent
+is F + I.
+
+``floor`` keeps the bound true when a budget is lowered: what was possible before stays counted.
+"""
 
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from enum import StrEnum
 
-from dpicl_rag.accounting import epsilon_to_rho
+from dpicl_rag.accounting import epsilon_to_rho, rho_to_epsilon
 from dpicl_rag.accounting.shares import SHARES
-from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.errors import BudgetExceededError, ConfigurationError
 from dpicl_rag.ledger.fixed_point import allowance, exact, to_rho, whole_delta
-from dpicl_rag.ledger.period import Period
-from dpicl_rag.ledger.status import ScopeStatus
+
+_EPOCH = date(1970, 1, 1)
+_DAY_SECONDS = 86_400
+
+
+_DELTA = 1e-5  # at which a refusal tells epsilon
+
+
+class Period(StrEnum):
+    """The period after which a budget renews, in UTC.
+
+    A renewing budget protects *per period*: a unit that stays in the corpus for n periods can lose
+    n times the budget. Only ``LIFETIME`` bounds what is ever learned about it.
+    """
+
+    LIFETIME = "lifetime"
+    DAY = "day"
+    MONTH = "month"
+    YEAR = "year"
+
+    def start(self, day: int) -> int:
+        """First day of the period that holds ``day``, both as days since 1970-01-01 UTC.
+
+        A lifetime starts on day 0.
+        """
+        if self is Period.LIFETIME:
+            return 0
+        if self is Period.DAY:
+            return day
+        here = _EPOCH + timedelta(days=day)
+        first = here.replace(day=1) if self is Period.MONTH else date(here.year, 1, 1)
+        return (first - _EPOCH).days
+
+    def renewal(self, day: int) -> date | None:
+        """First day of the next period, or None for a lifetime."""
+        if self is Period.LIFETIME:
+            return None
+        here = _EPOCH + timedelta(days=day)
+        if self is Period.DAY:
+            return here + timedelta(days=1)
+        if self is Period.MONTH and here.month < 12:
+            return date(here.year, here.month + 1, 1)
+        return date(here.year + 1, 1, 1)
+
+
+def day_of(seconds: float) -> int:
+    """The UTC day that holds a Unix time, as days since 1970-01-01."""
+    return int(seconds // _DAY_SECONDS)
+
+
+def instant(seconds: float) -> str:
+    """A Unix time in words, for messages."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +142,6 @@ def budgets(
         raise ConfigurationError("period must be lifetime, day, month or year") from None
 
 
-def is_budget(status: ScopeStatus, given: Budgets) -> bool:
-    """Whether a scope has these budgets; how much of delta its thresholds may take is left out."""
-    rho = tuple(None if one is None else to_rho(one) for one in (given.budget, given.unit_budget))
-    has = status.budget, status.unit_budget, status.period, status.strict
-    return has == (*rho, given.period, given.strict)
-
-
 def _amount(
     rho_name: str, rho: float | None, epsilon_name: str, epsilon: float | None, delta: float
 ) -> float | None:
@@ -82,3 +151,92 @@ def _amount(
     if rho is not None:
         raise ConfigurationError(f"give {rho_name} or {epsilon_name}, not both")
     return epsilon_to_rho(epsilon, delta)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Sums over the answers of one scope in one period.
+
+    Attributes:
+        fixed: F, of answers that cost every unit the same.
+        individual: C, the caps of answers under individual accounting.
+    """
+
+    fixed: int
+    individual: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeBudgets:
+    """The budgets of one scope.
+
+    Attributes:
+        budget: B, or None where the scope is not limited.
+        unit_budget: U, or None where units share the budget of the corpus.
+        floor: The individual bound I at the last change of the budgets.
+    """
+
+    budget: int | None
+    unit_budget: int | None
+    floor: int = 0
+
+    def unit_room(self, fixed: int) -> int | None:
+        """min(U, B - F): the most that a unit may spend on individual answers; None: no limit."""
+        room = None if self.budget is None else max(0, self.budget - fixed)
+        given = [value for value in (self.unit_budget, room) if value is not None]
+        return min(given, default=None)
+
+    def individual_bound(self, usage: Usage) -> int:
+        """I: no unit has spent more than this on individual answers."""
+        room = self.unit_room(usage.fixed)
+        return usage.individual if room is None else min(usage.individual, max(self.floor, room))
+
+    def spent(self, usage: Usage) -> int:
+        """F + I: no unit has lost more than this."""
+        return usage.fixed + self.individual_bound(usage)
+
+    def remaining(self, usage: Usage) -> int | None:
+        """The most that a fixed answer may still reserve; None: no limit."""
+        if self.budget is None:
+            return None
+        ceiling = self.budget if self.unit_budget is None else self.unit_budget
+        promised = min(usage.individual, max(self.floor, ceiling))
+        return max(0, self.budget - usage.fixed - promised)
+
+    def unit_remaining(self, usage: Usage) -> int | None:
+        """min(U, B - F) - I: what each unit has left for individual answers; None: no limit."""
+        room = self.unit_room(usage.fixed)
+        return None if room is None else max(0, room - self.individual_bound(usage))
+
+
+def refused(
+    requested: int, remaining: int, scope: str, renews_on: date | None = None
+) -> BudgetExceededError:
+    """The refusal of a budget that cannot pay, in rho and in epsilon, to be raised.
+
+    Args:
+        requested: Nano-rho that the request would reserve.
+        remaining: Nano-rho left in the scope.
+        scope: What the budget belongs to, for example ``corpus 'mail'``.
+        renews_on: When it does; None for a lifetime.
+    """
+    asked, left = to_rho(requested), to_rho(remaining)
+    # As answers and budgets convert it, whose other part of delta is for thresholds.
+    rest = SHARES.beside_pool(_DELTA)
+    epsilons = rho_to_epsilon(asked, rest), rho_to_epsilon(left, rest)
+    return BudgetExceededError(asked, left, scope, epsilons, renews_on)
+
+
+class NoBudgetWarning(UserWarning):
+    """A ledger has no budget for a corpus: it records what is spent and refuses nothing."""
+
+
+def warn_of_no_budget(corpus: str) -> None:
+    """Warn whoever reserves."""
+    warnings.warn(
+        f"the ledger has no budget for corpus {corpus!r}: nothing bounds what its units lose over "
+        f"many answers. Give it one with ledger.set_budget(corpus={corpus!r}, epsilon=...), or "
+        "name the corpus that has one; rho=math.inf says that none is wanted",
+        NoBudgetWarning,
+        stacklevel=3,
+    )

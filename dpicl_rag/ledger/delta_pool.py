@@ -15,9 +15,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from dpicl_rag.files.tables import require_whole
-from dpicl_rag.ledger.copies import whole
 from dpicl_rag.ledger.fixed_point import to_delta
-from dpicl_rag.ledger.scope import Scope
+from dpicl_rag.ledger.ledger_schema import whole
+from dpicl_rag.ledger.scope import Scope, every_scope
 from dpicl_rag.ledger.status import ScopeStatus
 
 _ADD = (
@@ -135,14 +135,16 @@ def redate(connection: sqlite3.Connection, day: int) -> None:
     connection.executemany(_ADD, [(scope, day, delta) for scope, delta in late])
 
 
-def with_delta(
-    connection: sqlite3.Connection, scope: Scope, day: int, status: ScopeStatus
-) -> ScopeStatus:
-    """The public state of a scope with that of its pool."""
+def every_status(connection: sqlite3.Connection, day: int) -> list[ScopeStatus]:
+    """The public states of all scopes with those of their pools."""
+    return [_status(connection, scope, day) for scope in every_scope(connection)]
+
+
+def _status(connection: sqlite3.Connection, scope: Scope, day: int) -> ScopeStatus:
     most = pool(connection, scope)
     held = spent(connection, scope, day, held=True)
     return replace(
-        status,
+        scope.status(connection, day),
         delta=None if most is None else to_delta(most),
         delta_spent=to_delta(spent(connection, scope, day, held=False)),
         delta_remaining=None if most is None else to_delta(max(0, most - held)),

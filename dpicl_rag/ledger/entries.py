@@ -1,4 +1,4 @@
-"""Entries of the ledger: granting a reservation, committing to it, settling it.
+"""Entries of the ledger: budgets that are set, reservations granted, committed to and settled.
 
 Each function runs in a transaction that holds the write lock, so what it reads stays true until
 it has written.
@@ -13,11 +13,16 @@ from dataclasses import dataclass
 from dpicl_rag.errors import LedgerError
 from dpicl_rag.files.tables import require_whole
 from dpicl_rag.ledger import delta_pool, unit_spend
-from dpicl_rag.ledger.copies import whole
-from dpicl_rag.ledger.owner import Owner
-from dpicl_rag.ledger.period import Period, instant
-from dpicl_rag.ledger.refusal import refused
-from dpicl_rag.ledger.scope import Scope, every_scope
+from dpicl_rag.ledger.budgets import Budgets, Period, day_of, instant, refused
+from dpicl_rag.ledger.ledger_schema import whole
+from dpicl_rag.ledger.owner import Owner, current_owner
+from dpicl_rag.ledger.scope import (
+    ScopeKind,
+    change_budget,
+    every_scope,
+    find_or_add,
+    note_payer,
+)
 
 _ADD_SPEND = (
     "INSERT INTO spend (scope, day, fixed, individual, questions) VALUES (?, ?, ?, ?, ?)"
@@ -35,101 +40,134 @@ class Request:
 
     Attributes:
         id: A random number that names the reservation.
-        corpus: Scope of the corpus.
-        caller: Scope of the caller, if one is named.
+        session: The open ledger that asks.
+        corpus: Name of the corpus.
+        caller: Name of the caller, if there is one.
+        source: Name of the corpus that the documents are from, if they are from one.
         rho: The most the answer may spend.
         at_least: The least that is of use; None if nothing less than ``rho`` will do.
         delta: What its thresholds may cost, in 10^-18.
         digests: Keyed hashes of the units under individual accounting, else None.
-        day: The UTC day it is charged to.
-        now: Unix time in seconds.
-        session: The open ledger that asks.
-        owner: The process that asks.
     """
 
     id: int
-    corpus: Scope
-    caller: Scope | None
+    session: int
+    corpus: str
+    caller: str | None
+    source: str | None
     rho: int
     at_least: int | None
     delta: int
     digests: Sequence[bytes] | None
-    day: int
-    now: int
-    session: int
-    owner: Owner
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
     """Amounts that an answer got, in nano-rho: ``held`` is public, holds for units are private.
 
-    ``delta`` is all that was asked for, or 0; public, too.
+    ``delta`` is all that was asked for, or 0; ``has_budget`` whether the corpus was ever given a
+    budget. Both are public, too.
     """
 
     held: int
     delta: int
     units: tuple[int, ...]
     unit_holds: tuple[int, ...]
+    has_budget: bool = True
 
     def __repr__(self) -> str:
         return f"Grant(held={self.held}, delta={self.delta})"
 
 
-def grant(connection: sqlite3.Connection, request: Request) -> Grant:
-    """Hold what ``request`` may spend.
+def set_budget(
+    connection: sqlite3.Connection,
+    kind: ScopeKind,
+    name: str,
+    given: Budgets,
+    now: int,
+    *,
+    only_if_none: bool,
+) -> None:
+    """Give a corpus or a caller its budgets. What a wrong clock dated later is dated anew."""
+    today = day_of(now)
+    if now < observe_clock(connection, now):
+        _redate(connection, now, today)
+    scope = find_or_add(connection, kind, name)
+    if only_if_none and scope.has_budget:
+        return
+    change_budget(connection, scope, today, given)
+    delta_pool.set_pool(connection, scope, given.thresholds)
+
+
+def grant(
+    connection: sqlite3.Connection, request: Request, now: float, stale_after: float
+) -> Grant:
+    """Hold what ``request`` may spend, after what dead processes held was given back.
 
     Raises:
         BudgetExceededError: The corpus or the caller cannot pay ``at_least``. Units never cause it:
             that one of them is exhausted is private.
+        LedgerError: The clock went back under a renewing budget, by more than time servers make it.
     """
+    latest = observe_clock(connection, int(now))
+    settle_stale(connection, latest, stale_after)
+    corpus = find_or_add(connection, "corpus", request.corpus)
+    if request.source is not None:
+        note_payer(connection, corpus, request.source)
+    caller = None
+    if request.caller is not None:
+        caller = find_or_add(connection, "caller", request.caller)
+    scopes = corpus, caller
+    if latest - now > _CLOCK_SLACK and any(
+        scope is not None and scope.period is not Period.LIFETIME for scope in scopes
+    ):
+        raise LedgerError(
+            f"the clock is behind the last entry of the ledger ({instant(latest)}); set the clock "
+            "right, then set the budget again"
+        )
+    day = day_of(latest)
     individual = request.digests is not None
     held = request.rho
-    if individual and request.corpus.unit_budget is not None:
-        held = min(held, request.corpus.unit_budget)
+    if individual and corpus.unit_budget is not None:
+        held = min(held, corpus.unit_budget)
     least = held if request.at_least is None else request.at_least
-    for scope in (request.corpus, request.caller):
+    for scope in scopes:
         if scope is None:
             continue
-        usage = scope.usage(connection, request.day, held=True)
-        room = scope.room(usage, request.day, individual=individual)
+        usage = scope.usage(connection, day, held=True)
+        room = scope.room(usage, day, individual=individual)
         if room is None:
             continue
         if room < least:
-            renews_on = scope.period.renewal(request.day)
-            raise refused(request.rho, room, str(scope), renews_on)
+            raise refused(request.rho, room, str(scope), scope.period.renewal(day))
         held = min(held, room)
+    owner = current_owner()
     connection.execute(
         "INSERT INTO reservation (id, corpus, caller, individual, day, period_start, held,"
         " session, machine, pid, started, touched) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             request.id,
-            request.corpus.id,
-            None if request.caller is None else request.caller.id,
+            corpus.id,
+            None if caller is None else caller.id,
             individual,
-            request.day,
-            request.corpus.period.start(request.day),
+            day,
+            corpus.period.start(day),
             held,
             request.session,
-            request.owner.machine,
-            request.owner.pid,
-            request.owner.started,
-            request.now,
+            owner.machine,
+            owner.pid,
+            owner.started,
+            latest,
         ),
     )
-    scopes = request.corpus, request.caller
-    delta = delta_pool.hold(connection, request.id, scopes, request.delta, request.day)
-    if request.digests is None:
-        return Grant(held, delta, (), ())
-    rows, holds = unit_spend.hold(
-        connection,
-        request.corpus,
-        request.digests,
-        reservation=request.id,
-        day=request.day,
-        most=held,
-    )
-    return Grant(held, delta, tuple(rows), tuple(holds))
+    delta = delta_pool.hold(connection, request.id, scopes, request.delta, day)
+    rows: list[int] = []
+    holds: list[int] = []
+    if request.digests is not None:
+        rows, holds = unit_spend.hold(
+            connection, corpus, request.digests, reservation=request.id, day=day, most=held
+        )
+    return Grant(held, delta, tuple(rows), tuple(holds), corpus.has_budget)
 
 
 def commit(
@@ -226,29 +264,14 @@ def find_stale(connection: sqlite3.Connection, now: int, stale_after: float) -> 
 
 
 def observe_clock(connection: sqlite3.Connection, now: int) -> int:
-    """The latest time the ledger has seen, ``now`` included."""
+    """`latest_time`, which the ledger has then seen."""
     latest = latest_time(connection, now)
     connection.execute("UPDATE ledger SET latest = ? WHERE latest != ?", (latest, latest))
     return latest
 
 
-def require_clock(latest: int, now: float, *scopes: Scope | None) -> None:
-    """Raise where the clock went back under a renewing budget.
-
-    Raises:
-        LedgerError: It did, by more than time servers make it.
-    """
-    if latest - now > _CLOCK_SLACK and any(
-        scope is not None and scope.period is not Period.LIFETIME for scope in scopes
-    ):
-        raise LedgerError(
-            f"the clock is behind the last entry of the ledger ({instant(latest)}); set the clock "
-            "right, then set the budget again"
-        )
-
-
 def latest_time(connection: sqlite3.Connection, now: int) -> int:
-    """The same, where nothing may be written."""
+    """The latest time the ledger has seen, ``now`` included; needs no write lock."""
     latest, sound = connection.execute(
         f"SELECT latest, {whole('ledger')} FROM ledger"  # noqa: S608 - a constant
     ).fetchone()
@@ -256,7 +279,7 @@ def latest_time(connection: sqlite3.Connection, now: int) -> int:
     return int(max(now, latest))
 
 
-def redate(connection: sqlite3.Connection, now: int, day: int) -> None:
+def _redate(connection: sqlite3.Connection, now: int, day: int) -> None:
     """Move entries that a wrong clock dated after ``day`` to ``day``, so the present pays them."""
     late = connection.execute(
         "SELECT scope, sum(fixed), sum(individual), sum(questions) FROM spend"

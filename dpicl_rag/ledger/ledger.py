@@ -14,27 +14,16 @@ from pathlib import Path
 from dpicl_rag.accounting.shares import SHARES
 from dpicl_rag.errors import ConfigurationError, LedgerError
 from dpicl_rag.files.database import Database
-from dpicl_rag.ledger import (
-    delta_pool,
-    entries,
-    ledger_schema,
-    parts,
-    payers,
-    unit_key,
-    unit_spend,
-)
-from dpicl_rag.ledger.budgets import budgets
+from dpicl_rag.ledger import delta_pool, entries, ledger_schema, parts, unit_key, unit_spend
+from dpicl_rag.ledger.budgets import Period, budgets, day_of, warn_of_no_budget
 from dpicl_rag.ledger.fixed_point import charge, exact, exact_delta
-from dpicl_rag.ledger.no_budget import warn_of_no_budget
-from dpicl_rag.ledger.owner import current_owner
-from dpicl_rag.ledger.period import Period, day_of
 from dpicl_rag.ledger.reservation import Reservation
 from dpicl_rag.ledger.scope import (
     Scope,
     ScopeKind,
-    change_budget,
     every_scope,
     find_or_add,
+    note_payer,
     require_name,
 )
 from dpicl_rag.ledger.status import ScopeStatus
@@ -50,7 +39,7 @@ class Ledger:
     Threads and processes may share a file; together they never spend more than a budget.
 
     Budgets of a corpus bound what any one unit loses: fixed answers cost every unit the same,
-    individual answers cost each unit what it reveals. ``bound.py`` derives how the two add up.
+    individual answers cost each unit what it reveals. ``budgets.py`` derives how the two add up.
     A caller's budget is charged the public bound of each answer, over all corpora.
 
     What a unit has spent is private. The file holds it under keyed hashes, is readable by its
@@ -96,17 +85,10 @@ class Ledger:
         self._abandoned: deque[int] = deque()
         self._warned: set[str] = set()
         self._database = Database(self._path, ledger_schema.LEDGER, busy_timeout=busy_timeout)
-
-        def settle_key(connection: sqlite3.Connection) -> unit_key.UnitKey:
-            return unit_key.settle_key(connection, self._path, key)
-
         try:
             self._database.make_ready(self._make)
             # After the tables: a key beside a file without tables then means that it was lost.
-            if self._database.read(unit_key.is_settled):
-                self._key = self._database.read(settle_key)
-            else:
-                self._key = self._database.write(settle_key)
+            self._key = unit_key.settle_key(self._database, key)
             self._closed = False
             if self._database.read(
                 lambda connection: entries.find_stale(connection, int(clock()), stale_after)
@@ -182,14 +164,7 @@ class Ledger:
 
         def change(connection: sqlite3.Connection) -> None:
             now = int(self._clock())
-            today = day_of(now)
-            if now < entries.observe_clock(connection, now):
-                entries.redate(connection, now, today)
-            scope = find_or_add(connection, kind, name)
-            if only_if_none and scope.has_budget:
-                return
-            change_budget(connection, scope, today, given)
-            delta_pool.set_pool(connection, scope, given.thresholds)
+            entries.set_budget(connection, kind, name, given, now, only_if_none=only_if_none)
 
         self._database.write(change)
 
@@ -245,7 +220,7 @@ class Ledger:
                 has less; that is no error, see `Reservation.delta`. Public.
             units: Privacy units of the experts, each once, for individual accounting.
             source: Name of the corpus that the documents are from, if they are from one: the
-                scope that pays follows what becomes of its units, see ``payers.py``.
+                scope that pays follows what becomes of its units, see ``scope.py``.
 
         Returns:
             The reservation. Its ``rho`` is the bound of the answer; it is below the one asked for
@@ -263,46 +238,29 @@ class Ledger:
         least = None if at_least is None else exact("at_least", at_least)
         if least is not None and not 0 < least <= most:
             raise ConfigurationError("at_least must be above 0 and at most rho")
-        threshold_delta = exact_delta("delta", delta)
-        digests = None if units is None else self._key.digests(corpus_name, units)
-        number = secrets.randbits(62)
+        request = entries.Request(
+            id=secrets.randbits(62),
+            session=self._session,
+            corpus=corpus_name,
+            caller=caller_name,
+            source=source_name,
+            rho=charge(most),
+            at_least=None if least is None else charge(least),
+            delta=exact_delta("delta", delta),
+            digests=None if units is None else self._key.digests(corpus_name, units),
+        )
         # Made first: if a Ctrl-C falls after the transaction, collecting it gives all back.
         reservation = Reservation(
-            self._database, self._settle, self._clock, number, individual=digests is not None
+            self._database, self._settle, self._clock, request.id, individual=units is not None
         )
 
-        has_budget = True
-
         def hold(connection: sqlite3.Connection) -> entries.Grant:
-            nonlocal has_budget
             self._settle_abandoned(connection)
-            now = entries.observe_clock(connection, int(self._clock()))
-            entries.settle_stale(connection, now, self._stale_after)
-            corpus_scope = find_or_add(connection, "corpus", corpus_name)
-            has_budget = corpus_scope.has_budget
-            if source_name is not None:
-                payers.note(connection, corpus_scope, source_name)
-            caller_scope = None
-            if caller_name is not None:
-                caller_scope = find_or_add(connection, "caller", caller_name)
-            entries.require_clock(now, self._clock(), corpus_scope, caller_scope)
-            request = entries.Request(
-                id=number,
-                corpus=corpus_scope,
-                caller=caller_scope,
-                rho=charge(most),
-                at_least=None if least is None else charge(least),
-                delta=threshold_delta,
-                digests=digests,
-                day=day_of(now),
-                now=now,
-                session=self._session,
-                owner=current_owner(),
-            )
-            return entries.grant(connection, request)
+            return entries.grant(connection, request, self._clock(), self._stale_after)
 
-        reservation._start(self._database.write(hold))
-        if not has_budget and corpus_name not in self._warned:
+        grant = self._database.write(hold)
+        reservation._start(grant)
+        if not grant.has_budget and corpus_name not in self._warned:
             self._warned.add(corpus_name)
             warn_of_no_budget(corpus_name)
         return reservation
@@ -316,10 +274,7 @@ class Ledger:
 
         def collect(connection: sqlite3.Connection) -> list[ScopeStatus]:
             day = day_of(entries.latest_time(connection, int(self._clock())))
-            return [
-                delta_pool.with_delta(connection, scope, day, scope.status(connection, day))
-                for scope in every_scope(connection)
-            ]
+            return delta_pool.every_status(connection, day)
 
         return self._database.read(collect)
 
@@ -339,7 +294,7 @@ class Ledger:
 
         def note(connection: sqlite3.Connection) -> None:
             scope = find_or_add(connection, "corpus", name)
-            payers.note(connection, scope, name)
+            note_payer(connection, scope, name)
             unit_spend.forget(connection, scope, digests, day_of(self._clock()))
 
         self._database.write(note)
@@ -353,7 +308,7 @@ class Ledger:
 
         Args:
             corpus: The corpus. Units are joined in the scope of this name and in those that have
-                paid for its answers, see ``payers.py``; nowhere else.
+                paid for its answers, see ``scope.py``; nowhere else.
             survivors: For each unit that goes, the one that it is part of now.
 
         Raises:
@@ -365,10 +320,7 @@ class Ledger:
 
         def merge(connection: sqlite3.Connection) -> None:
             day = day_of(entries.observe_clock(connection, int(self._clock())))
-            for scope in payers.payers(connection, name):
-                for goes, stays in survivors.items():
-                    one, other = (self._key.digests(scope.name, [u])[0] for u in (stays, goes))
-                    parts.merge(connection, scope, one, other, day)
+            parts.merge(connection, self._key, name, survivors, day)
 
         self._database.write(merge)
 
@@ -396,9 +348,7 @@ class Ledger:
 
         def separate(connection: sqlite3.Connection) -> None:
             day = day_of(entries.observe_clock(connection, int(self._clock())))
-            for scope in payers.payers(connection, name):
-                digests = self._key.digests(scope.name, named)
-                parts.separate(connection, scope, digests, day)
+            parts.separate(connection, self._key, name, named, day)
 
         self._database.write(separate)
 

@@ -1,37 +1,108 @@
-"""Tables of the ledger file.
+"""Tables of the ledger file, whose rows hold their own values once more.
 
 The file holds no text and no unit identifier: a unit is a keyed hash. What a unit has spent is
 private all the same, so the file is created for its owner alone.
+
+A flipped bit of an amount is a number like any other, and would be another budget. So each row
+that counts has a column ``copy``, the row's values as text. It is written with the row, in the same
+transaction, and triggers refuse to change or delete a row that differs from it. `whole` is for
+those who read; the whole file is looked through when it is opened. What a row is found by (the hash
+of a unit, the name of a scope) stands twice anyway, in the table and in its index: these are
+compared when the file is opened.
 """
 
 from __future__ import annotations
 
 from dpicl_rag.errors import LedgerError
 from dpicl_rag.files.tables import FileKind
-from dpicl_rag.ledger.copies import column, damaged, triggers
 
-# One nano-rho amount: a whole number up to MAX_RHO times some slack for sums.
-_AMOUNT = (
-    "INTEGER NOT NULL DEFAULT 0"
-    " CHECK (typeof({0}) = 'integer' AND {0} BETWEEN 0 AND 1000000000000000000)"
-)
-_DAY = "INTEGER NOT NULL CHECK (typeof({0}) = 'integer' AND {0} BETWEEN 0 AND 4000000)"
-_LIMIT = (
-    "INTEGER"
-    " CHECK ({0} IS NULL OR (typeof({0}) = 'integer' AND {0} BETWEEN 0 AND 1000000000000000))"
-)
+_COPIED = {
+    "ledger": ("id", "latest"),
+    "scope": (
+        *("id", "kind", "name", "budget", "unit_budget"),
+        *("period", "floor", "floor_day", "strict"),
+    ),
+    "spend": ("scope", "day", "fixed", "individual", "questions"),
+    "unit": ("id", "scope", "spent", "period_start", "period_spent", "merged_into"),
+    "reservation": (
+        *("id", "corpus", "caller", "individual", "day"),
+        *("period_start", "held", "committed", "commits"),
+        *("session", "machine", "pid", "started", "touched"),
+    ),
+    "hold": ("reservation", "unit", "held", "committed"),
+    "part": (
+        *("unit", "spent", "period_start", "period_spent"),
+        *("joint", "fixed", "individual"),
+    ),
+    "payer": ("corpus", "scope"),
+    "delta_pool": ("scope", "delta"),
+    "delta_hold": ("reservation", "held", "committed"),
+    "delta_spend": ("scope", "day", "delta"),
+}
+_GENERATED = ("hold", "part", "payer", "delta_pool", "delta_hold", "delta_spend")
+"""Tables whose copy is a generated column, which writes a row once. Triggers write the others."""
+
+
+def _copy(table: str) -> str:
+    if table in _GENERATED:
+        return f"copy TEXT GENERATED ALWAYS AS ({_values(table)}) STORED"
+    return "copy TEXT"
+
+
+def whole(table: str, row: str = "") -> str:
+    """SQL: whether a row is as it was written.
+
+    Args:
+        table: Name of the table.
+        row: What the query calls it; its name by default.
+    """
+    name = row or table
+    return f"({name}.copy IS {_values(table, name + '.')})"
+
+
+def _triggers(table: str) -> tuple[str, ...]:
+    """Statements that have copies written and checked."""
+    refuse = f"WHEN NOT {whole(table, 'OLD')} BEGIN SELECT RAISE(ABORT, 'damaged'); END"
+    columns = ", ".join(_COPIED[table])
+    change = f"CREATE TRIGGER {table}_change BEFORE UPDATE OF {columns} ON {table} {refuse}"
+    delete = f"CREATE TRIGGER {table}_delete BEFORE DELETE ON {table} {refuse}"
+    if table == "hold":  # written for each token, from what the process knows, and soon gone
+        return (delete,)
+    if table in _GENERATED:
+        return change, delete
+    key = ("scope", "day") if table == "spend" else ("id",)
+    this = " AND ".join(f"{name} = NEW.{name}" for name in key)
+    copy = f"UPDATE {table} SET copy = {_values(table, 'NEW.')} WHERE {this}"  # noqa: S608
+    return (
+        f"CREATE TRIGGER {table}_added AFTER INSERT ON {table} BEGIN {copy}; END",
+        f"CREATE TRIGGER {table}_changed AFTER UPDATE OF {columns} ON {table} BEGIN {copy}; END",
+        change,
+        delete,
+    )
+
+
+def _values(table: str, row: str = "") -> str:
+    return " || ' ' || ".join(f"quote({row}{column})" for column in _COPIED[table])
+
+
+# A sum of nano-rho: a whole number up to MAX_RHO times some slack. A budget has no slack.
+_MOST_AMOUNT, _MOST_LIMIT, _MOST_DAY = 10**18, 10**15, 4_000_000
 
 
 def _amount(name: str) -> str:
-    return f"{name} {_AMOUNT.format(name)}"
+    return f"{name} INTEGER NOT NULL DEFAULT 0 CHECK ({_is_whole(name, _MOST_AMOUNT)})"
 
 
 def _day(name: str) -> str:
-    return f"{name} {_DAY.format(name)}"
+    return f"{name} INTEGER NOT NULL CHECK ({_is_whole(name, _MOST_DAY)})"
 
 
 def _limit(name: str) -> str:
-    return f"{name} {_LIMIT.format(name)}"
+    return f"{name} INTEGER CHECK ({name} IS NULL OR ({_is_whole(name, _MOST_LIMIT)}))"
+
+
+def _is_whole(name: str, most: int) -> str:
+    return f"typeof({name}) = 'integer' AND {name} BETWEEN 0 AND {most}"
 
 
 _SCHEMA = (
@@ -42,10 +113,10 @@ _SCHEMA = (
         key_check BLOB CHECK (key_check IS NULL OR typeof(key_check) = 'blob'),
         latest INTEGER NOT NULL DEFAULT 0 CHECK (typeof(latest) = 'integer' AND latest >= 0),
         checks INTEGER NOT NULL DEFAULT 0,
-        {column("ledger")}
+        {_copy("ledger")}
     )""",
-    # floor, floor_day: see bound.py. strict: whether individual answers are refused once the public
-    # bound has reached the budget.
+    # floor, floor_day: see budgets.py. strict: whether individual answers are refused once the
+    # public bound has reached the budget.
     f"""CREATE TABLE scope (
         id INTEGER PRIMARY KEY,
         kind TEXT NOT NULL CHECK (kind IN ('corpus', 'caller')),
@@ -57,7 +128,7 @@ _SCHEMA = (
         {_amount("floor")},
         floor_day INTEGER NOT NULL DEFAULT 0 CHECK (typeof(floor_day) = 'integer'),
         strict INTEGER NOT NULL DEFAULT 0 CHECK (strict IN (0, 1)),
-        {column("scope")},
+        {_copy("scope")},
         UNIQUE (kind, name)
     )""",
     # Closed answers, summed by the UTC day on which they were reserved.
@@ -67,7 +138,7 @@ _SCHEMA = (
         {_amount("fixed")},
         {_amount("individual")},
         questions INTEGER NOT NULL DEFAULT 0 CHECK (typeof(questions) = 'integer'),
-        {column("spend")},
+        {_copy("spend")},
         PRIMARY KEY (scope, day)
     ) WITHOUT ROWID""",
     # spent is for life, period_spent since the day period_start. merged_into: the unit that this
@@ -82,7 +153,7 @@ _SCHEMA = (
         forgotten_on INTEGER CHECK (forgotten_on IS NULL OR typeof(forgotten_on) = 'integer'),
         merged_into INTEGER REFERENCES unit (id)
             CHECK (merged_into IS NULL OR merged_into != id),
-        {column("unit")},
+        {_copy("unit")},
         UNIQUE (scope, hash)
     )""",
     "CREATE INDEX unit_merged_into ON unit (merged_into)",
@@ -102,7 +173,7 @@ _SCHEMA = (
         pid INTEGER NOT NULL CHECK (typeof(pid) = 'integer' AND pid > 0),
         started INTEGER NOT NULL CHECK (typeof(started) = 'integer'),
         touched INTEGER NOT NULL CHECK (typeof(touched) = 'integer'),
-        {column("reservation")},
+        {_copy("reservation")},
         CHECK (committed <= held)
     )""",
     f"""CREATE TABLE hold (
@@ -110,7 +181,7 @@ _SCHEMA = (
         unit INTEGER NOT NULL REFERENCES unit (id),
         {_amount("held")},
         {_amount("committed")},
-        {column("hold")},
+        {_copy("hold")},
         PRIMARY KEY (reservation, unit),
         CHECK (committed <= held)
     ) WITHOUT ROWID""",
@@ -125,36 +196,36 @@ _SCHEMA = (
         {_amount("joint")},
         {_amount("fixed")},
         {_amount("individual")},
-        {column("part")}
+        {_copy("part")}
     )""",
-    # Which scope has paid for answers from which corpus; see payers.py.
+    # Which scope has paid for answers from which corpus; see scope.py.
     f"""CREATE TABLE payer (
         corpus TEXT NOT NULL CHECK (typeof(corpus) = 'text'),
         scope INTEGER NOT NULL REFERENCES scope (id),
-        {column("payer")},
+        {_copy("payer")},
         PRIMARY KEY (corpus, scope)
     ) WITHOUT ROWID""",
     # The delta of thresholds, in 10^-18; see delta_pool.py.
     f"""CREATE TABLE delta_pool (
         scope INTEGER PRIMARY KEY REFERENCES scope (id),
         {_amount("delta")},
-        {column("delta_pool")}
+        {_copy("delta_pool")}
     )""",
     f"""CREATE TABLE delta_hold (
         reservation INTEGER PRIMARY KEY REFERENCES reservation (id),
         {_amount("held")},
         {_amount("committed")},
-        {column("delta_hold")},
+        {_copy("delta_hold")},
         CHECK (committed <= held)
     )""",
     f"""CREATE TABLE delta_spend (
         scope INTEGER NOT NULL REFERENCES scope (id),
         {_day("day")},
         {_amount("delta")},
-        {column("delta_spend")},
+        {_copy("delta_spend")},
         PRIMARY KEY (scope, day)
     ) WITHOUT ROWID""",
-    *triggers(),
+    *(trigger for table in _COPIED for trigger in _triggers(table)),
     "INSERT INTO ledger (id) VALUES (1)",
 )
 
@@ -167,5 +238,8 @@ LEDGER = FileKind(
     schema=_SCHEMA,
     remedy="go on with that version, or start a new ledger in another file: what was spent is then "
     "forgotten, and every budget begins anew",
-    damaged=damaged(),
+    damaged=tuple(
+        f"SELECT 1 FROM {table} WHERE NOT {whole(table)} LIMIT 1"  # noqa: S608 - constants
+        for table in _COPIED
+    ),
 )

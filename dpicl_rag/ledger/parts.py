@@ -42,15 +42,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dpicl_rag.files.tables import require_whole
 from dpicl_rag.ledger import unit_spend
-from dpicl_rag.ledger.bound import Usage
-from dpicl_rag.ledger.copies import whole
-from dpicl_rag.ledger.period import Period
-from dpicl_rag.ledger.scope import Scope
+from dpicl_rag.ledger.budgets import Period, Usage
+from dpicl_rag.ledger.ledger_schema import whole
+from dpicl_rag.ledger.scope import Scope, payers
+from dpicl_rag.ledger.unit_key import UnitKey
 from dpicl_rag.ledger.unit_spend import MOST, UnitSpend, joint
 
 _PARTS = (
@@ -93,20 +93,57 @@ class _Scale:
         )
 
 
-def merge(connection: sqlite3.Connection, scope: Scope, one: bytes, other: bytes, day: int) -> None:
-    """Make two units one, under the name of the first; again, nothing happens.
-
-    Answers at a fixed price cost each of the two the same, and their rows do not show it. So it is
-    taken into the joint sum, and what the one unit pays by itself anyway is taken out again.
+def merge(
+    connection: sqlite3.Connection,
+    key: UnitKey,
+    corpus: str,
+    survivors: Mapping[str, str],
+    day: int,
+) -> None:
+    """Make units one in every scope that pays for a corpus; again, nothing happens.
 
     Args:
         connection: In a transaction.
-        scope: The corpus.
-        one: Keyed hash of the unit that stays.
-        other: Of the one that goes.
+        key: Of the ledger.
+        corpus: Name of the corpus.
+        survivors: For each unit that goes, the one that stays.
         day: The UTC day.
     """
-    found = [unit_spend.find_or_add(connection, scope, digest) for digest in (one, other)]
+    for scope in payers(connection, corpus):
+        for goes, stays in survivors.items():
+            hashes = [key.digests(scope.name, [unit])[0] for unit in (stays, goes)]
+            _merge(connection, scope, hashes, day)
+
+
+def separate(
+    connection: sqlite3.Connection, key: UnitKey, corpus: str, units: Sequence[str], day: int
+) -> None:
+    """Make parts of larger units units by themselves in every scope that pays for a corpus.
+
+    Args:
+        connection: In a transaction.
+        key: Of the ledger.
+        corpus: Name of the corpus.
+        units: The parts; others are left as they are.
+        day: The UTC day.
+    """
+    for scope in payers(connection, corpus):
+        leaving: defaultdict[int, set[int]] = defaultdict(set)
+        for digest in key.digests(scope.name, units):
+            found = unit_spend.find(connection, scope, digest)
+            if found is not None:
+                leaving[found.root].add(found.unit)
+        for root, those in leaving.items():
+            _leave(connection, scope, root, those, day)
+
+
+def _merge(connection: sqlite3.Connection, scope: Scope, hashes: Sequence[bytes], day: int) -> None:
+    """Make two units one, under the name of the first.
+
+    Answers at a fixed price cost each of the two the same, and their rows do not show it. So it is
+    taken into the joint sum, and what the one unit pays by itself anyway is taken out again.
+    """
+    found = [unit_spend.find_or_add(connection, scope, digest) for digest in hashes]
     stays, goes = (unit.root for unit in found)
     if stays == goes:
         return
@@ -122,26 +159,6 @@ def merge(connection: sqlite3.Connection, scope: Scope, one: bytes, other: bytes
         " WHERE id = :goes OR merged_into = :goes",
         {"stays": stays, "goes": goes},
     )
-
-
-def separate(
-    connection: sqlite3.Connection, scope: Scope, digests: Sequence[bytes], day: int
-) -> None:
-    """Make parts of larger units units by themselves; others are left as they are.
-
-    Args:
-        connection: In a transaction.
-        scope: The corpus.
-        digests: Keyed hashes of the parts.
-        day: The UTC day.
-    """
-    leaving: defaultdict[int, set[int]] = defaultdict(set)
-    for digest in digests:
-        found = unit_spend.find(connection, scope, digest)
-        if found is not None:
-            leaving[found.root].add(found.unit)
-    for root, units in leaving.items():
-        _leave(connection, scope, root, units, day)
 
 
 def _leave(
@@ -170,7 +187,7 @@ def _leave(
         connection.execute("DELETE FROM part WHERE unit = ?", (unit,))
     stay = parts.keys() - units
     if stay:
-        met = _later(_earliest(parts[unit].then for unit in group) for group in (units, stay))
+        met = _each(max, (_each(min, (parts[u].then for u in group)) for group in (units, stay)))
         spent, spent_now = (_remaining(scale, scale.since(met, life)) for scale in (ever, period))
         head = root if root in stay else min(stay)
         connection.execute(_SET, (spent, start, spent_now, head))
@@ -192,14 +209,10 @@ def _remaining(scale: _Scale, since: Usage) -> int:
     return joint([paid, since.individual + since.fixed]) - scale.usage.fixed
 
 
-def _earliest(sums: Iterable[Usage]) -> Usage:
+def _each(choose: Callable[[Iterable[int]], int], sums: Iterable[Usage]) -> Usage:
+    """The earlier sums of several by ``min``, the later ones by ``max``."""
     found = list(sums)
-    return Usage(min(s.fixed for s in found), min(s.individual for s in found))
-
-
-def _later(sums: Iterable[Usage]) -> Usage:
-    found = list(sums)
-    return Usage(max(s.fixed for s in found), max(s.individual for s in found))
+    return Usage(choose(s.fixed for s in found), choose(s.individual for s in found))
 
 
 def _of_life(scope: Scope) -> Scope:
@@ -212,14 +225,7 @@ def _record(
     units: Iterable[tuple[int, UnitSpend]],
     together: int,
 ) -> None:
-    """Keep the spend of units that become part of a larger one; once for each.
-
-    Args:
-        connection: In a transaction.
-        scope: The corpus.
-        units: Row and spend of each, before.
-        together: What they have spent together.
-    """
+    """Keep the spend of units before they become part of a larger one; once for each."""
     settled = scope.settled(connection)  # those in progress count as given since
     sums = (together, min(settled.fixed, MOST), min(settled.individual, MOST))
     connection.executemany(
@@ -230,7 +236,6 @@ def _record(
 
 
 def _own(connection: sqlite3.Connection, root: int) -> UnitSpend:
-    """Spend of a unit by its row."""
     *spent, sound = connection.execute(_ROOT, (root,)).fetchone()
     require_whole(sound)
     return UnitSpend(*spent)

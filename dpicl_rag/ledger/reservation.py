@@ -11,9 +11,9 @@ from dpicl_rag import _validate
 from dpicl_rag.errors import ConfigurationError, LedgerError
 from dpicl_rag.files.database import Database
 from dpicl_rag.ledger import entries
+from dpicl_rag.ledger.budgets import refused
 from dpicl_rag.ledger.entries import Grant
 from dpicl_rag.ledger.fixed_point import charge, exact, exact_delta, to_delta, to_rho
-from dpicl_rag.ledger.refusal import refused
 
 Settle = Callable[[int, bool], None]
 """Settles a reservation by number; the flag says whether waiting for a lock is allowed."""

@@ -1,18 +1,25 @@
-"""Scopes: corpora and callers that have budgets, and sums over their answers."""
+"""Scopes of the ledger: corpora and callers that have budgets, sums over their answers, payers.
+
+An answer from the corpus "mail" may be booked under "letters". Units of "mail" that turn out to be
+one are then one in "letters" as well, or a person has two budgets there. But they are not one in
+"legal", whatever the owner of "mail" says: otherwise anybody who fills a corpus could empty the
+budgets of another. So joins go over the `payers` of a corpus:
+
+- the scope of the corpus's own name, and
+- the scopes that have ever paid for the corpus, noted in the transaction that holds their budget.
+"""
 
 from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.files.tables import require_whole
-from dpicl_rag.ledger.bound import ScopeBudgets, Usage
-from dpicl_rag.ledger.budgets import Budgets
-from dpicl_rag.ledger.copies import whole
+from dpicl_rag.ledger.budgets import Budgets, Period, ScopeBudgets, Usage
 from dpicl_rag.ledger.fixed_point import to_rho
-from dpicl_rag.ledger.period import Period
+from dpicl_rag.ledger.ledger_schema import whole
 from dpicl_rag.ledger.status import ScopeStatus
 
 ScopeKind = Literal["corpus", "caller"]
@@ -196,22 +203,31 @@ def change_budget(connection: sqlite3.Connection, scope: Scope, day: int, given:
     )
 
 
-def _scope(
-    row: tuple[int, ScopeKind, str, int | None, int | None, str, int, int, int, int],
-) -> Scope:
-    identity, kind, name, budget, unit_budget, period, floor, floor_day, strict, sound = row
-    require_whole(sound)
-    return Scope(
-        id=identity,
-        kind=kind,
-        name=name,
-        budget=budget,
-        unit_budget=unit_budget,
-        period=Period(period),
-        floor=floor,
-        floor_day=floor_day,
-        strict=bool(strict),
+def note_payer(connection: sqlite3.Connection, scope: Scope, corpus: str) -> None:
+    """Note that a scope pays for answers from a corpus."""
+    connection.execute(
+        "INSERT OR IGNORE INTO payer (corpus, scope) VALUES (?, ?)", (corpus, scope.id)
     )
+
+
+def payers(connection: sqlite3.Connection, corpus: str) -> list[Scope]:
+    """The scopes that follow what becomes of the units of a corpus, its own among them."""
+    note_payer(connection, find_or_add(connection, "corpus", corpus), corpus)
+    known = set()
+    for scope, sound in connection.execute(
+        f"SELECT scope, {whole('payer')} FROM payer WHERE corpus = ?",  # noqa: S608
+        (corpus,),
+    ):
+        require_whole(sound)
+        known.add(scope)
+    return [scope for scope in every_scope(connection) if scope.id in known]
+
+
+def _scope(row: tuple[Any, ...]) -> Scope:
+    id, kind, name, budget, unit_budget, period, floor, floor_day, strict, sound = row
+    require_whole(sound)
+    budgets = budget, unit_budget, Period(period)
+    return Scope(id, kind, name, *budgets, floor, floor_day, bool(strict))
 
 
 def _optional(nano: int | None) -> float | None:

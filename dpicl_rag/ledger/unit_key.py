@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dpicl_rag.errors import ConfigurationError, LedgerError
+from dpicl_rag.files.database import Database
 from dpicl_rag.files.run_files import write_whole
 
 _BYTES = 32
@@ -62,11 +63,13 @@ def require_units(units: object) -> Sequence[str]:
     Raises:
         ConfigurationError: They are not a sequence of strings.
     """
-    if not isinstance(units, Sequence) or isinstance(units, str):
-        raise ConfigurationError("units must be a sequence of strings")
-    if not all(isinstance(unit, str) for unit in units):
-        raise ConfigurationError("units must be a sequence of strings")
-    return units
+    if (
+        isinstance(units, Sequence)
+        and not isinstance(units, str)
+        and all(isinstance(unit, str) for unit in units)
+    ):
+        return units
+    raise ConfigurationError("units must be a sequence of strings")
 
 
 def key_path(path: Path) -> Path:
@@ -74,23 +77,22 @@ def key_path(path: Path) -> Path:
     return path.with_name(path.name + ".key")
 
 
-def is_settled(connection: sqlite3.Connection) -> bool:
-    """Whether the ledger has a key already."""
-    (check,) = connection.execute("SELECT key_check FROM ledger").fetchone()
-    return check is not None
-
-
-def settle_key(connection: sqlite3.Connection, path: Path, key: bytes | None) -> UnitKey:
-    """The key of this ledger: the one given, the one in its file, or a new one.
+def settle_key(database: Database, key: bytes | None) -> UnitKey:
+    """The key of a ledger: the one given, the one in its file, or a new one.
 
     A new one is made in a transaction that holds the write lock, so two processes cannot both make
-    one. A ledger that `is_settled` is only read.
+    one. A ledger that has one already is only read.
 
     Raises:
         LedgerError: The key is lost or belongs to another ledger. Units would then be strangers
             and get new budgets, so nothing is made up.
     """
-    (check,) = connection.execute("SELECT key_check FROM ledger").fetchone()
+    transaction = database.write if database.read(_key_check) is None else database.read
+    return transaction(lambda connection: _settled(connection, database.path, key))
+
+
+def _settled(connection: sqlite3.Connection, path: Path, key: bytes | None) -> UnitKey:
+    check = _key_check(connection)
     file = key_path(path)
     if key is not None:
         unit_key = UnitKey(key)
@@ -105,6 +107,12 @@ def settle_key(connection: sqlite3.Connection, path: Path, key: bytes | None) ->
             f"the key of the ledger {path} is not the one it was made with; restore it"
         )
     return unit_key
+
+
+def _key_check(connection: sqlite3.Connection) -> bytes | None:
+    check: bytes | None
+    (check,) = connection.execute("SELECT key_check FROM ledger").fetchone()
+    return check
 
 
 def _name_of(unit: object) -> bytes:

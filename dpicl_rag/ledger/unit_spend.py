@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import isqrt
 
 from dpicl_rag.files.tables import require_whole
-from dpicl_rag.ledger.copies import whole
+from dpicl_rag.ledger.ledger_schema import whole
 from dpicl_rag.ledger.scope import Scope
 
 MOST = 10**18  # what the file takes; a thousand times the largest budget

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import cast
 
 from dpicl_rag.loaders.characters import decode_as
-from dpicl_rag.loaders.converted_text import converted_text, require_conversions
 from dpicl_rag.loaders.file_kinds import (
     CONVERTED,
     KINDS,
@@ -30,6 +29,7 @@ from dpicl_rag.loaders.records import (
     UnreadableError,
     tidy,
 )
+from dpicl_rag.loaders.text_files import converted_text, require_conversions
 
 _KINDS: dict[str, FileFormat] = {
     "application/pdf": "pdf",

@@ -11,7 +11,6 @@ from dpicl_rag.loaders.records import clean
 UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 """The marks by which a file is known to be UTF-16."""
 
-
 CHARSETS = frozenset(
     """
     ascii utf-8 utf-8-sig utf-7 utf-16 utf-16-be utf-16-le utf-32 utf-32-be utf-32-le
@@ -91,11 +90,12 @@ def written(text: str) -> tuple[str, str]:
     if text.isascii() and "\x00" not in text:
         return text, ""
     shown = clean(text)
-    return shown, fingerprint(text.encode("utf-8", "surrogatepass")) if shown != text else ""
+    return shown, fingerprint(text) if shown != text else ""
 
 
-def fingerprint(raw: bytes) -> str:
-    """A short hash."""
+def fingerprint(told: bytes | str) -> str:
+    """A short hash of bytes, or of characters that may be halves of some."""
+    raw = told.encode("utf-8", "surrogatepass") if isinstance(told, str) else told
     return hashlib.sha256(raw).hexdigest()[:32]
 
 

@@ -1,10 +1,14 @@
-"""Columns of tables: the text, those that are not read, those that name a person."""
+"""Columns of tables: the text, those that are not read, those that name a person or a unit."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+from dpicl_rag.errors import ConfigurationError
+from dpicl_rag.loaders.records import Options, Record
 
 # A column that is called so is the text. "request" and the like are not among them: in a record of
 # several fields such a column is one part of what there is to know.
@@ -45,24 +49,52 @@ class Columns:
     persons: tuple[str, ...] = ()
 
 
-def judge(
-    tables: Iterable[Sequence[str]], text_field: str | None, naming: Collection[str]
-) -> Columns:
-    """Judge tables by the names of their columns.
-
-    Args:
-        tables: The columns of each.
-        text_field: The column that was asked for as text.
-        naming: Columns that name units or rows: they are read as such.
-    """
+def judge(records: Iterable[Record], options: Options) -> Columns:
+    """Roles of the columns of all tables, by their names."""
+    tables: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    naming = {name for name in (options.unit, options.key_field) if name}  # read as such
+    for record in records:
+        if record.is_row:
+            tables[record.file].update(dict.fromkeys(record.metadata))
+            naming.update([record.key] if record.key else [])
     text: dict[str, None] = {}
     columns: dict[str, None] = {}
-    for table in tables:
+    for table in map(tuple, tables.values()):
         columns.update(dict.fromkeys(table))
-        text.update(dict.fromkeys(_text(table, text_field)))
+        text.update(dict.fromkeys(_text(table, options.text_field)))
     persons = [one for one in columns if one not in naming and is_person(one)]
     unread = [one for one in columns if one not in text and one not in naming]
-    return Columns(few(text), few(unread), few(persons))
+    return Columns(_few(text), _few(unread), _few(persons))
+
+
+def require_columns(columns: Sequence[str], options: Options) -> None:
+    """See that a table has the columns that were asked for, by its header alone.
+
+    Raises:
+        ConfigurationError: It lacks one.
+    """
+    asked = {
+        "privacy unit": None if options.unit == "document" else options.unit,
+        "text field": options.text_field,
+        "key field": options.key_field,
+    }
+    for what, name in asked.items():
+        if name and name not in columns:
+            there = (
+                f"there are: {', '.join(map(repr, _few(columns)))}"
+                if columns
+                else "it is empty, or its first row, which names the columns, cannot be read"
+            )
+            raise ConfigurationError(f"the table has no column for the {what} {name!r}; {there}")
+
+
+def columns_instead(records: Iterable[Record], options: Options) -> tuple[str, ...]:
+    """The names that there are, where none is one that was asked for."""
+    asked = {options.unit, options.text_field, options.key_field} - {None, "document", "thread"}
+    found: dict[str, None] = {}
+    for record in records if asked else ():
+        found.update(dict.fromkeys(record.fields or record.metadata))
+    return () if asked <= found.keys() else _few(found)
 
 
 def is_person(column: str) -> bool:
@@ -73,7 +105,7 @@ def is_person(column: str) -> bool:
     return "_".join(words) in _PERSONS
 
 
-def few(names: Iterable[str]) -> tuple[str, ...]:
+def _few(names: Iterable[str]) -> tuple[str, ...]:
     """The first names, as an error or a report shows them."""
     # A table without a header row shows its first row here, so long names are shortened.
     return tuple(name[:_LONGEST] for name in list(names)[:MOST])
@@ -84,3 +116,19 @@ def _text(columns: Sequence[str], text_field: str | None) -> Sequence[str]:
         return [text_field] if text_field in columns else []
     by_name = {column.lower(): column for column in columns}
     return next(([by_name[one]] for one in TEXT_FIELDS if one in by_name), columns)
+
+
+def unit_in_words(records: Iterable[Record], unit: str | None) -> str:
+    """Name of the unit of a load.
+
+    Args:
+        records: All that was read; of them only the kinds count.
+        unit: As for ``load``.
+    """
+    if unit not in (None, "document", "thread"):
+        return f"the same {unit}"
+    if unit == "thread":
+        return "one email thread"
+    mail = "one email thread" if unit is None else "one email"
+    kinds = {mail if one.thread else "one row" if one.is_row else "one document" for one in records}
+    return " or ".join(sorted(kinds)) or "one document"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import codecs
 import re
+import zlib
 from pathlib import Path
 from typing import Literal
 
 from dpicl_rag.loaders.characters import UTF16
+from dpicl_rag.loaders.mbox import begins_mailbox
 from dpicl_rag.loaders.records import UNSUPPORTED, WAYS_OUT
+from dpicl_rag.loaders.streams import open_stream
 
 FileFormat = Literal[
     "mbox", "eml", "csv", "json", "jsonl", "text", "html",
@@ -65,6 +69,12 @@ _BY_SIGNATURE: dict[bytes, FileFormat] = {b"%PDF-": "pdf", b"{\\rtf": "rtf"}
 _CONTROL = re.compile(rb"[\x01-\x07\x0e-\x19\x1c-\x1f]")
 _FEW = 3
 _LARGEST_PART = 50  # one in so many bytes
+_HEAD_BYTES = 8192
+_MAIL_HEADER = re.compile(
+    rb"(?:Return-Path|Received|Delivered-To|Message-ID|MIME-Version|Date|From|Subject): ", re.I
+)
+_HEADER_LINE = re.compile(rb"[!-9;-~]+:")
+_NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x19\x1c-\x1f]")
 
 
 def suffix_of(name: str) -> str:
@@ -104,3 +114,36 @@ def is_binary(raw: bytes) -> bool:
 
 def _are_many(found: int, size: int) -> bool:
     return found > max(_FEW, size // _LARGEST_PART)
+
+
+def kind_of(path: Path) -> FileFormat | None:
+    """The kind of a file, by its name, or by its first bytes where the name says nothing."""
+    known = KINDS.get(suffix_of(path.name))
+    if known is not None:
+        return known
+    try:
+        with open_stream(path) as stream:
+            return _sniff(stream.read(_HEAD_BYTES))
+    except (OSError, EOFError, zlib.error):
+        return None
+
+
+def _sniff(head: bytes) -> FileFormat | None:
+    if begins_mailbox(head):
+        return "mbox"
+    if is_signed(head):
+        return signed_kind(head)
+    if head[:2] not in UTF16 and _NO_TEXT.search(head):
+        return None
+    if _HEADER_LINE.match(head):
+        block = re.split(rb"\r?\n\r?\n", head, maxsplit=1)[0]
+        if any(_MAIL_HEADER.match(line) for line in block.splitlines()):
+            return "eml"
+    if head[:2] in UTF16:
+        return "text"
+    try:
+        # The head may end inside a character.
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return None
+    return "text"

@@ -1,13 +1,69 @@
-"""Names of records that are units by themselves: the same whenever and wherever they are read."""
+"""Identities of records: their privacy units, the same whenever and wherever they are read."""
 
 from __future__ import annotations
 
-import hashlib
 import json
+import re
 from collections import Counter
+from collections.abc import Iterable
+from decimal import Decimal
 
-from dpicl_rag.loaders.named_values import name_in
-from dpicl_rag.loaders.records import Record
+from dpicl_rag.documents import THREAD_OR_DOCUMENT, Document, Origin
+from dpicl_rag.loaders.characters import fingerprint
+from dpicl_rag.loaders.load_report import Skipped
+from dpicl_rag.loaders.records import NO_UNIT, Record, RecordOrSkipped
+from dpicl_rag.loaders.shared_keys import name_key
+from dpicl_rag.loaders.threads import thread_alone, thread_keys, thread_offers
+from dpicl_rag.normal_forms import normal_form
+
+# How programs write a whole number once its column has become one of floats. Nothing else is taken
+# for a number: 007 and 1e3 are names.
+_WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)\.0+")
+_LARGE = re.compile(r"-?[1-9](?:\.[0-9]+)?e\+[0-9]{2}")
+
+
+def with_units(entries: Iterable[RecordOrSkipped], unit: str | None) -> list[Document | Skipped]:
+    """The records of a load as documents with privacy units, or why there is none of one."""
+    identities = Identities()
+    return [
+        entry if isinstance(entry, Skipped) else _with_unit(entry, unit, identities)
+        for entry in entries
+    ]
+
+
+def _with_unit(record: Record, unit: str | None, identities: Identities) -> Document | Skipped:
+    natural = "thread" if record.thread else "document"
+    name = unit or natural
+    value, keys, offers = _natural(record, identities)
+    former: tuple[str, ...] = ()
+    if name != natural:
+        former, offers = (name_key(value), *keys), ()
+        value, keys = name_in(record, name), ()
+        if name == "document":
+            value, *others = identities.names(record)
+            keys = tuple(map(name_key, others))
+        elif (written := record.metadata.get(name, "")) != value and name not in record.exact:
+            keys = (name_key(written),)  # who gives a unit by hand may write it so
+    if not value:
+        return Skipped(record.position, NO_UNIT)
+    kind = THREAD_OR_DOCUMENT if name == natural else name
+    # Its first key names a message where units are threads; elsewhere two may have the same words.
+    said = record.said if name == "thread" else ""
+    alone = thread_alone(record.thread) if name == "thread" and record.thread else None
+    named = identities.record_name(record, value)
+    origin = Origin(kind, keys, offers, named, former, said=said, alone=alone)
+    return Document(record.text, value, record.metadata, origin)
+
+
+def _natural(
+    record: Record, identities: Identities
+) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """The unit of a record where nobody chose one, its keys and what it offers."""
+    if record.thread:
+        thread = record.metadata["thread"]
+        return thread, thread_keys(record.thread), thread_offers(record.thread)
+    value, *others = identities.names(record)
+    return value, tuple(map(name_key, others)), ()
 
 
 class Identities:
@@ -32,19 +88,21 @@ class Identities:
     def names(self, record: Record) -> list[str]:
         """The names of a record, the first of which is its unit's."""
         if record.identity:
-            return [_digest(record.identity)]
+            return [fingerprint(record.identity)]
         if record.content:
-            content = _digest(f"text {record.content}")
+            content = fingerprint(f"text {record.content}")
             place = (content, record.file)
             if place not in self._numbers:
                 self._numbers[place] = self._next(content)
-            return [_digest(f"file {record.file}"), f"{content}-{self._numbers[place]}"]
+            return [fingerprint(f"file {record.file}"), f"{content}-{self._numbers[place]}"]
         exact = [dict(record.exact)] if record.exact else []
-        content = _digest(json.dumps([record.text, dict(record.metadata), *exact], sort_keys=True))
+        content = fingerprint(
+            json.dumps([record.text, dict(record.metadata), *exact], sort_keys=True)
+        )
         by_content = f"{content}-{self._next(content)}"
         if not record.key:
             return [by_content]
-        return [_digest(f"row {record.key.lower()} {name_in(record, record.key)}"), by_content]
+        return [fingerprint(f"row {record.key.lower()} {name_in(record, record.key)}"), by_content]
 
     def record_name(self, record: Record, unit: str) -> str:
         """A name for what takes the place of what was read before; empty where nothing does.
@@ -59,7 +117,7 @@ class Identities:
             named = [record.file, unit, record.key.lower(), name_in(record, record.key)]
         else:
             return ""
-        name = _digest(json.dumps(named))
+        name = fingerprint(json.dumps(named))
         return f"{name}-{self._next(name)}"
 
     def _next(self, name: str) -> int:
@@ -67,5 +125,28 @@ class Identities:
         return self._seen[name]
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+def key_form(value: str) -> str:
+    """One form for all ways of writing the same name.
+
+    Letters are composed (NFC), any blanks are one plain blank, and a whole number has no fraction.
+    """
+    form = " ".join(normal_form("NFC", value).split())
+    if "." not in form and "+" not in form:
+        return form
+    if _WHOLE.fullmatch(form):
+        form = form.partition(".")[0]
+        return "0" if form == "-0" else form
+    if _LARGE.fullmatch(form):
+        number = Decimal(form)
+        return f"{number:.0f}" if number == number.to_integral_value() else form
+    return form
+
+
+def name_in(record: Record, field: str) -> str:
+    """The name in a field of a record; empty where there is none.
+
+    Bytes that are no characters read the same as others. A hash in the name keeps them apart.
+    """
+    form = key_form(record.metadata.get(field, ""))
+    exact = record.exact.get(field, "")
+    return f"{form} [{exact}]" if form and exact else form

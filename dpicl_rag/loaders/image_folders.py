@@ -9,8 +9,8 @@ from pathlib import Path
 from dpicl_rag.documents import Document, Origin
 from dpicl_rag.errors import LoaderError
 from dpicl_rag.loaders.characters import characters_of
+from dpicl_rag.loaders.identities import key_form
 from dpicl_rag.loaders.load_report import LoadReport, LoadResult, Skipped
-from dpicl_rag.loaders.named_values import key_form
 from dpicl_rag.loaders.records import LINK, UNREADABLE_FOLDER, UNSUPPORTED
 
 SUFFIXES = (".jpg", ".jpeg", ".png")

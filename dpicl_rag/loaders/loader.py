@@ -6,35 +6,34 @@ import gzip
 import os
 import re
 import zlib
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from dpicl_rag.conversion import Conversions
-from dpicl_rag.documents import THREAD_OR_DOCUMENT, Document, Origin
+from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError, LoaderError
 from dpicl_rag.language_models.base import Progress
 from dpicl_rag.loaders import parsing
-from dpicl_rag.loaders.columns import Columns, few, judge
-from dpicl_rag.loaders.converted_files import read_converted, read_rows
+from dpicl_rag.loaders.columns import columns_instead, judge, require_columns, unit_in_words
 from dpicl_rag.loaders.file_kinds import CONVERTED, FileFormat, is_signed, unsupported
-from dpicl_rag.loaders.file_limits import Allowance
-from dpicl_rag.loaders.framework_documents import FrameworkDocument
-from dpicl_rag.loaders.handed_over import handed_over
-from dpicl_rag.loaders.identities import Identities
+from dpicl_rag.loaders.framework_documents import (
+    FrameworkDocument,
+    handed_over,
+    is_of_framework,
+)
+from dpicl_rag.loaders.identities import with_units
 from dpicl_rag.loaders.load_report import LoadReport, LoadResult, Skipped, on_one_line
 from dpicl_rag.loaders.mbox import read_mbox
-from dpicl_rag.loaders.named_values import name_in
-from dpicl_rag.loaders.paths import existing_paths
 from dpicl_rag.loaders.records import (
     BINARY,
     DAMAGED,
     NO_KEY,
     NO_TEXT_FIELD,
-    NO_UNIT,
     TIES_MANY,
     UNREADABLE_FILE,
     LoaderItem,
@@ -44,20 +43,12 @@ from dpicl_rag.loaders.records import (
     Unparsed,
     UnreadableError,
 )
-from dpicl_rag.loaders.shared_keys import Joins, name_key
-from dpicl_rag.loaders.sources import SUPPORTED, Source, find_sources, shown
-from dpicl_rag.loaders.streams import Stream, open_stream
+from dpicl_rag.loaders.shared_keys import Joins
+from dpicl_rag.loaders.sources import SUPPORTED, Source, existing_paths, find_sources, shown
+from dpicl_rag.loaders.streams import Allowance, Stream, open_stream
 from dpicl_rag.loaders.table_files import columns_of, read_csv, read_json, read_jsonl
-from dpicl_rag.loaders.text_files import read_eml, read_html, read_text
-from dpicl_rag.loaders.threads import (
-    subject_ties,
-    thread_alone,
-    thread_ids,
-    thread_keys,
-    thread_offers,
-    tying_many,
-)
-from dpicl_rag.loaders.unit_names import unit_in_words
+from dpicl_rag.loaders.text_files import read_converted, read_eml, read_html, read_rows, read_text
+from dpicl_rag.loaders.threads import subject_ties, thread_ids, tying_many
 
 _Reader = Callable[[Stream, str, Options], Iterator[LoaderItem]]
 # Files that hold many records put their name before each record's position; the others are one.
@@ -150,14 +141,13 @@ def load(
             entries.append(entry)
             tell()
     records = [entry for entry in entries if isinstance(entry, Record)]
-    columns = _columns_instead(records, options)
-    told = _told(records, options)
+    told = judge(records, options)
     if text_field is not None:
         entries = _with_column(entries, text_field, NO_TEXT_FIELD)
     if key_field is not None:
         entries = _with_column(entries, key_field, NO_KEY)
     entries, joined = _with_threads(entries, unit, joins)
-    placed = _with_units(entries, unit)
+    placed = with_units(entries, unit)
     documents = [item for item in placed if isinstance(item, Document)]
     skipped = tuple(item for item in placed if isinstance(item, Skipped))
     if unit not in (None, "thread"):
@@ -169,7 +159,7 @@ def load(
             len(documents),
             skipped,
             joined,
-            columns,
+            columns_instead(records, options),
             unit_in_words(records, unit),
             told.text,
             told.unread,
@@ -197,7 +187,7 @@ def load_mails(
         found = [Unparsed(where, "mail", raw) for where, raw in mails]
         read = list(parsing.parsed(found, options))
     unread = [one for entry in read for one in _unread(entry)]
-    return _with_units(_with_threads(read, unit, joins)[0], unit), unread
+    return with_units(_with_threads(read, unit, joins)[0], unit), unread
 
 
 @contextmanager
@@ -271,7 +261,7 @@ def _found_of(source: Source, options: Options) -> Iterator[LoaderItem]:
         allowance = Allowance(source.path)
         if source.kind == "csv" and source.folder is None:
             with open_stream(source.path) as stream:
-                _require_columns(columns_of(stream), options)
+                require_columns(columns_of(stream), options)
         with open_stream(source.path) as stream:
             # The first row of a table is public, so it may decide; a line of JSON may not.
             if source.kind == "csv" and is_signed(stream.peek()):
@@ -292,43 +282,6 @@ def _reasons() -> Iterator[None]:
         raise UnreadableError(DAMAGED) from None
     except OSError:
         raise UnreadableError(UNREADABLE_FILE) from None
-
-
-def _require_columns(columns: Sequence[str], options: Options) -> None:
-    """See that a table has the columns that were asked for, by its header alone."""
-    asked = {
-        "privacy unit": None if options.unit == "document" else options.unit,
-        "text field": options.text_field,
-        "key field": options.key_field,
-    }
-    for what, name in asked.items():
-        if name and name not in columns:
-            there = (
-                f"there are: {', '.join(map(repr, few(columns)))}"
-                if columns
-                else "it is empty, or its first row, which names the columns, cannot be read"
-            )
-            raise ConfigurationError(f"the table has no column for the {what} {name!r}; {there}")
-
-
-def _columns_instead(records: Iterable[Record], options: Options) -> tuple[str, ...]:
-    """The names that there are, where none is one that was asked for."""
-    asked = {options.unit, options.text_field, options.key_field} - {None, "document", "thread"}
-    found: dict[str, None] = {}
-    for record in records if asked else ():
-        found.update(dict.fromkeys(record.fields or record.metadata))
-    return () if asked <= found.keys() else few(found)
-
-
-def _told(records: Iterable[Record], options: Options) -> Columns:
-    """Roles of the columns of all tables."""
-    tables: defaultdict[str, dict[str, None]] = defaultdict(dict)
-    naming = {name for name in (options.unit, options.key_field) if name}
-    for record in records:
-        if record.is_row:
-            tables[record.file].update(dict.fromkeys(record.metadata))
-            naming.update([record.key] if record.key else [])
-    return judge(map(tuple, tables.values()), options.text_field, naming)
 
 
 def _with_column(entries: list[RecordOrSkipped], name: str, reason: str) -> list[RecordOrSkipped]:
@@ -372,44 +325,33 @@ def _with_threads(
     ], tuple(joined)
 
 
-def _with_units(entries: Iterable[RecordOrSkipped], unit: str | None) -> list[Document | Skipped]:
-    identities = Identities()
-    return [
-        entry if isinstance(entry, Skipped) else _with_unit(entry, unit, identities)
-        for entry in entries
-    ]
+def framework_documents_as_ours(items: Iterable[Any], unit: str | None) -> Iterator[Any]:
+    """Documents of frameworks as `load` makes them, for a corpus; other items as they are.
 
+    Args:
+        items: What was handed over.
+        unit: As for `load`.
 
-def _with_unit(record: Record, unit: str | None, identities: Identities) -> Document | Skipped:
-    natural = "thread" if record.thread else "document"
-    name = unit or natural
-    value, keys, offers = _natural(record, identities)
-    former: tuple[str, ...] = ()
-    if name != natural:
-        former, offers = (name_key(value), *keys), ()
-        value, keys = name_in(record, name), ()
-        if name == "document":
-            value, *others = identities.names(record)
-            keys = tuple(map(name_key, others))
-        elif (written := record.metadata.get(name, "")) != value and name not in record.exact:
-            keys = (name_key(written),)  # who gives a unit by hand may write it so
-    if not value:
-        return Skipped(record.position, NO_UNIT)
-    kind = THREAD_OR_DOCUMENT if name == natural else name
-    # Its first key names a message where units are threads; elsewhere two may have the same words.
-    said = record.said if name == "thread" else ""
-    alone = thread_alone(record.thread) if name == "thread" and record.thread else None
-    named = identities.record_name(record, value)
-    origin = Origin(kind, keys, offers, named, former, said=said, alone=alone)
-    return Document(record.text, value, record.metadata, origin)
-
-
-def _natural(
-    record: Record, identities: Identities
-) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """The unit of a record where nobody chose one, its keys and what it offers."""
-    if record.thread:
-        thread = record.metadata["thread"]
-        return thread, thread_keys(record.thread), thread_offers(record.thread)
-    value, *others = identities.names(record)
-    return value, tuple(map(name_key, others)), ()
+    Raises:
+        ConfigurationError: A document has no text or no value for the unit, or no unit was named;
+            or one was, for documents that have theirs.
+    """
+    for are_theirs, some in groupby(items, is_of_framework):
+        part = list(some)
+        if not are_theirs:
+            if unit is not None:
+                raise ConfigurationError(
+                    "unit= names the field of documents of LangChain and LlamaIndex; leave it out "
+                    "for texts and Documents, which have their units"
+                )
+            yield from part
+            continue
+        found = load(part, unit=unit)
+        if found.report.skipped:
+            first = found.report.skipped[0]
+            raise ConfigurationError(
+                f"{len(found.report.skipped)} of the documents lack their text or the field "
+                f"{unit!r}: {first.position}: {first.reason}; add(load(documents, "
+                f"unit={unit!r}).documents) leaves them out"
+            )
+        yield from found.documents

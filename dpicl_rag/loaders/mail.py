@@ -32,8 +32,7 @@ from dpicl_rag.loaders.records import (
     clean,
     tidy,
 )
-from dpicl_rag.loaders.subjects import is_forward, is_reply
-from dpicl_rag.loaders.threads import thread_keys, thread_offers
+from dpicl_rag.loaders.threads import is_forward, is_reply, thread_keys, thread_offers
 
 _KNOWN_HEADERS = frozenset(
     ["from", "to", "cc", "subject", "date", "message-id", "received", "return-path", "sender"]

@@ -7,27 +7,35 @@ process that begins with it (`dpicl_rag.conversion.child`), and what becomes of 
 from __future__ import annotations
 
 import atexit
+import base64
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from threading import Lock
+from typing import Any
 
 from dpicl_rag.conversion import Conversions
-from dpicl_rag.conversion.outcomes import REASONS, Outcome
-from dpicl_rag.conversion.process_limits import ProcessLimits
+from dpicl_rag.conversion.child import FileReader
+from dpicl_rag.conversion.confinement import ProcessLimits
+from dpicl_rag.conversion.conversions import REASONS, Outcome
 from dpicl_rag.errors import LoaderError
+from dpicl_rag.loaders.attachments import Attached
+from dpicl_rag.loaders.characters import decode
 from dpicl_rag.loaders.load_report import Skipped
-from dpicl_rag.loaders.mail import record_of_mail
-from dpicl_rag.loaders.parsers import READERS, mail_in, question_of_mail
+from dpicl_rag.loaders.mail import ParsedMail, parse_mail, record_of_mail
+from dpicl_rag.loaders.markup import text_of_html
 from dpicl_rag.loaders.records import (
     MAX_RECORD_BYTES,
     TOO_LARGE,
     LoaderItem,
     Options,
     RecordOrSkipped,
+    ThreadKeys,
     Unparsed,
     UnreadableError,
+    tidy,
 )
 from dpicl_rag.loaders.text_files import record_of_text
 
@@ -52,7 +60,7 @@ def parser(while_waiting: Callable[[], None]) -> Iterator[Conversions | None]:
     if not hasattr(os, "fork"):
         yield None
         return
-    one = _taken() or Conversions(LIMITS, "dpicl_rag.loaders.parsers")
+    one = _taken() or Conversions(LIMITS, "dpicl_rag.loaders.parsing")
     one.while_waiting = while_waiting
     try:
         yield one
@@ -98,7 +106,7 @@ def _kind(one: LoaderItem) -> str:
 
 def _answers(kind: str, those: Sequence[LoaderItem], options: Options) -> Sequence[bytes | Outcome]:
     contents = [
-        question_of_mail(one.raw, options.unit) if kind == "mail" else one.raw
+        _question_of_mail(one.raw, options.unit) if kind == "mail" else one.raw
         for one in those
         if isinstance(one, Unparsed)
     ]
@@ -121,7 +129,7 @@ def _entry(one: Unparsed, answer: bytes | Outcome, options: Options) -> RecordOr
         if isinstance(answer, Outcome):
             raise UnreadableError(REASONS[answer])
         if one.kind == "mail":
-            entry: RecordOrSkipped = record_of_mail(mail_in(answer), one.position, options)
+            entry: RecordOrSkipped = record_of_mail(_mail_in(answer), one.position, options)
         else:
             entry = record_of_text(answer.decode(), one.raw, one.position)
     except UnreadableError as error:
@@ -144,3 +152,47 @@ def _taken() -> Conversions | None:
 def _close() -> None:
     while (one := _taken()) is not None:
         one.close()
+
+
+def _question_of_mail(raw: bytes, unit: str | None) -> bytes:
+    """A message and the unit that is asked for, as one file of kind ``mail``."""
+    return json.dumps(unit).encode() + b"\n" + raw
+
+
+def _mail_in(answer: bytes) -> ParsedMail:
+    """The message that an answer holds.
+
+    Raises:
+        UnreadableError: There is no record of it.
+    """
+    told: dict[str, Any] = json.loads(answer)
+    if reason := told.get("reason"):
+        raise UnreadableError(reason)
+    told["thread"] = ThreadKeys(**_tuples(told["thread"]))
+    told["attachments"] = [
+        Attached(**{**one, "raw": base64.b64decode(one["raw"])}) for one in told["attachments"]
+    ]
+    return ParsedMail(**told)
+
+
+def _tuples(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(one) if isinstance(one, list) else one for name, one in values.items()}
+
+
+def _parse_mail(content: bytes) -> bytes:
+    unit, _, raw = content.partition(b"\n")
+    try:
+        told = asdict(parse_mail(raw, json.loads(unit)))
+    except UnreadableError as error:
+        told = {"reason": str(error)}
+    for one in told.get("attachments", ()):
+        one["raw"] = base64.b64encode(one["raw"]).decode()
+    return json.dumps(told).encode()
+
+
+def _parse_html(content: bytes) -> bytes:
+    return tidy(text_of_html(decode(content))).encode("utf-8", "replace")
+
+
+READERS = {"mail": FileReader(_parse_mail), "html": FileReader(_parse_html)}
+"""In the child process."""

@@ -8,7 +8,6 @@ so taking one away leaves the others as they were.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -16,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from dpicl_rag.documents import Document
+from dpicl_rag.loaders.characters import fingerprint
 
 MOST_UNITS = 3
 """How many units may become one before the owner is asked. Public.
@@ -114,7 +114,7 @@ def names_in(keys: Iterable[str]) -> list[str]:
 
 def part_name(*of: str) -> str:
     """A name that nothing had before, for what turned out to be a unit by itself."""
-    return _PART + hashlib.sha256(json.dumps(of).encode()).hexdigest()[:32]
+    return _PART + fingerprint(json.dumps(of))
 
 
 def is_part(unit: str) -> bool:
@@ -134,8 +134,8 @@ def digest_of(document: Document) -> str:
     read, or not all of them, and one of the whole: a copy may have others.
     """
     origin = document.origin
-    own = _hash([origin.said or document.text, *origin.keys[:1]])
-    return f"{own}{_WHOLE}{_hash([document.text])}" if origin.said else own
+    own = fingerprint(json.dumps([origin.said or document.text, *origin.keys[:1]]))
+    return f"{own}{_WHOLE}{fingerprint(json.dumps([document.text]))}" if origin.said else own
 
 
 def standing_name(document: Document) -> str:
@@ -144,7 +144,7 @@ def standing_name(document: Document) -> str:
     It has no other name: where a row or a mail stands changes with those above it.
     """
     keys = document.origin.keys[:1] or (name_key(document.unit),)
-    return _hash([document.text, *keys])
+    return fingerprint(json.dumps([document.text, *keys]))
 
 
 def own_digest(digest: str) -> str:
@@ -310,10 +310,6 @@ def identified(documents: Sequence[Document], units: Sequence[str]) -> list[Docu
 def _names(document: Document, split: Collection[str]) -> tuple[str, ...]:
     """The name of a document's unit as its key, where it says anything."""
     return () if document.unit in split and is_tied(document) else (name_key(document.unit),)
-
-
-def _hash(told: list[str]) -> str:
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:32]
 
 
 def _node(place: int) -> str:

@@ -1,33 +1,23 @@
-"""Files and directories, and the kind of each file."""
+"""Sources of a load: the paths that are given, and the files in them with their kinds."""
 
 from __future__ import annotations
 
-import codecs
 import os
-import re
-import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
-from dpicl_rag.loaders.characters import UTF16, characters
-from dpicl_rag.loaders.file_kinds import KINDS, FileFormat, is_signed, signed_kind, suffix_of
+from dpicl_rag.errors import ConfigurationError, LoaderError
+from dpicl_rag.loaders.characters import characters
+from dpicl_rag.loaders.file_kinds import FileFormat, kind_of
 from dpicl_rag.loaders.load_report import Skipped
-from dpicl_rag.loaders.mbox import begins_mailbox
 from dpicl_rag.loaders.records import LINK, UNREADABLE_FOLDER
-from dpicl_rag.loaders.streams import open_stream
 
 SUPPORTED = (
     "mbox, maildir, .eml, .csv, .tsv, .json, .jsonl, text and HTML files, and with the extra "
     "`files` .pdf, .docx, .pptx, .xlsx, .ods, .odt, .rtf, .epub and .msg, each also as .gz"
 )
-
-_HEAD_BYTES = 8192
-_MAIL_HEADER = re.compile(
-    rb"(?:Return-Path|Received|Delivered-To|Message-ID|MIME-Version|Date|From|Subject): ", re.I
-)
-_HEADER_LINE = re.compile(rb"[!-9;-~]+:")
-_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x19\x1c-\x1f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,34 +98,59 @@ def _unreadable(errors: list[OSError], path: Path) -> Iterator[Skipped]:
     errors.clear()
 
 
-def kind_of(path: Path) -> FileFormat | None:
-    """The kind of a file, by its name, or by its first bytes where the name says nothing."""
-    known = KINDS.get(suffix_of(path.name))
-    if known is not None:
-        return known
-    try:
-        with open_stream(path) as stream:
-            return _sniff(stream.read(_HEAD_BYTES))
-    except (OSError, EOFError, zlib.error):
-        return None
+def existing_paths(given: object) -> list[Path]:
+    """Paths that are there, in the order given.
+
+    Args:
+        given: A path, or several.
+
+    Raises:
+        LoaderError: One does not exist or cannot be read, or lies in another: what is read twice
+            would be two units.
+        ConfigurationError: What is given is no path.
+    """
+    one = isinstance(given, str | os.PathLike)
+    if not one and (isinstance(given, bytes) or not isinstance(given, Iterable)):
+        raise _no_path(given)
+    paths = [_path(item) for item in ([given] if one else list(given))]  # type: ignore[call-overload]
+    if not paths:
+        raise ConfigurationError("load was given no path; name a file or a directory")
+    for path in paths:
+        _require(path)
+    # In this order, what holds a path comes before it.
+    places = sorted((path.resolve(), at) for at, path in enumerate(paths))
+    for (holder, first), (inner, second) in pairwise(places):
+        if inner.is_relative_to(holder):
+            raise LoaderError(
+                f"{shown(paths[second])} is named twice, as itself and by {shown(paths[first])}; "
+                "name it once"
+            )
+    return paths
 
 
-def _sniff(head: bytes) -> FileFormat | None:
-    if begins_mailbox(head):
-        return "mbox"
-    if is_signed(head):
-        return signed_kind(head)
-    if head[:2] not in UTF16 and _CONTROL.search(head):
-        return None
-    if _HEADER_LINE.match(head):
-        block = re.split(rb"\r?\n\r?\n", head, maxsplit=1)[0]
-        if any(_MAIL_HEADER.match(line) for line in block.splitlines()):
-            return "eml"
-    if head[:2] in UTF16:
-        return "text"
+def _path(item: object) -> Path:
+    if isinstance(item, str | os.PathLike):
+        path = os.fspath(item)
+        if isinstance(path, str):
+            return Path(path)
+    raise _no_path(item)
+
+
+def _no_path(item: object) -> ConfigurationError:
+    return ConfigurationError(
+        f"load takes the path of a file or a directory, or a list of paths, not "
+        f"{type(item).__name__}; hand documents that are there over to Corpus.add"
+    )
+
+
+def _require(path: Path) -> None:
     try:
-        # The head may end inside a character.
-        codecs.getincrementaldecoder("utf-8")().decode(head)
-    except UnicodeDecodeError:
-        return None
-    return "text"
+        if path.is_dir():
+            next(path.iterdir(), None)
+        elif path.is_file():
+            path.open("rb").close()
+        else:
+            raise LoaderError(f"{shown(path)} does not exist, or is neither a file nor a directory")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "no valid path"
+        raise LoaderError(f"{shown(path)} cannot be read: {reason}") from None

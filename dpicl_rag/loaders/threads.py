@@ -32,15 +32,16 @@ two units would break the promise for what is said in both.
 
 from __future__ import annotations
 
-import hashlib
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 
+from dpicl_rag.loaders.characters import fingerprint
 from dpicl_rag.loaders.records import ThreadKeys
 from dpicl_rag.loaders.shared_keys import MOST_UNITS, Components, connect
-from dpicl_rag.loaders.subjects import is_marked, normalise
+from dpicl_rag.normal_forms import normal_form
 
 PERIOD = 90 * 24 * 3600
 """Seconds within which an equal subject connects; beyond twice as many it does not."""
@@ -50,6 +51,29 @@ MOST_RECIPIENTS = 30
 """Of those whom a message is to, so many connect it: the first."""
 
 _LONGEST_ID = 200
+
+# "Re:" and its like in the languages of common mail programs, also "Re[2]:" and "RE (3) :".
+_REPLY = (
+    r"re|r|aw|antw|antwort|sv|vs|ref|rif|res|odp|ynt|atb|回复|答复|返信|답장|"
+    r"auto(?:matic)?[ -]?reply|automatische antwort|réponse automatique|respuesta automática|"
+    r"risposta automatica|automatisch antwoord|自动答复|自動回覆|自動応答"
+)
+_FORWARD = r"fw|fwd|wg|tr|rv|enc|i|doorst|vb|vl|pd|weitergeleitet|转发|転送|전달"
+_LABEL = r"external(?: e-?mail)?|extern[ea]?|ext"  # of gateways: it says where a mail came from
+_COUNT = r" ?(?:\[\d+\]|\(\d+\))? ?[:：] ?"
+_MARK = re.compile(
+    rf"(?:(?P<reply>{_REPLY})|(?P<forward>{_FORWARD})|(?:{_LABEL})){_COUNT}"
+    rf"|[({{<*]{{1,3}} ?(?:{_LABEL}) ?[)}}>*]{{1,3}} ?[:：]? ?"
+    r"|\[[^\]]{1,40}\] ?[:：]? ?"
+)
+_SUFFIX = re.compile(r" ?\((?:fwd|fw|wg)\)$")
+# Subjects that mail programs fill in when the writer gave none.
+_NO_SUBJECT = (
+    *("no subject", "(no subject)", "<no subject>", "none", "(none)"),
+    *("kein betreff", "(kein betreff)"),
+)
+# A subject longer than this is compared by its beginning, as mail programs cut it too.
+_LONGEST_SUBJECT = 500
 
 
 def thread_keys(message: ThreadKeys) -> tuple[str, ...]:
@@ -187,7 +211,7 @@ def thread_alone(message: ThreadKeys) -> tuple[float, str, str]:
     """The time of a message, the first id of its thread, and the thread that it would be alone."""
     when = math.inf if message.timestamp is None else message.timestamp
     first = message.references[0] if message.references else message.message_id
-    return when, first, _digest(first)
+    return when, first, fingerprint(first)
 
 
 def subject_ties(messages: Sequence[ThreadKeys]) -> list[tuple[int, int]]:
@@ -225,7 +249,7 @@ def _id_keys(message: ThreadKeys) -> tuple[str, ...]:
 
 def _id_key(one: str) -> str:
     is_plain = len(one) <= _LONGEST_ID and one.isascii()
-    return f"id {one if is_plain else _digest(one)}"
+    return f"id {one if is_plain else fingerprint(one)}"
 
 
 def _subject_keys(message: ThreadKeys) -> tuple[str, ...]:
@@ -236,11 +260,46 @@ def _subject_keys(message: ThreadKeys) -> tuple[str, ...]:
     people = list(dict.fromkeys(message.recipients))[:MOST_RECIPIENTS] or [message.sender]
     period = math.floor(message.timestamp / PERIOD)
     return tuple(
-        "subject " + _digest("\n".join((subject, *sorted((message.sender, other)), str(when))))
+        "subject " + fingerprint("\n".join((subject, *sorted((message.sender, other)), str(when))))
         for other in people
         for when in (period, period + 1)
     )
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+def normalise(subject: str) -> str:
+    """A subject without reply and forward marks, list tags, labels, case and extra blanks.
+
+    Empty for a subject that says nothing, so that such messages are not taken for one thread.
+    """
+    rest, _ = _unmarked(subject)
+    return "" if rest in _NO_SUBJECT else rest
+
+
+def is_reply(subject: str) -> bool:
+    """Whether the outermost mark of a subject is that of a reply."""
+    return _unmarked(subject)[1][:1] == ["reply"]
+
+
+def is_forward(subject: str) -> bool:
+    """Whether the outermost mark of a subject is that of a forward."""
+    return _unmarked(subject)[1][:1] == ["forward"]
+
+
+def is_marked(subject: str) -> bool:
+    """Whether a subject says that its mail answers or forwards another."""
+    return bool(_unmarked(subject)[1])
+
+
+def _unmarked(subject: str) -> tuple[str, list[str]]:
+    """A subject without what was put before it, and the marks that were, the outermost first."""
+    rest = " ".join(normal_form("NFC", subject[:_LONGEST_SUBJECT]).split()).casefold()
+    marks: list[str] = []
+    while True:
+        if found := _MARK.match(rest):
+            marks += [found.lastgroup] if found.lastgroup else []
+            rest = rest[found.end() :].strip()
+        elif found := _SUFFIX.search(rest):
+            marks.append("forward")
+            rest = rest[: found.start()].strip()
+        else:
+            return rest, marks

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from dpicl_rag.loaders import file_limits
+from dpicl_rag.loaders import streams
 from tests.support import made_files
 from tests.unit.following.neighbouring_sources import (
     FILES,
@@ -63,7 +63,7 @@ def test_one_file_moves_no_other(capsys: pytest.CaptureFixture[str], tmp_path: P
 def test_one_hostile_unit_moves_no_other_where_sources_are_followed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_limits, "MAX_PACKED_BYTES", 2**20)
+    monkeypatch.setattr(streams, "MAX_PACKED_BYTES", 2**20)
     kinds = [*MAILS, *FILES]
     tried: Counter[str] = Counter()
     for seed in (seed // 10 for seed in SEEDS if seed % 10 == 0):

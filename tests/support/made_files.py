@@ -16,8 +16,8 @@ from itertools import pairwise
 
 import pytest
 
-from dpicl_rag.conversion.formats import is_installed, pandoc
-from dpicl_rag.conversion.process_limits import MAX_UNPACKED_BYTES
+from dpicl_rag.conversion.confinement import MAX_UNPACKED_BYTES
+from dpicl_rag.conversion.conversions import is_installed, pandoc
 
 PANDOC_KINDS = ("docx", "pptx", "odt", "rtf", "epub")
 needs_files = pytest.mark.skipif(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpicl_rag.conversion.child import FileReader
-from dpicl_rag.loaders import parsers
+from dpicl_rag.loaders import parsing
 from tests.support import planted_readers
 
 _FAULTS = ("spin", "eat", "crash", "exit", "raise")
@@ -13,7 +13,7 @@ def _parse(content: bytes) -> bytes:
     last = content.split()[-1].decode("latin-1") if content.split() else ""
     if last in _FAULTS:
         return planted_readers.READERS[last].read(content)
-    return parsers.READERS["mail"].read(content)
+    return parsing.READERS["mail"].read(content)
 
 
-READERS = {**parsers.READERS, "mail": FileReader(_parse)}
+READERS = {**parsing.READERS, "mail": FileReader(_parse)}

@@ -18,7 +18,7 @@ from dpicl_rag.cli import (
 )
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.ledger import Ledger
-from dpicl_rag.ledger.period import Period
+from dpicl_rag.ledger.budgets import Period
 
 BUDGET = '[corpora.mail]\nbudget = 20.0\nperiod = "month"\nstrict = true\n'
 SET = ("budget", "set", "--corpus", "mail")

@@ -9,7 +9,7 @@ import pytest
 
 from dpicl_rag.cli import data_folder
 from dpicl_rag.corpora import Corpus
-from dpicl_rag.following.credentials import PASSWORD as VARIABLE
+from dpicl_rag.following.mail_account import PASSWORD as VARIABLE
 from tests.support.bucket_embedder import BucketEmbedder
 from tests.support.dovecot import PASSWORD, TOKEN, mail
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from dpicl_rag.conversion import Conversions, NotConvertedError
-from dpicl_rag.conversion.outcomes import Outcome
+from dpicl_rag.conversion.conversions import Outcome
 from tests.support import made_files as made
 
 pytestmark = made.needs_files

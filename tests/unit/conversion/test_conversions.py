@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from dpicl_rag.conversion import Conversions, NotConvertedError
-from dpicl_rag.conversion.outcomes import Outcome
-from dpicl_rag.conversion.process_limits import ProcessLimits
+from dpicl_rag.conversion.confinement import ProcessLimits
+from dpicl_rag.conversion.conversions import Outcome
 from tests.support import planted_readers
 
 PLANTED = "tests.support.planted_readers"

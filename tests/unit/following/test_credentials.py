@@ -6,8 +6,7 @@ from types import ModuleType
 import pytest
 
 from dpicl_rag.errors import ConfigurationError, LoaderError
-from dpicl_rag.following.credentials import PASSWORD, Credential, credential_of
-from dpicl_rag.following.mail_address import accounts_of
+from dpicl_rag.following.mail_account import PASSWORD, Credential, accounts_of, credential_of
 
 CANARY = "canary-4471"
 (ACCOUNT,) = accounts_of(["imaps://ann@b.org@h.org/INBOX"])

@@ -18,9 +18,8 @@ from dpicl_rag.corpora.holdings import Held, Holdings
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import DPICLError, LoaderError
 from dpicl_rag.following import followed_mail, mail_session
-from dpicl_rag.following.credentials import Credential
 from dpicl_rag.following.followed_mail import bring_mail
-from dpicl_rag.following.mail_address import MailAccount, accounts_of
+from dpicl_rag.following.mail_account import Credential, MailAccount, accounts_of
 from dpicl_rag.following.mail_session import MailSession
 from dpicl_rag.following.outcome import Brought, MostGoneError
 from dpicl_rag.ledger import Ledger

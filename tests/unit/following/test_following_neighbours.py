@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dpicl_rag.loaders import file_limits
+from dpicl_rag.loaders import streams
 from tests.unit.following.neighbouring_sources import (
     FILES,
     MAILS,
@@ -24,5 +24,5 @@ def test_hostile_mails_move_no_other(tmp_path: Path, kind: str, seed: int) -> No
 def test_hostile_files_move_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, seed: int
 ) -> None:
-    monkeypatch.setattr(file_limits, "MAX_PACKED_BYTES", 2**20)
+    monkeypatch.setattr(streams, "MAX_PACKED_BYTES", 2**20)
     assert file_differences(tmp_path, seed, kind) == []

@@ -3,7 +3,7 @@
 import pytest
 
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.following.mail_address import MailAccount, accounts_of, is_address
+from dpicl_rag.following.mail_account import MailAccount, accounts_of, is_address
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections import defaultdict
 import pytest
 
 from dpicl_rag.documents import Document
-from dpicl_rag.following.mail_groups import MailGroups, batches
+from dpicl_rag.following.followed_mail import MailGroups, batches
 from dpicl_rag.loaders.loader import load_mails
 from tests.support.random_mail import made
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpicl_rag.ledger.bound import ScopeBudgets, Usage
+from dpicl_rag.ledger.budgets import ScopeBudgets, Usage
 
 amounts = st.integers(0, 1000)
 optional = st.none() | amounts

@@ -12,7 +12,7 @@ import pytest
 
 from dpicl_rag.errors import LedgerError
 from dpicl_rag.ledger import Ledger
-from dpicl_rag.ledger.copies import whole
+from dpicl_rag.ledger.ledger_schema import whole
 from tests.support.flipped_bits import answers, flipped, good_files, leaves_more
 from tests.unit.ledger.test_ledger_individual import charge, limits
 

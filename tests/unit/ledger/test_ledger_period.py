@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpicl_rag.ledger import Period
-from dpicl_rag.ledger.period import day_of, instant
+from dpicl_rag.ledger.budgets import day_of, instant
 
 EPOCH = date(1970, 1, 1)
 days = st.integers(0, 40_000)

@@ -21,8 +21,8 @@ from pathlib import Path
 from dpicl_rag.documents import Document
 from dpicl_rag.errors import ConfigurationError, LoaderError
 from dpicl_rag.loaders import LoadResult, load
-from dpicl_rag.loaders.json_array import split_array
 from dpicl_rag.loaders.shared_keys import Components, connect, name_key
+from dpicl_rag.loaders.table_files import split_array
 
 # Names of people as they may be written; each line is one person.
 PEOPLE: list[list[bytes]] = [

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from dpicl_rag.conversion import Conversions
-from dpicl_rag.conversion.outcomes import REASONS, Outcome
-from dpicl_rag.conversion.process_limits import ProcessLimits
+from dpicl_rag.conversion.confinement import ProcessLimits
+from dpicl_rag.conversion.conversions import REASONS, Outcome
 from dpicl_rag.errors import LoaderError
 from dpicl_rag.loaders import Skipped, load, loader
-from dpicl_rag.loaders.converted_text import NO_TEXT
 from dpicl_rag.loaders.records import (
     BINARY,
     EMPTY,
@@ -28,6 +27,7 @@ from dpicl_rag.loaders.records import (
     TOO_MANY_FIELDS,
     UNSUPPORTED,
 )
+from dpicl_rag.loaders.text_files import NO_TEXT
 from tests.support import made_files as made
 
 MAIL = "Message-ID: <1@b>\nFrom: ann@b.org\nSubject: Plans\n\nwords of a mail\n"
@@ -155,7 +155,7 @@ def _written(path: Path, content: bytes) -> Path:
 def test_without_the_extra_each_file_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpicl_rag.loaders.converted_text.is_installed", lambda kind: False)
+    monkeypatch.setattr("dpicl_rag.loaders.text_files.is_installed", lambda kind: False)
     names = ["a.docx", "a.epub", "a.msg", "a.odt", "a.pdf", "a.pptx", "a.rtf", "a.xlsx"]
     for name in names:
         (tmp_path / name).write_bytes(b"%PDF-1.4 words")
@@ -339,7 +339,7 @@ def test_a_planted_converter_costs_one_line(
             return super().convert(fault if kind == "odt" else "echo", content)
 
     monkeypatch.setattr(loader, "Conversions", Planted)
-    monkeypatch.setattr("dpicl_rag.loaders.converted_text.is_installed", lambda kind: True)
+    monkeypatch.setattr("dpicl_rag.loaders.text_files.is_installed", lambda kind: True)
     for name in ("a.docx", "b.odt", "c.docx"):
         (tmp_path / name).write_bytes(b"1")
     found = load(tmp_path)
@@ -364,7 +364,7 @@ def test_where_nothing_forks_the_file_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(os, "fork")
-    monkeypatch.setattr("dpicl_rag.loaders.converted_text.is_installed", lambda kind: True)
+    monkeypatch.setattr("dpicl_rag.loaders.text_files.is_installed", lambda kind: True)
     (tmp_path / "a.pdf").write_bytes(made.pdf("words"))
     (item,) = load(tmp_path).report.skipped
     assert item.reason.startswith("read on Linux and macOS only")

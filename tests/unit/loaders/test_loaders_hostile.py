@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dpicl_rag.conversion import Conversions
-from dpicl_rag.conversion.outcomes import REASONS, Outcome
-from dpicl_rag.conversion.process_limits import ProcessLimits
+from dpicl_rag.conversion.confinement import ProcessLimits
+from dpicl_rag.conversion.conversions import REASONS, Outcome
 from dpicl_rag.errors import LoaderError
 from dpicl_rag.loaders import LoadResult, characters, load, parsing
 from dpicl_rag.loaders.mail_parts import LONGEST_HEADER, MOST_PARTS

@@ -10,7 +10,7 @@ import pytest
 
 from dpicl_rag.documents import Document
 from dpicl_rag.loaders import load
-from dpicl_rag.loaders.named_values import key_form
+from dpicl_rag.loaders.identities import key_form
 from tests.unit.loaders.neighbours import roots
 
 COMPOSED, DECOMPOSED = (unicodedata.normalize(form, "müller") for form in ("NFC", "NFD"))

@@ -10,7 +10,7 @@ import pytest
 
 from dpicl_rag.errors import LoaderError
 from dpicl_rag.loaders import load
-from dpicl_rag.loaders.json_array import split_array
+from dpicl_rag.loaders.table_files import split_array
 
 ROWS = [{"text": "one", "who": "Ann"}, {"text": 'two, [three] \\ "four"', "who": "Bo"}]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dpicl_rag.errors import LoaderError
-from dpicl_rag.loaders import Skipped, file_limits, load, loader
+from dpicl_rag.loaders import Skipped, load, loader, streams
 from dpicl_rag.loaders.file_kinds import KINDS
 from tests.support.fresh_python import run_python
 
@@ -48,7 +48,7 @@ def test_many_short_rows_are_all_loaded(
     150,000 rows, a sixth of what the smaller public limit holds; or a fifteenth of both.
     """
     for limit in ("MAX_FILE_BYTES", "MAX_PACKED_BYTES"):
-        monkeypatch.setattr(file_limits, limit, getattr(file_limits, limit) // share)
+        monkeypatch.setattr(streams, limit, getattr(streams, limit) // share)
     count = 150_000 // share
     rows = b"".join(b"%d\n" % (number % 10) for number in range(count))
     path = write(tmp_path / "a.csv", b"a\n" + rows + b"z" * (large + 1) + b"\n", packed)
@@ -60,7 +60,7 @@ def test_many_short_rows_are_all_loaded(
 def test_nothing_is_loaded_of_a_file_that_is_too_large_and_no_other_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, packed: bool
 ) -> None:
-    monkeypatch.setattr("dpicl_rag.loaders.file_limits.MAX_FILE_BYTES", 2 * MIB)
+    monkeypatch.setattr("dpicl_rag.loaders.streams.MAX_FILE_BYTES", 2 * MIB)
     raw = b"From x Mon Dec 13 07:05:00 2000\nSubject: a\n\n" + b"b\n" * MIB
     path = write(tmp_path / name, raw, packed)
     is_alone_in_what_is_skipped(path, r"it holds more than 2 MiB, so nothing.*split it")
@@ -82,7 +82,7 @@ def test_nothing_is_loaded_where_records_take_too_much(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Found while it is read, when some of its rows are records already."""
-    monkeypatch.setattr("dpicl_rag.loaders.file_limits.MAX_FILE_BYTES", 64 * MIB)
+    monkeypatch.setattr("dpicl_rag.loaders.streams.MAX_FILE_BYTES", 64 * MIB)
     header = ",".join(f"column {number}" for number in range(1_000))
     (tmp_path / "a.csv").write_text(header + "\n" + "a\n" * 2_000)
     is_alone_in_what_is_skipped(
@@ -94,7 +94,7 @@ def test_nothing_is_loaded_where_records_take_too_much(
 def test_no_archive_of_any_kind_stops_a_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
 ) -> None:
-    monkeypatch.setattr("dpicl_rag.loaders.file_limits.MAX_PACKED_BYTES", MIB)
+    monkeypatch.setattr("dpicl_rag.loaders.streams.MAX_PACKED_BYTES", MIB)
     (tmp_path / "z.txt").write_text("another file")
     (tmp_path / f"bomb{ending}.gz").write_bytes(gzip.compress(bytes(20 * MIB)))
     (tmp_path / f"cut{ending}.gz").write_bytes(gzip.compress(b"text\n" * 999)[:-9])
@@ -127,7 +127,7 @@ def test_a_file_that_fails_while_it_is_read_costs_itself(
 
 
 def test_a_small_archive_may_hold_less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpicl_rag.loaders.file_limits.MAX_PACKED_BYTES", MIB)
+    monkeypatch.setattr("dpicl_rag.loaders.streams.MAX_PACKED_BYTES", MIB)
     path = write(tmp_path / "a.jsonl", b'{"text": "kept"}\n' + bytes(20 * MIB), packed=True)
     with pytest.raises(LoaderError, match="unpack it or split it"):
         load(path)
@@ -183,14 +183,15 @@ import resource, sys
 from pathlib import Path
 resource.setrlimit(resource.RLIMIT_AS, (4 * 2**30, 4 * 2**30))
 from dpicl_rag.errors import LoaderError
-from dpicl_rag.loaders import file_limits, load
+from dpicl_rag.loaders import streams
+from dpicl_rag.loaders import load
 
 def peak():  # of this program alone: a process's own `ru_maxrss` begins with what forked it
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
 
-file_limits.MAX_PACKED_BYTES = int(sys.argv[2])
-file_limits.PACKED_RATIO = 0
+streams.MAX_PACKED_BYTES = int(sys.argv[2])
+streams.PACKED_RATIO = 0
 before = peak()
 try:
     load(sys.argv[1])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpicl_rag.conversion import Conversions, NotConvertedError
-from dpicl_rag.conversion.outcomes import Outcome
+from dpicl_rag.conversion.conversions import Outcome
 from dpicl_rag.loaders import file_kinds, text_files
 from tests.support import made_files
 from tests.unit.loaders.neighbouring_files import differences, files

@@ -15,15 +15,14 @@ from dpicl_rag.loaders import (
     identities,
     loader,
     mail,
-    named_values,
     parsing,
     sources,
     table_files,
     threads,
 )
-from dpicl_rag.loaders.file_limits import _weight
 from dpicl_rag.loaders.records import Record, RecordOrSkipped
-from dpicl_rag.loaders.subjects import normalise
+from dpicl_rag.loaders.streams import _weight
+from dpicl_rag.loaders.threads import normalise
 from tests.unit.loaders.neighbours import corpus, differences
 
 BLOCK = 60
@@ -71,14 +70,14 @@ def _quote_that_swallows_rows(patch: Patch) -> None:
 
 
 def _error_that_one_row_decides(patch: Patch) -> None:
-    asked = loader._columns_instead
+    asked = loader.columns_instead
 
     def must_be_there(*arguments: Any) -> tuple[str, ...]:
         if asked(*arguments):
             raise ConfigurationError("no record has a value for the text field")
         return ()
 
-    patch(loader, "_columns_instead", must_be_there)
+    patch(loader, "columns_instead", must_be_there)
 
 
 def _characters_that_lose_bytes(patch: Patch) -> None:
@@ -94,7 +93,7 @@ def _names_of_files_that_lose_bytes(patch: Patch) -> None:
 
 
 def _names_as_they_are_written(patch: Patch) -> None:
-    patch(named_values, "key_form", lambda value: value)
+    patch(identities, "key_form", lambda value: value)
 
 
 def _mail_that_ties_whatever_it_refers_to(patch: Patch) -> None:

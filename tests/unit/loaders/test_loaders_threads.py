@@ -9,8 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpicl_rag.loaders.records import ThreadKeys
-from dpicl_rag.loaders.subjects import is_forward, is_marked, is_reply, normalise
-from dpicl_rag.loaders.threads import PERIOD, subject_ties, thread_ids, thread_keys, tying_many
+from dpicl_rag.loaders.threads import (
+    PERIOD,
+    is_forward,
+    is_marked,
+    is_reply,
+    normalise,
+    subject_ties,
+    thread_ids,
+    thread_keys,
+    tying_many,
+)
 
 
 def mail(
