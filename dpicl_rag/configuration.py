@@ -8,7 +8,7 @@ from typing import Any, Literal, TypedDict, Unpack
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from dpicl_rag.accounting import Adjacency, epsilon_to_rho
-from dpicl_rag.accounting.shares import SHARES
+from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.errors import ConfigurationError
 
 UtilityName = Literal["log_prob", "log_ratio", "surplus", "vote"]

@@ -14,7 +14,7 @@ from dpicl_rag.answering.plan import label_plan
 from dpicl_rag.answering.worker_threads import in_worker
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.base import Progress
-from dpicl_rag.methods.label_settings import over_documents
+from dpicl_rag.methods.registry import over_documents
 from dpicl_rag.prompts import CONTENT_FREE, label_tokens
 from dpicl_rag.results import PrivateLabel
 from dpicl_rag.retrieval.given import Documents

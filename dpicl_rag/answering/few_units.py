@@ -13,7 +13,7 @@ import warnings
 from dpicl_rag.answering.plan import Plan
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.mechanisms.base import Mechanism
-from dpicl_rag.mechanisms.exponential import ExponentialMechanism
+from dpicl_rag.mechanisms.selection import ExponentialMechanism
 from dpicl_rag.retrieval.search import Search
 
 # Nats that lift a word from one in a million to odds of 4 nats, as names that a model has never

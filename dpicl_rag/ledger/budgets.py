@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from dpicl_rag.accounting import epsilon_to_rho
-from dpicl_rag.accounting.shares import SHARES
+from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.ledger.fixed_point import allowance, exact, to_rho, whole_delta
 from dpicl_rag.ledger.period import Period

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 from dpicl_rag.accounting import rho_to_epsilon
-from dpicl_rag.accounting.shares import SHARES
+from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.errors import BudgetExceededError
 from dpicl_rag.ledger.fixed_point import to_rho
 

@@ -20,7 +20,7 @@ from dpicl_rag.language_models.base import LanguageModel, Progress
 from dpicl_rag.language_models.defaults import is_toy
 from dpicl_rag.language_models.tokenizer import Tokenizer
 from dpicl_rag.ledger import Ledger, ScopeStatus
-from dpicl_rag.mechanisms.histogram import Histogram
+from dpicl_rag.mechanisms.private_counts import Histogram
 from dpicl_rag.private_context_llm import PrivateContextLLM
 from dpicl_rag.prompts import PromptTemplate
 from dpicl_rag.results import PrivateAnswer

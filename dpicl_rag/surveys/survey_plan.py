@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from dpicl_rag import _validate
 from dpicl_rag.accounting import DIRECT, epsilon_to_rho
-from dpicl_rag.accounting.shares import SHARES
+from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.gaussian import DiscreteGaussian
-from dpicl_rag.mechanisms.histogram import Histogram
+from dpicl_rag.mechanisms.discrete_noise import DiscreteGaussian
+from dpicl_rag.mechanisms.private_counts import Histogram
 
 VOTES = 3
 """Words that a unit votes for, where nothing else is said."""

@@ -7,7 +7,7 @@ from dpicl_rag.accounting import Stability, epsilon_to_rho
 from dpicl_rag.answering.plan import Plan, accounts_individually
 from dpicl_rag.configuration import PrivacyConfig
 from dpicl_rag.errors import ConfigurationError
-from dpicl_rag.mechanisms.histogram import Histogram
+from dpicl_rag.mechanisms.private_counts import Histogram
 from dpicl_rag.retrieval.given import Documents, all_units
 from dpicl_rag.retrieval.retrievers import PoissonSampledRetriever
 from dpicl_rag.retrieval.search import Search

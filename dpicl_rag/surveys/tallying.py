@@ -9,7 +9,7 @@ import torch
 from dpicl_rag.answering.experts import Gathered
 from dpicl_rag.errors import ConfigurationError
 from dpicl_rag.language_models.out_of_memory import enough_memory
-from dpicl_rag.mechanisms.histogram import Histogram
+from dpicl_rag.mechanisms.private_counts import Histogram
 from dpicl_rag.mechanisms.randomness import Randomness
 
 

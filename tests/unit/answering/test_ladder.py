@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from dpicl_rag.accounting.shares import SHARES
+from dpicl_rag.accounting.budget import SHARES
 from dpicl_rag.accounting.stability import DIRECT, RANDOM_GROUPS, Adjacency
 from dpicl_rag.answering.ladder import Ladder
 from dpicl_rag.answering.plan import answer_plan
